@@ -1,0 +1,86 @@
+# How every target of the project is compiled, and what a room is.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(TANGRAM_CCACHE ccache)
+if(TANGRAM_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TANGRAM_CCACHE})
+endif()
+find_program(TANGRAM_MOLD mold)
+if(TANGRAM_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+if(TANGRAM_SANITIZE)
+  add_compile_options(-fsanitize=${TANGRAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TANGRAM_SANITIZE})
+endif()
+
+# Warnings are errors. Contraction of floating point is off so that every x86-64 build, with or
+# without fused multiply-add, computes the same bytes.
+function(tangram_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+                                           -Woverloaded-virtual -Werror -ffp-contract=off)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 reports these inside libstdc++ and fmt at -O2 where nothing is wrong (GCC bugs 105562, 107852).
+    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
+                                             -Wno-array-bounds -Wno-stringop-overread)
+  endif()
+endfunction()
+
+# tangram_room(name [USES rooms...] [LIBRARIES targets...])
+#
+# src/<name> becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
+# <name>_test. Files are found by their place, so that none falls out of the build unnoticed: *_test.cc are
+# tests, *_fuzz.cc are fuzz targets, cli/main.cc is the program, the rest is the room.
+function(tangram_room name)
+  cmake_parse_arguments(room "" "" "USES;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  set(tests ${files})
+  set(fuzzers ${files})
+  list(FILTER files EXCLUDE REGEX "(_test|_fuzz)\\.cc$|/cli/main\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+  list(TRANSFORM room_USES PREPEND tangram_)
+
+  set(scope PUBLIC)
+  if(files)
+    add_library(tangram_${name} STATIC ${files})
+    tangram_compile_options(tangram_${name})
+  else()
+    add_library(tangram_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(tangram::${name} ALIAS tangram_${name})
+  set_target_properties(tangram_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(tangram_${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                                      $<INSTALL_INTERFACE:include/tangram>)
+  target_link_libraries(tangram_${name} ${scope} ${room_USES} ${room_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY TANGRAM_ROOMS ${name})
+
+  if(TANGRAM_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    tangram_compile_options(${name}_test)
+    target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
+    target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+  endif()
+  if(TANGRAM_FUZZ)
+    foreach(fuzzer ${fuzzers})
+      get_filename_component(target ${fuzzer} NAME_WE)
+      add_executable(${target} ${fuzzer})
+      tangram_compile_options(${target})
+      target_link_libraries(${target} PRIVATE tangram_${name})
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+      set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    endforeach()
+  endif()
+endfunction()

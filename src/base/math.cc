@@ -1,0 +1,113 @@
+#include "base/math.h"
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace tangram::math {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSqrt2 = 1.41421356237309504880;
+
+// ln 2 in two parts: the first has zeros in its low 32 bits, so that k * kLn2High is exact for |k| < 2^20.
+constexpr double kLn2High = 6.93147180369123816490e-01;
+constexpr double kLn2Low = 1.90821492927058770002e-10;
+
+// 2^k for -1022 <= k <= 1023, built from its bits.
+double power_of_two(int k) { return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + k) << 52); }
+
+// x = mantissa * 2^exponent with mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0.
+struct Split {
+  double mantissa;
+  int exponent;
+};
+
+Split split(double x) {
+  int exponent = 0;
+  if (x < 0x1p-1022) {  // Subnormal numbers have no implicit leading bit: scale them up first.
+    x *= 0x1p54;
+    exponent = -54;
+  }
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  exponent += static_cast<int>(bits >> 52) - 1023;
+  double mantissa = std::bit_cast<double>((bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL);
+  if (mantissa >= kSqrt2) {
+    mantissa *= 0.5;
+    ++exponent;
+  }
+  return {mantissa, exponent};
+}
+
+// The continued fraction of Mills' ratio, for the upper tail of the normal distribution at x >= 3.
+double normal_tail(double x) {
+  double fraction = x;
+  for (int k = 60; k >= 1; --k) fraction = x + k / fraction;
+  return exp(-0.5 * x * x) / (fraction * 2.50662827463100050242);
+}
+
+}  // namespace
+
+double log(double x) {
+  if (x != x || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return -kInfinity;
+  if (x == kInfinity) return kInfinity;
+  const auto [m, k] = split(x);
+  // log m = 2 atanh(s), s = (m-1)/(m+1), |s| < 0.1716: the term s^25 / 25 is below 1e-20.
+  const double s = (m - 1) / (m + 1);
+  const double z = s * s;
+  double series = 1.0 / 23;
+  for (int n = 21; n >= 3; n -= 2) series = series * z + 1.0 / n;
+  const double log_mantissa = 2 * s + 2 * s * (z * series);
+  return k * kLn2High + (log_mantissa + k * kLn2Low);
+}
+
+double exp(double x) {
+  if (x != x) return x;
+  if (x > 709.782712893384) return kInfinity;
+  if (x < -745.2) return 0;
+  const int k = static_cast<int>(x / kLn2 + (x < 0 ? -0.5 : 0.5));
+  const double r = (x - k * kLn2High) - k * kLn2Low;
+  // Taylor: |r| <= 0.3466, so r^14 / 14! is below 5e-18.
+  double series = 1.0;
+  for (int n = 13; n >= 1; --n) series = 1.0 + series * (r / n);
+  if (k > 1023) return series * 0x1p1023 * power_of_two(k - 1023);
+  if (k < -1022) return series * power_of_two(k + 100) * 0x1p-100;
+  return series * power_of_two(k);
+}
+
+double pow(double x, double y) {
+  if (y == 0) return 1;
+  if (x == 0) return y > 0 ? 0 : kInfinity;
+  return exp(y * log(x));
+}
+
+double normal_cdf(double x) {
+  if (x != x) return x;
+  if (x < -3) return x < -38 ? 0 : normal_tail(-x);
+  if (x > 3) return x > 38 ? 1 : 1 - normal_tail(x);
+  // Phi(x) = 1/2 + phi(x) * (x + x^3/3 + x^5/15 + ...): all terms have one sign, so nothing cancels.
+  double term = x;
+  double sum = x;
+  for (int n = 3; n < 120; n += 2) {
+    term *= x * x / n;
+    sum += term;
+  }
+  return 0.5 + sum * exp(-0.5 * x * x) / 2.50662827463100050242;
+}
+
+double normal_quantile(double p) {
+  if (!(p > 0)) return -kInfinity;
+  if (!(p < 1)) return kInfinity;
+  // Bisection needs no fitted constants and cannot fail; it serves tables and reports, never a hot path.
+  double low = -39;
+  double high = 39;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = 0.5 * (low + high);
+    const bool below = p < 0.5 ? normal_cdf(middle) < p : normal_cdf(-middle) > 1 - p;
+    (below ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+}  // namespace tangram::math

@@ -1,0 +1,95 @@
+#include "base/quantile_sketch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace tangram {
+
+// Values under 128 have a bucket each. Above, the bucket number is the exponent followed by the next seven bits.
+std::size_t QuantileSketch::bucket_of(std::uint64_t value) {
+  if (value < (1u << kBits)) return static_cast<std::size_t>(value);
+  const auto exponent = static_cast<unsigned>(std::bit_width(value)) - 1;
+  const std::uint64_t mantissa = value >> (exponent - kBits);  // In [128, 256).
+  return static_cast<std::size_t>(((exponent - kBits) << kBits) + mantissa);
+}
+
+std::uint64_t QuantileSketch::low_of(std::size_t bucket) {
+  if (bucket < (2u << kBits)) return bucket;
+  const auto shift = static_cast<unsigned>(bucket >> kBits) - 1;
+  const std::uint64_t mantissa = (bucket & ((1u << kBits) - 1)) | (1u << kBits);
+  return mantissa << shift;
+}
+
+// Grows by whole powers of two, so that a run of new extremes does not move the counts each time.
+void QuantileSketch::reserve_for(std::size_t bucket) {
+  constexpr std::size_t kGroup = std::size_t{1} << kBits;
+  const std::size_t low = bucket / kGroup * kGroup;
+  if (counts_.empty()) {
+    first_ = low;
+    counts_.resize(kGroup);
+  } else if (bucket < first_) {
+    counts_.insert(counts_.begin(), first_ - low, 0);
+    first_ = low;
+  } else if (bucket >= first_ + counts_.size()) {
+    counts_.resize(low + kGroup - first_);
+  }
+}
+
+void QuantileSketch::merge(const QuantileSketch& other) {
+  if (other.empty()) return;
+  reserve_for(other.first_);
+  reserve_for(other.first_ + other.counts_.size() - 1);
+  for (std::size_t i = 0; i < other.counts_.size(); ++i) counts_[other.first_ + i - first_] += other.counts_[i];
+  count_ += other.count_;
+  sum_ += other.sum_;
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
+}
+
+std::uint64_t QuantileSketch::quantile(double q) const {
+  TANGRAM_CHECK(q >= 0 && q <= 1, "a quantile lies between 0 and 1");
+  if (count_ == 0) return 0;
+  const auto wanted =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(count_))));
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen < wanted) continue;
+    const std::uint64_t low = low_of(first_ + i);
+    const std::uint64_t high = low_of(first_ + i + 1) - 1;
+    return std::clamp(low + (high - low) / 2, min_, max_);
+  }
+  return max_;
+}
+
+std::uint64_t QuantileSketch::count_at_most(std::uint64_t limit) const {
+  const std::size_t last = bucket_of(limit);
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size() && first_ + i <= last; ++i) seen += counts_[i];
+  return seen;
+}
+
+std::vector<QuantileSketch::Bucket> QuantileSketch::buckets() const {
+  std::vector<Bucket> result;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] == 0) continue;
+    result.push_back({low_of(first_ + i), low_of(first_ + i + 1) - 1, counts_[i]});
+  }
+  return result;
+}
+
+void CountHistogram::merge(const CountHistogram& other) {
+  TANGRAM_CHECK(counts_.size() == other.counts_.size(), "histograms of one limit can be merged");
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+}
+
+std::uint64_t CountHistogram::total() const {
+  std::uint64_t sum = 0;
+  for (const auto c : counts_) sum += c;
+  return sum;
+}
+
+}  // namespace tangram

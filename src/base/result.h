@@ -1,0 +1,76 @@
+// A value, or the error that came from outside instead of it.
+//
+// Errors are for what the world got wrong: a file, a device, a peer. Answers such as "infeasible" are values of
+// their own, and bugs stop at TANGRAM_CHECK.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace tangram {
+
+enum class ErrorCode {
+  invalid,      // Input that was read and understood to be wrong.
+  not_found,    // A file, device or name that is not there.
+  denied,       // It is there, and we may not.
+  unavailable,  // It may work later: a driver that is busy, a peer that is down.
+  exhausted,    // A named limit of ours was reached.
+};
+
+// What was read, what was expected and where, ready to print. Several problems of one input are
+// several lines, each complete in itself.
+struct Error {
+  ErrorCode code = ErrorCode::invalid;
+  std::string message;
+
+  bool operator==(const Error&) const = default;
+};
+
+// The stand-in value of a call that has nothing to return but may fail.
+struct Nothing {
+  bool operator==(const Nothing&) const = default;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  const T& value() const& {
+    require_value();
+    return *std::get_if<0>(&state_);
+  }
+  T& value() & {
+    require_value();
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && {
+    require_value();
+    return std::move(*std::get_if<0>(&state_));
+  }
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+  const Error& error() const {
+    TANGRAM_CHECK(!ok(), "a result that holds a value has no error");
+    return *std::get_if<1>(&state_);
+  }
+
+ private:
+  void require_value() const { TANGRAM_CHECK(ok(), std::get_if<1>(&state_)->message); }
+
+  std::variant<T, Error> state_;
+};
+
+}  // namespace tangram

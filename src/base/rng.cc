@@ -1,0 +1,182 @@
+#include "base/rng.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/math.h"
+
+namespace tangram {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+std::uint64_t splitmix64(std::uint64_t& state) {
+  state += 0x9e3779b97f4a7c15ULL;
+  std::uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+// FNV-1a, 64 bits.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return h;
+}
+
+// The ziggurat of the exponential distribution: 256 layers of equal area (Marsaglia and Tsang 2000). The tables are
+// computed once from our own exp and log, so they too are the same everywhere.
+struct ExponentialZiggurat {
+  static constexpr double kTail = 7.69711747013104972;   // Where the lowest layer turns into the tail.
+  static constexpr double kArea = 3.949659822581572e-3;  // The area of each layer.
+  std::array<double, 257> x;
+  std::array<double, 257> y;
+
+  ExponentialZiggurat() {
+    x[0] = kArea / math::exp(-kTail);
+    x[1] = kTail;
+    for (std::size_t i = 2; i < 256; ++i) x[i] = -math::log(math::exp(-x[i - 1]) + kArea / x[i - 1]);
+    x[256] = 0;
+    for (std::size_t i = 0; i < 257; ++i) y[i] = math::exp(-x[i]);
+  }
+};
+
+const ExponentialZiggurat& exponential_ziggurat() {
+  static const ExponentialZiggurat table;
+  return table;
+}
+
+}  // namespace
+
+Rng::Rng(std::uint64_t seed) : Rng(seed, 0) {}
+
+Rng::Rng(std::uint64_t seed, std::uint64_t salt) {
+  std::uint64_t mixer = seed;
+  root_ = splitmix64(mixer) ^ salt;
+  std::uint64_t filler = root_;
+  for (auto& word : state_) word = splitmix64(filler);
+}
+
+Rng Rng::stream(std::string_view name) const { return Rng(root_, hash(name)); }
+
+Rng Rng::stream(std::string_view name, std::uint64_t index) const {
+  std::uint64_t mixer = index + 1;
+  return Rng(root_, hash(name) ^ splitmix64(mixer));
+}
+
+std::uint64_t Rng::below(std::uint64_t bound) {
+  TANGRAM_CHECK(bound > 0, "a draw below zero has no answer");
+  // Lemire's multiply-and-reject.
+  auto product = static_cast<Wide>(next_u64()) * bound;
+  if (static_cast<std::uint64_t>(product) < bound) {
+    const std::uint64_t threshold = (0 - bound) % bound;
+    while (static_cast<std::uint64_t>(product) < threshold) {
+      product = static_cast<Wide>(next_u64()) * bound;
+    }
+  }
+  return static_cast<std::uint64_t>(product >> 64);
+}
+
+std::int64_t Rng::integer(std::int64_t low, std::int64_t high) {
+  TANGRAM_CHECK(low <= high, "the range of an integer draw is empty");
+  const auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) + 1;
+  if (span == 0) return static_cast<std::int64_t>(next_u64());
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + below(span));
+}
+
+double Rng::exponential(double mean) {
+  const ExponentialZiggurat& table = exponential_ziggurat();
+  double shift = 0;
+  while (true) {
+    const std::uint64_t bits = next_u64();
+    const std::size_t layer = bits & 255;
+    const double x = static_cast<double>(bits >> 11) * 0x1p-53 * table.x[layer];
+    if (x < table.x[layer + 1]) return mean * (shift + x);
+    if (layer == 0) {
+      shift += ExponentialZiggurat::kTail;  // The tail of an exponential is the same exponential again.
+      continue;
+    }
+    const double height = table.y[layer] + (table.y[layer + 1] - table.y[layer]) * uniform();
+    if (height < math::exp(-x)) return mean * (shift + x);
+  }
+}
+
+double Rng::normal() {
+  // Marsaglia's polar method. The second number of each pair is thrown away, so that the generator has no state
+  // but its 256 bits.
+  while (true) {
+    const double u = 2 * uniform() - 1;
+    const double v = 2 * uniform() - 1;
+    const double s = u * u + v * v;
+    if (s > 0 && s < 1) return u * std::sqrt(-2 * math::log(s) / s);
+  }
+}
+
+double Rng::log_normal(double mu, double sigma) { return math::exp(mu + sigma * normal()); }
+
+double Rng::gamma(double shape, double scale) {
+  TANGRAM_CHECK(shape > 0 && scale > 0, "a gamma distribution has a positive shape and scale");
+  // Marsaglia and Tsang 2000 for shape >= 1; smaller shapes are boosted from shape + 1.
+  if (shape < 1) return gamma(shape + 1, scale) * math::pow(1 - uniform(), 1 / shape);
+  const double d = shape - 1.0 / 3;
+  const double c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = normal();
+    const double t = 1 + c * x;
+    if (t <= 0) continue;
+    const double v = t * t * t;
+    const double u = 1 - uniform();
+    if (math::log(u) < 0.5 * x * x + d - d * v + d * math::log(v)) return d * v * scale;
+  }
+}
+
+std::uint64_t Rng::poisson(double mean) {
+  TANGRAM_CHECK(mean >= 0, "a Poisson distribution has a mean that is not negative");
+  // The count of exponential gaps that fit: exact, and linear in the mean.
+  std::uint64_t count = 0;
+  double left = mean - exponential(1);
+  while (left > 0) {
+    ++count;
+    left -= exponential(1);
+  }
+  return count;
+}
+
+AliasTable::AliasTable(std::span<const double> weights) : keep_(weights.size()), alias_(weights.size()) {
+  double total = 0;
+  for (const double w : weights) {
+    TANGRAM_CHECK(w >= 0, "weights are not negative");
+    total += w;
+  }
+  TANGRAM_CHECK(total > 0, "at least one weight is positive");
+  const auto n = weights.size();
+  std::vector<std::uint32_t> small;
+  std::vector<std::uint32_t> large;
+  for (std::size_t i = 0; i < n; ++i) {
+    keep_[i] = weights[i] * static_cast<double>(n) / total;
+    alias_[i] = static_cast<std::uint32_t>(i);
+    (keep_[i] < 1 ? small : large).push_back(static_cast<std::uint32_t>(i));
+  }
+  while (!small.empty() && !large.empty()) {
+    const auto s = small.back();
+    const auto l = large.back();
+    small.pop_back();
+    alias_[s] = l;
+    keep_[l] -= 1 - keep_[s];
+    if (keep_[l] < 1) {
+      large.pop_back();
+      small.push_back(l);
+    }
+  }
+  for (const auto i : large) keep_[i] = 1;
+  for (const auto i : small) keep_[i] = 1;  // Only rounding leaves any.
+}
+
+std::size_t AliasTable::draw(Rng& rng) const {
+  const auto i = static_cast<std::size_t>(rng.below(keep_.size()));
+  return rng.uniform() < keep_[i] ? i : alias_[i];
+}
+
+}  // namespace tangram

@@ -1,0 +1,381 @@
+#include "core/layout.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace tangram {
+namespace {
+
+MediaEngines& operator+=(MediaEngines& a, const MediaEngines& b) {
+  a.decoders += b.decoders;
+  a.encoders += b.encoders;
+  a.jpeg += b.jpeg;
+  a.optical_flow += b.optical_flow;
+  return a;
+}
+
+bool within(const MediaEngines& a, const MediaEngines& limit) {
+  return a.decoders <= limit.decoders && a.encoders <= limit.encoders && a.jpeg <= limit.jpeg &&
+         a.optical_flow <= limit.optical_flow;
+}
+
+const MigProfile& profile_of(const Geometry& geometry, const Slice& slice) { return geometry.profiles[slice.profile]; }
+
+bool may_start(const MigProfile& profile, int start) { return std::ranges::binary_search(profile.starts, start); }
+
+bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
+  return a.start < b.start + profile_of(geometry, b).units && b.start < a.start + profile_of(geometry, a).units;
+}
+
+// True if one more slice of `profile` stays within its own limit and the device's media engines.
+bool within_limits(const Geometry& geometry, const Layout& layout, std::size_t profile) {
+  int count = 1;
+  MediaEngines media = geometry.profiles[profile].media;
+  for (const auto& slice : layout.slices) {
+    count += slice.profile == profile ? 1 : 0;
+    media += profile_of(geometry, slice).media;
+  }
+  return count <= geometry.profiles[profile].count_max && within(media, geometry.media);
+}
+
+std::string describe(const Geometry& geometry, const Slice& slice) {
+  return fmt::format("{}@{}", profile_of(geometry, slice).name, slice.start);
+}
+
+// The reason why `slice` cannot join `layout`, in words.
+std::string why_not(const Geometry& geometry, const Layout& layout, const Slice& slice) {
+  const MigProfile& profile = profile_of(geometry, slice);
+  if (!may_start(profile, slice.start)) {
+    return fmt::format("{} cannot start at {}; allowed: {}", profile.name, slice.start,
+                       fmt::join(profile.starts, ", "));
+  }
+  for (const auto& other : layout.slices) {
+    if (overlap(geometry, slice, other)) {
+      return fmt::format("{} overlaps {}", describe(geometry, slice), describe(geometry, other));
+    }
+  }
+  const auto same = std::ranges::count(layout.slices, slice.profile, &Slice::profile);
+  if (same >= profile.count_max) {
+    return fmt::format("{} may be used {} on one {}; this is one more", profile.name,
+                       profile.count_max == 1 ? "once" : fmt::format("{} times", profile.count_max), geometry.type);
+  }
+  return fmt::format("{} needs media engines that other slices of this {} have taken", profile.name, geometry.type);
+}
+
+}  // namespace
+
+std::string to_string(const Geometry& geometry, const Layout& layout) {
+  if (layout.slices.empty()) return "empty";
+  std::string text;
+  for (const auto& slice : layout.slices) {
+    if (!text.empty()) text += " + ";
+    text += describe(geometry, slice);
+  }
+  return text;
+}
+
+bool fits(const Geometry& geometry, const Layout& layout, const Slice& slice) {
+  if (!may_start(profile_of(geometry, slice), slice.start)) return false;
+  for (const auto& other : layout.slices) {
+    if (overlap(geometry, slice, other)) return false;
+  }
+  return within_limits(geometry, layout, slice.profile);
+}
+
+Layout with_slice(const Geometry& geometry, Layout layout, const Slice& slice) {
+  TANGRAM_CHECK(fits(geometry, layout, slice), "only a slice that fits is added to a layout");
+  const auto place = std::ranges::upper_bound(layout.slices, slice.start, {}, &Slice::start);
+  layout.slices.insert(place, slice);
+  return layout;
+}
+
+ParsedLayout parse_layout(const Geometry& geometry, std::string_view text) {
+  ParsedLayout parsed;
+  if (text::trim(text) == "empty") return parsed;
+  // A plus also begins a suffix (1g.5gb+me@0), so parts end at a plus that follows the digits of a start.
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t at = text.find('@', begin);
+    const std::size_t plus = at == std::string_view::npos ? at : text.find('+', at);
+    const std::string_view whole = text.substr(begin, plus == std::string_view::npos ? plus : plus - begin);
+    const std::string_view part = text::trim(whole);
+    const std::size_t offset = part.empty() ? begin : static_cast<std::size_t>(part.data() - text.data());
+    const auto complain = [&](std::string message) { parsed.problems.push_back({offset, std::move(message)}); };
+
+    const std::size_t sign = part.rfind('@');
+    const auto start =
+        sign == std::string_view::npos ? std::nullopt : text::parse_integer(text::trim(part.substr(sign + 1)));
+    if (part.empty()) {
+      complain("expected a slice such as " + (geometry.profiles.empty() ? "1g@0" : geometry.profiles[0].name + "@0"));
+    } else if (!start || *start < 0 || *start > UINT16_MAX) {
+      complain(fmt::format("expected PROFILE@START, read \"{}\"", part));
+    } else if (const auto profile = find_profile(geometry, text::trim(part.substr(0, sign))); !profile) {
+      complain(profile.error().message);
+    } else {
+      const Slice slice{static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(*start)};
+      if (fits(geometry, parsed.layout, slice)) {
+        parsed.layout = with_slice(geometry, std::move(parsed.layout), slice);
+      } else {
+        complain(why_not(geometry, parsed.layout, slice));
+      }
+    }
+    if (plus == std::string_view::npos) break;
+    begin = plus + 1;
+  }
+  return parsed;
+}
+
+std::string why_invalid(const Geometry& geometry, const Layout& layout) {
+  // Paint every unit by hand rather than compare intervals, so that a slip in `overlap` cannot hide here.
+  std::vector<int> owner(static_cast<std::size_t>(geometry.units), -1);
+  std::vector<int> used(geometry.profiles.size(), 0);
+  MediaEngines media;
+  for (std::size_t i = 0; i < layout.slices.size(); ++i) {
+    const Slice& slice = layout.slices[i];
+    if (slice.profile >= geometry.profiles.size()) return fmt::format("slice {} has a profile that does not exist", i);
+    const MigProfile& profile = geometry.profiles[slice.profile];
+    if (std::ranges::count(profile.starts, static_cast<int>(slice.start)) != 1) {
+      return fmt::format("{} may not start at {}", profile.name, slice.start);
+    }
+    for (int unit = slice.start; unit < slice.start + profile.units; ++unit) {
+      if (unit >= geometry.units) return fmt::format("{} reaches past unit {}", profile.name, geometry.units - 1);
+      int& cell = owner[static_cast<std::size_t>(unit)];
+      if (cell >= 0) return fmt::format("unit {} belongs to two slices", unit);
+      cell = static_cast<int>(i);
+    }
+    if (++used[slice.profile] > profile.count_max) return fmt::format("too many {}", profile.name);
+    media += profile.media;
+  }
+  if (!within(media, geometry.media)) return "more media engines than the device has";
+  if (!std::ranges::is_sorted(layout.slices, {}, &Slice::start)) return "slices are not in order of their starts";
+  return {};
+}
+
+int units_used(const Geometry& geometry, const Layout& layout) {
+  int sum = 0;
+  for (const auto& slice : layout.slices) sum += profile_of(geometry, slice).units;
+  return sum;
+}
+
+int compute_slices_used(const Geometry& geometry, const Layout& layout) {
+  int sum = 0;
+  for (const auto& slice : layout.slices) sum += profile_of(geometry, slice).compute_slices;
+  return sum;
+}
+
+Multiset multiset_of(const Geometry& geometry, const Layout& layout) {
+  Multiset counts(geometry.profiles.size());
+  for (const auto& slice : layout.slices) ++counts[slice.profile];
+  return counts;
+}
+
+std::string to_string(const Geometry& geometry, const Multiset& multiset) {
+  std::string text;
+  for (std::size_t i = multiset.size(); i-- > 0;) {
+    if (multiset[i] == 0) continue;
+    if (!text.empty()) text += " + ";
+    text += fmt::format("{} x {}", multiset[i], geometry.profiles[i].name);
+  }
+  return text.empty() ? "empty" : text;
+}
+
+namespace {
+
+// Walks the units from left to right. At each unit either a slice starts or the unit is passed over, so each set of
+// placed slices is met exactly once. `visit` returns false to stop the walk.
+class LayoutWalk {
+ public:
+  explicit LayoutWalk(const Geometry& geometry)
+      : geometry_(geometry), starting_at_(static_cast<std::size_t>(geometry.units)) {
+    for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
+      for (const int start : geometry.profiles[p].starts) {
+        starting_at_[static_cast<std::size_t>(start)].push_back(static_cast<std::uint16_t>(p));
+      }
+    }
+  }
+
+  template <typename Visit>
+  bool walk(Visit&& visit, int unit = 0) {
+    if (unit >= geometry_.units) return visit(layout_);
+    if (!walk(visit, unit + 1)) return false;
+    for (const std::uint16_t p : starting_at_[static_cast<std::size_t>(unit)]) {
+      if (!within_limits(geometry_, layout_, p)) continue;
+      layout_.slices.push_back({p, static_cast<std::uint16_t>(unit)});
+      const bool go_on = walk(visit, unit + geometry_.profiles[p].units);
+      layout_.slices.pop_back();
+      if (!go_on) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Geometry& geometry_;
+  std::vector<std::vector<std::uint16_t>> starting_at_;
+  Layout layout_;
+};
+
+bool is_maximal(const Geometry& geometry, const Layout& layout) {
+  std::vector<bool> taken(static_cast<std::size_t>(geometry.units));
+  for (const auto& slice : layout.slices) {
+    const auto begin = taken.begin() + slice.start;
+    std::fill(begin, begin + profile_of(geometry, slice).units, true);
+  }
+  for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
+    const int units = geometry.profiles[p].units;
+    for (const int start : geometry.profiles[p].starts) {
+      const auto begin = taken.begin() + start;
+      const bool free = std::find(begin, begin + units, true) == begin + units;
+      if (free && within_limits(geometry, layout, p)) return false;
+    }
+  }
+  return true;
+}
+
+bool contains(const Multiset& outer, const Multiset& inner) {
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    if (inner[i] > outer[i]) return false;
+  }
+  return true;
+}
+
+std::vector<Multiset> sorted_multisets(const Geometry& geometry, const std::vector<Layout>& layouts) {
+  std::vector<Multiset> result;
+  result.reserve(layouts.size());
+  for (const auto& layout : layouts) result.push_back(multiset_of(geometry, layout));
+  std::ranges::sort(result);
+  const auto rest = std::ranges::unique(result);
+  result.erase(rest.begin(), rest.end());
+  return result;
+}
+
+// Only multisets of maximal layouts can be contained in no other: any other gains a slice and stays valid.
+std::vector<Multiset> pareto_of(const Geometry& geometry, const std::vector<Layout>& maximal) {
+  const auto candidates = sorted_multisets(geometry, maximal);
+  std::vector<Multiset> result;
+  for (const auto& inner : candidates) {
+    const bool dominated = std::ranges::any_of(
+        candidates, [&](const Multiset& outer) { return outer != inner && contains(outer, inner); });
+    if (!dominated) result.push_back(inner);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<Layout>> all_layouts(const Geometry& geometry) {
+  std::vector<Layout> result;
+  const bool complete = LayoutWalk(geometry).walk([&](const Layout& layout) {
+    if (result.size() >= kLayoutsMax) return false;
+    result.push_back(layout);
+    return true;
+  });
+  if (complete) return result;
+  return Error{ErrorCode::exhausted,
+               fmt::format("{} has more than {} layouts: too many to list", geometry.title, kLayoutsMax)};
+}
+
+Result<std::vector<Layout>> maximal_layouts(const Geometry& geometry) {
+  auto layouts = all_layouts(geometry);
+  if (layouts) std::erase_if(*layouts, [&](const Layout& layout) { return !is_maximal(geometry, layout); });
+  return layouts;
+}
+
+Result<std::vector<Multiset>> distinct_multisets(const Geometry& geometry) {
+  const auto layouts = all_layouts(geometry);
+  if (!layouts) return layouts.error();
+  return sorted_multisets(geometry, *layouts);
+}
+
+Result<std::vector<Multiset>> pareto_multisets(const Geometry& geometry) {
+  const auto layouts = maximal_layouts(geometry);
+  if (!layouts) return layouts.error();
+  return pareto_of(geometry, *layouts);
+}
+
+Result<LayoutCounts> count_layouts(const Geometry& geometry) {
+  auto layouts = all_layouts(geometry);
+  if (!layouts) return layouts.error();
+  LayoutCounts counts;
+  counts.valid = layouts->size();
+  counts.multisets = sorted_multisets(geometry, *layouts).size();
+  std::erase_if(*layouts, [&](const Layout& layout) { return !is_maximal(geometry, layout); });
+  counts.maximal = layouts->size();
+  counts.pareto = pareto_of(geometry, *layouts).size();
+  return counts;
+}
+
+namespace {
+
+// Places what is left of `wanted`, the largest profiles first, trying their starts in order.
+bool place_all(const Geometry& geometry, Multiset& wanted, Layout& layout) {
+  std::size_t profile = wanted.size();
+  for (std::size_t p = 0; p < wanted.size(); ++p) {
+    if (wanted[p] == 0) continue;
+    if (profile == wanted.size() || geometry.profiles[p].units >= geometry.profiles[profile].units) profile = p;
+  }
+  if (profile == wanted.size()) return true;
+  --wanted[profile];
+  for (const int start : geometry.profiles[profile].starts) {
+    const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
+    if (!fits(geometry, layout, slice)) continue;
+    const Layout before = layout;
+    layout = with_slice(geometry, std::move(layout), slice);
+    if (place_all(geometry, wanted, layout)) return true;
+    layout = before;
+  }
+  ++wanted[profile];
+  return false;
+}
+
+// How many places each profile still has, from the largest profile down.
+std::vector<int> options_left(const Geometry& geometry, const Layout& layout) {
+  std::vector<std::size_t> order(geometry.profiles.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    const auto& pa = geometry.profiles[a];
+    const auto& pb = geometry.profiles[b];
+    return std::pair(pa.compute_slices, pa.units) > std::pair(pb.compute_slices, pb.units);
+  });
+  std::vector<int> options;
+  for (const std::size_t p : order) {
+    int places = 0;
+    for (const int start : geometry.profiles[p].starts) {
+      places += fits(geometry, layout, {static_cast<std::uint16_t>(p), static_cast<std::uint16_t>(start)}) ? 1 : 0;
+    }
+    options.push_back(places);
+  }
+  return options;
+}
+
+}  // namespace
+
+std::optional<Layout> realise(const Geometry& geometry, const Multiset& multiset) {
+  TANGRAM_CHECK(multiset.size() == geometry.profiles.size(), "a multiset has one count for each profile");
+  Multiset wanted = multiset;
+  Layout layout;
+  if (!place_all(geometry, wanted, layout)) return std::nullopt;
+  return layout;
+}
+
+std::optional<Slice> advise_placement(const Geometry& geometry, const Layout& layout, std::size_t profile) {
+  std::optional<Slice> best;
+  std::vector<int> best_options;
+  for (const int start : geometry.profiles[profile].starts) {
+    const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
+    if (!fits(geometry, layout, slice)) continue;
+    auto options = options_left(geometry, with_slice(geometry, layout, slice));
+    if (!best || options > best_options) {
+      best = slice;
+      best_options = std::move(options);
+    }
+  }
+  return best;
+}
+
+}  // namespace tangram

@@ -1,0 +1,54 @@
+// A layout for each device and the replicas on it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/layout.h"
+
+namespace tangram {
+
+// A range of input sizes that one replica serves with one padded size: everything up to `size_max` that no smaller
+// bucket of the service takes, in batches of at most `batch_size`.
+struct PlannedBucket {
+  std::int64_t size_max = 1;
+  std::int64_t batch_size = 1;
+
+  bool operator==(const PlannedBucket&) const = default;
+};
+
+// One model loaded on one slice.
+struct Replica {
+  std::string service;
+  std::vector<PlannedBucket> buckets;  // Ascending sizes, at least one.
+  int processes = 1;                   // How many processes share the slice for it.
+
+  bool operator==(const Replica&) const = default;
+};
+
+struct PlannedSlice {
+  Slice slice;
+  std::vector<Replica> replicas;  // Several share the slice in time; none: it is free to lend.
+
+  bool operator==(const PlannedSlice&) const = default;
+};
+
+struct PlannedDevice {
+  std::string name;  // Unique in the plan: "a100-80gb-0".
+  std::string type;  // An id of the catalogue, or "cpu".
+  Geometry geometry;
+  std::vector<PlannedSlice> slices;  // Ascending starts.
+
+  bool operator==(const PlannedDevice&) const = default;
+};
+
+struct Plan {
+  std::vector<PlannedDevice> devices;
+
+  bool operator==(const Plan&) const = default;
+};
+
+Layout layout_of(const PlannedDevice& device);
+
+}  // namespace tangram

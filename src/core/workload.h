@@ -1,0 +1,124 @@
+// What is to be served: a model, a promise, traffic and the sizes of its inputs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+
+namespace tangram {
+
+// A promise: this share of all requests is answered within `latency`.
+struct Slo {
+  Duration latency{};
+  double percentile = 99;  // 0 < percentile < 100.
+
+  bool operator==(const Slo&) const = default;
+};
+
+// A recorded request.
+struct TraceEntry {
+  TimePoint at;
+  std::int64_t size = 1;     // Input size: tokens, pixels of a side, milliseconds of audio.
+  std::int64_t samples = 1;  // How many inputs the request holds.
+
+  bool operator==(const TraceEntry&) const = default;
+};
+using Trace = std::vector<TraceEntry>;  // Ascending in time.
+
+// Arrivals.
+struct PoissonTraffic {
+  double rate_per_s = 0;
+};
+// Equal gaps.
+struct ConstantTraffic {
+  double rate_per_s = 0;
+};
+// A Poisson process that a two-state Markov chain switches between a calm and a burst rate.
+struct BurstTraffic {
+  double rate_per_s = 0;     // The mean over both states.
+  double burst_factor = 5;   // Burst rate over calm rate.
+  double burst_mean_s = 10;  // Mean length of a burst.
+  double calm_mean_s = 90;   // Mean length of the calm between two.
+};
+// A Poisson process whose rate follows a sine over a day (or another period).
+struct DiurnalTraffic {
+  double rate_per_s = 0;   // The mean over a period.
+  double amplitude = 0.5;  // Peak rate = mean * (1 + amplitude).
+  double period_s = 86400;
+  double peak_at_s = 43200;  // When in the period the peak falls.
+};
+// A Poisson process whose rate is given for each step of time; the curve repeats.
+struct CurveTraffic {
+  std::string file;  // Where it was read.
+  double step_s = 1;
+  double scale = 1;
+  std::vector<double> rate_per_s;
+};
+struct TraceTraffic {
+  std::string file;
+  double speed = 1;  // 2 replays twice as fast.
+  Trace trace;
+};
+// A fixed number of clients, each of which sends its next request some time after its last answer.
+struct ClosedLoopTraffic {
+  int clients = 1;
+  double think_mean_s = 0;
+};
+using Traffic = std::variant<PoissonTraffic, ConstantTraffic, BurstTraffic, DiurnalTraffic, CurveTraffic, TraceTraffic,
+                             ClosedLoopTraffic>;
+
+// Input sizes.
+struct ConstantSize {
+  std::int64_t size = 1;
+};
+struct LogNormalSize {
+  double median = 1;
+  double sigma = 0;
+  std::int64_t min = 1;  // Smaller and larger draws are moved to the bounds.
+  std::int64_t max = 1;
+};
+struct HistogramSize {
+  struct Bin {
+    std::int64_t size = 1;
+    double weight = 1;
+  };
+  std::string file;
+  std::vector<Bin> bins;  // Ascending sizes, positive weights.
+};
+// The sizes that stand in the service's own trace.
+struct TraceSize {};
+using SizeDistribution = std::variant<ConstantSize, LogNormalSize, HistogramSize, TraceSize>;
+
+// To what an input is padded before it joins a batch.
+enum class Padding {
+  bucket,   // The upper edge of its bucket.
+  longest,  // The longest member of its batch.
+  none,     // Inputs of different sizes never share a batch.
+};
+
+// One service: a model with its promise and its traffic. Also the unit of accounting.
+struct Service {
+  std::string name;
+  std::string model;
+  Slo slo;
+  Traffic traffic = PoissonTraffic{};
+  SizeDistribution input_size = ConstantSize{};
+  std::int64_t samples_per_request = 1;
+  Padding padding = Padding::bucket;
+  int priority = 0;  // Larger goes first.
+};
+
+struct Workload {
+  std::vector<Service> services;
+};
+
+// Requests a second on average; of a trace or a curve, over its own length. A closed loop has none of its own.
+double mean_rate_per_s(const Traffic& traffic);
+// The largest input size that can be drawn. `trace` is the service's trace, for TraceSize.
+std::int64_t largest_size(const Service& service);
+
+}  // namespace tangram
