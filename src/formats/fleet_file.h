@@ -1,0 +1,22 @@
+// The fleet file: which devices there are, in YAML.
+#pragma once
+
+#include <string>
+
+#include "core/fleet.h"
+#include "formats/source.h"
+
+namespace tangram::formats {
+
+// `host` is the machine that stands behind `type: cpu` entries: what such an entry leaves open (cores, memory,
+// quota) is taken from it. All problems of the file come back at once, one line each, in order of their places.
+Result<Fleet> parse_fleet(const Source& source, const CpuHost& host);
+
+// YAML that parse_fleet reads back to the same fleet.
+std::string write_fleet(const Fleet& fleet);
+
+// Everything that a device of the group can be cut into, whatever subset a plan may use of it. The indices in
+// DeviceGroup::layout belong to this Geometry. `host` as above.
+Geometry group_geometry(const DeviceGroup& group, const CpuHost& host);
+
+}  // namespace tangram::formats

@@ -1,0 +1,32 @@
+// Training and inference jobs of a cluster trace, as CSV.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/source.h"
+
+namespace tangram::formats {
+
+enum class JobKind { training, inference };
+
+// One job as it was submitted.
+struct Job {
+  std::string name;
+  double submit_s = 0;
+  std::string application;
+  std::int64_t replicas = 1;  // As asked for; an elastic scheduler may give another number.
+  std::int64_t batch = 1;     // Over all replicas.
+  JobKind kind = JobKind::training;
+  std::optional<double> duration_s;  // Nothing: it ends when its work is done.
+
+  bool operator==(const Job&) const = default;
+};
+
+// CSV `name,submit_s,application,replicas,batch,kind,duration_s`, the last two optional.
+Result<std::vector<Job>> parse_jobs(const Source& source);
+std::string write_jobs(const std::vector<Job>& jobs);
+
+}  // namespace tangram::formats

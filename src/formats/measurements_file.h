@@ -1,0 +1,21 @@
+// Measurements: CSV with a header row, one timed run in each row.
+#pragma once
+
+#include <string>
+
+#include "core/measurement.h"
+#include "formats/source.h"
+
+namespace tangram::formats {
+
+// Columns are found by name, in any order: device, mig_profile, model, batch and latency_ms must be there. A blank
+// latency means that the run did not fit into memory. Names of profiles come back as the tables spell them. Refused are
+// unknown devices and profiles, the same configuration twice, and a throughput that contradicts
+// batch * processes / latency by more than kThroughputFactorMax, which is how a mix-up of units looks.
+Result<Measurements> parse_measurements(const Source& source);
+inline constexpr double kThroughputFactorMax = 2;
+
+// All columns, in one fixed order. parse_measurements reads back the same values.
+std::string write_measurements(const Measurements& measurements);
+
+}  // namespace tangram::formats

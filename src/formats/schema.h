@@ -1,0 +1,22 @@
+// What the files look like, for editors and for people. Everything here comes from the descriptions that the
+// parsers themselves use.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tangram::formats {
+
+// The files that have a schema: fleet, services, plan as documents; measurements, trace, histogram and jobs as one row of
+// a CSV file seen as an object.
+std::vector<std::string> schema_names();
+
+// JSON Schema, draft-07, with a newline at its end. Nothing for a name that is not in schema_names().
+std::optional<std::string> json_schema(std::string_view name);
+
+// The reference page of all files, in Markdown: docs/reference/files.md.
+std::string reference_markdown();
+
+}  // namespace tangram::formats
