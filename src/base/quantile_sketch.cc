@@ -23,7 +23,8 @@ std::uint64_t QuantileSketch::low_of(std::size_t bucket) {
   return mantissa << shift;
 }
 
-// Grows by whole powers of two, so that a run of new extremes does not move the counts each time.
+// Grows by whole powers of two of the value, so that a run of new extremes does not move the counts each time, and
+// never by more than was asked: there are at most 58 steps.
 void QuantileSketch::reserve_for(std::size_t bucket) {
   constexpr std::size_t kGroup = std::size_t{1} << kBits;
   const std::size_t low = bucket / kGroup * kGroup;
@@ -31,9 +32,12 @@ void QuantileSketch::reserve_for(std::size_t bucket) {
     first_ = low;
     counts_.resize(kGroup);
   } else if (bucket < first_) {
-    counts_.insert(counts_.begin(), first_ - low, 0);
+    std::vector<std::uint64_t> wider(first_ - low + counts_.size());
+    std::ranges::copy(counts_, wider.begin() + static_cast<std::ptrdiff_t>(first_ - low));
+    counts_ = std::move(wider);
     first_ = low;
   } else if (bucket >= first_ + counts_.size()) {
+    counts_.reserve(low + kGroup - first_);
     counts_.resize(low + kGroup - first_);
   }
 }
@@ -54,6 +58,8 @@ std::uint64_t QuantileSketch::quantile(double q) const {
   if (count_ == 0) return 0;
   const auto wanted =
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(count_))));
+  if (wanted == 1) return min_;
+  if (wanted >= count_) return max_;
   std::uint64_t seen = 0;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     seen += counts_[i];

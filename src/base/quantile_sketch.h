@@ -11,12 +11,13 @@ namespace tangram {
 // Counts values in buckets whose width is a fixed share of the value: each power of two is cut into 128
 // equal buckets, so a quantile is off by at most 1/256 (0.4 %) of itself. Zero is exact. Values are unsigned
 // integers (nanoseconds, bytes, samples); memory is 1 kB for each power of two between the smallest and the
-// largest value seen, 57 kB at the very most.
+// largest value seen, 60 kB at the very most.
 class QuantileSketch {
  public:
   static constexpr double kRelativeError = 1.0 / 256;
 
   void add(std::uint64_t value, std::uint64_t times = 1) {
+    if (times == 0) return;
     const std::size_t bucket = bucket_of(value);
     if (bucket - first_ >= counts_.size()) reserve_for(bucket);
     counts_[bucket - first_] += times;
@@ -36,7 +37,7 @@ class QuantileSketch {
   std::uint64_t max() const { return max_; }
 
   // The value below which a share `q` of all values lies (0 <= q <= 1): the value of rank ceil(q * count), within
-  // kRelativeError. Zero when empty.
+  // kRelativeError; the first and the last rank are exact. Zero when empty.
   std::uint64_t quantile(double q) const;
   // How many values are at most `limit`, up to the bucket that `limit` falls in.
   std::uint64_t count_at_most(std::uint64_t limit) const;

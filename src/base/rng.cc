@@ -151,6 +151,7 @@ AliasTable::AliasTable(std::span<const double> weights) : keep_(weights.size()),
     total += w;
   }
   TANGRAM_CHECK(total > 0, "at least one weight is positive");
+  TANGRAM_CHECK(std::isfinite(total), "the sum of the weights is finite");
   const auto n = weights.size();
   std::vector<std::uint32_t> small;
   std::vector<std::uint32_t> large;

@@ -76,7 +76,7 @@ class Rng {
 class AliasTable {
  public:
   AliasTable() = default;
-  // `weights` are not negative and their sum is positive.
+  // `weights` are not negative and their sum is positive and finite.
   explicit AliasTable(std::span<const double> weights);
 
   std::size_t size() const { return keep_.size(); }

@@ -33,15 +33,15 @@ std::string lower(std::string_view text) {
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string result;
-  for (const auto& part : parts) {
-    if (!result.empty()) result += separator;
-    result += part;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) result += separator;
+    result += parts[i];
   }
   return result;
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/check.h"
+
 namespace tangram {
 
 using Duration = std::chrono::duration<std::int64_t, std::nano>;
@@ -32,6 +34,7 @@ constexpr double to_seconds(TimePoint t) { return to_seconds(t.time_since_epoch(
 // Rounds to the nearest nanosecond; values beyond about 292 years saturate.
 constexpr Duration from_seconds(double seconds) {
   const double ns = seconds * 1e9;
+  TANGRAM_CHECK(ns == ns, "a span of time is a number");
   if (ns >= 9.2e18) return Duration::max();
   if (ns <= -9.2e18) return Duration::min();
   return Duration(static_cast<std::int64_t>(ns < 0 ? ns - 0.5 : ns + 0.5));
