@@ -33,6 +33,9 @@ function(tangram_compile_options target)
     # GCC 12 reports these inside libstdc++ and fmt at -O2 where nothing is wrong (GCC bugs 105562, 107852).
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
                                              -Wno-array-bounds -Wno-stringop-overread)
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # libstdc++ 12 deprecates std::get_temporary_buffer and uses it itself, in std::stable_sort.
+    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
   endif()
 endfunction()
 
@@ -63,6 +66,7 @@ function(tangram_room name)
   set_target_properties(tangram_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(tangram_${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                                       $<INSTALL_INTERFACE:include/tangram>)
+  target_compile_features(tangram_${name} ${scope} cxx_std_20)
   target_link_libraries(tangram_${name} ${scope} ${room_USES} ${room_LIBRARIES})
   set_property(GLOBAL APPEND PROPERTY TANGRAM_ROOMS ${name})
 

@@ -52,13 +52,14 @@ class [[nodiscard]] Result {
     require_value();
     return *std::get_if<0>(&state_);
   }
-  T&& value() && {
+  // By value, so that a loop over `*list()` does not walk a result that is already gone.
+  T value() && {
     require_value();
     return std::move(*std::get_if<0>(&state_));
   }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
 

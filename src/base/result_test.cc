@@ -31,6 +31,13 @@ TEST(Result, LetsItsValueBeChanged) {
   EXPECT_EQ(result.value(), (std::vector<int>{5, 2}));
 }
 
+TEST(Result, OutlivesALoopOverATemporary) {
+  const auto list = []() -> Result<std::vector<int>> { return std::vector<int>{1, 2, 3}; };
+  int sum = 0;
+  for (const int x : *list()) sum += x;
+  EXPECT_EQ(sum, 6);
+}
+
 TEST(Result, OfNothingOnlySaysWhetherItWorked) {
   const Result<Nothing> result = Nothing{};
   EXPECT_TRUE(result.ok());

@@ -357,6 +357,13 @@ std::vector<int> options_left(const Geometry& geometry, const Layout& layout) {
 
 std::optional<Layout> realise(const Geometry& geometry, const Multiset& multiset) {
   TANGRAM_CHECK(multiset.size() == geometry.profiles.size(), "a multiset has one count for each profile");
+  // Refused by arithmetic, before the search: that is exponential where the answer is no.
+  int units = 0;
+  for (std::size_t p = 0; p < multiset.size(); ++p) {
+    if (multiset[p] > geometry.profiles[p].count_max) return std::nullopt;
+    units += multiset[p] * geometry.profiles[p].units;
+  }
+  if (units > geometry.units) return std::nullopt;
   Multiset wanted = multiset;
   Layout layout;
   if (!place_all(geometry, wanted, layout)) return std::nullopt;

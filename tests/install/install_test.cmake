@@ -2,7 +2,7 @@
 file(REMOVE_RECURSE ${scratch_dir})
 set(prefix ${scratch_dir}/prefix)
 
-execute_process(COMMAND ${CMAKE_COMMAND} --install ${build_dir} --prefix ${prefix} OUTPUT_QUIET
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${build_dir} --prefix ${prefix}
                 COMMAND_ERROR_IS_FATAL ANY)
 # Nothing of the build may be needed afterwards: an exported path into it would break on another machine.
 file(GLOB_RECURSE package_files ${prefix}/*.cmake)
@@ -16,11 +16,11 @@ endforeach()
 
 execute_process(COMMAND ${CMAKE_COMMAND} -G ${generator} -S ${consumer_dir} -B ${scratch_dir}/build
                         -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${compiler}
-                OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${CMAKE_COMMAND} --build ${scratch_dir}/build OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+                COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_COMMAND} --build ${scratch_dir}/build COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${scratch_dir}/build/consumer OUTPUT_VARIABLE printed OUTPUT_STRIP_TRAILING_WHITESPACE
                 COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL "4g.20gb@0 + 3g.20gb@4")
   message(FATAL_ERROR "the consumer printed \"${printed}\"")
 endif()
-execute_process(COMMAND ${prefix}/bin/tangram version OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${prefix}/bin/tangram version COMMAND_ERROR_IS_FATAL ANY)
