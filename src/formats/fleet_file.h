@@ -12,7 +12,8 @@ namespace tangram::formats {
 // quota) is taken from it. All problems of the file come back at once, one line each, in order of their places.
 Result<Fleet> parse_fleet(const Source& source, const CpuHost& host);
 
-// YAML that parse_fleet reads back to the same fleet.
+// YAML that parse_fleet reads back to the same fleet. A cpu group with a layout carries its host, as parse_fleet makes
+// it.
 std::string write_fleet(const Fleet& fleet);
 
 // Everything that a device of the group can be cut into, whatever subset a plan may use of it. The indices in

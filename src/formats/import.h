@@ -11,17 +11,21 @@
 namespace tangram::formats {
 
 struct ImportFormat {
-  std::string name;     // What `tangram import` calls it.
-  std::string summary;  // One sentence for the help.
-  std::string output;   // The file it becomes: "measurements", "trace", "rate curve", "services", ...
+  std::string name;       // What `tangram import` calls it.
+  std::string summary;    // One sentence for the help.
+  std::string output;     // The file it becomes: "measurements", "trace", "rate curve", "services", ...
+  std::string selection;  // What may follow the name behind a colon, as in text-lengths:news; empty if nothing may.
 };
 
 // In the order of the help.
 std::span<const ImportFormat> import_formats();
 
+// The format that a name means, with or without a selection behind it; null if there is none.
+const ImportFormat* find_import_format(std::string_view format);
+
 // The text of one file of ours, made of all `files` together. Headers are checked, and every row that is wrong is
-// reported with its place; nothing is skipped silently unless the format says so. A folder's files are given one
-// by one, named with enough of their path to tell them apart.
+// reported with its place; nothing is skipped silently unless the format's summary says so. A folder's files are given
+// one by one, named by their paths.
 Result<std::string> import_text(std::string_view format, const std::vector<Source>& files);
 
 }  // namespace tangram::formats

@@ -1,0 +1,235 @@
+#include "formats/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace tangram::formats {
+namespace detail {
+namespace {
+
+// What `value` breaks, in words; empty if nothing.
+std::string check_limits(double value, const Limits& limits, std::string_view text) {
+  if (value < limits.min) return fmt::format("must be at least {}, not {}", write_number(limits.min), text);
+  if (value > limits.max) return fmt::format("must be at most {}, not {}", write_number(limits.max), text);
+  if (value <= limits.above) return fmt::format("must be greater than {}, not {}", write_number(limits.above), text);
+  if (value >= limits.below) return fmt::format("must be less than {}, not {}", write_number(limits.below), text);
+  return {};
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  if (text.empty() || kLetters.find(text[0]) == std::string_view::npos) return false;
+  return std::ranges::all_of(
+      text, [&](char c) { return kLetters.find(c) != std::string_view::npos || c == '.' || c == '_' || c == '-'; });
+}
+
+// How many decimal digits a unit lies above the nanosecond.
+int digits_of_unit(std::string_view key) {
+  if (key.ends_with("_ns")) return 0;
+  if (key.ends_with("_us")) return 3;
+  if (key.ends_with("_ms")) return 6;
+  TANGRAM_CHECK(key.ends_with("_s"), "the key of a time ends in its unit");
+  return 9;
+}
+
+// `text` times ten to the power `digits`, rounded to the nearest, by its digits alone; nothing if it is written with an
+// exponent, is no number or does not fit.
+std::optional<std::int64_t> scaled_digits(std::string_view text, int digits) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  const std::size_t point = std::min(text.find('.'), text.size());
+  const std::string_view fraction = point < text.size() ? text.substr(point + 1) : std::string_view{};
+  std::string all(text.substr(0, point));
+  all += fraction.substr(0, static_cast<std::size_t>(digits));
+  all.append(static_cast<std::size_t>(digits) - std::min(fraction.size(), static_cast<std::size_t>(digits)), '0');
+  const bool digits_only = all.find_first_not_of("0123456789") == std::string::npos &&
+                           fraction.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!digits_only || point + fraction.size() == 0) return std::nullopt;
+  auto value = text::parse_integer(all);
+  if (!value) return std::nullopt;
+  const bool up =
+      fraction.size() > static_cast<std::size_t>(digits) && fraction[static_cast<std::size_t>(digits)] >= '5';
+  if (up && *value < INT64_MAX) ++*value;
+  return negative ? -*value : *value;
+}
+
+}  // namespace
+
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t kShown = 40;
+  std::size_t length = std::min(kShown, text.size());
+  // A character of several bytes is not cut in two.
+  while (length < text.size() && length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+  std::string shown(text.substr(0, length));
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return "\"" + shown + (text.size() > kShown ? "...\"" : "\"");
+}
+
+std::string read_boolean(std::string_view text, bool& value) {
+  if (text != "true" && text != "false") return fmt::format("must be true or false, not {}", excerpt(text));
+  value = text == "true";
+  return {};
+}
+
+std::string read_integer(std::string_view text, const Limits& limits, std::int64_t& value) {
+  const auto read = text::parse_integer(text);
+  if (!read) return fmt::format("must be a whole number, not {}", excerpt(text));
+  // Bounds beyond 2^53 are those of the type itself, which parse_integer has kept.
+  value = *read;
+  return check_limits(static_cast<double>(*read), limits, text);
+}
+
+std::string read_number(std::string_view text, const Limits& limits, double& value) {
+  const auto read = text::parse_number(text);
+  if (!read) return fmt::format("must be a number, not {}", excerpt(text));
+  std::string problem = check_limits(*read, limits, text);
+  if (problem.empty()) value = *read + 0.0;  // -0 becomes 0: they would be written differently.
+  return problem;
+}
+
+std::string read_text(std::string_view text, const Limits& limits, std::string& value) {
+  if (text.empty()) return "must not be empty";
+  if (std::ranges::any_of(text, is_control)) return "must not hold control characters";
+  if (limits.text == TextRule::name && !is_name(text)) {
+    return fmt::format("must be letters, digits, '.', '_' and '-', beginning with a letter or digit, not {}",
+                       excerpt(text));
+  }
+  if (limits.names != nullptr) {
+    const auto known = limits.names();
+    if (std::ranges::find(known, text) == known.end()) return unknown_word(text, known);
+  }
+  value = text;
+  return {};
+}
+
+std::string read_time(std::string_view text, std::string_view key, const Limits& limits, std::int64_t& nanoseconds) {
+  constexpr double kNanosecondsMax = 9.2e18;  // 292 years.
+  const auto number = text::parse_number(text);
+  if (!number) return fmt::format("must be a number, not {}", excerpt(text));
+  if (std::string problem = check_limits(*number, limits, text); !problem.empty()) return problem;
+  const int digits = digits_of_unit(key);
+  const double scaled = *number * (digits == 9 ? 1e9 : digits == 6 ? 1e6 : digits == 3 ? 1e3 : 1.0);
+  if (std::abs(scaled) > kNanosecondsMax) return fmt::format("must be less than 292 years, not {}", text);
+  nanoseconds = scaled_digits(text, digits).value_or(std::llround(scaled));
+  return {};
+}
+
+std::string write_time(std::int64_t nanoseconds, std::string_view key) {
+  const int digits = digits_of_unit(key);
+  std::string text = std::to_string(nanoseconds < 0 ? 0U - static_cast<std::uint64_t>(nanoseconds)
+                                                    : static_cast<std::uint64_t>(nanoseconds));
+  const auto places = static_cast<std::size_t>(digits);
+  if (text.size() <= places) text.insert(0, places + 1 - text.size(), '0');
+  text.insert(text.size() - places, ".");
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return nanoseconds < 0 ? "-" + text : text;
+}
+
+std::string write_number(double value) {
+  // Plain digits for whole numbers that people count with; 1e+06 helps nobody.
+  constexpr double kPlainMax = 1e15;
+  if (value == std::floor(value) && std::abs(value) < kPlainMax) return fmt::format("{:.0f}", value + 0.0);
+  return text::shortest(value);
+}
+
+bool looks_typed(std::string_view text) {
+  return text == "true" || text == "false" || text == "null" || text == "~" || text::parse_number(text).has_value();
+}
+
+std::string unknown_word(std::string_view word, const std::vector<std::string>& known) {
+  const auto near = text::nearest(word, known);
+  return fmt::format("is unknown: {}{}; known: {}", excerpt(word),
+                     near ? fmt::format(", did you mean {}?", *near) : std::string(), text::join(known, ", "));
+}
+
+Limits within_type(Limits limits, double lowest, double highest) {
+  limits.min = std::max(limits.min, lowest);
+  limits.max = std::min(limits.max, highest);
+  return limits;
+}
+
+}  // namespace detail
+
+void Reader::rule(bool holds, std::string_view key, std::string_view message) {
+  if (holds || problems_.count() != count_before_) return;
+  for (const auto& entry : node_.entries) {
+    if (entry.key == key) return problems_.add(entry.value.at, std::string(message));
+  }
+  problems_.add(node_.at, std::string(message));
+}
+
+const Entry* Reader::expect(std::string_view key, bool required) {
+  known_.emplace_back(key);
+  for (const auto& entry : node_.entries) {
+    if (entry.key == key) return &entry;
+  }
+  if (required) problems_.add(node_.at, fmt::format("{} is missing", key));
+  return nullptr;
+}
+
+const Entry* Reader::choose(std::string_view key) {
+  const Entry* entry = expect(key, false);
+  if (entry == nullptr) return nullptr;
+  chosen_.push_back(entry);
+  return entry;
+}
+
+bool Reader::is_map(const char* expected) {
+  if (node_.kind == Node::Kind::map) return true;
+  problems_.add(node_.at, fmt::format("{} must be a map of keys and values", expected));
+  return false;
+}
+
+void Reader::report_unknown_keys(std::string_view what) {
+  for (const auto& entry : node_.entries) {
+    if (std::ranges::find(known_, entry.key) != known_.end()) continue;
+    problems_.add(entry.at, fmt::format("{} {}", what, detail::unknown_word(entry.key, known_)));
+  }
+}
+
+void Reader::finish_record() { report_unknown_keys("key"); }
+
+void Reader::finish_choice() {
+  if (bare_) return;
+  if (node_.kind != Node::Kind::map) {
+    return problems_.add(node_.at, fmt::format("must be a map with one of: {}", text::join(known_, ", ")));
+  }
+  report_unknown_keys("key");
+  if (chosen_.size() > 1) {
+    std::ranges::sort(chosen_, {}, &Entry::at);
+    return problems_.add(chosen_[1]->at, fmt::format("{} and {} exclude each other", chosen_[0]->key, chosen_[1]->key));
+  }
+  if (chosen_.empty() && node_.entries.empty()) {
+    problems_.add(node_.at, fmt::format("needs one of: {}", text::join(known_, ", ")));
+  }
+}
+
+const std::string* Reader::scalar_of(const Node& node, std::string_view key, bool text) {
+  if (node.kind == Node::Kind::null) {
+    report(node.at, key, "has no value");
+  } else if (node.kind != Node::Kind::scalar) {
+    report(node.at, key, "must be a single value");
+  } else if (text && !node.quoted && detail::looks_typed(node.text)) {
+    report(node.at, key, fmt::format("must be text; write \"{}\" in quotes if it is meant", node.text));
+  } else if (!text && node.quoted) {
+    report(node.at, key, fmt::format("must not be in quotes: {}", detail::excerpt(node.text)));
+  } else {
+    return &node.text;
+  }
+  return nullptr;
+}
+
+void Reader::report(Position at, std::string_view key, const std::string& text) {
+  problems_.add(at, key.empty() ? text : fmt::format("{} {}", key, text));
+}
+
+}  // namespace tangram::formats

@@ -1,0 +1,39 @@
+#include "formats/detail/profiles.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+#include "core/geometry.h"
+#include "formats/describe.h"
+
+namespace tangram::formats {
+namespace {
+
+// The geometry of a host depends on its cores, which a file of measurements does not say.
+Result<std::string> host_profile_name(std::string_view name) {
+  const auto cores = name.ends_with('c') ? text::parse_number(name.substr(0, name.size() - 1)) : std::nullopt;
+  const double quarters = cores.value_or(0) * 4;
+  if (quarters >= 1 && quarters <= 4.0 * kCpuCoresMax && quarters == std::floor(quarters)) {
+    return text::shortest(*cores) + "c";
+  }
+  return Error{
+      ErrorCode::invalid,
+      fmt::format("cpu has no profile {}; expected cores in quarters such as 0.25c, 1c, 1.5c", detail::excerpt(name))};
+}
+
+}  // namespace
+
+Result<std::string> profile_name(std::string_view device, std::string_view name) {
+  if (device == "cpu") return host_profile_name(name);
+  const Geometry* geometry = find_geometry(device);
+  if (geometry == nullptr) {
+    return Error{ErrorCode::not_found, "device " + detail::unknown_word(device, device_type_names())};
+  }
+  const auto profile = find_profile(*geometry, name);
+  if (!profile) return profile.error();
+  return geometry->profiles[*profile].name;
+}
+
+}  // namespace tangram::formats

@@ -1,0 +1,16 @@
+// The descriptions of all files, as values: where the schema and the reference page meet the parsers.
+#pragma once
+
+#include "formats/describe.h"
+
+namespace tangram::formats {
+
+Shape fleet_shape();
+Shape services_shape();
+Shape plan_shape();
+Shape measurement_shape();
+Shape trace_shape();
+Shape histogram_shape();
+Shape job_shape();
+
+}  // namespace tangram::formats

@@ -1,0 +1,116 @@
+#include "formats/detail/tree_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tangram::formats {
+
+namespace {
+
+// What a copy of a tree costs, in nodes. Long text counts as well: aliases could multiply it as easily.
+std::size_t weight_of(const Node& node) {
+  constexpr std::size_t kTextPerNode = 64;
+  std::size_t weight = 1 + node.text.size() / kTextPerNode;
+  for (const auto& item : node.items) weight += weight_of(item);
+  for (const auto& entry : node.entries) weight += weight_of(entry.value) + entry.key.size() / kTextPerNode;
+  return weight;
+}
+
+std::size_t depth_of(const Node& node) {
+  std::size_t deepest = 0;
+  for (const auto& item : node.items) deepest = std::max(deepest, depth_of(item));
+  for (const auto& entry : node.entries) deepest = std::max(deepest, depth_of(entry.value));
+  return deepest + 1;
+}
+
+Error too_deep() { return {ErrorCode::exhausted, fmt::format("nested more than {} deep", kDocumentDepthMax)}; }
+
+}  // namespace
+
+void TreeBuilder::scalar(Node node) {
+  count(1, node.at);
+  place(std::move(node));
+}
+
+void TreeBuilder::copy_of(const Node& tree, Position at) {
+  charge(tree, at);
+  if (open_.size() + depth_of(tree) > kDocumentDepthMax) throw DocumentStopped{at, too_deep().message};
+  place(tree);
+}
+
+void TreeBuilder::charge(const Node& tree, Position at) { count(weight_of(tree), at); }
+
+void TreeBuilder::count(std::size_t weight, Position at) {
+  nodes_ += weight;
+  if (nodes_ > kDocumentNodesMax) {
+    throw DocumentStopped{at, fmt::format("more than {} values in one document", kDocumentNodesMax)};
+  }
+}
+
+void TreeBuilder::begin(Node::Kind kind, Position at) {
+  if (open_.size() >= kDocumentDepthMax) throw DocumentStopped{at, too_deep().message};
+  count(1, at);
+  Node node;
+  node.kind = kind;
+  node.at = at;
+  open_.push_back({std::move(node)});
+}
+
+void TreeBuilder::end() {
+  TANGRAM_CHECK(!open_.empty(), "a parser ends what it began");
+  Node node = std::move(open_.back().node);
+  open_.pop_back();
+  if (node.kind == Node::Kind::map) report_duplicates(node);
+  place(std::move(node));
+}
+
+void TreeBuilder::key(std::string text, Position at) {
+  TANGRAM_CHECK(expects_key(), "a key stands in a map, before its value");
+  open_.back().node.entries.push_back({std::move(text), at, {}});
+  open_.back().keyed = true;
+}
+
+const Node& TreeBuilder::last() const {
+  if (open_.empty()) return root_;
+  const Node& node = open_.back().node;
+  return node.kind == Node::Kind::map ? node.entries.back().value : node.items.back();
+}
+
+void TreeBuilder::place(Node node) {
+  if (open_.empty()) {
+    root_ = std::move(node);
+    return;
+  }
+  Open& parent = open_.back();
+  if (parent.node.kind == Node::Kind::map) {
+    parent.node.entries.back().value = std::move(node);
+    parent.keyed = false;
+  } else {
+    parent.node.items.push_back(std::move(node));
+  }
+}
+
+// Sorting finds the pairs in n log n; a map of a million keys must not cost their square.
+void TreeBuilder::report_duplicates(Node& map) {
+  auto& entries = map.entries;
+  std::vector<std::size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) -> const std::string& { return entries[i].key; });
+  std::vector<bool> again(entries.size());
+  std::size_t first = 0;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (entries[order[i]].key != entries[order[first]].key) {
+      first = i;
+      continue;
+    }
+    again[order[i]] = true;
+    problems_.add(entries[order[i]].at, fmt::format("{} stands here twice; first in line {}", entries[order[i]].key,
+                                                    entries[order[first]].at.line));
+  }
+  std::size_t index = 0;
+  std::erase_if(entries, [&](const Entry&) { return again[index++]; });
+}
+
+}  // namespace tangram::formats

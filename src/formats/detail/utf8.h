@@ -1,0 +1,20 @@
+// Where a text stops being UTF-8.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "formats/problems.h"
+
+namespace tangram::formats {
+
+// The text without the byte-order mark that some editors put in front.
+std::string_view without_byte_order_mark(std::string_view text);
+
+// The place of the first byte that no UTF-8 text holds, zero bytes included; nothing if all is well.
+std::optional<Position> first_bad_byte(std::string_view text);
+
+// The place of the byte `offset`.
+Position position_of(std::string_view text, std::size_t offset);
+
+}  // namespace tangram::formats

@@ -1,0 +1,271 @@
+// YAML through yaml-cpp's events. Its exceptions stop here.
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <sstream>
+#include <unordered_map>
+
+#include "base/text.h"
+#include "formats/detail/tree_builder.h"
+#include "formats/detail/utf8.h"
+#include "formats/document.h"
+
+namespace tangram::formats {
+namespace {
+
+Position position_of(const YAML::Mark& mark) {
+  return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
+}
+
+// Turns events into nodes. An alias becomes a copy of what its anchor named, within the limits of a document.
+class YamlHandler final : public YAML::EventHandler {
+ public:
+  YamlHandler(std::string_view text, TreeBuilder& builder) : text_(text), builder_(builder) { index_lines(); }
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const Position at = position_of(mark);
+    if (builder_.expects_key()) throw DocumentStopped{at, "a key is missing"};
+    Node node;
+    node.at = at;
+    builder_.scalar(std::move(node));
+    remember(anchor, at);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const Position at = position_of(mark);
+    const auto named = anchors_.find(anchor);
+    if (named == anchors_.end()) throw DocumentStopped{at, "an alias stands inside what it refers to"};
+    if (builder_.expects_key()) throw DocumentStopped{at, "an alias cannot be a key"};
+    builder_.copy_of(named->second, at);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    const Position at = position_of(mark);
+    const bool quoted = tag == "!" || tag == kTextTag;
+    if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not understood"};
+    if (builder_.expects_key()) {
+      builder_.key(value, at);
+      return;
+    }
+    Node node;
+    node.kind = Node::Kind::scalar;
+    node.at = at;
+    node.text = value;
+    node.quoted = quoted;
+    find_in_source(node);
+    builder_.scalar(std::move(node));
+    remember(anchor, at);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    begin(Node::Kind::sequence, mark, anchor);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    begin(Node::Kind::map, mark, anchor);
+  }
+  void OnSequenceEnd() override { end(); }
+  void OnMapEnd() override { end(); }
+
+ private:
+  static constexpr std::string_view kTextTag = "tag:yaml.org,2002:str";
+
+  void begin(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    const Position at = position_of(mark);
+    if (builder_.expects_key()) throw DocumentStopped{at, "a key is a word, not a list or a map"};
+    builder_.begin(kind, at);
+    open_anchors_.push_back({anchor, at});
+  }
+
+  void end() {
+    const auto [anchor, at] = open_anchors_.back();
+    open_anchors_.pop_back();
+    builder_.end();
+    remember(anchor, at);
+  }
+
+  void remember(YAML::anchor_t anchor, Position at) {
+    if (anchor == YAML::NullAnchor) return;
+    builder_.charge(builder_.last(), at);
+    anchors_[anchor] = builder_.last();
+  }
+
+  void index_lines() {
+    line_begins_.push_back(0);
+    for (std::size_t i = 0; i < text_.size(); ++i) {
+      if (text_[i] == '\n') line_begins_.push_back(i + 1);
+    }
+  }
+
+  // Escapes and folded lines change the text, so its columns are known only where source and value agree.
+  void find_in_source(Node& node) const {
+    const auto line = static_cast<std::size_t>(node.at.line) - 1;
+    if (node.at.line < 1 || line >= line_begins_.size()) return;
+    const std::size_t offset = line_begins_[line] + static_cast<std::size_t>(node.at.column) - 1;
+    if (offset >= text_.size()) return;
+    const std::size_t quote = text_[offset] == '"' || text_[offset] == '\'' ? 1 : 0;
+    node.literal = text_.substr(offset + quote).starts_with(node.text);
+    node.begin = {node.at.line, node.at.column + static_cast<int>(quote)};
+  }
+
+  struct OpenAnchor {
+    YAML::anchor_t anchor;
+    Position at;
+  };
+
+  std::string_view text_;
+  TreeBuilder& builder_;
+  std::vector<std::size_t> line_begins_;
+  std::vector<OpenAnchor> open_anchors_;
+  std::unordered_map<YAML::anchor_t, Node> anchors_;  // Looked up only, so its order decides nothing.
+};
+
+// True if the text begins a second document.
+bool has_second_document(YAML::Parser& parser, YamlHandler& handler) { return parser.HandleNextDocument(handler); }
+
+std::optional<Node> read_document(std::string_view text, Problems& problems) {
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  TreeBuilder builder(problems);
+  YamlHandler handler(text, builder);
+  if (!parser.HandleNextDocument(handler)) return Node{};
+  Node root = builder.take();
+  if (has_second_document(parser, handler)) problems.add(root.at, "the file holds more than one document");
+  return root;
+}
+
+}  // namespace
+
+std::optional<Node> parse_yaml(const Source& source, Problems& problems) {
+  if (source.text.size() > kDocumentBytesMax) {
+    problems.add({}, fmt::format("longer than {} bytes", kDocumentBytesMax));
+    return std::nullopt;
+  }
+  const std::string_view text = without_byte_order_mark(source.text);
+  if (const auto bad = first_bad_byte(text)) {
+    problems.add(*bad, "not UTF-8 text");
+    return std::nullopt;
+  }
+  try {
+    return read_document(text, problems);
+  } catch (const DocumentStopped& stopped) {
+    problems.add(stopped.at, stopped.text);
+  } catch (const YAML::Exception& exception) {
+    problems.add(position_of(exception.mark), "not YAML: " + exception.msg);
+  } catch (const std::exception& exception) {
+    problems.add({}, std::string("not YAML: ") + exception.what());
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+// True if a plain scalar of this text is certainly the same text for every reader of YAML 1.1 and 1.2.
+bool safe_plain(const std::string& text) {
+  constexpr std::string_view kSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./@+- ";
+  constexpr std::string_view kLikeNumber = "0123456789abcdefABCDEFxXoO_.+-";
+  if (text.empty() || text.find_first_not_of(kSafe) != std::string::npos) return false;
+  const char first = text.front();
+  const bool digit = first >= '0' && first <= '9';
+  const bool letter = (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z');
+  if (!(digit || letter || first == '/' || first == '_') || text.back() == ' ') return false;
+  if (digit && text.find_first_not_of(kLikeNumber) == std::string::npos) return false;
+  return !is_one_of(text::lower(text), {"null", "true", "false", "yes", "no", "on", "off", "y", "n"});
+}
+
+std::string scalar_text(const Node& node) {
+  if (node.kind == Node::Kind::null) return "null";
+  if (node.quoted && !safe_plain(node.text)) return to_json(node);
+  return node.text;
+}
+
+std::string key_text(const std::string& key) { return safe_plain(key) ? key : to_json(text_node(key)); }
+
+bool is_leaf(const Node& node) {
+  return (node.kind != Node::Kind::map || node.entries.empty()) &&
+         (node.kind != Node::Kind::sequence || node.items.empty());
+}
+
+std::string flow_text(const Node& node) {
+  std::string text;
+  if (node.kind == Node::Kind::sequence) {
+    for (const auto& item : node.items) text += (text.empty() ? "" : ", ") + flow_text(item);
+    return "[" + text + "]";
+  }
+  if (node.kind != Node::Kind::map) return scalar_text(node);
+  for (const auto& entry : node.entries) {
+    text += (text.empty() ? "" : ", ") + key_text(entry.key) + ": " + flow_text(entry.value);
+  }
+  return "{" + text + "}";
+}
+
+// Maps and lists of plain values that fit on a line read better there: slo: {latency_ms: 50, percentile: 99}.
+bool fits_line(const Node& node) {
+  constexpr std::size_t kFlowLength = 80;
+  for (const auto& item : node.items) {
+    if (!is_leaf(item)) return false;
+  }
+  std::size_t nested = 0;
+  for (const auto& entry : node.entries) {
+    if (is_leaf(entry.value)) continue;
+    if (node.entries.size() > 1 || !fits_line(entry.value)) return false;
+    ++nested;
+  }
+  return nested <= 1 && flow_text(node).size() <= kFlowLength;
+}
+
+void write_block(const Node& node, std::size_t indent, bool in_list, std::string& out);
+
+void write_value(const Node& value, std::size_t indent, std::string& out) {
+  if (is_leaf(value) || fits_line(value)) {
+    out += " " + flow_text(value) + "\n";
+    return;
+  }
+  out += "\n";
+  write_block(value, indent + 2, false, out);
+}
+
+// `in_list`: the first line already stands behind "- ".
+void write_block(const Node& node, std::size_t indent, bool in_list, std::string& out) {
+  const std::string margin(indent, ' ');
+  bool first = in_list;
+  for (const auto& item : node.items) {
+    out += (first ? "" : margin) + "-";
+    first = false;
+    if (is_leaf(item) || item.kind == Node::Kind::sequence) {
+      out += " " + flow_text(item) + "\n";
+    } else {
+      out += " ";
+      write_block(item, indent + 2, true, out);
+    }
+  }
+  for (const auto& entry : node.entries) {
+    out += (first ? "" : margin) + key_text(entry.key) + ":";
+    first = false;
+    write_value(entry.value, indent, out);
+  }
+}
+
+}  // namespace
+
+std::string to_yaml(const Node& node) {
+  if (is_leaf(node)) return flow_text(node) + "\n";
+  std::string out;
+  write_block(node, 0, false, out);
+  return out;
+}
+
+}  // namespace tangram::formats

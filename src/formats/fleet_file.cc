@@ -1,0 +1,183 @@
+#include "formats/fleet_file.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "formats/describe.h"
+#include "formats/detail/shapes.h"
+
+namespace tangram::formats {
+namespace {
+
+constexpr int kDevicesMax = 100'000;  // Of one entry.
+
+// An entry as the file has it, before the parts that depend on each other are put together.
+struct DeviceRecord {
+  Located<std::string> type;
+  Located<std::optional<std::string>> name;
+  Located<std::optional<int>> count;
+  Located<bool> unlimited;
+  double price_per_hour = 0;
+  ProfileSet profiles = ProfileSet::all;
+  Located<std::optional<std::string>> layout;
+  Located<std::optional<int>> cores;
+  Located<std::optional<double>> memory_gib;
+  Located<std::optional<bool>> quota;
+};
+
+struct FleetRecord {
+  SparePolicy spare = SparePolicy::none;
+  std::vector<Located<DeviceRecord>> devices;
+};
+
+}  // namespace
+
+template <typename Visitor>
+void describe(Visitor& v, SparePolicy& policy) {
+  v.name("none", policy, SparePolicy::none, "Nothing is kept in hand.");
+  v.name("one_device", policy, SparePolicy::one_device, "Every promise still holds when any one device is lost.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ProfileSet& set) {
+  v.name("base", set, ProfileSet::base, "The plain cuts.");
+  v.name("double", set, ProfileSet::double_memory, "Those, and the smallest cut with double memory.");
+  v.name("me", set, ProfileSet::media, "Those, and the cuts with media engines.");
+  v.name("all", set, ProfileSet::all, "Everything the device offers.");
+}
+
+namespace {
+
+template <typename Visitor>
+void describe(Visitor& v, DeviceRecord& c) {
+  v.about("Device group", "A number of equal devices.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What the devices are.");
+  v.field("name", c.name, {.text = TextRule::name}, "Prefix of the devices' names; the type where it is not given.");
+  v.field("count", c.count, {.min = 1, .max = kDevicesMax},
+          "How many there are; 1 if neither this nor `unlimited` is given.");
+  v.field("unlimited", c.unlimited, "As many as the plan needs; excludes `count`.");
+  v.field("price_per_hour", c.price_per_hour, {.min = 0, .max = 1e9}, "What one device costs, in any currency.");
+  v.field("profiles", c.profiles, "The MigProfiles that a plan may use.");
+  v.field("layout", c.layout, "How each device is cut today: `4g.40gb@0 + 3g.40gb@4`, or `empty`.");
+  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax},
+          "Only for cpu: its cores; those of this machine if not given.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6},
+          "Only for cpu: its memory; that of this machine if not given.");
+  v.field("quota", c.quota, "Only for cpu: CPU quotas can be set, so that it is cut by quarters of a core.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, FleetRecord& c) {
+  v.about("Fleet", "The devices that may be cut.");
+  v.field("spare", c.spare, "What is kept in hand against the loss of a device.");
+  v.field("devices", c.devices, {.required = true, .items_min = 1}, "The devices, in groups of equal ones.");
+}
+
+CpuHost host_of(const DeviceRecord& record, const CpuHost& fallback) {
+  return {.cores = record.cores.value.value_or(fallback.cores),
+          .memory_gib = record.memory_gib.value.value_or(fallback.memory_gib),
+          .quota = record.quota.value.value_or(fallback.quota)};
+}
+
+bool names_host(const DeviceRecord& record) {
+  return record.cores.value || record.memory_gib.value || record.quota.value;
+}
+
+void check_record(const DeviceRecord& record, Problems& problems) {
+  if (record.count.value && record.unlimited.value) {
+    problems.add(record.unlimited.at, "count and unlimited exclude each other");
+  }
+  if (record.type.value == "cpu") return;
+  const auto only_cpu = [&](Position at, std::string_view key) {
+    if (at.line != 0) problems.add(at, fmt::format("{} belongs to type cpu, not to {}", key, record.type.value));
+  };
+  only_cpu(record.cores.at, "cores");
+  only_cpu(record.memory_gib.at, "memory_gib");
+  only_cpu(record.quota.at, "quota");
+}
+
+DeviceGroup group_of(const DeviceRecord& record, const CpuHost& host, Problems& problems) {
+  DeviceGroup group;
+  group.type = record.type.value;
+  group.name = record.name.value.value_or(group.type);
+  group.price_per_hour = record.price_per_hour;
+  group.profiles = record.profiles;
+  if (!record.unlimited.value) group.count = record.count.value.value_or(1);
+  if (group.type == "cpu" && names_host(record)) group.host = host_of(record, host);
+  if (!record.layout.value) return group;
+  // A layout is bound to the size of its host, so from here on the group carries it.
+  if (group.type == "cpu") group.host = host_of(record, host);
+  auto parsed = parse_layout(group_geometry(group, host), *record.layout.value);
+  for (const auto& problem : parsed.problems) problems.add(record.layout.at_offset(problem.offset), problem.message);
+  group.layout = std::move(parsed.layout);
+  return group;
+}
+
+// Devices are called name-0, name-1, ...; groups that share a name would share devices.
+void check_names(const std::vector<Located<DeviceRecord>>& devices, Problems& problems) {
+  std::map<std::string, int> seen;
+  for (const auto& device : devices) {
+    const auto& record = device.value;
+    const auto [first, fresh] = seen.emplace(record.name.value.value_or(record.type.value), device.at.line);
+    if (fresh) continue;
+    problems.add(record.name.value ? record.name.at : record.type.at,
+                 fmt::format("the name {} is taken by the entry in line {}; give this one a name of its own",
+                             first->first, first->second));
+  }
+}
+
+}  // namespace
+
+Geometry group_geometry(const DeviceGroup& group, const CpuHost& host) {
+  if (group.type == "cpu") return cpu_geometry(group.host.value_or(host));
+  const Geometry* geometry = find_geometry(group.type);
+  TANGRAM_CHECK(geometry != nullptr, "the type of a group is in the catalogue");
+  return *geometry;
+}
+
+Result<Fleet> parse_fleet(const Source& source, const CpuHost& host) {
+  Problems problems(source.name);
+  const auto root = parse_yaml(source, problems);
+  if (!root) return problems.error();
+  FleetRecord record;
+  read_document(*root, problems, record);
+  Fleet fleet;
+  fleet.spare = record.spare;
+  for (const auto& device : record.devices) {
+    // An entry whose type is wrong has been reported; nothing else of it can be judged.
+    if (device.value.type.value.empty()) continue;
+    check_record(device.value, problems);
+    fleet.groups.push_back(group_of(device.value, host, problems));
+  }
+  if (problems.empty()) check_names(record.devices, problems);
+  if (!problems.empty()) return problems.error();
+  return fleet;
+}
+
+std::string write_fleet(const Fleet& fleet) {
+  FleetRecord record;
+  record.spare = fleet.spare;
+  for (const auto& group : fleet.groups) {
+    DeviceRecord device;
+    device.type.value = group.type;
+    if (group.name != group.type) device.name.value = group.name;
+    device.count.value = group.count;
+    device.unlimited.value = !group.count.has_value();
+    device.price_per_hour = group.price_per_hour;
+    device.profiles = group.profiles;
+    if (group.host) {
+      device.cores.value = group.host->cores;
+      device.memory_gib.value = group.host->memory_gib;
+      device.quota.value = group.host->quota;
+    }
+    TANGRAM_CHECK(!group.layout || group.type != "cpu" || group.host, "a host that is cut says how large it is");
+    if (group.layout) device.layout.value = to_string(group_geometry(group, {}), *group.layout);
+    record.devices.push_back({std::move(device), {}, {}, false});
+  }
+  return to_yaml(write_document(record, Defaults::skip));
+}
+
+Shape fleet_shape() { return shape_of<FleetRecord>(); }
+
+}  // namespace tangram::formats

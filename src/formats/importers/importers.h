@@ -1,0 +1,62 @@
+// The readers of public formats, one file each, and what they share.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/source.h"
+#include "formats/table.h"
+
+namespace tangram::formats::importers {
+
+using Files = std::vector<Source>;
+
+// Each takes at least one file. `selection` is what stood behind the colon, or empty.
+Result<std::string> parvagpu(const Files& files, std::string_view selection);
+Result<std::string> migprofiler(const Files& files, std::string_view selection);
+Result<std::string> azure_llm(const Files& files, std::string_view selection);
+Result<std::string> twitter(const Files& files, std::string_view selection);
+Result<std::string> pollux(const Files& files, std::string_view selection);
+Result<std::string> deepboot(const Files& files, std::string_view selection);
+Result<std::string> miso(const Files& files, std::string_view selection);
+Result<std::string> mig_reconfig(const Files& files, std::string_view selection);
+Result<std::string> text_lengths(const Files& files, std::string_view selection);
+
+// The problems of several files, in their order.
+class FileProblems {
+ public:
+  void take(const Problems& problems);
+  bool empty() const { return message_.empty(); }
+  Error error() const { return {ErrorCode::invalid, message_}; }
+
+ private:
+  std::string message_;
+};
+
+// Calls `use(T&& row, const RowPlace& place, Problems& problems, const Source& file)` for every row of every file.
+template <typename T, typename Use>
+FileProblems for_each_row_of(const Files& files, Use&& use) {
+  FileProblems all;
+  for (const auto& file : files) {
+    Problems problems(file.name);
+    for_each_row<T>(file, Header::lenient, problems,
+                    [&](T row, const RowPlace& place) { use(std::move(row), place, problems, file); });
+    all.take(problems);
+  }
+  return all;
+}
+
+// True if the header row of `file` has a column of this name.
+bool has_column(const Source& file, std::string_view name);
+
+// "SLO1", "SLO2": names in a message or a refusal.
+Error unknown_selection(std::string_view selection, const std::set<std::string>& known);
+Error no_rows(const Files& files);
+
+// Parts of a path: "traces/bert/placements.csv" has the stem "placements" and lies in "bert".
+std::string stem_of(std::string_view path);
+std::string folder_of(std::string_view path);
+
+}  // namespace tangram::formats::importers

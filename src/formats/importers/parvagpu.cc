@@ -1,0 +1,162 @@
+// ParvaGPU (SC'24): inference measured on slices of an A100-80GB, service scenarios, and published layouts.
+//
+// Which of its three files is given shows in the header. In the measurements throughput is per process and latency is
+// rounded to a millisecond, so latency is taken from the throughput: each process runs one batch after another.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/plan.h"
+#include "formats/detail/limits.h"
+#include "formats/importers/importers.h"
+#include "formats/measurements_file.h"
+#include "formats/plan_file.h"
+#include "formats/workload_file.h"
+
+namespace tangram::formats::importers {
+namespace {
+
+constexpr const char* kDevice = "a100-80gb";
+
+struct ProfileRow {
+  std::string model;
+  int mig_gpcs = 0;
+  std::int64_t batch_size = 0;
+  std::int64_t mps_procs = 0;
+  std::optional<double> throughput_req_s;
+  int feasible = 0;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, ProfileRow& c) {
+  v.field("model", c.model, {.required = true}, "");
+  v.field("mig_gpcs", c.mig_gpcs, {.min = 1, .max = 7, .required = true}, "");
+  v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "");
+  v.field("mps_procs", c.mps_procs, {.min = 1, .max = kProcessesMax, .required = true}, "");
+  v.field("throughput_req_s", c.throughput_req_s, {.min = 0, .max = 1e9, .required = true}, "");
+  v.field("feasible", c.feasible, {.min = 0, .max = 1, .required = true}, "");
+  v.rule(c.feasible == 0 || c.throughput_req_s.value_or(0) > 0, "throughput_req_s",
+         "a feasible run needs a throughput");
+}
+
+struct ScenarioRow {
+  std::string scenario;
+  std::string model;
+  double slo_latency_ms = 0;
+  double request_rate_per_s = 0;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, ScenarioRow& c) {
+  v.field("scenario", c.scenario, {.required = true, .text = TextRule::name}, "");
+  v.field("model", c.model, {.required = true, .text = TextRule::name}, "");
+  v.field("slo_latency_ms", c.slo_latency_ms, {.min = 1e-6, .max = kLatencyMsMax, .required = true}, "");
+  v.field("request_rate_per_s", c.request_rate_per_s, {.max = kRateMax, .above = 0, .required = true}, "");
+}
+
+struct DeploymentRow {
+  int gpu = 0;
+  std::string model;
+  int placement = 0;
+  int size = 0;
+  std::int64_t batch = 1;
+  int processes = 1;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, DeploymentRow& c) {
+  v.field("Num GPU", c.gpu, {.min = 0, .max = 1e6, .required = true}, "");
+  v.field("Model", c.model, {.required = true, .text = TextRule::name}, "");
+  v.field("Placement", c.placement, {.min = 0, .max = 7, .required = true}, "");
+  v.field("Instance size", c.size, {.min = 1, .max = 7, .required = true}, "");
+  v.field("Batch size", c.batch, {.min = 1, .max = kBatchMax, .required = true}, "");
+  v.field("Num proc", c.processes, {.min = 1, .max = kProcessesMax, .required = true}, "");
+}
+
+Result<std::size_t> profile_of(int compute_slices) {
+  return find_profile(*find_geometry(kDevice), fmt::format("{}g", compute_slices));
+}
+
+Result<std::string> measurements(const Files& files) {
+  Measurements result;
+  const auto problems =
+      for_each_row_of<ProfileRow>(files, [&](ProfileRow row, const RowPlace& place, Problems& bad, const Source&) {
+        const auto profile = profile_of(row.mig_gpcs);
+        if (!profile) return bad.add(place.of("mig_gpcs"), profile.error().message);
+        Measurement m;
+        m.device = kDevice;
+        m.mig_profile = find_geometry(kDevice)->profiles[*profile].name;
+        m.model = row.model;
+        m.batch = row.batch_size;
+        m.processes = row.mps_procs;
+        if (row.feasible == 1) {
+          m.latency_ms = 1e3 * static_cast<double>(row.batch_size) / *row.throughput_req_s;
+          m.throughput_per_s = *row.throughput_req_s * static_cast<double>(row.mps_procs);
+        }
+        result.push_back(std::move(m));
+      });
+  if (!problems.empty()) return problems.error();
+  return write_measurements(result);
+}
+
+// Scenarios serve the same models, so unless one is chosen its name goes in front: SLO1-bert.
+Result<std::string> services(const Files& files, std::string_view selection) {
+  Workload workload;
+  std::set<std::string> scenarios;
+  const auto problems =
+      for_each_row_of<ScenarioRow>(files, [&](ScenarioRow row, const RowPlace&, Problems&, const Source&) {
+        scenarios.insert(row.scenario);
+        if (!selection.empty() && row.scenario != selection) return;
+        Service service;
+        service.name = selection.empty() ? row.scenario + "-" + row.model : row.model;
+        service.model = row.model;
+        service.slo.latency = from_milliseconds(row.slo_latency_ms);
+        service.traffic = PoissonTraffic{row.request_rate_per_s};
+        workload.services.push_back(std::move(service));
+      });
+  if (!problems.empty()) return problems.error();
+  if (workload.services.empty()) return scenarios.empty() ? no_rows(files) : unknown_selection(selection, scenarios);
+  return write_workload(workload);
+}
+
+Result<std::string> plan(const Files& files) {
+  const Geometry& geometry = *find_geometry(kDevice);
+  std::map<int, PlannedDevice> devices;
+  const auto problems = for_each_row_of<DeploymentRow>(
+      files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source&) {
+        PlannedDevice& device = devices[row.gpu];
+        const auto profile = profile_of(row.size);
+        if (!profile) return bad.add(place.of("Instance size"), profile.error().message);
+        PlannedSlice planned;
+        planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(row.placement)};
+        if (!fits(geometry, layout_of(device), planned.slice)) {
+          return bad.add(place.of("Placement"), fmt::format("{}@{} does not fit on GPU {}",
+                                                            geometry.profiles[*profile].name, row.placement, row.gpu));
+        }
+        planned.replicas.push_back({.service = row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
+        const auto where = std::ranges::upper_bound(
+            device.slices, row.placement, {}, [](const PlannedSlice& p) { return static_cast<int>(p.slice.start); });
+        device.slices.insert(where, std::move(planned));
+      });
+  if (!problems.empty()) return problems.error();
+  Plan plan;
+  for (auto& [number, device] : devices) {
+    device.name = fmt::format("{}-{}", kDevice, number);
+    device.type = kDevice;
+    device.geometry = geometry;
+    plan.devices.push_back(std::move(device));
+  }
+  return write_plan(plan);
+}
+
+}  // namespace
+
+Result<std::string> parvagpu(const Files& files, std::string_view selection) {
+  if (has_column(files.front(), "scenario")) return services(files, selection);
+  if (has_column(files.front(), "Placement")) return plan(files);
+  return measurements(files);
+}
+
+}  // namespace tangram::formats::importers

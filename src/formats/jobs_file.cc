@@ -1,0 +1,43 @@
+#include "formats/jobs_file.h"
+
+#include "formats/detail/limits.h"
+#include "formats/detail/shapes.h"
+#include "formats/table.h"
+
+namespace tangram::formats {
+
+template <typename Visitor>
+void describe(Visitor& v, JobKind& kind) {
+  v.name("training", kind, JobKind::training, "Runs until its work is done, on as many slices as it is given.");
+  v.name("inference", kind, JobKind::inference, "Holds one slice for its duration.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, Job& c) {
+  v.about("Jobs", "One job of a cluster trace in each row.");
+  v.field("name", c.name, {.required = true}, "Unique in the file.");
+  v.field("submit_s", c.submit_s, {.min = 0, .max = kSecondsMax, .required = true},
+          "When it was submitted, in seconds from the beginning.");
+  v.field("application", c.application, {.required = true}, "What it runs.");
+  v.field("replicas", c.replicas, {.min = 1, .max = 1e6},
+          "Workers it asked for; an elastic scheduler may give another number.");
+  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "Batch size over all workers.");
+  v.field("kind", c.kind, "What kind of job it is.");
+  v.field("duration_s", c.duration_s, {.min = 0, .max = kSecondsMax},
+          "How long it runs; blank: until its work is done.");
+}
+
+Result<std::vector<Job>> parse_jobs(const Source& source) {
+  Problems problems(source.name);
+  std::vector<Job> jobs;
+  for_each_row<Job>(source, Header::strict, problems,
+                    [&](Job job, const RowPlace&) { jobs.push_back(std::move(job)); });
+  if (!problems.empty()) return problems.error();
+  return jobs;
+}
+
+std::string write_jobs(const std::vector<Job>& jobs) { return write_table(jobs); }
+
+Shape job_shape() { return shape_of<Job>(); }
+
+}  // namespace tangram::formats

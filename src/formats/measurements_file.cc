@@ -1,0 +1,106 @@
+#include "formats/measurements_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "core/geometry.h"
+#include "formats/detail/limits.h"
+#include "formats/detail/profiles.h"
+#include "formats/detail/shapes.h"
+#include "formats/table.h"
+
+namespace tangram::formats {
+
+template <typename Visitor>
+void describe(Visitor& v, Measurement& c) {
+  v.about("Measurements", "One timed run of a model on a slice in each row.");
+  v.field("device", c.device, {.required = true}, "Device type, as in the fleet file.");
+  v.field("mig_profile", c.mig_profile, {.required = true}, "MigProfile of the slice: `3g.40gb`; on the host `1.5c`.");
+  v.field("model", c.model, {.required = true}, "What ran.");
+  v.field("batch", c.batch, {.min = 1, .max = kBatchMax, .required = true}, "Samples in a batch.");
+  v.field("size", c.size, {.min = 1, .max = kSizeMax}, "Input size of each sample; 1 where the model has only one.");
+  v.field("processes", c.processes, {.min = 1, .max = kProcessesMax},
+          "Processes that share the slice, each running batches of its own.");
+  v.field("latency_ms", c.latency_ms, {.max = kLatencyMsMax, .above = 0, .required = true},
+          "Of one batch, mean; blank: out of memory.");
+  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0, .max = kLatencyMsMax}, "Its standard deviation.");
+  v.field("memory_mib", c.memory_mib, {.min = 0, .max = 1e9}, "Peak memory of all processes together.");
+  v.field("throughput_per_s", c.throughput_per_s, {.max = 1e15, .above = 0},
+          "Samples a second, of all processes together.");
+}
+
+namespace {
+
+using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
+
+Key key_of(const Measurement& m) { return {m.device, m.mig_profile, m.model, m.batch, m.size, m.processes}; }
+
+void check_throughput(const Measurement& m, const RowPlace& place, Problems& problems) {
+  if (!m.throughput_per_s) return;
+  if (m.out_of_memory()) {
+    problems.add(place.of("throughput_per_s"), "a run without latency was out of memory and has no throughput");
+    return;
+  }
+  const double expected = static_cast<double>(m.batch * m.processes) / *m.latency_ms * 1e3;
+  const double ratio = *m.throughput_per_s / expected;
+  if (ratio <= kThroughputFactorMax && ratio >= 1 / kThroughputFactorMax) return;
+  problems.add(
+      place.of("throughput_per_s"),
+      fmt::format("throughput_per_s {:.6g} contradicts batch * processes / latency = {:.6g}; are the units mixed up?",
+                  *m.throughput_per_s, expected));
+}
+
+class MeasurementCheck {
+ public:
+  explicit MeasurementCheck(Problems& problems) : problems_(problems) {}
+
+  // Gives the profile its name in the tables and reports what is wrong. True if nothing is.
+  bool check(Measurement& m, const RowPlace& place) {
+    const std::size_t before = problems_.count();
+    if (auto profile = profile_name(m.device, m.mig_profile)) {
+      m.mig_profile = std::move(*profile);
+    } else {
+      const bool unknown_device = profile.error().code == ErrorCode::not_found;
+      problems_.add(place.of(unknown_device ? "device" : "mig_profile"), profile.error().message);
+    }
+    check_throughput(m, place, problems_);
+    if (problems_.count() == before) check_unique(m, place);
+    return problems_.count() == before;
+  }
+
+ private:
+  void check_unique(const Measurement& m, const RowPlace& place) {
+    const auto [first, fresh] = lines_.emplace(key_of(m), place.line());
+    if (fresh) return;
+    problems_.add(
+        place.of("device"),
+        fmt::format("{} with batch {}, size {} and {} process{} on {} {} stands in line {} and again in line {}",
+                    m.model, m.batch, m.size, m.processes, m.processes == 1 ? "" : "es", m.device, m.mig_profile,
+                    first->second, place.line()));
+  }
+
+  Problems& problems_;
+  std::map<Key, int> lines_;
+};
+
+}  // namespace
+
+Result<Measurements> parse_measurements(const Source& source) {
+  Problems problems(source.name);
+  MeasurementCheck check(problems);
+  Measurements measurements;
+  for_each_row<Measurement>(source, Header::strict, problems, [&](Measurement m, const RowPlace& place) {
+    if (check.check(m, place)) measurements.push_back(std::move(m));
+  });
+  if (!problems.empty()) return problems.error();
+  return measurements;
+}
+
+std::string write_measurements(const Measurements& measurements) { return write_table(measurements); }
+
+Shape measurement_shape() { return shape_of<Measurement>(); }
+
+}  // namespace tangram::formats

@@ -1,0 +1,233 @@
+#include "formats/plan_file.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "formats/describe.h"
+#include "formats/detail/limits.h"
+#include "formats/detail/shapes.h"
+
+namespace tangram::formats {
+namespace {
+
+struct BucketRecord {
+  std::int64_t size_max = 1;
+  std::int64_t batch_size = 1;
+};
+
+struct ReplicaRecord {
+  std::string service;
+  int processes = 1;
+  Located<std::vector<BucketRecord>> buckets;
+};
+
+struct SliceRecord {
+  Located<std::string> profile;
+  Located<int> start;
+  std::vector<ReplicaRecord> replicas;
+};
+
+struct DeviceRecord {
+  Located<std::string> name;
+  Located<std::string> type;
+  Located<std::optional<int>> cores;
+  Located<std::optional<double>> memory_gib;
+  Located<std::optional<bool>> quota;
+  Located<std::string> layout;
+  Located<std::vector<SliceRecord>> slices;
+};
+
+struct PlanRecord {
+  int version = kPlanVersion;
+  std::vector<Located<DeviceRecord>> devices;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, BucketRecord& c) {
+  v.about("Bucket", "Input sizes that are padded to one size and batched together.");
+  v.field("size_max", c.size_max, {.min = 1, .max = kSizeMax, .required = true},
+          "Takes everything up to this size that no smaller bucket of the service takes.");
+  v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "Largest batch.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ReplicaRecord& c) {
+  v.about("Replica", "One model loaded on one slice.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service whose requests it answers.");
+  v.field("processes", c.processes, {.min = 1, .max = kProcessesMax}, "How many processes share the slice for it.");
+  v.field("buckets", c.buckets, {.required = true, .items_min = 1}, "What it serves, in ascending order of sizes.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, SliceRecord& c) {
+  v.about("Slice", "One cut of the device.");
+  v.field("profile", c.profile, {.required = true}, "Its MigProfile.");
+  v.field("start", c.start, {.min = 0, .max = UINT16_MAX, .required = true}, "The unit at which it starts.");
+  v.field("replicas", c.replicas, {.required = true},
+          "What runs on it; several share it in time, none leaves it free to lend.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, DeviceRecord& c) {
+  v.about("Planned device", "One device, its layout and the replicas on it.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the plan.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What it is.");
+  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and needed there: its cores.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and needed there: its memory.");
+  v.field("quota", c.quota, "Only for cpu, and needed there: whether it is cut by quarters of a core.");
+  v.field("layout", c.layout, {.required = true},
+          "Its slices in one line, `4g.40gb@0 + 3g.40gb@4` or `empty`; agrees with `slices`.");
+  v.field("slices", c.slices, {.required = true}, "The same slices, in order of their starts, with what runs on them.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, PlanRecord& c) {
+  v.about("Plan", "A layout for each device and the replicas on it.");
+  v.field("version", c.version, {.min = kPlanVersion, .max = kPlanVersion, .required = true}, "Of this format.");
+  v.field("devices", c.devices, {.required = true}, "The devices.");
+}
+
+// Puts a plan together from its record and reports where the parts disagree.
+class PlanAssembler {
+ public:
+  explicit PlanAssembler(Problems& problems) : problems_(problems) {}
+
+  Plan assemble(const PlanRecord& record) {
+    Plan plan;
+    for (const auto& device : record.devices) {
+      check_name(device.value);
+      if (auto geometry = geometry_of(device)) plan.devices.push_back(device_of(device.value, std::move(*geometry)));
+    }
+    return plan;
+  }
+
+ private:
+  void check_name(const DeviceRecord& device) {
+    if (device.name.value.empty()) return;
+    const auto [first, fresh] = lines_.emplace(device.name.value, device.name.at.line);
+    if (fresh) return;
+    problems_.add(device.name.at,
+                  fmt::format("the name {} is taken by the device in line {}", device.name.value, first->second));
+  }
+
+  std::optional<Geometry> geometry_of(const Located<DeviceRecord>& device) {
+    const auto& record = device.value;
+    if (record.type.value.empty()) return std::nullopt;
+    if (record.type.value == "cpu") return host_geometry(device);
+    for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
+      if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
+    }
+    return *find_geometry(record.type.value);
+  }
+
+  std::optional<Geometry> host_geometry(const Located<DeviceRecord>& device) {
+    const auto& record = device.value;
+    if (!record.cores.value || !record.memory_gib.value || !record.quota.value) {
+      problems_.add(device.at, "a device of type cpu needs cores, memory_gib and quota");
+      return std::nullopt;
+    }
+    const CpuHost host{
+        .cores = *record.cores.value, .memory_gib = *record.memory_gib.value, .quota = *record.quota.value};
+    const std::int64_t units = std::int64_t{host.cores} * (host.quota ? 4 : 1);
+    host_starts_ += units * (units + 1) / 2;
+    if (host_starts_ <= kPlanHostStartsMax) return cpu_geometry(host);
+    problems_.add(device.at,
+                  fmt::format("the hosts up to here have more than {} places for slices", kPlanHostStartsMax));
+    return std::nullopt;
+  }
+
+  PlannedDevice device_of(const DeviceRecord& record, Geometry geometry) {
+    PlannedDevice device;
+    device.name = record.name.value;
+    device.type = record.type.value;
+    const std::size_t before = problems_.count();
+    const auto parsed = parse_layout(geometry, record.layout.value);
+    for (const auto& problem : parsed.problems) problems_.add(record.layout.at_offset(problem.offset), problem.message);
+    for (const auto& slice : record.slices.value) add_slice(slice, geometry, device);
+    if (problems_.count() == before && layout_of(device) != parsed.layout) {
+      problems_.add(record.slices.at,
+                    fmt::format("slices say {}, but layout says {}", to_string(geometry, layout_of(device)),
+                                to_string(geometry, parsed.layout)));
+    }
+    device.geometry = std::move(geometry);
+    return device;
+  }
+
+  void add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
+    PlannedSlice planned;
+    if (record.profile.value.empty()) return;
+    const auto profile = find_profile(geometry, record.profile.value);
+    if (!profile) return problems_.add(record.profile.at, profile.error().message);
+    planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(record.start.value)};
+    for (const auto& replica : record.replicas) planned.replicas.push_back(replica_of(replica));
+    device.slices.push_back(std::move(planned));
+  }
+
+  Replica replica_of(const ReplicaRecord& record) {
+    Replica replica{.service = record.service, .buckets = {}, .processes = record.processes};
+    for (const auto& bucket : record.buckets.value) {
+      if (!replica.buckets.empty() && bucket.size_max <= replica.buckets.back().size_max) {
+        problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max", record.service));
+      }
+      replica.buckets.push_back({.size_max = bucket.size_max, .batch_size = bucket.batch_size});
+    }
+    return replica;
+  }
+
+  Problems& problems_;
+  std::map<std::string, int> lines_;
+  std::int64_t host_starts_ = 0;
+};
+
+ReplicaRecord record_of(const Replica& replica) {
+  ReplicaRecord record;
+  record.service = replica.service;
+  record.processes = replica.processes;
+  for (const auto& bucket : replica.buckets) record.buckets.value.push_back({bucket.size_max, bucket.batch_size});
+  return record;
+}
+
+DeviceRecord record_of(const PlannedDevice& device) {
+  const Geometry& geometry = device.geometry;
+  DeviceRecord record;
+  record.name.value = device.name;
+  record.type.value = device.type;
+  if (geometry.units_per_core > 0) {
+    record.cores.value = geometry.units / geometry.units_per_core;
+    record.memory_gib.value = geometry.profiles.back().memory_gib.value;
+    record.quota.value = geometry.units_per_core > 1;
+  }
+  record.layout.value = to_string(geometry, layout_of(device));
+  for (const auto& planned : device.slices) {
+    SliceRecord slice;
+    slice.profile.value = geometry.profiles[planned.slice.profile].name;
+    slice.start.value = planned.slice.start;
+    for (const auto& replica : planned.replicas) slice.replicas.push_back(record_of(replica));
+    record.slices.value.push_back(std::move(slice));
+  }
+  return record;
+}
+
+}  // namespace
+
+Result<Plan> parse_plan(const Source& source) {
+  Problems problems(source.name);
+  const auto root = parse_json(source, problems);
+  if (!root) return problems.error();
+  PlanRecord record;
+  read_document(*root, problems, record);
+  Plan plan = PlanAssembler(problems).assemble(record);
+  if (!problems.empty()) return problems.error();
+  return plan;
+}
+
+std::string write_plan(const Plan& plan) {
+  PlanRecord record;
+  for (const auto& device : plan.devices) record.devices.push_back({record_of(device), {}, {}, false});
+  return to_json(write_document(record, Defaults::keep)) + "\n";
+}
+
+Shape plan_shape() { return shape_of<PlanRecord>(); }
+
+}  // namespace tangram::formats

@@ -1,0 +1,54 @@
+#include "formats/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formats/detail/utf8.h"
+
+namespace tangram::formats {
+
+void Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& problems) {
+  columns_.assign(keys_.size(), kAbsent);
+  width_ = header.size();
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const std::string_view name = text::trim(header[i].text);
+    const auto found = std::ranges::find(keys_, name);
+    if (found == keys_.end()) {
+      if (strict) problems.add(header[i].at(), "column " + detail::unknown_word(name, keys_));
+      continue;
+    }
+    int& column = columns_[static_cast<std::size_t>(found - keys_.begin())];
+    if (column != kAbsent) problems.add(header[i].at(), fmt::format("column {} stands here twice", name));
+    column = static_cast<int>(i);
+  }
+  for (std::size_t field = 0; field < keys_.size(); ++field) {
+    if (!required_[field] || columns_[field] != kAbsent) continue;
+    problems.add(header.front().at(), fmt::format("column {} is missing", keys_[field]));
+  }
+}
+
+int Columns::column_of(std::string_view key) const {
+  const auto found = std::ranges::find(keys_, key);
+  return found == keys_.end() ? kAbsent : columns_[static_cast<std::size_t>(found - keys_.begin())];
+}
+
+bool right_width(const std::vector<CsvField>& row, const Columns& columns, Problems& problems) {
+  if (row.size() == columns.width()) return true;
+  problems.add(row.front().at(), fmt::format("the row has {} field{}, the header {}", row.size(),
+                                             row.size() == 1 ? "" : "s", columns.width()));
+  return false;
+}
+
+bool read_header(const Source& source, CsvReader& reader, std::vector<CsvField>& header, Problems& problems) {
+  if (const auto bad = first_bad_byte(source.text)) {
+    problems.add(*bad, "not UTF-8 text");
+    return false;
+  }
+  if (!problems.empty()) return false;
+  if (reader.next(header)) return true;
+  if (problems.empty()) problems.add({}, "the file is empty; expected a header row");
+  return false;
+}
+
+}  // namespace tangram::formats

@@ -1,0 +1,107 @@
+#include "formats/trace_file.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "formats/detail/limits.h"
+#include "formats/detail/shapes.h"
+#include "formats/detail/utf8.h"
+#include "formats/table.h"
+
+namespace tangram::formats {
+
+template <typename Visitor>
+void describe(Visitor& v, TraceEntry& c) {
+  v.about("Trace", "One recorded request in each row, in order of time.");
+  v.field("at_s", c.at, {.min = 0, .required = true}, "When it arrived, in seconds from the beginning.");
+  v.field("size", c.size, {.min = 1, .max = kSizeMax, .required = true},
+          "Input size: tokens, pixels of a side, milliseconds of audio.");
+  v.field("samples", c.samples, {.min = 1, .max = kSamplesMax}, "How many inputs the request holds.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, HistogramSize::Bin& c) {
+  v.about("Histogram of input sizes", "One size in each row, ascending.");
+  v.field("size", c.size, {.min = 1, .max = kSizeMax, .required = true}, "Input size.");
+  v.field("weight", c.weight, {.max = 1e15, .above = 0, .required = true}, "How often it occurs, in any unit.");
+}
+
+namespace {
+
+// "12.5" as the number that it is, or a problem.
+std::optional<double> rate_in(std::string_view text, Position at, Problems& problems) {
+  double rate = 0;
+  const std::string problem = detail::read_number(text, {.min = 0, .max = kRateMax}, rate);
+  if (problem.empty()) return rate;
+  problems.add(at, "the rate " + problem);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Trace> parse_trace(const Source& source) {
+  Problems problems(source.name);
+  Trace trace;
+  for_each_row<TraceEntry>(source, Header::strict, problems, [&](TraceEntry entry, const RowPlace& place) {
+    if (!trace.empty() && entry.at < trace.back().at) {
+      problems.add(place.of("at_s"), "at_s is earlier than in the row before; a trace is in order of time");
+      return;
+    }
+    trace.push_back(entry);
+  });
+  if (!problems.empty()) return problems.error();
+  return trace;
+}
+
+std::string write_trace(const Trace& trace) { return write_table(trace); }
+
+Result<std::vector<double>> parse_rate_curve(const Source& source) {
+  Problems problems(source.name);
+  if (const auto bad = first_bad_byte(source.text)) {
+    problems.add(*bad, "not UTF-8 text");
+    return problems.error();
+  }
+  std::vector<double> rates;
+  std::string_view rest = without_byte_order_mark(source.text);
+  for (int line = 1; !rest.empty(); ++line) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view text = text::trim(rest.substr(0, end));
+    if (!text.empty() && text[0] != '#') {
+      const auto column = static_cast<int>(text.data() - rest.data()) + 1;
+      if (const auto rate = rate_in(text, {line, column}, problems)) rates.push_back(*rate);
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (rates.empty() && problems.empty()) problems.add({}, "the file holds no rate");
+  if (!problems.empty()) return problems.error();
+  return rates;
+}
+
+std::string write_rate_curve(const std::vector<double>& rate_per_s) {
+  std::string out;
+  for (const double rate : rate_per_s) out += detail::write_number(rate) + "\n";
+  return out;
+}
+
+Result<std::vector<HistogramSize::Bin>> parse_histogram(const Source& source) {
+  Problems problems(source.name);
+  std::vector<HistogramSize::Bin> rows;
+  for_each_row<HistogramSize::Bin>(source, Header::strict, problems,
+                                   [&](HistogramSize::Bin row, const RowPlace& place) {
+                                     if (!rows.empty() && row.size <= rows.back().size) {
+                                       problems.add(place.of("size"), "sizes must ascend, each once");
+                                       return;
+                                     }
+                                     rows.push_back(row);
+                                   });
+  if (rows.empty() && problems.empty()) problems.add({}, "the histogram has no rows");
+  if (!problems.empty()) return problems.error();
+  return rows;
+}
+
+std::string write_histogram(const std::vector<HistogramSize::Bin>& histogram) { return write_table(histogram); }
+
+Shape trace_shape() { return shape_of<TraceEntry>(); }
+Shape histogram_shape() { return shape_of<HistogramSize::Bin>(); }
+
+}  // namespace tangram::formats

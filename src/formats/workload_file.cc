@@ -1,0 +1,272 @@
+#include "formats/workload_file.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "formats/describe.h"
+#include "formats/detail/limits.h"
+#include "formats/detail/shapes.h"
+#include "formats/trace_file.h"
+
+namespace tangram::formats {
+namespace {
+
+// A service as the file has it: core's own struct, with the places that later checks need.
+struct ServiceRecord {
+  Located<std::string> name;
+  std::string model;
+  Slo slo;
+  Located<Traffic> traffic;
+  Located<SizeDistribution> input_size;
+  std::int64_t samples_per_request = 1;
+  Padding padding = Padding::bucket;
+  int priority = 0;
+};
+
+struct WorkloadRecord {
+  std::vector<ServiceRecord> services;
+};
+
+// Every service holds what it reads, so many services with one long trace could fill any memory.
+constexpr std::size_t kLoadedRowsMax = 50'000'000;
+
+constexpr Limits kRateLimits{.max = kRateMax, .above = 0, .required = true};
+constexpr Limits kSecondsLimits{.max = kSecondsMax, .above = 0};
+
+}  // namespace
+
+template <typename Visitor>
+void describe(Visitor& v, Slo& c) {
+  v.about("Promise", "This share of all requests is answered within the latency.");
+  v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
+          "The promise, in milliseconds.");
+  v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
+  v.rule(c.latency > Duration::zero(), "latency_ms", "latency_ms must be at least a nanosecond");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, PoissonTraffic& c) {
+  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ConstantTraffic& c) {
+  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, BurstTraffic& c) {
+  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over calm and bursts.");
+  v.field("burst_factor", c.burst_factor, {.min = 1, .max = 1e6}, "Rate in a burst over the rate in the calm.");
+  v.field("burst_mean_s", c.burst_mean_s, kSecondsLimits, "Mean length of a burst.");
+  v.field("calm_mean_s", c.calm_mean_s, kSecondsLimits, "Mean length of the calm between two.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, DiurnalTraffic& c) {
+  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over a period.");
+  v.field("amplitude", c.amplitude, {.min = 0, .max = 1}, "Peak rate = mean * (1 + amplitude).");
+  v.field("period_s", c.period_s, kSecondsLimits, "Length of a period.");
+  v.field("peak_at_s", c.peak_at_s, {.min = 0, .max = kSecondsMax}, "When in the period the peak falls.");
+  v.rule(c.peak_at_s <= c.period_s, "peak_at_s", "peak_at_s must lie within period_s");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, CurveTraffic& c) {
+  v.field("file", c.file, {.required = true}, "The rate curve, relative to this file.");
+  v.field("step_s", c.step_s, kSecondsLimits, "The time that one line of it covers.");
+  v.field("scale", c.scale, {.max = 1e6, .above = 0}, "Every rate is multiplied by this.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, TraceTraffic& c) {
+  v.field("file", c.file, {.required = true}, "The trace, relative to this file.");
+  v.field("speed", c.speed, {.max = 1e6, .above = 0}, "2 replays twice as fast.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ClosedLoopTraffic& c) {
+  v.field("clients", c.clients, {.min = 1, .max = 1e6, .required = true}, "How many clients there are.");
+  v.field("think_mean_s", c.think_mean_s, {.min = 0, .max = kSecondsMax},
+          "Mean pause between an answer and the next request.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, Traffic& traffic) {
+  v.shorthand("rate_per_s", traffic, &PoissonTraffic::rate_per_s, kRateLimits, "Short for poisson with this rate.");
+  v.option("poisson", traffic, PoissonTraffic{}, "Independent arrivals.");
+  v.option("constant", traffic, ConstantTraffic{}, "Equal gaps.");
+  v.option("bursts", traffic, BurstTraffic{}, "Independent arrivals at a rate that switches between calm and burst.");
+  v.option("diurnal", traffic, DiurnalTraffic{}, "Independent arrivals at a rate that follows a sine over a day.");
+  v.option("rate_curve", traffic, CurveTraffic{}, "Independent arrivals at the rates of a file, which repeats.");
+  v.option("trace", traffic, TraceTraffic{}, "Recorded requests.");
+  v.option("closed_loop", traffic, ClosedLoopTraffic{}, "Clients that wait for their answer before they ask again.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ConstantSize& c) {
+  v.field("size", c.size, {.min = 1, .max = kSizeMax, .required = true}, "The size of every input.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, LogNormalSize& c) {
+  v.field("median", c.median, {.min = 1, .max = kSizeMax, .required = true}, "Half of all inputs are smaller.");
+  v.field("sigma", c.sigma, {.min = 0, .max = 10, .required = true}, "Standard deviation of the logarithm.");
+  v.field("min", c.min, {.min = 1, .max = kSizeMax}, "Smaller draws are moved here.");
+  v.field("max", c.max, {.min = 1, .max = kSizeMax, .required = true}, "Larger draws are moved here.");
+  v.rule(c.min <= c.max, "max", "max must be at least min");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, HistogramSize& c) {
+  v.field("file", c.file, {.required = true}, "The histogram, relative to this file.");
+}
+
+template <typename Visitor>
+void describe(Visitor&, TraceSize&) {}
+
+template <typename Visitor>
+void describe(Visitor& v, SizeDistribution& size) {
+  v.plain(size, &ConstantSize::size, {.min = 1, .max = kSizeMax}, "Every input has this size.");
+  v.option("constant", size, ConstantSize{}, "The same, written out.");
+  v.option("log_normal", size, LogNormalSize{}, "A log-normal distribution, cut at both ends.");
+  v.option("histogram", size, HistogramSize{}, "Sizes drawn from a file.");
+  v.option("trace", size, TraceSize{}, "The sizes that stand in the service's own trace: `trace: {}`.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, Padding& padding) {
+  v.name("bucket", padding, Padding::bucket, "The upper edge of its bucket.");
+  v.name("longest", padding, Padding::longest, "The longest member of its batch.");
+  v.name("none", padding, Padding::none, "Nothing: inputs of different sizes never share a batch.");
+}
+
+namespace {
+
+template <typename Visitor>
+void describe(Visitor& v, ServiceRecord& c) {
+  v.about("Service", "A model with its promise and its traffic.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the file.");
+  v.field("model", c.model, {.required = true}, "The network that is served, as the measurements call it.");
+  v.field("slo", c.slo, {.required = true}, "The promise.");
+  v.field("traffic", c.traffic, {.required = true}, "How requests arrive.");
+  v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
+  v.field("samples_per_request", c.samples_per_request, {.min = 1, .max = kSamplesMax},
+          "How many inputs a request holds.");
+  v.field("padding", c.padding, "To what an input is padded before it joins a batch.");
+  v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Larger goes first.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, WorkloadRecord& c) {
+  v.about("Services", "What is to be served.");
+  v.field("services", c.services, {.required = true, .items_min = 1}, "The services.");
+}
+
+// Reads the files that services name. Each is read once, however many services share it.
+class FileLoader {
+ public:
+  FileLoader(const ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
+
+  void load(ServiceRecord& service) {
+    if (auto* curve = std::get_if<CurveTraffic>(&service.traffic.value)) {
+      read(curve->file, service.traffic.at, parse_rate_curve, curve->rate_per_s);
+    } else if (auto* replay = std::get_if<TraceTraffic>(&service.traffic.value)) {
+      read(replay->file, service.traffic.at, parse_trace, replay->trace);
+    }
+    if (auto* histogram = std::get_if<HistogramSize>(&service.input_size.value)) {
+      read(histogram->file, service.input_size.at, parse_histogram, histogram->bins);
+    }
+  }
+
+ private:
+  template <typename T>
+  void read(const std::string& path, Position at, Result<T> (*parse)(const Source&), T& value) {
+    if (path.empty()) return;  // It is missing or wrong, which has been said.
+    auto [cached, fresh] = files_.try_emplace(path, Error{});
+    if (fresh) cached->second = read_file_(path);
+    if (!cached->second)
+      return problems_.add(at, fmt::format("cannot read {}: {}", path, cached->second.error().message));
+    auto parsed = parse({path, *cached->second});
+    if (parsed && (rows_ += parsed->size()) > kLoadedRowsMax) {
+      problems_.add(at, fmt::format("the files of all services together have more than {} rows", kLoadedRowsMax));
+    } else if (parsed) {
+      value = std::move(*parsed);
+    } else {
+      problems_.add_complete(at, parsed.error().message);
+    }
+  }
+
+  const ReadFile& read_file_;
+  Problems& problems_;
+  std::map<std::string, Result<std::string>> files_;
+  std::size_t rows_ = 0;
+};
+
+void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
+  std::map<std::string, int> seen;
+  for (const auto& service : services) {
+    if (service.name.value.empty()) continue;
+    const auto [first, fresh] = seen.emplace(service.name.value, service.name.at.line);
+    if (!fresh) {
+      problems.add(service.name.at,
+                   fmt::format("the name {} is taken by the service in line {}", service.name.value, first->second));
+    }
+    const bool sizes_from_trace = std::holds_alternative<TraceSize>(service.input_size.value);
+    if (sizes_from_trace && !std::holds_alternative<TraceTraffic>(service.traffic.value)) {
+      problems.add(service.input_size.at, "sizes from a trace need traffic from a trace");
+    }
+  }
+}
+
+Service service_of(ServiceRecord record) {
+  return {.name = std::move(record.name.value),
+          .model = std::move(record.model),
+          .slo = record.slo,
+          .traffic = std::move(record.traffic.value),
+          .input_size = std::move(record.input_size.value),
+          .samples_per_request = record.samples_per_request,
+          .padding = record.padding,
+          .priority = record.priority};
+}
+
+ServiceRecord record_of(const Service& service) {
+  ServiceRecord record;
+  record.name.value = service.name;
+  record.model = service.model;
+  record.slo = service.slo;
+  record.traffic.value = service.traffic;
+  record.input_size.value = service.input_size;
+  record.samples_per_request = service.samples_per_request;
+  record.padding = service.padding;
+  record.priority = service.priority;
+  return record;
+}
+
+}  // namespace
+
+Result<Workload> parse_workload(const Source& source, const ReadFile& read_file) {
+  Problems problems(source.name);
+  const auto root = parse_yaml(source, problems);
+  if (!root) return problems.error();
+  WorkloadRecord record;
+  read_document(*root, problems, record);
+  FileLoader loader(read_file, problems);
+  for (auto& service : record.services) loader.load(service);
+  check_services(record.services, problems);
+  if (!problems.empty()) return problems.error();
+  Workload workload;
+  for (auto& service : record.services) workload.services.push_back(service_of(std::move(service)));
+  return workload;
+}
+
+std::string write_workload(const Workload& workload) {
+  WorkloadRecord record;
+  for (const auto& service : workload.services) record.services.push_back(record_of(service));
+  return to_yaml(write_document(record, Defaults::skip));
+}
+
+Shape services_shape() { return shape_of<WorkloadRecord>(); }
+
+}  // namespace tangram::formats
