@@ -1,0 +1,31 @@
+#include "cli/build_info.h"
+
+#include <fmt/format.h>
+
+#include "tangram_build_info.h"
+
+namespace tangram::cli {
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return fmt::format("Clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("GCC {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+}  // namespace
+
+BuildInfo build_info() {
+  const std::string commit = TANGRAM_COMMIT;
+  return {.version = TANGRAM_VERSION,
+          .commit = commit == "unknown" ? "" : commit,
+          .compiler = compiler(),
+          .build_type = TANGRAM_BUILD_TYPE,
+          .sanitizers = TANGRAM_SANITIZERS};
+}
+
+std::string source_directory() { return TANGRAM_BUILT_FROM; }
+
+}  // namespace tangram::cli

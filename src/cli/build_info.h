@@ -1,0 +1,21 @@
+// How this program was built.
+#pragma once
+
+#include <string>
+
+namespace tangram::cli {
+
+struct BuildInfo {
+  std::string version;
+  std::string commit;  // Of git; empty where it was built from a plain copy of the source.
+  std::string compiler;
+  std::string build_type;
+  std::string sanitizers;  // Empty: none.
+};
+
+BuildInfo build_info();
+
+// The folder of the source this was built from, which serves the examples before anything is installed.
+std::string source_directory();
+
+}  // namespace tangram::cli

@@ -1,0 +1,26 @@
+#include "cli/command_tree.h"
+
+namespace tangram::cli {
+
+std::string usage_line(const VerbTree& verb) {
+  std::string line = "tangram " + verb.info.name + " [OPTIONS]";
+  for (const auto& option : verb.options) {
+    if (!option.positional()) continue;
+    const std::string name = option.placeholder + (option.repeats ? "..." : "");
+    line += option.required ? " " + name : " [" + name + "]";
+  }
+  return line;
+}
+
+const std::vector<Variable>& environment_variables() {
+  static const std::vector<Variable> variables{
+      {"TANGRAM_OUTPUT", "the form of answers where --output does not say: table, json or yaml"},
+      {"TANGRAM_QUIET", "set to 1: as --quiet"},
+      {"NO_COLOR", "set to anything: no colour, as --no-color"},
+      {"COLUMNS", "the width of a terminal that does not tell its own"},
+      {"TANGRAM_SHARE", "the folder that holds examples/, where the installed one is not wanted"},
+  };
+  return variables;
+}
+
+}  // namespace tangram::cli

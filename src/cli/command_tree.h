@@ -1,0 +1,57 @@
+// The verbs and their options as plain data, for everything that describes them: help, the reference page, and the
+// completion of shells. It is read off the parser itself, so none of them can go stale.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tangram::cli {
+
+struct OptionInfo {
+  std::vector<std::string> names;  // "-o", "--to"; empty for an argument without dashes.
+  std::string placeholder;         // "FILE"; empty for a flag.
+  std::string description;
+  std::string default_text;
+  std::vector<std::string> values;  // What completion offers.
+  bool takes_file = false;          // Completion offers files.
+  bool repeats = false;
+  bool required = false;
+  bool common = false;  // Every verb has it.
+
+  bool positional() const { return names.empty(); }
+};
+
+struct Example {
+  std::string command;
+  std::string text;
+};
+
+struct VerbInfo {
+  std::string name;
+  std::string group;    // The heading it stands under in `tangram --help`.
+  std::string summary;  // Half a sentence, for the list of verbs.
+  std::string description;
+  std::vector<Example> examples;  // At least one.
+};
+
+struct VerbTree {
+  VerbInfo info;
+  std::vector<OptionInfo> options;  // Arguments first, common options last.
+};
+
+struct CommandTree {
+  std::vector<OptionInfo> options;  // Of the program without a verb.
+  std::vector<VerbTree> verbs;      // In the order of verbs.def.
+};
+
+// `tangram geometry [OPTIONS] [TYPE]`
+std::string usage_line(const VerbTree& verb);
+
+// An environment variable that the program reads.
+struct Variable {
+  std::string name;
+  std::string meaning;
+};
+const std::vector<Variable>& environment_variables();
+
+}  // namespace tangram::cli

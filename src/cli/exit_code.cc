@@ -1,0 +1,28 @@
+#include "cli/exit_code.h"
+
+namespace tangram::cli {
+
+std::span<const ExitCodeInfo> exit_codes() {
+  static constexpr ExitCodeInfo kCodes[] = {
+      {ExitCode::done, "done"},
+      {ExitCode::answer_is_no, "the answer is no: a check failed, or what was asked for is impossible"},
+      {ExitCode::wrong_input, "wrong input: the command line or a file says something wrong"},
+      {ExitCode::no_access, "a file, device or peer could not be read, written or reached"},
+      {ExitCode::internal_bug, "an internal error: please report it"},
+      {ExitCode::interrupted, "interrupted with Ctrl-C"},
+  };
+  return kCodes;
+}
+
+ExitCode exit_code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid:
+    case ErrorCode::exhausted: return ExitCode::wrong_input;
+    case ErrorCode::not_found:
+    case ErrorCode::denied:
+    case ErrorCode::unavailable: return ExitCode::no_access;
+  }
+  return ExitCode::internal_bug;
+}
+
+}  // namespace tangram::cli

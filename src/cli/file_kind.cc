@@ -1,0 +1,80 @@
+#include "cli/file_kind.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tangram::cli {
+namespace {
+
+// The first lines that say something. Four are enough: a header and what may stand around it.
+std::vector<std::string_view> first_lines(std::string_view content) {
+  constexpr std::size_t kEnough = 256;
+  std::vector<std::string_view> lines;
+  while (!content.empty() && lines.size() < kEnough) {
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    const std::string_view line = content.substr(0, end);
+    if (!text::trim(line).empty() && !text::trim(line).starts_with('#')) lines.push_back(line);
+    content.remove_prefix(std::min(end + 1, content.size()));
+  }
+  return lines;
+}
+
+std::optional<FileKind> kind_of_header(std::string_view line) {
+  std::vector<std::string> columns;
+  for (const auto column : text::split(line, ',')) columns.emplace_back(text::trim(column));
+  const auto has = [&](const char* name) { return std::ranges::find(columns, name) != columns.end(); };
+  if (has("mig_profile") || has("latency_ms")) return FileKind::measurements;
+  if (has("at_s")) return FileKind::trace;
+  if (has("submit_s")) return FileKind::jobs;
+  if (has("size") && has("weight")) return FileKind::histogram;
+  if (columns.size() == 1 && text::parse_number(columns[0])) return FileKind::curve;
+  return std::nullopt;
+}
+
+std::optional<FileKind> kind_of_keys(const std::vector<std::string_view>& lines) {
+  for (const auto line : lines) {
+    if (line.starts_with("devices:")) return FileKind::fleet;
+    if (line.starts_with("services:")) return FileKind::services;
+  }
+  return std::nullopt;
+}
+
+// Distances to the names count from the end of the path: "plans/my-fleet.yaml" is a fleet.
+std::optional<FileKind> kind_of_path(std::string_view path) {
+  const std::string name = text::lower(path.substr(path.rfind('/') + 1));
+  for (const auto& kind : file_kind_names()) {
+    if (name.find(kind) != std::string::npos) return parse_file_kind(kind);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<std::string>& file_kind_names() {
+  static const std::vector<std::string> names{"fleet", "services",  "measurements", "trace",
+                                              "curve", "histogram", "jobs",         "plan"};
+  return names;
+}
+
+std::optional<FileKind> parse_file_kind(std::string_view name) {
+  const auto& names = file_kind_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<FileKind>(found - names.begin());
+}
+
+std::string_view to_string(FileKind kind) { return file_kind_names()[static_cast<std::size_t>(kind)]; }
+
+std::optional<FileKind> detect_file_kind(std::string_view path, std::string_view content) {
+  if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);  // The mark that some editors put first.
+  if (text::trim(content).starts_with('{')) return FileKind::plan;
+  const auto lines = first_lines(content);
+  if (const auto kind = kind_of_keys(lines)) return kind;
+  if (!lines.empty()) {
+    if (const auto kind = kind_of_header(lines.front())) return kind;
+  }
+  return kind_of_path(path);
+}
+
+}  // namespace tangram::cli

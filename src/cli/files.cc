@@ -1,0 +1,159 @@
+#include "cli/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR: return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS: return ErrorCode::denied;
+    default: return ErrorCode::unavailable;
+  }
+}
+
+Error system_error(const std::string& path, std::string_view what, int error) {
+  const std::string reason = error == ENOENT ? "no such file or directory" : std::strerror(error);
+  return {code_of(error), fmt::format("{}: {}: {}", path, what, reason)};
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return value_; }
+  bool open() const { return value_ >= 0; }
+  // Errors of close are reported by some network file systems, so the caller asks for them.
+  int close() {
+    const int result = ::close(value_);
+    value_ = -1;
+    return result;
+  }
+
+ private:
+  int value_;
+};
+
+Error too_large(const std::string& path, std::uint64_t size_max) {
+  return {ErrorCode::exhausted, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
+}
+
+Result<std::string> read_all(int descriptor, const std::string& path, std::uint64_t size_max) {
+  std::string content;
+  char chunk[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(descriptor, chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(path, "cannot read", errno);
+    if (count == 0) return content;
+    content.append(chunk, static_cast<std::size_t>(count));
+    if (content.size() > size_max) return too_large(path, size_max);
+  }
+}
+
+// Zero, or the errno of the write that failed.
+int write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(descriptor, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+Result<Nothing> write_directly(const std::string& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.open()) return system_error(path, "cannot write", errno);
+  if (const int error = write_all(file.get(), content)) return system_error(path, "cannot write", error);
+  return Nothing{};
+}
+
+// The mode that a new file gets from open(2). The mask can only be read by setting it.
+mode_t new_file_mode() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return static_cast<mode_t>(0666 & ~mask);
+}
+
+// Fills and names the temporary file. Whatever goes wrong, the caller removes `temporary`.
+int fill(int descriptor, std::string_view content, const std::optional<struct stat>& before) {
+  if (const int error = write_all(descriptor, content)) return error;
+  if (::fchmod(descriptor, before ? before->st_mode & 07777 : new_file_mode()) != 0) return errno;
+  // Only root may give files away; for others the new file is their own, as with any editor.
+  if (before && ::fchown(descriptor, before->st_uid, before->st_gid) != 0 && errno != EPERM) return errno;
+  return ::fsync(descriptor) == 0 ? 0 : errno;
+}
+
+int sync_directory(const std::string& directory) {
+  Descriptor handle(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!handle.open()) return errno;
+  // Some file systems cannot sync a directory and say EINVAL; the rename stands nevertheless.
+  return ::fsync(handle.get()) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
+  const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
+  std::string temporary = directory + "/." + target.filename().string() + ".XXXXXX";
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.open()) return system_error(target.string(), "cannot write", errno);
+  int error = fill(file.get(), content, before);
+  if (error == 0 && file.close() != 0) error = errno;
+  if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    return system_error(target.string(), "cannot write", error);
+  }
+  if (const int sync_error = sync_directory(directory)) return system_error(directory, "cannot sync", sync_error);
+  return Nothing{};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", size_max);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return system_error(path, "cannot read", errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return system_error(path, "cannot read", errno);
+  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::not_found, path + ": is a directory; expected a file"};
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > size_max)
+    return too_large(path, size_max);
+  return read_all(file.get(), path, size_max);
+}
+
+Result<Nothing> write_file_atomically(const std::string& path, std::string_view content) {
+  if (path.empty()) return Error{ErrorCode::invalid, "expected the name of a file to write, read an empty one"};
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
+  if (!exists) return replace(path, content, std::nullopt);
+  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::denied, path + ": is a directory; expected a file to write"};
+  if (!S_ISREG(status.st_mode)) return write_directly(path, content);
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  if (error) return system_error(path, "cannot write", error.value());
+  return replace(target, content, status);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,23 @@
+// Whole files in, whole files out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tangram::cli {
+
+inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 30;  // One GiB: a week of a busy trace.
+
+// The content of `path`, or of standard input for "-". The error names the path and says whether it is missing, a
+// directory, not readable or larger than `size_max`.
+Result<std::string> read_file(const std::string& path, std::uint64_t size_max = kFileSizeMax);
+
+// Puts `content` at `path`, whole or not at all: it goes to a temporary file in the same directory, reaches the disk,
+// and then takes the name. An existing file keeps its permissions, a symbolic link keeps pointing where it points, a
+// directory is refused, and a device or pipe is written directly, because it must not be replaced.
+Result<Nothing> write_file_atomically(const std::string& path, std::string_view content);
+
+}  // namespace tangram::cli

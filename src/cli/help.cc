@@ -1,0 +1,190 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/exit_code.h"
+#include "cli/text_width.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr const char* kWhatItIs = "Tangram plans, serves and shares GPUs that are cut into MIG slices.";
+constexpr int kHelpWidthMax = 100;
+constexpr int kTermWidthMax = 26;
+
+struct Entry {
+  std::string term;
+  std::string text;
+};
+
+// Terms to the left, wrapped texts to the right. A long term has a line of its own.
+std::string entries_text(const std::vector<Entry>& entries, const Terminal& terminal) {
+  int width = 0;
+  for (const auto& entry : entries) {
+    const int own = display_width(entry.term);
+    if (own <= kTermWidthMax) width = std::max(width, own);
+  }
+  const int indent = 2 + width + 2;
+  const int columns = std::min(terminal.width, kHelpWidthMax) - indent;
+  std::string result;
+  for (const auto& entry : entries) {
+    const bool fits = display_width(entry.term) <= width;
+    result += "  " + paint(terminal, Style::accent, fits ? pad_right(entry.term, width) : entry.term);
+    result += fits ? "  " : "\n" + std::string(static_cast<std::size_t>(indent), ' ');
+    // wrap counts the indent of later lines within its width.
+    std::string wrapped = wrap(entry.text, columns, 0);
+    for (std::size_t at = 0; (at = wrapped.find('\n', at)) != std::string::npos; at += 1) {
+      wrapped.insert(at + 1, std::string(static_cast<std::size_t>(indent), ' '));
+    }
+    result += wrapped + "\n";
+  }
+  return result;
+}
+
+std::string heading(const std::string& text, const Terminal& terminal) {
+  return "\n" + paint(terminal, Style::bold, text + ":") + "\n";
+}
+
+std::string term_of(const OptionInfo& option) {
+  if (option.positional()) return option.placeholder + (option.repeats ? "..." : "");
+  const std::string names = fmt::format("{}", fmt::join(option.names, ", "));
+  return option.placeholder.empty() ? names : names + " " + option.placeholder;
+}
+
+constexpr std::size_t kValuesShown = 6;  // More are left to completion and to the text itself.
+
+std::string text_of(const OptionInfo& option) {
+  std::string text = option.description;
+  if (!option.values.empty() && option.values.size() <= kValuesShown) {
+    text += fmt::format(" One of {}.", fmt::join(option.values, ", "));
+  }
+  if (!option.default_text.empty()) text += fmt::format(" Default: {}.", option.default_text);
+  return text;
+}
+
+template <typename Keep>
+std::string section(const std::string& title, const std::vector<OptionInfo>& options, const Terminal& terminal,
+                    Keep keep) {
+  std::vector<Entry> entries;
+  for (const auto& option : options) {
+    if (keep(option)) entries.push_back({term_of(option), text_of(option)});
+  }
+  return entries.empty() ? "" : heading(title, terminal) + entries_text(entries, terminal);
+}
+
+bool is_argument(const OptionInfo& option) { return option.positional(); }
+bool is_own(const OptionInfo& option) { return !option.positional() && !option.common; }
+bool is_common(const OptionInfo& option) { return option.common; }
+
+std::string examples_text(const std::vector<Example>& examples, const Terminal& terminal) {
+  std::string result = heading("Examples", terminal);
+  for (const auto& example : examples) {
+    result += "  " + paint(terminal, Style::accent, example.command) + "\n      " + example.text + "\n";
+  }
+  return result;
+}
+
+std::vector<Entry> exit_code_entries() {
+  std::vector<Entry> entries;
+  for (const auto& info : exit_codes()) {
+    entries.push_back({fmt::format("{}", static_cast<int>(info.code)), std::string(info.meaning)});
+  }
+  return entries;
+}
+
+// Groups in the order in which the verbs first name them.
+std::vector<std::string> groups_of(const CommandTree& tree) {
+  std::vector<std::string> groups;
+  for (const auto& verb : tree.verbs) {
+    if (std::ranges::find(groups, verb.info.group) == groups.end()) groups.push_back(verb.info.group);
+  }
+  return groups;
+}
+
+std::string escape_cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
+template <typename Keep>
+std::string markdown_table(const std::string& title, const std::vector<OptionInfo>& options, Keep keep) {
+  std::string rows;
+  for (const auto& option : options) {
+    if (!keep(option)) continue;
+    rows += fmt::format("| `{}` | {} |\n", escape_cell(term_of(option)), escape_cell(text_of(option)));
+  }
+  return rows.empty() ? "" : fmt::format("\n| {} | Meaning |\n|---|---|\n{}", title, rows);
+}
+
+std::string markdown_verb(const VerbTree& verb) {
+  std::string text =
+      fmt::format("\n### tangram {}\n\n```\n{}\n```\n\n{}\n", verb.info.name, usage_line(verb), verb.info.description);
+  text += markdown_table("Argument", verb.options, is_argument);
+  text += markdown_table("Option", verb.options, is_own);
+  text += "\n```sh\n";
+  for (const auto& example : verb.info.examples) text += fmt::format("# {}\n{}\n", example.text, example.command);
+  return text + "```\n";
+}
+
+}  // namespace
+
+std::string program_help(const CommandTree& tree, const Terminal& terminal) {
+  std::string text = fmt::format("{}\n\nUsage: tangram VERB [OPTIONS] [ARGUMENTS]\n", kWhatItIs);
+  for (const auto& group : groups_of(tree)) {
+    std::vector<Entry> entries;
+    for (const auto& verb : tree.verbs) {
+      if (verb.info.group == group) entries.push_back({verb.info.name, verb.info.summary});
+    }
+    text += heading(group, terminal) + entries_text(entries, terminal);
+  }
+  text += section("Options", tree.options, terminal, [](const OptionInfo&) { return true; });
+  std::vector<Entry> variables;
+  for (const auto& variable : environment_variables()) variables.push_back({variable.name, variable.meaning});
+  text += heading("Environment", terminal) + entries_text(variables, terminal);
+  text += heading("Exit codes", terminal) + entries_text(exit_code_entries(), terminal);
+  return text + "\nEvery verb explains itself, with examples: tangram VERB --help\n";
+}
+
+std::string verb_help(const VerbTree& verb, const Terminal& terminal) {
+  std::string text = fmt::format("Usage: {}\n\n{}\n", usage_line(verb),
+                                 wrap(verb.info.description, std::min(terminal.width, kHelpWidthMax), 0));
+  text += section("Arguments", verb.options, terminal, is_argument);
+  text += section("Options", verb.options, terminal, is_own);
+  text += section("Common options", verb.options, terminal, is_common);
+  text += examples_text(verb.info.examples, terminal);
+  return text + "\nExit codes: 0 done, 1 the answer is no, 2 wrong input, 3 no access, 4 internal error.\n";
+}
+
+std::string cli_reference_markdown(const CommandTree& tree) {
+  std::string text =
+      "# The command line\n\n"
+      "<!-- Written by `tangram reference cli`; do not edit. -->\n\n";
+  text += std::string(kWhatItIs) + " One program, one verb for each job: `tangram VERB [OPTIONS] [ARGUMENTS]`.\n";
+  text += "\n## Common options\n\nEvery verb takes these.\n";
+  const auto& first = tree.verbs.front().options;
+  text += markdown_table("Option", first, is_common);
+  text += "\n## Environment\n\n| Variable | Meaning |\n|---|---|\n";
+  for (const auto& variable : environment_variables()) {
+    text += fmt::format("| `{}` | {} |\n", variable.name, variable.meaning);
+  }
+  text += "\n## Exit codes\n\n| Code | Meaning |\n|---|---|\n";
+  for (const auto& info : exit_codes()) text += fmt::format("| {} | {} |\n", static_cast<int>(info.code), info.meaning);
+  text += "\n## Verbs\n";
+  for (const auto& group : groups_of(tree)) {
+    text += fmt::format("\n**{}:** ", group);
+    bool first_of_group = true;
+    for (const auto& verb : tree.verbs) {
+      if (verb.info.group != group) continue;
+      text += fmt::format("{}[{}](#tangram-{})", first_of_group ? "" : ", ", verb.info.name, verb.info.name);
+      first_of_group = false;
+    }
+    text += "\n";
+  }
+  for (const auto& verb : tree.verbs) text += markdown_verb(verb);
+  return text;
+}
+
+}  // namespace tangram::cli

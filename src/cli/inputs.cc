@@ -1,0 +1,72 @@
+#include "cli/inputs.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+
+#include "adapters/cpu_host/cpu_host.h"
+#include "cli/build_info.h"
+#include "cli/files.h"
+#include "formats/fleet_file.h"
+#include "formats/workload_file.h"
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path program_directory() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return error ? fs::path() : program.parent_path();
+}
+
+}  // namespace
+
+CpuHost this_host() {
+  static const CpuHost host = adapters::to_cpu_host(adapters::probe_cpu_host());
+  return host;
+}
+
+Result<formats::Source> read_source(const std::string& path) {
+  auto content = read_file(path);
+  if (!content) return content.error();
+  return formats::Source{path == "-" ? "standard input" : path, std::move(*content)};
+}
+
+formats::ReadFile reader_beside(const std::string& path) {
+  const fs::path folder = path == "-" ? fs::path() : fs::path(path).parent_path();
+  return [folder](const std::string& name) { return read_file((folder / name).string()); };
+}
+
+Result<Fleet> load_fleet(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  return formats::parse_fleet(*source, this_host());
+}
+
+Result<Workload> load_workload(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  return formats::parse_workload(*source, reader_beside(path));
+}
+
+Result<std::string> examples_directory() {
+  std::vector<fs::path> places;
+  if (const char* share = std::getenv("TANGRAM_SHARE")) places.emplace_back(share);
+  if (const fs::path program = program_directory(); !program.empty()) {
+    places.push_back(program / "../share/tangram");
+    places.push_back(program / "../../..");  // build/<preset>/bin in the source.
+  }
+  places.emplace_back(source_directory());
+  for (const auto& place : places) {
+    std::error_code error;
+    if (fs::is_directory(place / "examples", error)) return (place / "examples").lexically_normal().string();
+  }
+  return Error{ErrorCode::not_found,
+               "the examples were not found; set TANGRAM_SHARE to the folder that holds examples/"};
+}
+
+}  // namespace tangram::cli

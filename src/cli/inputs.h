@@ -1,0 +1,27 @@
+// The files that users name, read and understood.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/fleet.h"
+#include "core/workload.h"
+#include "formats/source.h"
+
+namespace tangram::cli {
+
+// This machine, as `type: cpu` entries of a fleet mean it.
+CpuHost this_host();
+
+Result<formats::Source> read_source(const std::string& path);
+
+// Reads files that are named inside `path`, relative to its folder.
+formats::ReadFile reader_beside(const std::string& path);
+
+Result<Fleet> load_fleet(const std::string& path);
+Result<Workload> load_workload(const std::string& path);
+
+// The folder with the shipped examples: below $TANGRAM_SHARE, beside the installed program, or in the source.
+Result<std::string> examples_directory();
+
+}  // namespace tangram::cli

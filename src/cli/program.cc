@@ -1,0 +1,206 @@
+#include "cli/program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/help.h"
+#include "cli/verbs/verbs.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr const char* kCommonGroup = "Common options";
+const std::vector<std::string> kFormats{"table", "json", "yaml"};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string not_one_of(const std::string& value, const std::vector<std::string>& values) {
+  const auto near = text::nearest(value, values);
+  return fmt::format("\"{}\" is not one of {}{}", value, fmt::join(values, ", "),
+                     near ? fmt::format("; did you mean {}?", *near) : "");
+}
+
+// Every spelling of every option of `app`.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+    for (const auto& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Program::Program() {
+  app_.set_help_flag("-h,--help", "Print this help and exit.");
+  app_.add_flag("--version", settings_.version, "Print the version and exit.");
+  // At most one: after a verb, its name is no longer special, so a file may be called "demo".
+  app_.require_subcommand(0, 1);
+  add_common_options(app_);
+  for (const auto add : all_verbs()) add(*this);
+}
+
+CLI::App& Program::add_verb(VerbInfo info, Run run) {
+  CLI::App* app = app_.add_subcommand(info.name, info.summary);
+  app->set_help_flag("-h,--help", "Print this help and exit.")->group(kCommonGroup);
+  add_common_options(*app);
+  verbs_.push_back({std::move(info), app, std::move(run)});
+  return *app;
+}
+
+void Program::add_common_options(CLI::App& app) {
+  one_of(app.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
+      ->group(kCommonGroup);
+  app.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
+  app.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
+      ->group(kCommonGroup);
+}
+
+CLI::Option* Program::one_of(CLI::Option* option, std::vector<std::string> values) {
+  const auto check = [values](const std::string& value) {
+    return std::ranges::find(values, value) != values.end() ? "" : not_one_of(value, values);
+  };
+  option->check(CLI::Validator(check, ""));
+  return offers(option, std::move(values));
+}
+
+CLI::Option* Program::offers(CLI::Option* option, std::vector<std::string> values) {
+  hints_[option].values = std::move(values);
+  return option;
+}
+
+CLI::Option* Program::offers_files(CLI::Option* option) {
+  hints_[option].files = true;
+  return option;
+}
+
+Result<Program::Settings> Program::settings_from_environment() const {
+  Settings settings;
+  if (const std::string output = variable("TANGRAM_OUTPUT"); !output.empty()) {
+    if (std::ranges::find(kFormats, output) == kFormats.end()) {
+      return Error{ErrorCode::invalid, "TANGRAM_OUTPUT: " + not_one_of(output, kFormats)};
+    }
+    settings.output = output;
+  }
+  const std::string quiet = variable("TANGRAM_QUIET");
+  settings.quiet = !quiet.empty() && quiet != "0";
+  return settings;
+}
+
+void Program::apply_settings(Session& session) const {
+  const auto format = std::ranges::find(kFormats, settings_.output) - kFormats.begin();
+  session.format = static_cast<OutputFormat>(format);
+  session.quiet = settings_.quiet;
+  if (settings_.no_color) session.terminal.colour = session.err_terminal.colour = false;
+}
+
+const Program::Verb* Program::find_verb(const std::string& name) const {
+  const auto found = std::ranges::find_if(verbs_, [&](const Verb& verb) { return verb.info.name == name; });
+  return found == verbs_.end() ? nullptr : &*found;
+}
+
+const Program::Verb* Program::parsed_verb() const {
+  const auto parsed = app_.get_subcommands();
+  return parsed.empty() ? nullptr : find_verb(parsed.front()->get_name());
+}
+
+ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
+  const auto settings = settings_from_environment();
+  if (!settings) return session.fail(settings.error());
+  settings_ = *settings;
+  std::ranges::reverse(arguments);  // The parser takes them from the back.
+  try {
+    app_.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    apply_settings(session);
+    return help(session);
+  } catch (const CLI::ParseError& error) {
+    return refuse(error, session);
+  }
+  apply_settings(session);
+  return run_parsed(session);
+}
+
+ExitCode Program::run_parsed(Session& session) {
+  const Verb* verb = settings_.version ? find_verb("version") : parsed_verb();
+  return verb == nullptr ? help(session) : verb->run(session);
+}
+
+ExitCode Program::help(Session& session) const {
+  const Verb* verb = parsed_verb();
+  session.print(verb == nullptr ? program_help(tree(), session.terminal)
+                                : verb_help(describe(*verb), session.terminal));
+  return ExitCode::done;
+}
+
+// What the parser could not place is a verb or an option that does not exist.
+std::string Program::explain_extras() const {
+  const auto extras = app_.remaining(true);
+  const Verb* verb = parsed_verb();
+  if (extras.empty()) return "these arguments make no sense together";
+  const std::string& first = extras.front();
+  if (first.starts_with("-")) {
+    const std::string name = first.substr(0, first.find('='));
+    const auto near = text::nearest(name, option_names(verb == nullptr ? app_ : *verb->app));
+    return fmt::format("unknown option {}{}", name, near ? fmt::format("; did you mean {}?", *near) : "");
+  }
+  if (verb != nullptr) return fmt::format("unexpected argument \"{}\"", first);
+  std::vector<std::string> names;
+  for (const auto& known : verbs_) names.push_back(known.info.name);
+  const auto near = text::nearest(first, names);
+  return fmt::format("unknown verb \"{}\"{}", first, near ? fmt::format("; did you mean {}?", *near) : "");
+}
+
+ExitCode Program::refuse(const CLI::ParseError& error, Session& session) const {
+  const Verb* verb = parsed_verb();
+  const std::string name = verb == nullptr ? "tangram" : "tangram " + verb->info.name;
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  session.err << name << ": " << (extras ? explain_extras() : error.what()) << "\n"
+              << "See " << name << " --help.\n";
+  return ExitCode::wrong_input;
+}
+
+OptionInfo Program::describe(const CLI::Option& option) const {
+  OptionInfo info;
+  for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
+  const bool takes_value = option.get_items_expected_max() > 0;
+  if (takes_value) info.placeholder = info.positional() ? option.get_name(true) : option.get_type_name();
+  info.description = option.get_description();
+  info.default_text = option.get_default_str();
+  info.repeats = option.get_items_expected_max() > 1;
+  info.required = option.get_required();
+  info.common = option.get_group() == kCommonGroup;
+  if (const auto hint = hints_.find(&option); hint != hints_.end()) {
+    info.values = hint->second.values;
+    info.takes_file = hint->second.files;
+  }
+  return info;
+}
+
+VerbTree Program::describe(const Verb& verb) const {
+  VerbTree tree{verb.info, {}};
+  for (const CLI::Option* option : verb.app->get_options()) {
+    if (!option->get_group().empty()) tree.options.push_back(describe(*option));
+  }
+  const auto rank = [](const OptionInfo& option) { return option.positional() ? 0 : option.common ? 2 : 1; };
+  std::ranges::stable_sort(tree.options, {}, rank);
+  return tree;
+}
+
+CommandTree Program::tree() const {
+  CommandTree tree;
+  for (const CLI::Option* option : app_.get_options()) tree.options.push_back(describe(*option));
+  for (const auto& verb : verbs_) tree.verbs.push_back(describe(verb));
+  return tree;
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,89 @@
+// The command line: one program, many verbs.
+//
+// A verb is one file in verbs/ and one line in verbs/verbs.def:
+//
+//   void add_greet(Program& program) {
+//     const auto name = std::make_shared<std::string>("world");
+//     CLI::App& verb = program.add_verb({.name = "greet", ...}, [name](Session& session) {
+//       session.print("hello " + *name + "\n");
+//       return ExitCode::done;
+//     });
+//     verb.add_option("NAME", *name, "Who is greeted.");
+//   }
+//
+// The common options, help, suggestions, completion and the reference page follow by themselves.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/command_tree.h"
+#include "cli/session.h"
+
+namespace tangram::cli {
+
+class Program {
+ public:
+  using Run = std::function<ExitCode(Session&)>;
+
+  // With every verb of verbs.def.
+  Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // The parser of the new verb, to which it adds its own options. `run` is called after they were parsed.
+  CLI::App& add_verb(VerbInfo info, Run run);
+
+  // The option takes one of `values` and nothing else; a near miss is suggested.
+  CLI::Option* one_of(CLI::Option* option, std::vector<std::string> values);
+  // Completion offers `values`, or files; the verb checks for itself.
+  CLI::Option* offers(CLI::Option* option, std::vector<std::string> values);
+  CLI::Option* offers_files(CLI::Option* option);
+
+  // Does what `arguments` (without the program's name) ask for. All text goes to `session`, whose form and colour
+  // follow from the arguments and the environment. Never throws for wrong arguments.
+  ExitCode run(std::vector<std::string> arguments, Session& session);
+
+  CommandTree tree() const;
+
+ private:
+  struct Verb {
+    VerbInfo info;
+    CLI::App* app;
+    Run run;
+  };
+  struct Hint {
+    std::vector<std::string> values;
+    bool files = false;
+  };
+  struct Settings {
+    std::string output = "table";
+    bool quiet = false;
+    bool no_color = false;
+    bool version = false;
+  };
+
+  void add_common_options(CLI::App& app);
+  // Settings of the environment, which the arguments may override.
+  Result<Settings> settings_from_environment() const;
+  void apply_settings(Session& session) const;
+  const Verb* find_verb(const std::string& name) const;
+  const Verb* parsed_verb() const;
+  ExitCode run_parsed(Session& session);
+  ExitCode refuse(const CLI::ParseError& error, Session& session) const;
+  std::string explain_extras() const;
+  ExitCode help(Session& session) const;
+  VerbTree describe(const Verb& verb) const;
+  OptionInfo describe(const CLI::Option& option) const;
+
+  CLI::App app_{"", "tangram"};
+  std::vector<Verb> verbs_;
+  std::map<const CLI::Option*, Hint> hints_;
+  Settings settings_;
+};
+
+}  // namespace tangram::cli

@@ -1,0 +1,27 @@
+#include "cli/session.h"
+
+namespace tangram::cli {
+
+void Session::print_value(const Json& value, bool compact) {
+  if (format == OutputFormat::yaml) {
+    out << to_yaml(value);
+  } else {
+    out << value.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) << '\n';
+  }
+}
+
+void Session::remark(std::string_view text) {
+  if (!quiet && !structured()) out << text;
+}
+
+void Session::note(std::string_view line) {
+  if (!quiet) err << line << '\n';
+}
+
+ExitCode Session::fail(const Error& error) {
+  out.flush();
+  err << error.message << (error.message.ends_with('\n') ? "" : "\n");
+  return exit_code_of(error.code);
+}
+
+}  // namespace tangram::cli

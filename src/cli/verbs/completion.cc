@@ -1,0 +1,36 @@
+// `tangram completion`: the shell finishes what you begin to type.
+
+#include "cli/completion.h"
+
+#include "cli/program.h"
+
+namespace tangram::cli {
+namespace {
+
+std::string script_for(const std::string& shell, const CommandTree& tree) {
+  if (shell == "bash") return bash_completion(tree);
+  return shell == "zsh" ? zsh_completion(tree) : fish_completion(tree);
+}
+
+}  // namespace
+
+void add_completion(Program& program) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App& verb = program.add_verb(
+      {.name = "completion",
+       .group = "About Tangram",
+       .summary = "a script that lets the shell complete tangram's verbs and options",
+       .description =
+           "Prints a script for the SHELL. It knows verbs, options, their values, device types and where a file "
+           "is expected.",
+       .examples = {{"source <(tangram completion bash)", "Complete in this bash, from now on."},
+                    {"tangram completion zsh > ~/.zfunc/_tangram", "For zsh, in a folder of $fpath."},
+                    {"tangram completion fish > ~/.config/fish/completions/tangram.fish", "For fish."}}},
+      [&program, shell](Session& session) {
+        session.print(script_for(*shell, program.tree()));
+        return ExitCode::done;
+      });
+  program.one_of(verb.add_option("SHELL", *shell, "Which shell.")->required(), {"bash", "zsh", "fish"});
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,225 @@
+// `tangram doctor`: what is on this machine, and what follows from it.
+
+#include <fmt/format.h>
+
+#include "adapters/cpu_host/cpu_host.h"
+#include "adapters/nvml/nvml.h"
+#include "adapters/nvml/permissions.h"
+#include "cli/mosaic.h"
+#include "cli/program.h"
+#include "cli/text_width.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Findings {
+  adapters::CpuHostReport host;
+  adapters::DriverReport driver;
+  adapters::GpuPermissions permissions;
+};
+
+const char* to_text(adapters::CgroupVersion version) {
+  switch (version) {
+    case adapters::CgroupVersion::none: return "none";
+    case adapters::CgroupVersion::v1: return "v1";
+    case adapters::CgroupVersion::v2: return "v2";
+  }
+  return "";
+}
+
+const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
+
+int count_mig_capable(const adapters::DriverReport& driver) {
+  int count = 0;
+  for (const auto& gpu : driver.gpus) count += gpu.mig_capable ? 1 : 0;
+  return count;
+}
+
+// One sentence for each thing that the user can or cannot do here.
+std::vector<std::string> consequences(const Findings& findings) {
+  std::vector<std::string> list;
+  const CpuHost host = adapters::to_cpu_host(findings.host);
+  const int units = cpu_geometry(host).units;
+  list.push_back(host.quota
+                     ? fmt::format("The host's cores can be cut into {} units of a quarter core.", units)
+                     : fmt::format("The host's cores can be cut into {} whole cores; for quarters, CPU quotas must "
+                                   "be writable.",
+                                   units));
+  if (count_mig_capable(findings.driver) == 0) {
+    list.push_back("No GPU that can be cut was found: everything that needs no GPU works, for every device type.");
+    return list;
+  }
+  bool any_off = false;
+  for (const auto& gpu : findings.driver.gpus) {
+    any_off = any_off || (gpu.mig_capable && !gpu.mig_enabled);
+    if (gpu.mig_capable && geometry_of(gpu) == nullptr) {
+      list.push_back(fmt::format("GPU {} can be cut, but its type (PCI id 0x{:04X}) is not in the tables.", gpu.index,
+                                 gpu.pci_device_id));
+    }
+  }
+  if (any_off) {
+    list.push_back(findings.permissions.sys_admin ? "MIG mode is off on a GPU; this user may switch it on."
+                                                  : "MIG mode is off on a GPU; switching it on needs CAP_SYS_ADMIN.");
+  }
+  list.push_back(findings.permissions.root || findings.permissions.mig_config
+                     ? "This user may cut the GPUs."
+                     : "This user may look but not cut: that needs root, or access to the mig/config node in "
+                       "/dev/nvidia-caps.");
+  return list;
+}
+
+Json gpu_json(const adapters::DriverGpu& gpu) {
+  const Geometry* geometry = geometry_of(gpu);
+  Json json{{"index", gpu.index},
+            {"name", gpu.name},
+            {"uuid", gpu.uuid},
+            {"pci_bus_id", gpu.pci_bus_id},
+            {"pci_device_id", fmt::format("0x{:04X}", gpu.pci_device_id)},
+            {"type", geometry == nullptr ? Json(nullptr) : Json(geometry->type)},
+            {"memory_gib", gpu.memory_gib},
+            {"mig_capable", gpu.mig_capable},
+            {"mig_enabled", gpu.mig_enabled},
+            {"mig_enabled_after_reset", gpu.mig_pending}};
+  Json slices = Json::array();
+  for (const auto& slice : gpu.slices) {
+    slices.push_back({{"vendor_id", slice.vendor_id}, {"start", slice.start}, {"units", slice.units}});
+  }
+  json["slices"] = std::move(slices);
+  if (geometry != nullptr) {
+    json["layout"] = to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout);
+    json["differences"] = adapters::compare_profiles(*geometry, gpu);
+  }
+  json["problem"] = gpu.problem.empty() ? Json(nullptr) : Json(gpu.problem);
+  return json;
+}
+
+Json findings_json(const Findings& findings) {
+  const auto& host = findings.host;
+  Json gpus = Json::array();
+  for (const auto& gpu : findings.driver.gpus) gpus.push_back(gpu_json(gpu));
+  Json json;
+  json["host"] = {{"cores_online", host.cores_online},
+                  {"cores_usable", host.cores_usable},
+                  {"quota_cores", host.quota_cores ? Json(*host.quota_cores) : Json(nullptr)},
+                  {"memory_gib", host.memory_gib},
+                  {"cgroup", to_text(host.cgroup)},
+                  {"cgroup_directory", host.cgroup_directory},
+                  {"quota", host.quota},
+                  {"quota_reason", host.quota_reason}};
+  json["driver"] = {{"found", findings.driver.library_found},
+                    {"version", findings.driver.driver_version},
+                    {"problem", findings.driver.problem.empty() ? Json(nullptr) : Json(findings.driver.problem)}};
+  json["gpus"] = std::move(gpus);
+  json["permissions"] = {{"root", findings.permissions.root},
+                         {"cap_sys_admin", findings.permissions.sys_admin},
+                         {"nvidia_devices", findings.permissions.devices},
+                         {"nvidia_caps", findings.permissions.capabilities},
+                         {"mig_config", findings.permissions.mig_config}};
+  json["consequences"] = consequences(findings);
+  return json;
+}
+
+// Lines of `  term   text`, long texts wrapped under themselves.
+class Report {
+ public:
+  explicit Report(Session& session) : session_(session) {}
+
+  void heading(const std::string& text) {
+    session_.print((begun_ ? "\n" : "") + paint(session_.terminal, Style::bold, text) + "\n");
+    begun_ = true;
+  }
+  void line(const std::string& term, const std::string& text, Style style = Style::plain) {
+    const std::string wrapped = wrap(text, session_.terminal.width - kIndent, 0);
+    std::string body;
+    for (const char c : wrapped) body += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
+    session_.print("  " + pad_right(term, kIndent - 2) + paint(session_.terminal, style, body) + "\n");
+  }
+
+ private:
+  static constexpr int kIndent = 19;
+
+  Session& session_;
+  bool begun_ = false;
+};
+
+void report_host(Report& report, const adapters::CpuHostReport& host) {
+  report.heading("Host");
+  std::string cores = fmt::format("{} usable of {}", host.cores_usable, host.cores_online);
+  if (host.quota_cores) cores += fmt::format(", limited to the time of {:.2f}", *host.quota_cores);
+  report.line("cores", cores);
+  report.line("memory", fmt::format("{:.1f} GiB", host.memory_gib));
+  report.line("control groups", to_text(host.cgroup));
+  report.line("CPU quotas", fmt::format("{}: {}", host.quota ? "can be set" : "cannot be set", host.quota_reason),
+              host.quota ? Style::good : Style::plain);
+}
+
+void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu) {
+  const Geometry* geometry = geometry_of(gpu);
+  report.heading(fmt::format("GPU {}: {}", gpu.index, gpu.name.empty() ? "no answer" : gpu.name));
+  if (!gpu.problem.empty()) report.line("problem", gpu.problem, Style::bad);
+  if (gpu.name.empty()) return;
+  report.line("type", geometry == nullptr ? fmt::format("unknown to the tables (PCI id 0x{:04X})", gpu.pci_device_id)
+                                          : geometry->type);
+  report.line("identity", fmt::format("{} at {}", gpu.uuid, gpu.pci_bus_id));
+  report.line("memory", fmt::format("{:.1f} GiB", gpu.memory_gib));
+  std::string mode = !gpu.mig_capable ? "cannot be cut" : gpu.mig_enabled ? "on" : "off";
+  if (gpu.mig_pending != gpu.mig_enabled)
+    mode += fmt::format(", {} after the next reset", gpu.mig_pending ? "on" : "off");
+  report.line("MIG mode", mode, gpu.mig_enabled ? Style::good : Style::plain);
+  if (geometry == nullptr || !gpu.mig_capable) return;
+  const auto differences = adapters::compare_profiles(*geometry, gpu);
+  if (differences.empty()) report.line("driver and table", "agree");
+  for (const auto& difference : differences) report.line("driver and table", difference);
+  if (!gpu.mig_enabled) return;
+  const auto recognised = adapters::recognise_layout(*geometry, gpu);
+  report.line("layout", to_string(*geometry, recognised.layout));
+  for (const auto& unknown : recognised.unknown) report.line("unknown slice", unknown, Style::bad);
+  const MosaicRow row{recognised.layout, "", ""};
+  session.print(draw_mosaic(*geometry, {&row, 1}, session.terminal, {.indent = 2}));
+}
+
+void report_permissions(Report& report, const adapters::GpuPermissions& permissions) {
+  report.heading("Permissions");
+  report.line("user", permissions.root ? "root" : "not root");
+  report.line("CAP_SYS_ADMIN", permissions.sys_admin ? "yes" : "no");
+  report.line("/dev/nvidia-caps", !permissions.capabilities ? "not there"
+                                  : permissions.mig_config  ? "there, mig/config readable"
+                                                            : "there, mig/config not readable");
+}
+
+ExitCode run(Session& session) {
+  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(), adapters::probe_gpu_permissions()};
+  if (session.structured()) {
+    session.print_value(findings_json(findings));
+    return ExitCode::done;
+  }
+  Report report(session);
+  report_host(report, findings.host);
+  report.heading("NVIDIA");
+  report.line("driver", findings.driver.driver_version.empty() ? "none" : findings.driver.driver_version);
+  if (!findings.driver.problem.empty()) report.line("", findings.driver.problem);
+  for (const auto& gpu : findings.driver.gpus) report_gpu(session, report, gpu);
+  report_permissions(report, findings.permissions);
+  report.heading("What follows");
+  for (const auto& sentence : consequences(findings)) {
+    session.print("  - " + wrap(sentence, session.terminal.width - 4, 4) + "\n");
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_doctor(Program& program) {
+  program.add_verb(
+      {.name = "doctor",
+       .group = "Look",
+       .summary = "what is on this machine, and what follows from it",
+       .description =
+           "Looks at cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
+           "permissions. Nothing is changed. A machine without a GPU is fine: the exit code is 0.",
+       .examples = {{"tangram doctor", "Look at this machine."},
+                    {"tangram doctor --output json", "The same for programs and bug reports."}}},
+      run);
+}
+
+}  // namespace tangram::cli

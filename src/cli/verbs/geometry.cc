@@ -1,0 +1,404 @@
+// `tangram geometry`: what a device can be cut into.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "adapters/cpu_host/cpu_host.h"
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/geometry_view.h"
+#include "cli/mosaic.h"
+#include "cli/mosaic_svg.h"
+#include "cli/program.h"
+#include "cli/tile.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr std::size_t kBoxedRowsMax = 24;  // More rows than that are drawn without lines between them.
+constexpr std::size_t kLimitDefault = 64;
+
+struct Options {
+  std::string type;
+  std::string set;  // Empty: base, or as large as --layout needs.
+  std::string layouts = "maximal";
+  std::string layout;
+  bool layout_given = false;
+  std::string place;
+  std::string svg;
+  bool count = false;
+  int cores = 0;
+  std::size_t limit = kLimitDefault;
+};
+
+Geometry host_geometry(const Options& options) {
+  CpuHost host = adapters::to_cpu_host(adapters::probe_cpu_host());
+  if (options.cores > 0) host.cores = options.cores;
+  return cpu_geometry(host);
+}
+
+Result<Geometry> geometry_for(const Options& options) {
+  if (options.type == "cpu") return host_geometry(options);
+  if (options.cores > 0) return Error{ErrorCode::invalid, "--cores: only the type cpu has cores"};
+  if (const Geometry* found = find_geometry(options.type)) return *found;
+  const auto names = device_type_names();
+  const auto near = text::nearest(options.type, names);
+  return Error{ErrorCode::invalid,
+               fmt::format("unknown device type \"{}\"{}; known: {}", options.type,
+                           near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", "))};
+}
+
+ExitCode list_types(Session& session) {
+  std::vector<Geometry> all(known_geometries().begin(), known_geometries().end());
+  all.push_back(host_geometry({}));
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& geometry : all) list.push_back(geometry_json(geometry));
+    session.print_value(list);
+    return ExitCode::done;
+  }
+  session.print(catalog_table(all).render(session.terminal));
+  session.remark(
+      "\nP placements, S multiprocessors, M usable memory: ✓ read off real boards, ? unverified, - unknown.\n"
+      "The layouts of one type: tangram geometry a100-80gb\n");
+  return ExitCode::done;
+}
+
+// What is listed: layouts, or multisets with one layout that holds each.
+struct Listing {
+  std::vector<Layout> layouts;
+  std::vector<Multiset> multisets;  // Empty where layouts themselves are listed.
+};
+
+Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) {
+  Listing listing;
+  if (kind == "valid" || kind == "maximal") {
+    auto layouts = kind == "valid" ? all_layouts(geometry) : maximal_layouts(geometry);
+    if (!layouts) return layouts.error();
+    listing.layouts = std::move(*layouts);
+    sort_for_display(geometry, listing.layouts);
+    return listing;
+  }
+  auto multisets = kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry);
+  if (!multisets) return multisets.error();
+  std::ranges::reverse(*multisets);  // Ascending as they come; people look at the large ones first.
+  for (const auto& multiset : *multisets) {
+    const auto layout = realise(geometry, multiset);
+    TANGRAM_CHECK(layout.has_value(), "a multiset of a valid layout has a layout");
+    listing.layouts.push_back(*layout);
+  }
+  listing.multisets = std::move(*multisets);
+  return listing;
+}
+
+std::string listing_title(const std::string& kind, std::size_t count) {
+  if (kind == "valid") return fmt::format("{} valid layouts, the empty one included", count);
+  if (kind == "maximal") return fmt::format("{} maximal layouts: no slice can be added", count);
+  if (kind == "pareto") return fmt::format("{} multisets of slices that no other contains", count);
+  return fmt::format("{} distinct multisets of slices, the empty one included", count);
+}
+
+std::string draw_listing(const Geometry& geometry, const Listing& listing, const Options& options,
+                         const Terminal& terminal) {
+  const std::size_t shown =
+      options.limit == 0 ? listing.layouts.size() : std::min(options.limit, listing.layouts.size());
+  const bool host = geometry.units_per_core > 0;
+  std::vector<MosaicRow> rows;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Layout& layout = listing.layouts[i];
+    const std::string used =
+        host ? "" : fmt::format("{}/{}", compute_slices_used(geometry, layout), geometry.compute_slices);
+    rows.push_back({layout, fmt::format("{}", i + 1), used});
+  }
+  std::string text = "\n" + paint(terminal, Style::bold, listing_title(options.layouts, listing.layouts.size())) + "\n";
+  text += draw_mosaic(geometry, rows, terminal,
+                      {.left_title = "unit", .right_title = host ? "" : "slices", .boxed = shown <= kBoxedRowsMax});
+  if (shown < listing.layouts.size()) {
+    text += fmt::format("... and {} more; --limit 0 shows all\n", listing.layouts.size() - shown);
+  }
+  return text;
+}
+
+ExitCode count(Session& session, const Geometry& geometry) {
+  const auto counts = count_layouts(geometry);
+  if (!counts) return session.fail(counts.error());
+  if (session.structured()) {
+    session.print_value(counts_json(*counts), true);
+  } else {
+    session.print(fmt::format("valid {}\nmaximal {}\nmultisets {}\npareto {}\n", counts->valid, counts->maximal,
+                              counts->multisets, counts->pareto));
+  }
+  return ExitCode::done;
+}
+
+Json listing_json(const Geometry& geometry, const Listing& listing) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < listing.layouts.size(); ++i) {
+    Json item = listing.multisets.empty() ? Json::object() : multiset_json(geometry, listing.multisets[i]);
+    item.update(layout_json(geometry, listing.layouts[i]));
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& listing, const Options& options) {
+  std::string subtitle = listing_title(options.layouts, listing.layouts.size());
+  if (options.layouts == "maximal") {
+    subtitle = fmt::format("The {} ways to cut it that leave no room for another slice", listing.layouts.size());
+  }
+  const std::string svg = mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
+  const auto written = write_file_atomically(options.svg, svg);
+  if (!written) return session.fail(written.error());
+  session.note(fmt::format("{}: {} layouts drawn", options.svg, listing.layouts.size()));
+  return ExitCode::done;
+}
+
+ExitCode show(Session& session, const Geometry& geometry, const Options& options) {
+  const auto listing = list_layouts(geometry, options.layouts);
+  if (!options.svg.empty()) {
+    return listing ? write_svg(session, geometry, *listing, options) : session.fail(listing.error());
+  }
+  if (session.structured()) {
+    Json json = geometry_json(geometry);
+    const auto counts = count_layouts(geometry);
+    json["set"] = options.set;
+    json["counts"] = counts ? counts_json(*counts) : Json(nullptr);
+    json["layouts_kind"] = options.layouts;
+    json["layouts"] = listing ? listing_json(geometry, *listing) : Json(nullptr);
+    session.print_value(json);
+    if (!listing) session.note("layouts are left out: " + listing.error().message);
+    return ExitCode::done;
+  }
+  session.print(fmt::format("{} ({}): {} units, {} compute slices\n\n",
+                            paint(session.terminal, Style::bold, geometry.title), geometry.type, geometry.units,
+                            geometry.compute_slices));
+  session.print(profile_table(geometry).render(session.terminal));
+  if (listing) session.print(draw_listing(geometry, *listing, options, session.terminal));
+  // A host has too many layouts to list from about five cores on; its slices are still worth showing.
+  if (!listing) session.remark(fmt::format("\nIts layouts are not listed: {}.\n", listing.error().message));
+  return ExitCode::done;
+}
+
+// --layout and --place.
+
+Result<Layout> parse_given(const Geometry& geometry, const Options& options) {
+  if (!options.layout_given) return Layout{};
+  const ParsedLayout parsed = parse_layout(geometry, options.layout);
+  if (parsed.problems.empty()) return parsed.layout;
+  std::string message;
+  for (const auto& problem : parsed.problems) {
+    message += fmt::format("{}--layout:{}: {}", message.empty() ? "" : "\n", problem.offset + 1, problem.message);
+  }
+  return Error{ErrorCode::invalid, message};
+}
+
+struct Question {
+  Geometry geometry;
+  Layout layout;
+  std::optional<std::size_t> profile;
+};
+
+Result<Question> understand(const Geometry& whole, ProfileSet set, const Options& options) {
+  Question question{restrict_to(whole, set), {}, std::nullopt};
+  const auto layout = parse_given(question.geometry, options);
+  if (!layout) return layout.error();
+  question.layout = *layout;
+  if (options.place.empty()) return question;
+  const auto profile = find_profile(question.geometry, options.place);
+  if (!profile) return Error{ErrorCode::invalid, "--place: " + profile.error().message};
+  question.profile = *profile;
+  return question;
+}
+
+// Without --set, the smallest set that knows every name; the errors of the largest where none does.
+Result<Question> understand(const Geometry& whole, const Options& options) {
+  if (const auto set = parse_profile_set(options.set)) return understand(whole, *set, options);
+  for (const ProfileSet set : {ProfileSet::base, ProfileSet::double_memory, ProfileSet::media}) {
+    auto question = understand(whole, set, options);
+    if (question) return question;
+  }
+  return understand(whole, ProfileSet::all, options);
+}
+
+// One start at which the slice would fit, and how many places it would leave for every profile.
+struct Candidate {
+  int start = 0;
+  std::vector<std::size_t> places;  // By profile.
+};
+
+std::vector<Candidate> candidates_for(const Question& question) {
+  std::vector<Candidate> candidates;
+  const auto profile = static_cast<std::uint16_t>(*question.profile);
+  for (const int start : places_left(question.geometry, question.layout, profile)) {
+    const Layout after = with_slice(question.geometry, question.layout, {profile, static_cast<std::uint16_t>(start)});
+    Candidate candidate{start, {}};
+    for (std::size_t i = 0; i < question.geometry.profiles.size(); ++i) {
+      candidate.places.push_back(places_left(question.geometry, after, i).size());
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+// At most this many columns of places: a host has hundreds of profiles.
+constexpr std::size_t kCandidateColumnsMax = 8;
+
+std::string candidate_table(const Question& question, const std::vector<Candidate>& candidates, int advised,
+                            const Terminal& terminal) {
+  const auto& profiles = question.geometry.profiles;
+  std::vector<Column> columns{{"START", Align::right}};
+  const std::size_t shown = std::min(profiles.size(), kCandidateColumnsMax);
+  for (std::size_t i = 0; i < shown; ++i) columns.push_back({profiles[profiles.size() - 1 - i].name, Align::right});
+  columns.push_back({""});
+  Table table(columns);
+  for (const auto& candidate : candidates) {
+    const bool chosen = candidate.start == advised;
+    const Style style = chosen ? Style::good : Style::plain;
+    std::vector<Cell> row{{fmt::format("{}", candidate.start), style}};
+    for (std::size_t i = 0; i < shown; ++i) {
+      row.emplace_back(fmt::format("{}", candidate.places[profiles.size() - 1 - i]), style);
+    }
+    row.emplace_back(chosen ? "<- best" : "", style);
+    table.add(std::move(row));
+  }
+  return table.render(terminal, 2);
+}
+
+Json candidates_json(const Question& question, const std::vector<Candidate>& candidates) {
+  Json list = Json::array();
+  for (const auto& candidate : candidates) {
+    Json places = Json::object();
+    for (std::size_t i = candidate.places.size(); i-- > 0;) {
+      places[question.geometry.profiles[i].name] = candidate.places[i];
+    }
+    list.push_back({{"start", candidate.start}, {"places_left", std::move(places)}});
+  }
+  return list;
+}
+
+ExitCode describe_layout(Session& session, const Question& question) {
+  const std::string room = room_left(question.geometry, question.layout);
+  if (session.structured()) {
+    Json json = layout_json(question.geometry, question.layout);
+    Json places = Json::object();
+    for (std::size_t i = question.geometry.profiles.size(); i-- > 0;) {
+      places[question.geometry.profiles[i].name] = places_left(question.geometry, question.layout, i);
+    }
+    json["places_left"] = std::move(places);
+    session.print_value(json);
+    return ExitCode::done;
+  }
+  const MosaicRow row{question.layout, "", ""};
+  session.print(fmt::format("{} on {}\n", to_string(question.geometry, question.layout), question.geometry.type));
+  session.print(draw_mosaic(question.geometry, {&row, 1}, session.terminal));
+  session.print(fmt::format("Still fits: {}\n", room));
+  return ExitCode::done;
+}
+
+ExitCode advise(Session& session, const Question& question) {
+  const Geometry& geometry = question.geometry;
+  const std::string& name = geometry.profiles[*question.profile].name;
+  const auto advice = advise_placement(geometry, question.layout, *question.profile);
+  const auto candidates = candidates_for(question);
+  const std::string before = to_string(geometry, question.layout);
+  const Layout after = advice ? with_slice(geometry, question.layout, *advice) : question.layout;
+  if (session.structured()) {
+    Json json{{"layout", before}, {"mig_profile", name}, {"start", nullptr}, {"layout_after", nullptr}};
+    if (advice) json["start"] = advice->start;
+    if (advice) json["layout_after"] = to_string(geometry, after);
+    json["candidates"] = candidates_json(question, candidates);
+    session.print_value(json);
+    return advice ? ExitCode::done : ExitCode::answer_is_no;
+  }
+  if (!advice) {
+    session.print(fmt::format("{} fits nowhere beside {}\n", name, before));
+    const MosaicRow row{question.layout, "", ""};
+    session.print(draw_mosaic(geometry, {&row, 1}, session.terminal));
+    return ExitCode::answer_is_no;
+  }
+  const MosaicRow rows[] = {{question.layout, "now", ""}, {after, "then", ""}};
+  session.print(fmt::format("Put {} at {}: {}\n", name, advice->start, to_string(geometry, after)));
+  session.print(draw_mosaic(geometry, rows, session.terminal));
+  session.print("\nPlaces that each start leaves for every profile; the largest profile decides first:\n");
+  session.print(candidate_table(question, candidates, advice->start, session.terminal));
+  return ExitCode::done;
+}
+
+ExitCode run(Session& session, Options options) {
+  if (options.type.empty()) {
+    const bool alone = !options.count && options.svg.empty() && !options.layout_given && options.place.empty();
+    if (alone) return list_types(session);
+    return session.fail({ErrorCode::invalid, "expected a device type; tangram geometry lists them"});
+  }
+  const auto whole = geometry_for(options);
+  if (!whole) return session.fail(whole.error());
+  if (options.layout_given || !options.place.empty()) {
+    const auto question = understand(*whole, options);
+    if (!question) return session.fail(question.error());
+    return question->profile ? advise(session, *question) : describe_layout(session, *question);
+  }
+  if (options.set.empty()) options.set = "base";
+  const Geometry geometry = restrict_to(*whole, *parse_profile_set(options.set));
+  return options.count ? count(session, geometry) : show(session, geometry, options);
+}
+
+VerbInfo info() {
+  return {
+      .name = "geometry",
+      .group = "Look",
+      .summary = "what a device can be cut into, as tables and pictures",
+      .description =
+          "Without TYPE, lists the device types. With TYPE, shows its MIG profiles and draws its layouts as a mosaic, "
+          "one row for each layout, aligned to the memory units of the device. Numbers with a question mark are "
+          "not verified; a dash means that nobody has published them.",
+      .examples = {
+          {"tangram geometry", "List the device types."},
+          {"tangram geometry a100-80gb", "Draw every layout that leaves no room for another slice."},
+          {"tangram geometry a100-80gb --svg a100.svg", "The same as a picture."},
+          {"tangram geometry a100-40gb --set me --count --output json",
+           "Count layouts with double-memory and media profiles."},
+          {"tangram geometry h100-80gb --layout \"3g@4\" --place 1g", "Where should one more slice go, and why?"},
+          {"tangram geometry cpu --cores 2", "A host of two cores as a device."}}};
+}
+
+}  // namespace
+
+void add_geometry(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  program.offers(
+      verb.add_option("TYPE", options->type, "A device type such as a100-80gb, or cpu for the host's cores."),
+      device_type_names());
+  program.one_of(verb.add_option("--set", options->set,
+                                 "The MIG profiles to use, each set including the one before; base unless --layout "
+                                 "names others.")
+                     ->type_name("SET"),
+                 {"base", "double", "me", "all"});
+  program.one_of(verb.add_option("--layouts", options->layouts, "What is listed and drawn.")
+                     ->type_name("KIND")
+                     ->capture_default_str(),
+                 {"valid", "maximal", "multisets", "pareto"});
+  verb.add_flag("--count", options->count, "Print only how many there are of each kind.");
+  verb.add_option_function<std::string>(
+          "--layout",
+          [options](const std::string& text) {
+            options->layout = text;
+            options->layout_given = true;
+          },
+          "A layout to look at, such as \"4g@0 + 3g@4\".")
+      ->type_name("LAYOUT");
+  verb.add_option("--place", options->place, "A MIG profile to place beside --layout: says where it should start.")
+      ->type_name("PROFILE");
+  program.offers_files(
+      verb.add_option("--svg", options->svg, "Write the layouts as a picture to FILE.")->type_name("FILE"));
+  verb.add_option("--cores", options->cores, "Cores of the type cpu; those of this machine where it is not given.")
+      ->type_name("N")
+      ->check(CLI::Range(1, kCpuCoresMax));
+  verb.add_option("--limit", options->limit, "Draw at most this many layouts in the terminal; 0 draws all.")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,40 @@
+// `tangram help`: the same as --help, for those who type it as a word.
+
+#include "cli/help.h"
+#include "base/text.h"
+#include "cli/program.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session, const CommandTree& tree, const std::string& name) {
+  if (name.empty()) {
+    session.print(program_help(tree, session.terminal));
+    return ExitCode::done;
+  }
+  std::vector<std::string> names;
+  for (const auto& verb : tree.verbs) {
+    names.push_back(verb.info.name);
+    if (verb.info.name != name) continue;
+    session.print(verb_help(verb, session.terminal));
+    return ExitCode::done;
+  }
+  const auto near = text::nearest(name, names);
+  return session.fail(
+      {ErrorCode::invalid, "unknown verb \"" + name + "\"" + (near ? "; did you mean " + *near + "?" : "")});
+}
+
+}  // namespace
+
+void add_help(Program& program) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App& verb = program.add_verb({.name = "help",
+                                     .group = "About Tangram",
+                                     .summary = "explain a verb",
+                                     .description = "Prints what `tangram --help` or `tangram VERB --help` prints.",
+                                     .examples = {{"tangram help geometry", "Explain the verb geometry."}}},
+                                    [&program, name](Session& session) { return run(session, program.tree(), *name); });
+  verb.add_option("VERB", *name, "The verb to explain.");
+}
+
+}  // namespace tangram::cli

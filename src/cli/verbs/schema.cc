@@ -1,0 +1,51 @@
+// `tangram schema`: what the files look like, for editors.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+#include "cli/program.h"
+#include "formats/schema.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session, const std::string& name) {
+  const auto names = formats::schema_names();
+  if (name.empty()) {
+    if (session.structured()) session.print_value(Json(names));
+    if (!session.structured()) session.print(text::join(names, "\n") + "\n");
+    return ExitCode::done;
+  }
+  const auto schema = formats::json_schema(name);
+  if (!schema) {
+    const auto near = text::nearest(name, names);
+    return session.fail({ErrorCode::invalid,
+                         fmt::format("there is no schema \"{}\"{}; known: {}", name,
+                                     near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", "))});
+  }
+  if (session.format == OutputFormat::yaml) {
+    session.print_value(Json::parse(*schema));
+  } else {
+    session.print(std::string_view(*schema));  // A schema is JSON already, whatever is asked for.
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_schema(Program& program) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App& verb = program.add_verb(
+      {.name = "schema",
+       .group = "Files",
+       .summary = "the JSON Schema of a kind of file",
+       .description = "Without NAME, lists the kinds of files that have a schema. With NAME, prints its JSON Schema "
+                      "(draft-07), with which editors complete and check while you type.",
+       .examples = {{"tangram schema", "List the kinds."},
+                    {"tangram schema fleet > fleet.schema.json", "Save the schema of fleet files."}}},
+      [name](Session& session) { return run(session, *name); });
+  program.offers(verb.add_option("NAME", *name, "The kind of file."), formats::schema_names());
+}
+
+}  // namespace tangram::cli

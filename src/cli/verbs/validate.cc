@@ -1,0 +1,183 @@
+// `tangram validate`: are these files right?
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "cli/file_kind.h"
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "formats/fleet_file.h"
+#include "formats/jobs_file.h"
+#include "formats/measurements_file.h"
+#include "formats/plan_file.h"
+#include "formats/trace_file.h"
+#include "formats/workload_file.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string kind;
+};
+
+std::string counted(std::size_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string summary_of(const Fleet& fleet) {
+  int devices = 0;
+  bool unlimited = false;
+  for (const auto& group : fleet.groups) {
+    devices += group.count.value_or(0);
+    unlimited = unlimited || !group.count;
+  }
+  std::string text = counted(fleet.groups.size(), "group", "groups");
+  if (devices > 0 || !unlimited) text += ", " + counted(static_cast<std::size_t>(devices), "device", "devices");
+  return text + (unlimited ? ", unlimited others" : "");
+}
+
+std::string summary_of(const Workload& workload) {
+  double rate = 0;
+  for (const auto& service : workload.services) rate += mean_rate_per_s(service.traffic);
+  return fmt::format("{}, {:.6g} requests/s", counted(workload.services.size(), "service", "services"), rate);
+}
+
+std::string summary_of(const Measurements& measurements) {
+  std::set<std::string> devices;
+  std::set<std::string> models;
+  std::size_t out_of_memory = 0;
+  for (const auto& row : measurements) {
+    devices.insert(row.device);
+    models.insert(row.model);
+    out_of_memory += row.out_of_memory() ? 1 : 0;
+  }
+  return fmt::format("{} of {} on {}, {} out of memory", counted(measurements.size(), "measurement", "measurements"),
+                     counted(models.size(), "model", "models"), counted(devices.size(), "device type", "device types"),
+                     out_of_memory);
+}
+
+std::string summary_of(const Trace& trace) {
+  if (trace.empty()) return "no requests";
+  const auto [smallest, largest] = std::ranges::minmax(trace, {}, &TraceEntry::size);
+  return fmt::format("{} in {:.6g} s, sizes {} to {}", counted(trace.size(), "request", "requests"),
+                     to_seconds(trace.back().at - trace.front().at), smallest.size, largest.size);
+}
+
+std::string summary_of(const std::vector<double>& curve) {
+  double sum = 0;
+  for (const double rate : curve) sum += rate;
+  return fmt::format("{}, {:.6g} requests/s on average", counted(curve.size(), "step", "steps"),
+                     curve.empty() ? 0 : sum / static_cast<double>(curve.size()));
+}
+
+std::string summary_of(const std::vector<HistogramSize::Bin>& bins) { return counted(bins.size(), "size", "sizes"); }
+
+std::string summary_of(const std::vector<formats::Job>& jobs) { return counted(jobs.size(), "job", "jobs"); }
+
+std::string summary_of(const Plan& plan) {
+  std::size_t slices = 0;
+  std::size_t replicas = 0;
+  for (const auto& device : plan.devices) {
+    slices += device.slices.size();
+    for (const auto& slice : device.slices) replicas += slice.replicas.size();
+  }
+  return fmt::format("{}, {}, {}", counted(plan.devices.size(), "device", "devices"),
+                     counted(slices, "slice", "slices"), counted(replicas, "replica", "replicas"));
+}
+
+template <typename T>
+Result<std::string> summarise(const Result<T>& parsed) {
+  if (!parsed) return parsed.error();
+  return summary_of(*parsed);
+}
+
+Result<std::string> inspect(FileKind kind, const formats::Source& source, const std::string& path) {
+  switch (kind) {
+    case FileKind::fleet: return summarise(formats::parse_fleet(source, this_host()));
+    case FileKind::services: return summarise(formats::parse_workload(source, reader_beside(path)));
+    case FileKind::measurements: return summarise(formats::parse_measurements(source));
+    case FileKind::trace: return summarise(formats::parse_trace(source));
+    case FileKind::curve: return summarise(formats::parse_rate_curve(source));
+    case FileKind::histogram: return summarise(formats::parse_histogram(source));
+    case FileKind::jobs: return summarise(formats::parse_jobs(source));
+    case FileKind::plan: return summarise(formats::parse_plan(source));
+  }
+  return Error{ErrorCode::invalid, "no such kind"};
+}
+
+struct Verdict {
+  std::string file;
+  std::optional<FileKind> kind;
+  Result<std::string> summary;
+};
+
+Verdict judge(const std::string& path, const Options& options) {
+  const auto source = read_source(path);
+  if (!source) return {path, std::nullopt, source.error()};
+  const auto kind = options.kind.empty() ? detect_file_kind(path, source->text) : parse_file_kind(options.kind);
+  if (!kind) {
+    return {path, kind,
+            Error{ErrorCode::invalid,
+                  fmt::format("{}:1:1: cannot tell which kind of file this is; name it with --kind, one of {}",
+                              source->name, text::join(file_kind_names(), ", "))}};
+  }
+  return {path, kind, inspect(*kind, *source, path)};
+}
+
+Json verdict_json(const Verdict& verdict) {
+  Json json{{"file", verdict.file},
+            {"kind", verdict.kind ? Json(to_string(*verdict.kind)) : Json(nullptr)},
+            {"valid", verdict.summary.ok()},
+            {"summary", verdict.summary ? Json(*verdict.summary) : Json(nullptr)}};
+  Json problems = Json::array();
+  if (!verdict.summary) {
+    for (const auto line : text::split(verdict.summary.error().message, '\n')) {
+      if (!line.empty()) problems.push_back(std::string(line));
+    }
+  }
+  json["problems"] = std::move(problems);
+  return json;
+}
+
+// A file that could not be read is worse than one that is wrong, because nothing is known about it.
+ExitCode run(Session& session, const Options& options) {
+  ExitCode worst = ExitCode::done;
+  Json list = Json::array();
+  for (const auto& path : options.files) {
+    const Verdict verdict = judge(path, options);
+    if (!verdict.summary) worst = std::max(worst, session.fail(verdict.summary.error()));
+    if (session.structured()) list.push_back(verdict_json(verdict));
+    if (verdict.summary) session.remark(fmt::format("{}: {}\n", path, *verdict.summary));
+  }
+  if (session.structured()) session.print_value(list);
+  return worst;
+}
+
+}  // namespace
+
+void add_validate(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "validate",
+       .group = "Files",
+       .summary = "check files, and say everything that is wrong with them",
+       .description =
+           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, ...) and checks it whole, "
+           "with "
+           "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
+           "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input.",
+       .examples = {{"tangram validate fleet.yaml services.yaml", "Check two files."},
+                    {"tangram validate --kind trace requests.csv", "Say what it is where it cannot be seen."},
+                    {"tangram validate --quiet *.yaml && echo fine", "Only the exit code and the problems."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.offers_files(verb.add_option("FILE", options->files, "The files to check.")->required());
+  program.one_of(
+      verb.add_option("--kind", options->kind, "What the files are, where it cannot be seen.")->type_name("KIND"),
+      file_kind_names());
+}
+
+}  // namespace tangram::cli

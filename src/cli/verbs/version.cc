@@ -1,0 +1,41 @@
+// `tangram version`: which Tangram this is.
+
+#include <fmt/format.h>
+
+#include "cli/build_info.h"
+#include "cli/program.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session) {
+  const BuildInfo info = build_info();
+  if (session.structured()) {
+    session.print_value(Json{{"version", info.version},
+                       {"commit", info.commit.empty() ? Json(nullptr) : Json(info.commit)},
+                       {"compiler", info.compiler},
+                       {"build_type", info.build_type},
+                       {"sanitizers", info.sanitizers}});
+    return ExitCode::done;
+  }
+  session.print(fmt::format("tangram {}{}\n", info.version, info.commit.empty() ? "" : " (" + info.commit + ")"));
+  session.remark(fmt::format("{}, {}{}\n", info.compiler, info.build_type,
+                             info.sanitizers.empty() ? "" : ", sanitizers " + info.sanitizers));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_version(Program& program) {
+  program.add_verb(
+      {.name = "version",
+       .group = "About Tangram",
+       .summary = "which Tangram this is",
+       .description = "Prints the version, the commit it was built from where that is known, the compiler and "
+                      "the kind of build.",
+       .examples = {{"tangram version", "For people."},
+                    {"tangram version --output json", "For bug reports and programs."}}},
+      run);
+}
+
+}  // namespace tangram::cli
