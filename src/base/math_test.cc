@@ -159,17 +159,17 @@ TEST(MathBytes, AreTheSameOnEveryMachine) {
   EXPECT_EQ(bits(math::log(123456.789)), 0x40277281cad8a844ULL);
   EXPECT_EQ(bits(math::exp(1)), 0x4005bf0a8b14576aULL);
   EXPECT_EQ(bits(math::exp(-1)), 0x3fd78b56362cef38ULL);
-  EXPECT_EQ(bits(math::exp(0.1)), 0x3ff1aec7b35a00d4ULL);
+  EXPECT_EQ(bits(math::exp(0.1)), 0x3ff1aec7b35a00d3ULL);
   EXPECT_EQ(bits(math::exp(0.5)), 0x3ffa61298e1e069cULL);
-  EXPECT_EQ(bits(math::exp(100.25)), 0x48f8c39b9134bac4ULL);
-  EXPECT_EQ(bits(math::exp(-700.5)), 0x00c4ff475c68ca02ULL);
-  EXPECT_EQ(bits(math::exp(709.5)), 0x7fe81e9b4b52d0c9ULL);
-  EXPECT_EQ(bits(math::pow(2.5, 3.5)), 0x4038b48e29793d30ULL);
+  EXPECT_EQ(bits(math::exp(100.25)), 0x48f8c39b9134bac3ULL);
+  EXPECT_EQ(bits(math::exp(-700.5)), 0x00c4ff475c68ca01ULL);
+  EXPECT_EQ(bits(math::exp(709.5)), 0x7fe81e9b4b52d0caULL);
+  EXPECT_EQ(bits(math::pow(2.5, 3.5)), 0x4038b48e29793d2eULL);
   EXPECT_EQ(bits(math::normal_cdf(0.5)), 0x3fe62075e232ac76ULL);
   EXPECT_EQ(bits(math::normal_cdf(-1.25)), 0x3fbb0bdd12ba9c28ULL);
   EXPECT_EQ(bits(math::normal_cdf(3.5)), 0x3feffe182436d488ULL);
   EXPECT_EQ(bits(math::normal_cdf(-8)), 0x3cc669d2c90d55ceULL);
-  EXPECT_EQ(bits(math::normal_quantile(0.99)), 0x40029c5c4630ff26ULL);
+  EXPECT_EQ(bits(math::normal_quantile(0.99)), 0x40029c5c4630ff2eULL);
   EXPECT_EQ(bits(math::normal_quantile(0.001)), 0xc008b8cbb7204470ULL);
 }
 

@@ -68,11 +68,11 @@ TEST(Rng, RepeatsTheRecordedNumbersOfASeed) {
   EXPECT_EQ(seed_42.next_u64(), 0xdeff27396f8eb5c7ULL);
   Rng rng(2026);
   EXPECT_EQ(bits(rng.uniform()), 0x3fd287ae210aeb6aULL);
-  EXPECT_EQ(bits(rng.exponential(2)), 0x400b69993f6ab5caULL);
+  EXPECT_EQ(bits(rng.exponential(2)), 0x400b69993f6ab5c4ULL);
   EXPECT_EQ(bits(rng.normal()), 0xbfe0cbf5e2225c76ULL);
-  EXPECT_EQ(bits(rng.log_normal(1, 0.5)), 0x4002973f5c441f7bULL);
+  EXPECT_EQ(bits(rng.log_normal(1, 0.5)), 0x4002973f5c441f7aULL);
   EXPECT_EQ(bits(rng.gamma(2.5, 1)), 0x4019d982b76f6d54ULL);
-  EXPECT_EQ(bits(rng.gamma(0.3, 1)), 0x3f8a3c3174eaa597ULL);
+  EXPECT_EQ(bits(rng.gamma(0.3, 1)), 0x3f8a3c3174eaa596ULL);
   EXPECT_EQ(rng.poisson(10), 11U);
   EXPECT_EQ(rng.below(1000), 557U);
   // A digest of many draws: a single different byte in the tables would show.
@@ -82,7 +82,7 @@ TEST(Rng, RepeatsTheRecordedNumbersOfASeed) {
     const std::uint64_t bell = bits(rng.normal());
     digest = digest * 31 + gap + bell + bits(rng.gamma(1.5, 1));
   }
-  EXPECT_EQ(digest, 0xab06f02005598bfaULL);
+  EXPECT_EQ(digest, 0x66e9bf6f114b237aULL);
 }
 
 TEST(RngStream, RepeatsTheRecordedNumbersOfItsName) {
