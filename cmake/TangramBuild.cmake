@@ -34,8 +34,9 @@ function(tangram_compile_options target)
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
                                              -Wno-array-bounds -Wno-stringop-overread)
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # libstdc++ 12 deprecates std::get_temporary_buffer and uses it itself, in std::stable_sort.
-    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
+    # libstdc++ 12 deprecates std::get_temporary_buffer and uses it itself, in std::stable_sort. Clang counts changes
+    # of sign among -Wconversion, GCC does not: one rule for both.
+    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations -Wno-sign-conversion)
   endif()
 endfunction()
 

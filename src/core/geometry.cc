@@ -114,7 +114,7 @@ const Geometry* find_geometry_by_pci(std::uint16_t pci_device_id) {
 std::vector<std::string> device_type_names() {
   std::vector<std::string> names;
   for (const auto& geometry : known_geometries()) names.push_back(geometry.type);
-  names.push_back("cpu");
+  names.emplace_back("cpu");
   return names;
 }
 
