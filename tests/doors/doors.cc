@@ -159,13 +159,19 @@ struct File {
   bool voice;  // base/check.cc is the one place of the quiet rooms that may speak: a check that failed.
 };
 
+// x_test.cc, x_fuzz.cc, and helpers of tests: test_x.h.
+bool is_test(std::string_view path) {
+  const auto slash = path.rfind('/');
+  const auto name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  return name.ends_with("_test.cc") || name.ends_with("_fuzz.cc") || name.starts_with("test_");
+}
+
 std::optional<File> file_of(std::string_view path) {
   constexpr std::string_view kSource = "src/";
   if (!path.starts_with(kSource)) return std::nullopt;
   const auto inside = path.substr(kSource.size());
   const auto room = inside.substr(0, inside.find('/'));
-  const bool test = path.ends_with("_test.cc") || path.ends_with("_test.h") || path.ends_with("_fuzz.cc");
-  return File{path, room, test, path == "src/base/check.cc"};
+  return File{path, room, is_test(path), path == "src/base/check.cc"};
 }
 
 void check_door(const File& file, std::string_view header, std::vector<std::string>& messages) {
@@ -183,6 +189,9 @@ void check_door(const File& file, std::string_view header, std::vector<std::stri
 void check_line(const File& file, std::string_view line, std::string_view bare, std::vector<std::string>& messages) {
   const auto include = parse_include(line);
   if (include && include->quoted) check_door(file, include->path, messages);
+  if (include && include->quoted && !file.test && is_test(include->path)) {
+    messages.push_back("\"" + std::string(include->path) + "\" is for tests only");
+  }
   if (!is_quiet(file.room) || file.test || file.voice) return;
   if (include) {
     if (is_loud(include->path)) {

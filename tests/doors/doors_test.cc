@@ -144,6 +144,14 @@ TEST(QuietRooms, AreSearchedBehindLiteralsAndComments) {
   EXPECT_EQ(findings[0].place, "src/sim/a.cc:5");
 }
 
+// What only tests include may open files; what it lends to others would open them there.
+TEST(QuietRooms, LetOnlyTestsUseTheHelpersOfTests) {
+  EXPECT_THAT(check_source("src/formats/detail/test_data.h", "#include <fstream>\n"), IsEmpty());
+  const char* const text = "#include \"formats/detail/test_data.h\"\n";
+  EXPECT_THAT(check_source("src/formats/csv_test.cc", text), IsEmpty());
+  EXPECT_EQ(check_source("src/formats/csv.cc", text).size(), 1U);
+}
+
 TEST(QuietRooms, SpeakOnlyWhenACheckFails) {
   EXPECT_THAT(check_source("src/base/check.cc", "std::fprintf(stderr, text);"), IsEmpty());
   EXPECT_EQ(check_source("src/base/rng.cc", "std::fprintf(stderr, text);").size(), 1U);
