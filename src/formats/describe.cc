@@ -146,7 +146,10 @@ bool looks_typed(std::string_view text) {
 }
 
 std::string unknown_word(std::string_view word, const std::vector<std::string>& known) {
-  const auto near = text::nearest(word, known);
+  auto near = text::nearest(word, known);
+  // A word that was cut short, as in a100 for a100-40gb, is far away by letters but near by its beginning.
+  const auto longer = std::ranges::find_if(known, [&](const auto& name) { return name.starts_with(word); });
+  if (!near && word.size() >= 2 && longer != known.end()) near = *longer;
   return fmt::format("is unknown: {}{}; known: {}", excerpt(word),
                      near ? fmt::format(", did you mean {}?", *near) : std::string(), text::join(known, ", "));
 }

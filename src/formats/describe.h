@@ -352,7 +352,9 @@ class Describer {
 
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view help) {
-    Shape::Field field{std::string(key), std::string(help), limits.required, std::nullopt, shape_of(value, limits)};
+    // A column of optionals must be there, but its cells may be blank.
+    const bool required = limits.required && !detail::is_a<T, std::optional>;
+    Shape::Field field{std::string(key), std::string(help), required, std::nullopt, shape_of(value, limits)};
     const bool shown = !limits.required && detail::is_scalar<T>;
     if (shown) field.fallback = Writer(Defaults::keep).write(value, key);
     shape_.fields.push_back(std::move(field));

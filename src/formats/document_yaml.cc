@@ -33,7 +33,8 @@ class YamlHandler final : public YAML::EventHandler {
     const Position at = position_of(mark);
     if (builder_.expects_key()) throw DocumentStopped{at, "a key is missing"};
     Node node;
-    node.at = at;
+    // The parser gives an empty value the place of whatever follows, so that of its key serves better.
+    node.at = builder_.key_place().line != 0 ? builder_.key_place() : at;
     builder_.scalar(std::move(node));
     remember(anchor, at);
   }

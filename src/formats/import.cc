@@ -14,7 +14,8 @@ using Importer = Result<std::string> (*)(const importers::Files&, std::string_vi
 
 // The order is that of the help. The two arrays line up.
 const ImportFormat kFormats[] = {
-    {"parvagpu", "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment, told apart by the header.",
+    {"parvagpu",
+     "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment, whose overlapping slices are laid out anew.",
      "measurements, services or plan", "a scenario"},
     {"migprofiler", "MIGProfiler: profiles.csv, rows of inference; of a configuration measured twice the first.",
      "measurements", "train"},

@@ -32,7 +32,10 @@ class TreeBuilder {
   bool expects_key() const {
     return !open_.empty() && open_.back().node.kind == Node::Kind::map && !open_.back().keyed;
   }
-  std::size_t depth() const { return open_.size(); }
+  // Where the key of the next value stands; a zero place outside a map.
+  Position key_place() const {
+    return open_.empty() || !open_.back().keyed ? Position{} : open_.back().node.entries.back().at;
+  }
   // The finished document.
   Node take() { return std::move(root_); }
 

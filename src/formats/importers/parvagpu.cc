@@ -121,34 +121,73 @@ Result<std::string> services(const Files& files, std::string_view selection) {
   return write_workload(workload);
 }
 
-Result<std::string> plan(const Files& files) {
+// The slices of one GPU where they were published, or nothing if they overlap there.
+std::optional<std::vector<PlannedSlice>> as_published(const Geometry& geometry,
+                                                      const std::vector<PlannedSlice>& wanted) {
+  PlannedDevice device;
+  for (const auto& planned : wanted) {
+    if (!fits(geometry, layout_of(device), planned.slice)) return std::nullopt;
+    const auto where = std::ranges::upper_bound(device.slices, planned.slice.start, {},
+                                                [](const PlannedSlice& other) { return other.slice.start; });
+    device.slices.insert(where, planned);
+  }
+  return device.slices;
+}
+
+// The same slices in places that the hardware has. Published layouts put 1g.10gb at 6 beside 3g.40gb at 4, though the
+// latter covers four units; the same multiset fits otherwise.
+std::optional<std::vector<PlannedSlice>> laid_out_anew(const Geometry& geometry, std::vector<PlannedSlice> wanted) {
+  Multiset multiset(geometry.profiles.size());
+  for (const auto& planned : wanted) ++multiset[planned.slice.profile];
+  const auto layout = realise(geometry, multiset);
+  if (!layout) return std::nullopt;
+  std::vector<PlannedSlice> slices;
+  for (const auto& slice : layout->slices) {
+    const auto match = std::ranges::find_if(wanted, [&](const auto& p) { return p.slice.profile == slice.profile; });
+    slices.push_back({.slice = slice, .replicas = std::move(match->replicas)});
+    wanted.erase(match);
+  }
+  return slices;
+}
+
+struct PublishedGpu {
+  std::vector<PlannedSlice> slices;
+  std::string place;  // Of its first row, for messages.
+};
+
+Result<std::string> plan_of(const std::map<int, PublishedGpu>& gpus) {
   const Geometry& geometry = *find_geometry(kDevice);
-  std::map<int, PlannedDevice> devices;
+  Plan plan;
+  for (const auto& [number, gpu] : gpus) {
+    auto slices = as_published(geometry, gpu.slices);
+    if (!slices) slices = laid_out_anew(geometry, gpu.slices);
+    if (!slices) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: the slices of GPU {} do not fit on one {}", gpu.place, number, kDevice)};
+    }
+    plan.devices.push_back({.name = fmt::format("{}-{}", kDevice, number),
+                            .type = kDevice,
+                            .geometry = geometry,
+                            .slices = std::move(*slices)});
+  }
+  return write_plan(plan);
+}
+
+Result<std::string> plan(const Files& files) {
+  std::map<int, PublishedGpu> gpus;
   const auto problems = for_each_row_of<DeploymentRow>(
-      files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source&) {
-        PlannedDevice& device = devices[row.gpu];
+      files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source& file) {
         const auto profile = profile_of(row.size);
         if (!profile) return bad.add(place.of("Instance size"), profile.error().message);
         PlannedSlice planned;
         planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(row.placement)};
-        if (!fits(geometry, layout_of(device), planned.slice)) {
-          return bad.add(place.of("Placement"), fmt::format("{}@{} does not fit on GPU {}",
-                                                            geometry.profiles[*profile].name, row.placement, row.gpu));
-        }
         planned.replicas.push_back({.service = row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
-        const auto where = std::ranges::upper_bound(
-            device.slices, row.placement, {}, [](const PlannedSlice& p) { return static_cast<int>(p.slice.start); });
-        device.slices.insert(where, std::move(planned));
+        PublishedGpu& gpu = gpus[row.gpu];
+        if (gpu.slices.empty()) gpu.place = fmt::format("{}:{}", file.name, place.line());
+        gpu.slices.push_back(std::move(planned));
       });
   if (!problems.empty()) return problems.error();
-  Plan plan;
-  for (auto& [number, device] : devices) {
-    device.name = fmt::format("{}-{}", kDevice, number);
-    device.type = kDevice;
-    device.geometry = geometry;
-    plan.devices.push_back(std::move(device));
-  }
-  return write_plan(plan);
+  return plan_of(gpus);
 }
 
 }  // namespace

@@ -1,0 +1,68 @@
+#include "formats/plan_file.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/detail/files_test.h"
+
+namespace tangram::formats {
+namespace {
+
+std::string problems(const std::string& devices) {
+  const auto plan = parse_plan({"p.json", "{\"version\": 1, \"devices\": [\n" + devices + "\n]}"});
+  return plan ? "" : plan.error().message;
+}
+
+TEST(PlanFile, OfTheExamplesReadsBackTheSameBytes) {
+  const Source source = test::example("plan.json");
+  const auto plan = parse_plan(source);
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->devices.size(), 3U);
+  EXPECT_EQ(plan->devices[0].slices[0].replicas[0].buckets[1], (PlannedBucket{512, 2}));
+  EXPECT_EQ(plan->devices[0].slices[1].replicas[0].processes, 2);
+  EXPECT_EQ(write_plan(*plan), source.text);
+  EXPECT_EQ(*parse_plan({"again", write_plan(*plan)}), *plan);
+}
+
+TEST(PlanFile, ReportsSlicesThatDisagreeWithTheLayout) {
+  EXPECT_EQ(problems("{\"name\": \"a\", \"type\": \"a30\", \"layout\": \"2g.12gb@0\", \"slices\": []}"),
+            "p.json:2:63: slices say empty, but layout says 2g.12gb@0");
+}
+
+TEST(PlanFile, PointsAtEachWrongSliceInALayout) {
+  EXPECT_EQ(problems("{\"name\": \"a\", \"type\": \"a30\", \"layout\": \"1g.6gb@0 + 2g.12gb@1\", \"slices\": []}"),
+            "p.json:2:52: 2g.12gb cannot start at 1; allowed: 0, 2");
+}
+
+TEST(PlanFile, ReportsAllProblemsAtOnce) {
+  EXPECT_EQ(
+      problems("{\"name\": \"a\", \"type\": \"a30\", \"layout\": \"empty\", \"slices\": [], \"colour\": 1},\n"
+               "{\"name\": \"a\", \"type\": \"cpu\", \"layout\": \"empty\", \"slices\": []},\n"
+               "{\"name\": \"b\", \"type\": \"a30\", \"layout\": \"1g.6gb@0\", \"slices\": [{\"profile\": \"1g.6gb\", "
+               "\"start\": 0,\n"
+               " \"replicas\": [{\"service\": \"s\", \"buckets\": [{\"size_max\": 8, \"batch_size\": 1}, "
+               "{\"size_max\": 8, \"batch_size\": 1}]}]}]}"),
+      "p.json:2:63: key is unknown: \"colour\"; known: name, type, cores, memory_gib, quota, "
+      "layout, slices\n"
+      "p.json:3:1: a device of type cpu needs cores, memory_gib and quota\n"
+      "p.json:3:10: the name a is taken by the device in line 2\n"
+      "p.json:5:43: buckets of s must ascend in size_max");
+}
+
+TEST(PlanFile, RefusesAnotherVersion) {
+  EXPECT_EQ(parse_plan({"p.json", "{\"version\": 2, \"devices\": []}"}).error().message,
+            "p.json:1:13: version must be at most 1, not 2");
+}
+
+// A host of 1024 cores with quotas has 4096 * 4097 / 2 = 8,390,656 places: four of them are more than 2^25.
+TEST(PlanFile, LimitsTheMemoryOfItsHosts) {
+  std::string devices;
+  for (int i = 0; i < 4; ++i) {
+    devices += (i == 0 ? "" : ",\n") + std::string("{\"name\": \"h") + std::to_string(i) +
+               "\", \"type\": \"cpu\", \"cores\": 1024, \"memory_gib\": 1, \"quota\": true, \"layout\": \"empty\", "
+               "\"slices\": []}";
+  }
+  EXPECT_EQ(problems(devices), "p.json:5:1: the hosts up to here have more than 33554432 places for slices");
+}
+
+}  // namespace
+}  // namespace tangram::formats

@@ -1,0 +1,117 @@
+#include "formats/workload_file.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "formats/detail/files_test.h"
+
+namespace tangram::formats {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Files that stand beside the services file.
+Result<std::string> read_beside(const std::string& path) {
+  static const std::map<std::string, std::string> kFiles = {
+      {"t.csv", "at_s,size\n0,10\n0.5,20\n"},
+      {"bad.csv", "at_s,size\n1,10\n0.5,20\n"},
+      {"h.csv", "size,weight\n8,1\n16,3\n"},
+      {"r.txt", "# rates\n1\n2.5\n"},
+  };
+  const auto file = kFiles.find(path);
+  if (file == kFiles.end()) return Error{ErrorCode::not_found, "no such file"};
+  return file->second;
+}
+
+Result<Workload> parse(const std::string& text) { return parse_workload({"s.yaml", text}, read_beside); }
+std::string problems(const std::string& text) {
+  const auto workload = parse(text);
+  return workload ? "" : workload.error().message;
+}
+
+// A service with one line of its own.
+std::string service(const std::string& lines) {
+  return "services:\n  - name: a\n    model: m\n    slo: {latency_ms: 50}\n" + lines;
+}
+
+TEST(WorkloadFile, ReadsEveryKey) {
+  const auto workload = parse(
+      "services:\n  - name: a\n    model: m\n    slo: {latency_ms: 12.5, percentile: 95}\n    traffic: {rate_per_s: "
+      "300}\n"
+      "    input_size: 128\n    samples_per_request: 4\n    padding: none\n    priority: 2\n");
+  ASSERT_TRUE(workload) << workload.error().message;
+  const Service& a = workload->services[0];
+  EXPECT_EQ(a.model, "m");
+  EXPECT_EQ(a.slo.latency, 12500us);
+  EXPECT_EQ(a.slo.percentile, 95);
+  EXPECT_EQ(std::get<PoissonTraffic>(a.traffic).rate_per_s, 300);
+  EXPECT_EQ(std::get<ConstantSize>(a.input_size).size, 128);
+  EXPECT_EQ(a.samples_per_request, 4);
+  EXPECT_EQ(a.padding, Padding::none);
+  EXPECT_EQ(a.priority, 2);
+}
+
+TEST(WorkloadFile, ReadsEveryKindOfTraffic) {
+  const auto traffic = [](const std::string& text) {
+    const auto workload = parse(service("    traffic: {" + text + "}\n"));
+    EXPECT_TRUE(workload) << workload.error().message;
+    return workload ? workload->services[0].traffic : Traffic{};
+  };
+  EXPECT_EQ(std::get<PoissonTraffic>(traffic("poisson: {rate_per_s: 2}")).rate_per_s, 2);
+  EXPECT_EQ(std::get<ConstantTraffic>(traffic("constant: {rate_per_s: 3}")).rate_per_s, 3);
+  EXPECT_EQ(std::get<BurstTraffic>(traffic("bursts: {rate_per_s: 3, burst_factor: 8}")).burst_factor, 8);
+  EXPECT_EQ(std::get<DiurnalTraffic>(traffic("diurnal: {rate_per_s: 3, amplitude: 1}")).amplitude, 1);
+  EXPECT_EQ(std::get<CurveTraffic>(traffic("rate_curve: {file: r.txt, step_s: 60}")).rate_per_s, (std::vector{1, 2.5}));
+  EXPECT_EQ(std::get<TraceTraffic>(traffic("trace: {file: t.csv, speed: 2}")).trace[1].size, 20);
+  EXPECT_EQ(std::get<ClosedLoopTraffic>(traffic("closed_loop: {clients: 9}")).clients, 9);
+}
+
+TEST(WorkloadFile, ReadsEveryKindOfInputSize) {
+  const auto size = [](const std::string& text) {
+    const auto workload = parse(service("    traffic: {trace: {file: t.csv}}\n    input_size: {" + text + "}\n"));
+    EXPECT_TRUE(workload) << workload.error().message;
+    return workload ? workload->services[0].input_size : SizeDistribution{};
+  };
+  EXPECT_EQ(std::get<ConstantSize>(size("constant: {size: 7}")).size, 7);
+  EXPECT_EQ(std::get<LogNormalSize>(size("log_normal: {median: 48, sigma: 0.5, max: 512}")).max, 512);
+  EXPECT_EQ(std::get<HistogramSize>(size("histogram: {file: h.csv}")).bins[1].weight, 3);
+  EXPECT_TRUE(std::holds_alternative<TraceSize>(size("trace: {}")));
+}
+
+TEST(WorkloadFile, ReportsProblemsOfTheFilesItNamesUnderTheirOwnNames) {
+  EXPECT_EQ(problems(service("    traffic: {trace: {file: bad.csv}}\n")),
+            "bad.csv:3:1: at_s is earlier than in the row before; a trace is in order of time");
+  EXPECT_EQ(problems(service("    traffic: {trace: {file: gone.csv}}\n")),
+            "s.yaml:5:14: cannot read gone.csv: no such file");
+}
+
+TEST(WorkloadFile, ReportsWhatDoesNotGoTogether) {
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    input_size: {trace: {}}\n")),
+            "s.yaml:6:17: sizes from a trace need traffic from a trace");
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1, trace: {file: t.csv}}\n")),
+            "s.yaml:5:30: rate_per_s and trace exclude each other");
+  EXPECT_EQ(problems(service("")), "s.yaml:2:5: traffic is missing");
+  EXPECT_EQ(problems(service(
+                "    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {median: 9, sigma: 1, min: 5, max: 4}}\n")),
+            "s.yaml:6:65: max must be at least min");
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n  - name: a\n    model: m\n    slo: {latency_ms: 1}\n    "
+                             "traffic: {rate_per_s: 1}\n")),
+            "s.yaml:6:11: the name a is taken by the service in line 2");
+}
+
+TEST(WorkloadFile, OfTheExamplesReadsBackTheSame) {
+  const auto beside = [](const std::string& path) -> Result<std::string> { return test::example(path).text; };
+  const auto workload = parse_workload(test::example("services.yaml"), beside);
+  ASSERT_TRUE(workload) << workload.error().message;
+  ASSERT_EQ(workload->services.size(), 4U);
+  EXPECT_EQ(std::get<TraceTraffic>(workload->services[3].traffic).trace.size(), 60U);
+  const std::string text = write_workload(*workload);
+  const auto again = parse_workload({"again", text}, beside);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(write_workload(*again), text);
+  EXPECT_EQ(again->services[1].slo, workload->services[1].slo);
+}
+
+}  // namespace
+}  // namespace tangram::formats
