@@ -155,7 +155,7 @@ std::string verb_help(const VerbTree& verb, const Terminal& terminal) {
   text += section("Options", verb.options, terminal, is_own);
   text += section("Common options", verb.options, terminal, is_common);
   text += examples_text(verb.info.examples, terminal);
-  return text + "\nExit codes: 0 done, 1 the answer is no, 2 wrong input, 3 no access, 4 internal error.\n";
+  return text + "\nExit codes: 0 done, 1 the answer is no, 2 wrong input, 3 no access, 4 bug.\n";
 }
 
 std::string cli_reference_markdown(const CommandTree& tree) {

@@ -11,8 +11,8 @@
 namespace tangram::cli {
 namespace {
 
-constexpr int kUnitWidthMax = 9;
-constexpr int kWidthWanted = 72;  // Wider rows are harder to compare, not easier.
+constexpr int kUnitWidthMax = 16;
+constexpr int kWidthWanted = 66;  // Wider rows are harder to compare, not easier.
 
 std::string repeat(std::string_view text, int count) {
   std::string result;

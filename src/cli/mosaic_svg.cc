@@ -69,8 +69,8 @@ std::string text_at(Point at, const char* style, std::string_view anchor, std::s
                      anchor, escape(text));
 }
 
-// About seven pixels a letter at the size of the tiles' names.
-bool has_room(std::string_view text, double width) { return static_cast<double>(text.size()) * 7.2 + 6 <= width; }
+// About eight pixels a letter at the size of the tiles' names, in the widest of the fonts.
+bool has_room(std::string_view text, double width) { return static_cast<double>(text.size()) * 8.0 + 8 <= width; }
 
 std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, double unit_width) {
   const double width = tile.units * unit_width - kTileGap;
@@ -185,7 +185,7 @@ std::string legend_svg(const Geometry& geometry, const std::vector<const MigProf
     const std::string swatch = fmt::format("fill=\"{}\"", colour_of(geometry, *profile).hex);
     svg += legend_item(legend_place(frame, item++), swatch, profile->name, legend_figures(*profile));
   }
-  if (unused) svg += legend_item(legend_place(frame, item), "class=\"unused\"", "unused", "memory without a slice");
+  if (unused) svg += legend_item(legend_place(frame, item), "class=\"unused\"", "unused", "in no slice");
   return svg;
 }
 

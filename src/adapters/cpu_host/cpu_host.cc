@@ -40,6 +40,8 @@ std::vector<std::string> words(std::string_view line, char separator) {
   return result;
 }
 
+std::vector<std::string> lines_of(const std::string& path) { return words(read_text(path), '\n'); }
+
 bool holds(const std::vector<std::string>& list, std::string_view word) {
   return std::ranges::find(list, word) != list.end();
 }
@@ -47,7 +49,7 @@ bool holds(const std::vector<std::string>& list, std::string_view word) {
 // Fields 4 and 5 are the root and the mount point; after a lone dash come the type, the source and the options.
 std::vector<Mount> cgroup_mounts(const std::string& root) {
   std::vector<Mount> mounts;
-  for (const auto line : text::split(read_text(root + "/proc/self/mountinfo"), '\n')) {
+  for (const auto& line : lines_of(root + "/proc/self/mountinfo")) {
     const auto fields = words(line, ' ');
     const auto dash = std::ranges::find(fields, "-");
     if (fields.size() < 6 || fields.end() - dash < 4) continue;
@@ -60,7 +62,7 @@ std::vector<Mount> cgroup_mounts(const std::string& root) {
 // The group of this process in the hierarchy of `controller`, or in the unified one for "". Lines are
 // `id:controllers:path`.
 std::string own_group(const std::string& root, std::string_view controller) {
-  for (const auto line : text::split(read_text(root + "/proc/self/cgroup"), '\n')) {
+  for (const auto& line : lines_of(root + "/proc/self/cgroup")) {
     const auto parts = text::split(line, ':');
     if (parts.size() < 3) continue;
     const bool match = controller.empty() ? parts[1].empty() : holds(words(parts[1], ','), controller);
@@ -127,7 +129,7 @@ void inspect_cgroups(const std::string& root, CpuHostReport& report) {
 }
 
 double machine_memory_gib(const std::string& root) {
-  for (const auto line : text::split(read_text(root + "/proc/meminfo"), '\n')) {
+  for (const auto& line : lines_of(root + "/proc/meminfo")) {
     const auto fields = words(line, ' ');
     if (fields.size() >= 2 && fields[0] == "MemTotal:") {
       return text::parse_number(fields[1]).value_or(0) / (1024.0 * 1024.0);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/text.h"
 #include "cli/geometry_view.h"
@@ -52,13 +53,20 @@ std::string count_text(const DeviceGroup& group) {
 }
 
 void scene_title(Session& session, int number, const std::string& text, const std::string& more) {
-  session.print(fmt::format("\n{} {}\n", paint(session.terminal, Style::bold, fmt::format("{}. {}", number, text)),
+  session.print(fmt::format("\n{}  {}\n", paint(session.terminal, Style::bold, fmt::format("{}. {}", number, text)),
                             paint(session.terminal, Style::dim, more)));
+}
+
+// The path as one would type it here, where that is shorter.
+std::string near_path(const std::string& path) {
+  std::error_code error;
+  const std::string relative = std::filesystem::proximate(path, error).string();
+  return error || relative.starts_with("..") ? path : relative;
 }
 
 // The fleet as it is cut today.
 void show_fleet(Session& session, int number, const Inputs& inputs) {
-  scene_title(session, number, "The fleet", inputs.fleet_path);
+  scene_title(session, number, "The fleet", near_path(inputs.fleet_path));
   for (const auto& [group, geometry, layout] : groups_of(inputs)) {
     const std::string price =
         group.price_per_hour > 0 ? fmt::format(", {:.2f} an hour each", group.price_per_hour) : "";
@@ -88,7 +96,7 @@ std::string bar(double share, int width) {
 // What is to be served, and how much of it.
 void show_services(Session& session, int number, const Inputs& inputs) {
   constexpr int kBarWidth = 16;
-  scene_title(session, number, "The services", inputs.services_path);
+  scene_title(session, number, "The services", near_path(inputs.services_path));
   double largest = 0;
   for (const auto& service : inputs.workload.services) largest = std::max(largest, mean_rate_per_s(service.traffic));
   Table table(
@@ -100,7 +108,7 @@ void show_services(Session& session, int number, const Inputs& inputs) {
                fmt::format("p{} {} ms", text::shortest(service.slo.percentile),
                            text::shortest(to_milliseconds(service.slo.latency))),
                size_text(service.input_size),
-               fmt::format("{:.6g}", rate),
+               rate < 10 ? fmt::format("{:.1f}", rate) : fmt::format("{:.0f}", rate),
                {largest > 0 ? bar(rate / largest, kBarWidth) : "", Style::good}});
   }
   session.print("\n" + table.render(session.terminal, 2));

@@ -83,7 +83,10 @@ Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) 
   }
   auto multisets = kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry);
   if (!multisets) return multisets.error();
-  std::ranges::reverse(*multisets);  // Ascending as they come; people look at the large ones first.
+  // People look at the large ones first: compare from the largest profile down.
+  std::ranges::sort(*multisets, [](const Multiset& a, const Multiset& b) {
+    return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
+  });
   for (const auto& multiset : *multisets) {
     const auto layout = realise(geometry, multiset);
     TANGRAM_CHECK(layout.has_value(), "a multiset of a valid layout has a layout");

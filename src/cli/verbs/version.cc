@@ -12,10 +12,10 @@ ExitCode run(Session& session) {
   const BuildInfo info = build_info();
   if (session.structured()) {
     session.print_value(Json{{"version", info.version},
-                       {"commit", info.commit.empty() ? Json(nullptr) : Json(info.commit)},
-                       {"compiler", info.compiler},
-                       {"build_type", info.build_type},
-                       {"sanitizers", info.sanitizers}});
+                             {"commit", info.commit.empty() ? Json(nullptr) : Json(info.commit)},
+                             {"compiler", info.compiler},
+                             {"build_type", info.build_type},
+                             {"sanitizers", info.sanitizers}});
     return ExitCode::done;
   }
   session.print(fmt::format("tangram {}{}\n", info.version, info.commit.empty() ? "" : " (" + info.commit + ")"));

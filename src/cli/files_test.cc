@@ -1,0 +1,109 @@
+#include "cli/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own that is gone afterwards.
+class Files : public testing::Test {
+ protected:
+  Files() {
+    std::string name = (fs::temp_directory_path() / "tangram-files-XXXXXX").string();
+    directory_ = mkdtemp(name.data());
+  }
+  ~Files() override { fs::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(Files, ReadsBackWhatWasWritten) {
+  const std::string content("a\0b\n", 4);
+  ASSERT_TRUE(write_file_atomically(path("x"), content));
+  EXPECT_EQ(*read_file(path("x")), content);
+  EXPECT_EQ(entries(), 1U);  // No temporary file is left.
+}
+
+TEST_F(Files, KeepsThePermissionsOfTheFileItReplaces) {
+  ASSERT_TRUE(write_file_atomically(path("x"), "old"));
+  ASSERT_EQ(chmod(path("x").c_str(), 0640), 0);
+  ASSERT_TRUE(write_file_atomically(path("x"), "new"));
+  struct stat status {};
+  ASSERT_EQ(stat(path("x").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640U);
+  EXPECT_EQ(*read_file(path("x")), "new");
+}
+
+TEST_F(Files, GivesANewFileThePermissionsOfTheMask) {
+  const mode_t before = umask(027);
+  ASSERT_TRUE(write_file_atomically(path("x"), "new"));
+  umask(before);
+  struct stat status {};
+  ASSERT_EQ(stat(path("x").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0640U);
+}
+
+TEST_F(Files, WritesThroughASymbolicLink) {
+  ASSERT_TRUE(write_file_atomically(path("target"), "old"));
+  fs::create_symlink("target", path("link"));
+  ASSERT_TRUE(write_file_atomically(path("link"), "new"));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(*read_file(path("target")), "new");
+}
+
+TEST_F(Files, RefusesADirectory) {
+  const auto written = write_file_atomically(directory_.string(), "x");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, directory_.string() + ": is a directory; expected a file to write");
+  const auto read = read_file(directory_.string());
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, directory_.string() + ": is a directory; expected a file");
+}
+
+TEST_F(Files, LeavesNothingBehindWhereTheFolderIsMissing) {
+  const auto written = write_file_atomically(path("no/such/x"), "x");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::not_found);
+  EXPECT_EQ(entries(), 0U);
+}
+
+// A device is not replaced by a file, and its refusal is an error: /dev/full always says that no space is left.
+TEST_F(Files, ReportsAFullDevice) {
+  const auto written = write_file_atomically("/dev/full", "x");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, "/dev/full: cannot write: No space left on device");
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST_F(Files, SaysWhatIsWrongWithAFileItCannotRead) {
+  const auto missing = read_file(path("x"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error(), (Error{ErrorCode::not_found, path("x") + ": cannot read: no such file or directory"}));
+  std::ofstream(path("y")) << std::string((1 << 20) + 1, 'x');
+  const auto large = read_file(path("y"), 1 << 20);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error(), (Error{ErrorCode::exhausted, path("y") + ": larger than the limit of 1 MiB"}));
+  EXPECT_TRUE(read_file(path("y"), (1 << 20) + 1));
+}
+
+// /proc tells a size of zero for files that have content, so the size alone must not be believed.
+TEST_F(Files, ReadsFilesWhoseSizeIsNotTold) {
+  const auto status = read_file("/proc/self/status");
+  ASSERT_TRUE(status);
+  EXPECT_NE(status->find("CapEff"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tangram::cli
