@@ -26,3 +26,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tangram-config-version.cm
 install(FILES ${PROJECT_BINARY_DIR}/tangram-config.cmake ${PROJECT_BINARY_DIR}/tangram-config-version.cmake
         DESTINATION ${package_dir})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/tangram)
+# `tangram demo` looks for them beside the installed program.
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/tangram)
