@@ -159,11 +159,12 @@ struct File {
   bool voice;  // base/check.cc is the one place of the quiet rooms that may speak: a check that failed.
 };
 
-// x_test.cc, x_fuzz.cc, and helpers of tests: test_x.h.
+// x_test.cc, x_fuzz.cc, and what only they include: x_test.h, test_x.h.
 bool is_test(std::string_view path) {
   const auto slash = path.rfind('/');
   const auto name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return name.ends_with("_test.cc") || name.ends_with("_fuzz.cc") || name.starts_with("test_");
+  return name.ends_with("_test.cc") || name.ends_with("_test.h") || name.ends_with("_fuzz.cc") ||
+         name.starts_with("test_");
 }
 
 std::optional<File> file_of(std::string_view path) {

@@ -147,9 +147,10 @@ TEST(QuietRooms, AreSearchedBehindLiteralsAndComments) {
 // What only tests include may open files; what it lends to others would open them there.
 TEST(QuietRooms, LetOnlyTestsUseTheHelpersOfTests) {
   EXPECT_THAT(check_source("src/formats/detail/test_data.h", "#include <fstream>\n"), IsEmpty());
-  const char* const text = "#include \"formats/detail/test_data.h\"\n";
-  EXPECT_THAT(check_source("src/formats/csv_test.cc", text), IsEmpty());
-  EXPECT_EQ(check_source("src/formats/csv.cc", text).size(), 1U);
+  for (const char* text : {"#include \"formats/detail/test_data.h\"\n", "#include \"formats/detail/files_test.h\"\n"}) {
+    EXPECT_THAT(check_source("src/formats/csv_test.cc", text), IsEmpty()) << text;
+    EXPECT_EQ(check_source("src/formats/csv.cc", text).size(), 1U) << text;
+  }
 }
 
 TEST(QuietRooms, SpeakOnlyWhenACheckFails) {
