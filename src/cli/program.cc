@@ -174,6 +174,8 @@ OptionInfo Program::describe(const CLI::Option& option) const {
   for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
   const bool takes_value = option.get_items_expected_max() > 0;
   if (takes_value) info.placeholder = info.positional() ? option.get_name(true) : option.get_type_name();
+  // The parser appends what its checks call themselves: "N:INT in [1 - 1024]".
+  info.placeholder = info.placeholder.substr(0, info.placeholder.find(':'));
   info.description = option.get_description();
   info.default_text = option.get_default_str();
   info.repeats = option.get_items_expected_max() > 1;

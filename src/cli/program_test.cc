@@ -91,7 +91,10 @@ TEST(Program, ExplainsEveryVerbWithExamples) {
     for (const char* option : {"--output", "--quiet", "--no-color", "--help"}) {
       EXPECT_NE(outcome.out.find(option), std::string::npos);
     }
-    for (const auto& option : verb.options) EXPECT_FALSE(option.description.empty());
+    for (const auto& option : verb.options) {
+      EXPECT_FALSE(option.description.empty());
+      EXPECT_EQ(option.placeholder.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), std::string::npos);
+    }
   }
 }
 

@@ -86,7 +86,7 @@ Result<std::vector<formats::Source>> read_all(const std::vector<std::string>& pa
 ExitCode run(Session& session, const Options& options) {
   if (options.format.empty()) return list_formats(session);
   const auto names = format_names();
-  if (std::ranges::find(names, options.format) == names.end()) {
+  if (formats::find_import_format(options.format) == nullptr) {
     const auto near = text::nearest(options.format, names);
     return session.fail({ErrorCode::invalid,
                          fmt::format("unknown format \"{}\"{}; known: {}", options.format,
