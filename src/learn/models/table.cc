@@ -1,0 +1,70 @@
+#include "learn/models/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace tangram::learn {
+namespace {
+
+// The p99 of a normal spread lies this many standard deviations above the mean.
+constexpr double kP99Deviations = 2.326;
+
+std::string key_of(std::string_view device, std::string_view profile, std::string_view model, std::int64_t processes) {
+  return fmt::format("{}/{}/{}/{}", device, profile, model, processes);
+}
+
+double between(double low, double high, double share) { return low + (high - low) * share; }
+
+}  // namespace
+
+TableModel::TableModel(const Measurements& measurements) {
+  for (const auto& m : measurements) {
+    if (m.out_of_memory()) continue;
+    const double mean = *m.latency_ms;
+    const double p99 = mean + kP99Deviations * m.latency_spread_ms.value_or(0);
+    runs_[key_of(m.device, m.mig_profile, m.model, m.processes)][m.size].push_back({m.batch, mean, p99});
+  }
+  for (const auto& m : measurements) {
+    if (!m.out_of_memory()) continue;
+    const auto run = runs_.find(key_of(m.device, m.mig_profile, m.model, m.processes));
+    if (run == runs_.end()) continue;
+    const auto rows = run->second.find(m.size);
+    if (rows != run->second.end()) std::erase_if(rows->second, [&](const Row& row) { return row.batch >= m.batch; });
+  }
+  for (auto& [key, by_size] : runs_) {
+    for (auto& [size, rows] : by_size) std::ranges::sort(rows, {}, &Row::batch);
+    std::erase_if(by_size, [](const auto& entry) { return entry.second.empty(); });
+  }
+}
+
+std::optional<TableModel::Row> TableModel::at_batch(const std::vector<Row>& rows, std::int64_t batch) {
+  const auto above = std::ranges::lower_bound(rows, batch, {}, &Row::batch);
+  if (above == rows.end()) return std::nullopt;
+  if (above->batch == batch || above == rows.begin()) return Row{batch, above->mean_ms, above->p99_ms};
+  const auto below = std::prev(above);
+  const double share = static_cast<double>(batch - below->batch) / static_cast<double>(above->batch - below->batch);
+  return Row{batch, between(below->mean_ms, above->mean_ms, share), between(below->p99_ms, above->p99_ms, share)};
+}
+
+std::optional<Prediction> TableModel::predict(const RunPoint& point) const {
+  const auto run = runs_.find(key_of(point.device, point.mig_profile, point.model, point.processes));
+  if (run == runs_.end()) return std::nullopt;
+  const BySize& sizes = run->second;
+  const auto above = sizes.lower_bound(point.size);
+  if (above == sizes.end()) return std::nullopt;
+  auto row = at_batch(above->second, point.batch);
+  if (row && above->first != point.size && above != sizes.begin()) {
+    const auto below = std::prev(above);
+    if (const auto low = at_batch(below->second, point.batch)) {
+      const double share =
+          static_cast<double>(point.size - below->first) / static_cast<double>(above->first - below->first);
+      row = Row{point.batch, between(low->mean_ms, row->mean_ms, share), between(low->p99_ms, row->p99_ms, share)};
+    }
+  }
+  if (!row) return std::nullopt;
+  return Prediction{from_milliseconds(row->mean_ms), from_milliseconds(row->p99_ms)};
+}
+
+}  // namespace tangram::learn

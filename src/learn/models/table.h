@@ -1,0 +1,34 @@
+// Predictions straight from measurements.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/latency_model.h"
+#include "core/measurement.h"
+
+namespace tangram::learn {
+
+// Exact where a point was measured, linear between measured batches and between measured sizes. It does not reach
+// beyond: a batch larger than the largest measured one, or a size beyond the largest, has no prediction; a smaller one
+// is charged the smallest. A batch at which memory ran out ends the range for its size.
+class TableModel final : public LatencyModel {
+ public:
+  explicit TableModel(const Measurements& measurements);
+  std::optional<Prediction> predict(const RunPoint& point) const override;
+
+ private:
+  struct Row {
+    std::int64_t batch = 1;
+    double mean_ms = 0;
+    double p99_ms = 0;
+  };
+  using BySize = std::map<std::int64_t, std::vector<Row>>;  // Ascending batches.
+
+  static std::optional<Row> at_batch(const std::vector<Row>& rows, std::int64_t batch);
+
+  std::map<std::string, BySize, std::less<>> runs_;  // By device, profile, model and processes.
+};
+
+}  // namespace tangram::learn

@@ -1,0 +1,102 @@
+// A plan made ready to serve: who may run what where, and how long it takes, in dense arrays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/ids.h"
+#include "core/latency_model.h"
+#include "core/plan.h"
+#include "core/workload.h"
+
+namespace tangram::sched {
+
+using PoolId = StrongId<struct PoolTag>;
+
+// Predicted run times of one model on one kind of slice: mean and p99 in nanoseconds for each bucket and number
+// of samples. One look-up is an index computation and a load.
+class LatencyTable {
+ public:
+  LatencyTable() = default;
+  LatencyTable(std::size_t buckets, std::int32_t samples_max)
+      : samples_max_(samples_max),
+        mean_(buckets * static_cast<std::size_t>(samples_max), 0),
+        p99_(buckets * static_cast<std::size_t>(samples_max), 0) {}
+
+  std::int32_t samples_max() const { return samples_max_; }
+  std::int64_t mean_ns(std::size_t bucket, std::int32_t samples) const { return mean_[at(bucket, samples)]; }
+  std::int64_t p99_ns(std::size_t bucket, std::int32_t samples) const { return p99_[at(bucket, samples)]; }
+  void set(std::size_t bucket, std::int32_t samples, const Prediction& prediction) {
+    mean_[at(bucket, samples)] = prediction.mean.count();
+    p99_[at(bucket, samples)] = prediction.p99.count();
+  }
+
+ private:
+  std::size_t at(std::size_t bucket, std::int32_t samples) const {
+    return bucket * static_cast<std::size_t>(samples_max_) + static_cast<std::size_t>(samples - 1);
+  }
+
+  std::int32_t samples_max_ = 0;
+  std::vector<std::int64_t> mean_;
+  std::vector<std::int64_t> p99_;
+};
+
+// A service as the slices of one pool run it.
+struct PoolService {
+  ServiceId service;
+  std::vector<std::int32_t> batch_max;  // By bucket of the service; 0: these slices do not take the bucket.
+  LatencyTable latency;
+
+  bool takes(std::size_t bucket, std::int32_t samples) const { return samples <= batch_max[bucket]; }
+};
+
+// Slices that are alike: the same kind of device and profile with the same replicas. Policies choose among pools; which
+// slice of a pool runs a batch is a matter of who is free.
+struct Pool {
+  std::string kind;  // "a100-80gb/3g.40gb"
+  int compute_slices = 0;
+  double weight = 0;  // Share of the device: units covered over units of the device.
+  std::vector<PoolService> services;
+};
+
+// One place where a batch can run. A slice that several processes share is several places with one name.
+struct Place {
+  DeviceId device;
+  PoolId pool;
+  Slice slice;
+  int process = 0;
+};
+
+struct DeployedService {
+  std::string name;
+  Slo slo;
+  int priority = 0;
+  Padding padding = Padding::bucket;
+  std::vector<std::int64_t> edges;  // Ascending upper edges of its buckets.
+  std::vector<PoolId> pools;        // That take any of its buckets, smallest slices first.
+  std::int32_t samples_max = 1;     // The largest request that some pool takes.
+};
+
+struct DeployedDevice {
+  std::string name;
+  Geometry geometry;
+  Layout layout;
+};
+
+struct Deployment {
+  std::vector<DeployedDevice> devices;
+  std::vector<DeployedService> services;  // In the order of the workload.
+  std::vector<Pool> pools;                // Smallest slices first.
+  std::vector<Place> places;              // By SliceId.
+};
+
+// The largest batch that a latency table is compiled for.
+inline constexpr std::int32_t kBatchMax = 4096;
+
+// Compiles a plan. Errors: a replica of an unknown service, or a planned batch of one that the model cannot predict.
+// Larger batches that do not fit into memory shorten the batch limit instead.
+Result<Deployment> compile(const Plan& plan, const Workload& workload, const LatencyModel& model);
+
+}  // namespace tangram::sched

@@ -1,0 +1,264 @@
+// Tangram's own policy: the smallest slice that is in time, late work aside, and batches formed as the requests allow.
+//
+// Requests that hold several samples differ in cost by the factor that they differ in samples, so where each runs
+// decides how many can be served. They are given a promise on arrival: the smallest idle slice that ends them in time,
+// or the open batch of their bucket if it still ends before its first deadline when grown by them (a batch that waits
+// for its slice fills up for free), or a batch of their own behind the work of the smallest slice that can still end it
+// in time. Predictions that come true keep every promise so made. ELSA promises in the same way, one request at a time.
+//
+// Requests of one sample are alike, so it only matters that a slice that falls idle finds many of them: they wait
+// together, and the slice takes the largest batch that keeps the first deadline in it, leaving alone what only a larger
+// slice can end in time.
+//
+// What no slice can end in time is set aside and runs only where a slice would idle, so that it delays no other. ELSA
+// runs it in its turn, and each late request makes others late; that is most of the difference between the two.
+//
+// A slice that falls idle with nothing of its own takes over the batch that has waited longest for an equal slice:
+// predictions are not exact, and the idle slice is the proof.
+
+#include <algorithm>
+#include <vector>
+
+#include "sched/policy.h"
+
+namespace tangram::sched {
+namespace {
+
+// A service counts as one of several samples while a request with more than one was among this many last.
+constexpr std::uint32_t kMemory = 256;
+// How far a slice looks past requests that it cannot end in time.
+constexpr std::uint32_t kLookPast = 64;
+
+class Tangram final : public Policy {
+ public:
+  explicit Tangram(const PolicyConfig& config) : config_(config) {}
+
+  std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
+    if (config_.merge && waits_together(waiting.request)) return std::nullopt;
+    if (const auto idle = idle_in_time(view, waiting)) return idle;
+    if (config_.merge) {
+      if (const auto open = open_batch(view, waiting)) return open;
+    }
+    return behind_work(view, waiting);
+  }
+
+  std::uint32_t next_bound(const View& view, SliceId slice) override {
+    std::uint32_t take = 1;
+    for (const Waiting* next = view.slice(slice).bound.front()->next; next != nullptr && !next->opens_batch;
+         next = next->next) {
+      ++take;
+    }
+    return take;
+  }
+
+  Choice on_waiting(const View& view, LaneId id) override {
+    const Lane& lane = view.lane(id);
+    if (lane.late) return serve_late(view, id);
+    bool possible = false;
+    for (const PoolId pool : view.service(lane.service).pools) {
+      if (view.pool(pool).by_free_time.empty() || !in_time(view, pool, *lane.queue.front())) continue;
+      possible = true;
+      const auto idle = view.idle_slice(pool);
+      if (idle) return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
+    }
+    return possible && config_.merge ? Choice::wait() : set_aside(id);
+  }
+
+  Choice on_idle(const View& view, SliceId slice) override {
+    const PoolId pool = view.slice(slice).place.pool;
+    const Choice shared = from_lanes(view, slice, pool);
+    if (shared.kind != Choice::Kind::wait) return shared;
+    for (const auto& entry : view.pool_data(pool).services) {
+      const LaneId late = view.late_lane(entry.service);
+      const Lane& lane = view.lane(late);
+      if (!lane.queue.empty() && may_run_late(view, pool, *lane.queue.front())) return start_late(view, slice, late);
+    }
+    const std::uint32_t backed_up = view.pool(pool).backed_up.first;
+    return backed_up == SliceState::kNone ? Choice::wait() : Choice::steal(slice, SliceId(backed_up));
+  }
+
+ private:
+  // ---- Requests of one sample ----
+
+  bool waits_together(const Request& request) {
+    if (request.service.index() >= since_several_.size()) since_several_.resize(request.service.index() + 1, kMemory);
+    std::uint32_t& since = since_several_[request.service.index()];
+    since = request.samples > 1 ? 0 : std::min(since + 1, kMemory);
+    return since >= kMemory;
+  }
+
+  static bool in_time(const View& view, PoolId pool, const Waiting& waiting) {
+    const PoolService* entry = view.pool_service(pool, waiting.request.service);
+    if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
+    return view.now() + view.p99(pool, *entry, waiting.bucket, waiting.request.samples) <= waiting.request.deadline;
+  }
+
+  // The batch whose first member must start first, of those that this slice can end in time; higher priority before
+  // lower.
+  Choice from_lanes(const View& view, SliceId slice, PoolId pool) const {
+    Choice best = Choice::wait();
+    int best_priority = 0;
+    TimePoint best_start = kTimeNever;
+    for (const auto& entry : view.pool_data(pool).services) {
+      view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
+        if (lane.late || best.kind == Choice::Kind::demote || best.kind == Choice::Kind::drop) return;
+        const Waiting* first = lane.queue.front();
+        if (!in_time(view, pool, *first) && !possible(view, *first)) {
+          best = set_aside(id);
+          return;
+        }
+        std::uint32_t skip = 0;
+        while (first != nullptr && skip < kLookPast && !in_time(view, pool, *first)) {
+          first = first->next;
+          ++skip;
+        }
+        if (first == nullptr || skip == kLookPast) return;
+        const TimePoint start = first->request.deadline - view.p99(pool, entry, first->bucket, first->request.samples);
+        const bool first_choice = best.part_count == 0;
+        const bool better =
+            first->request.priority != best_priority ? first->request.priority > best_priority : start < best_start;
+        if (!first_choice && !better) return;
+        best = fullest(view, slice, pool, entry, id, {first, skip});
+        best_priority = first->request.priority;
+        best_start = start;
+      });
+    }
+    return best;
+  }
+
+  struct Position {
+    const Waiting* first;
+    std::uint32_t skip;
+  };
+
+  // The batch from `from` on, or from further back. A first member with little time left keeps the batch small, and a
+  // slice that runs small batches falls further behind; passing over a few can serve more in time. Each one passed over
+  // counts as lost.
+  Choice fullest(const View& view, SliceId slice, PoolId pool, const PoolService& entry, LaneId id,
+                 Position from) const {
+    const Lane& lane = view.lane(id);
+    std::uint32_t best_take = batch_in_time_from(view, pool, lane, *from.first, config_.merge);
+    Position best = from;
+    if (!config_.merge || from.skip + best_take >= lane.queue.count())
+      return Choice::start(slice, id, best_take, best.skip);
+    double best_rate = rate_of(view, pool, entry, from, best_take, 0);
+    Position next = from;
+    for (std::uint32_t passed = 1; passed <= kLookPast && next.first != nullptr; ++passed) {
+      next = {next.first->next, next.skip + 1};
+      if (next.first == nullptr || (passed & (passed - 1)) != 0) continue;  // 1, 2, 4, 8, ... are tried.
+      const std::uint32_t take = batch_in_time_from(view, pool, lane, *next.first, true);
+      const double rate = rate_of(view, pool, entry, next, take, passed);
+      if (rate <= best_rate) continue;
+      best_rate = rate;
+      best_take = take;
+      best = next;
+    }
+    return Choice::start(slice, id, best_take, best.skip);
+  }
+
+  // Requests in time for each nanosecond of the slice.
+  static double rate_of(const View& view, PoolId pool, const PoolService& entry, Position at, std::uint32_t take,
+                        std::uint32_t lost) {
+    std::int32_t samples = 0;
+    const Waiting* member = at.first;
+    for (std::uint32_t n = 0; n < take; ++n, member = member->next) samples += member->request.samples;
+    const Duration run = view.mean(pool, entry, at.first->bucket, samples);
+    return (static_cast<double>(take) - static_cast<double>(lost)) / static_cast<double>(run.count());
+  }
+
+  static bool possible(const View& view, const Waiting& waiting) {
+    const auto& pools = view.service(waiting.request.service).pools;
+    return std::any_of(pools.rbegin(), pools.rend(), [&](PoolId pool) {
+      return !view.pool(pool).by_free_time.empty() && in_time(view, pool, waiting);
+    });
+  }
+
+  // ---- Requests of several samples ----
+
+  static std::optional<Binding> idle_in_time(const View& view, const Waiting& waiting) {
+    for (const PoolId pool : view.service(waiting.request.service).pools) {
+      const auto idle = view.idle_slice(pool);
+      if (idle && in_time(view, pool, waiting)) return Binding{*idle};
+    }
+    return std::nullopt;
+  }
+
+  // Own bucket first; in a batch of the next larger bucket the request is padded further, which is charged, and may
+  // still be cheaper than a batch of its own.
+  static std::optional<Binding> open_batch(const View& view, const Waiting& waiting) {
+    const std::size_t buckets = view.service(waiting.request.service).edges.size();
+    for (std::uint32_t bucket = waiting.bucket; bucket < buckets && bucket <= waiting.bucket + 1; ++bucket) {
+      const SliceId id = view.first_lane(waiting.request.service, bucket).open_slice;
+      if (joinable(view, view.slice(id), waiting, bucket)) return Binding{id, true};
+    }
+    return std::nullopt;
+  }
+
+  static bool joinable(const View& view, const SliceState& slice, const Waiting& waiting, std::uint32_t bucket) {
+    const OpenBatch& tail = slice.tail;
+    if (tail.samples == 0 || tail.service != waiting.request.service || tail.bucket != bucket || !serves(slice))
+      return false;
+    const PoolId pool = slice.place.pool;
+    const PoolService& entry = *view.pool_service(pool, tail.service);
+    const std::int32_t samples = tail.samples + waiting.request.samples;
+    if (!entry.takes(bucket, samples)) return false;
+    const Duration before = view.mean(pool, entry, bucket, tail.samples);
+    if (bucket != waiting.bucket) {
+      const Duration alone = view.mean(pool, entry, waiting.bucket, waiting.request.samples);
+      if (view.mean(pool, entry, bucket, samples) - before > alone) return false;
+    }
+    const Duration wait = view.wait_for(slice) - before;
+    return view.now() + wait + view.p99(pool, entry, bucket, samples) <=
+           std::min(tail.deadline, waiting.request.deadline);
+  }
+
+  static std::optional<Binding> behind_work(const View& view, const Waiting& waiting) {
+    const Duration left = waiting.request.deadline - view.now();
+    for (const PoolId pool : view.service(waiting.request.service).pools) {
+      const auto& slices = view.pool(pool).by_free_time;
+      const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+      if (slices.empty() || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
+      const Duration run = view.p99(pool, entry, waiting.bucket, waiting.request.samples);
+      if (view.wait_for(view.slice(slices.front())) + run <= left) return Binding{slices.front()};
+    }
+    return std::nullopt;
+  }
+
+  // ---- Late requests ----
+
+  Choice set_aside(LaneId lane) const { return config_.drop_hopeless ? Choice::drop(lane) : Choice::demote(lane); }
+
+  Choice serve_late(const View& view, LaneId id) const {
+    const Lane& lane = view.lane(id);
+    for (const PoolId pool : view.service(lane.service).pools) {
+      const auto idle = view.idle_slice(pool);
+      if (idle && may_run_late(view, pool, *lane.queue.front())) return start_late(view, *idle, id);
+    }
+    return Choice::wait();
+  }
+
+  // A late request still has a second deadline, late_limit Slos after its arrival: a small slice on which it would miss
+  // that as well is left alone, unless the service has no larger one.
+  bool may_run_late(const View& view, PoolId pool, const Waiting& waiting) const {
+    const PoolService* entry = view.pool_service(pool, waiting.request.service);
+    if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
+    if (pool == view.service(waiting.request.service).pools.back()) return true;
+    const Duration slo = waiting.request.deadline - waiting.request.arrival;
+    const Duration limit(static_cast<std::int64_t>(config_.late_limit * static_cast<double>(slo.count())));
+    return view.now() + view.mean(pool, *entry, waiting.bucket, waiting.request.samples) <=
+           waiting.request.arrival + limit;
+  }
+
+  Choice start_late(const View& view, SliceId slice, LaneId lane) const {
+    return Choice::start(slice, lane, batch_in_time(view, view.slice(slice).place.pool, lane, config_.merge));
+  }
+
+  PolicyConfig config_;
+  std::vector<std::uint32_t> since_several_;  // By service: requests since one that held several samples.
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_tangram(const PolicyConfig& config) { return std::make_unique<Tangram>(config); }
+
+}  // namespace tangram::sched

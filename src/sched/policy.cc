@@ -1,0 +1,79 @@
+#include "sched/policy.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tangram::sched {
+
+#define TANGRAM_POLICY(name, summary) std::unique_ptr<Policy> make_##name(const PolicyConfig&);
+#include "sched/policies/policies.def"
+#undef TANGRAM_POLICY
+
+namespace {
+
+constexpr PolicyInfo kPolicies[] = {
+#define TANGRAM_POLICY(name, summary) {#name, summary, make_##name},
+#include "sched/policies/policies.def"
+#undef TANGRAM_POLICY
+};
+
+}  // namespace
+
+std::span<const PolicyInfo> policies() { return kPolicies; }
+
+const PolicyInfo* find_policy(std::string_view name) {
+  for (const auto& policy : kPolicies) {
+    if (policy.name == name) return &policy;
+  }
+  return nullptr;
+}
+
+std::optional<Binding> Policy::bind(const View&, const Waiting&) { return std::nullopt; }
+
+// First come, first served: the front of the queue and those behind it that share its bucket, as long as the batch is
+// allowed and the first member is in time.
+std::uint32_t Policy::next_bound(const View& view, SliceId id) {
+  const SliceState& slice = view.slice(id);
+  const Waiting* first = slice.bound.front();
+  const PoolId pool = slice.place.pool;
+  const PoolService& entry = *view.pool_service(pool, first->request.service);
+  std::int32_t samples = first->request.samples;
+  std::uint32_t take = 1;
+  for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
+    if (next->request.service != first->request.service || next->bucket != first->bucket) break;
+    samples += next->request.samples;
+    if (!entry.takes(first->bucket, samples)) break;
+    if (view.now() + view.p99(pool, entry, first->bucket, samples) > first->request.deadline) break;
+  }
+  return take;
+}
+
+Choice Policy::on_waiting(const View&, LaneId) { return Choice::wait(); }
+Choice Policy::on_idle(const View&, SliceId) { return Choice::wait(); }
+
+std::uint32_t batch_in_time(const View& view, PoolId pool, LaneId id, bool merge) {
+  const Lane& lane = view.lane(id);
+  return batch_in_time_from(view, pool, lane, *lane.queue.front(), merge);
+}
+
+std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane, const Waiting& from, bool merge) {
+  const Waiting* first = &from;
+  const PoolService* entry = view.pool_service(pool, lane.service);
+  const std::uint32_t bucket = lane.late ? first->bucket : lane.bucket;
+  if (entry == nullptr || !entry->takes(bucket, first->request.samples)) return 0;
+  if (!merge) return 1;
+  const Duration slack = first->request.deadline - view.now();
+  // A batch whose first member is late already has no deadline to keep: it may as well be full.
+  const bool hopeless = view.p99(pool, *entry, bucket, first->request.samples) > slack;
+  std::uint32_t take = 1;
+  std::int32_t samples = first->request.samples;
+  for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
+    samples += next->request.samples;
+    if (next->bucket != bucket || !entry->takes(bucket, samples)) break;
+    if (!hopeless && view.p99(pool, *entry, bucket, samples) > slack) break;
+  }
+  return take;
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,207 @@
+// How work is dispatched.
+//
+// A policy reads a View and returns a choice; the scheduler validates, times and applies it. It may bind a request to
+// one slice when it arrives, or leave it in the shared queue of its bucket until a slice is free.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sched/state.h"
+
+namespace tangram::sched {
+
+// What policies may be told by a user. Each reads the fields that are named for it.
+struct PolicyConfig {
+  bool merge = true;          // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
+  double elsa_alpha = 1;      // Weight of waiting and running in ELSA's slack.
+  double elsa_beta = 1;       // Weight of running alone.
+  bool drop_hopeless = true;  // Requests that cannot be in time any more are refused; otherwise they run late.
+  double late_limit =
+      3;  // `tangram`, when it may not drop: Slos after its arrival by which a late request should still end.
+};
+
+// The scheduler's memory with the questions that policies ask of it.
+class View {
+ public:
+  explicit View(const State& state) : state_(&state) {}
+
+  TimePoint now() const { return state_->now; }
+  const Deployment& deployment() const { return state_->deployment; }
+  const DeployedService& service(ServiceId id) const { return state_->deployment.services[id.index()]; }
+  const SliceState& slice(SliceId id) const { return state_->slices[id.index()]; }
+  const PoolState& pool(PoolId id) const { return state_->pools[id.index()]; }
+  const Pool& pool_data(PoolId id) const { return state_->deployment.pools[id.index()]; }
+  const Lane& lane(LaneId id) const { return state_->lanes[id.index()]; }
+  LaneId late_lane(ServiceId id) const { return state_->late_lane_of(id); }
+  std::size_t slice_count() const { return state_->slices.size(); }
+
+  // The slice of the pool that has been idle longest, if any is.
+  std::optional<SliceId> idle_slice(PoolId id) const {
+    const std::uint32_t first = pool(id).idle.first;
+    if (first == SliceState::kNone) return std::nullopt;
+    return SliceId(first);
+  }
+
+  // The lane of a bucket for requests of one sample, which also remembers where its last batch was opened.
+  const Lane& first_lane(ServiceId service, std::uint32_t bucket) const {
+    return state_->lanes[state_->lane_of(service, bucket, 1).index()];
+  }
+
+  // How long until a request that joins the slice's own queue now would start.
+  Duration wait_for(const SliceState& slice) const {
+    const Duration until_free = slice.free_at - now();
+    return until_free.count() > slice.bound_work_ns ? until_free : Duration(slice.bound_work_ns);
+  }
+
+  // How `pool` runs `service`; null if it does not.
+  const PoolService* pool_service(PoolId pool, ServiceId service) const {
+    for (const auto& entry : pool_data(pool).services) {
+      if (entry.service == service) return &entry;
+    }
+    return nullptr;
+  }
+
+  // Predicted run times, corrected by what was measured since.
+  Duration mean(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples) const {
+    return corrected(pool, entry, bucket, samples, entry.latency.mean_ns(bucket, samples));
+  }
+  Duration p99(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples) const {
+    return corrected(pool, entry, bucket, samples, entry.latency.p99_ns(bucket, samples));
+  }
+
+  // Calls `visit(LaneId, const Lane&)` for every lane of `service` that holds a request, in order of bucket and
+  // samples; the late lane comes last.
+  template <typename Visit>
+  void each_occupied_lane(ServiceId id, Visit&& visit) const {
+    const ServiceState& service = state_->services[id.index()];
+    for (std::size_t word = 0; word < service.occupied.size(); ++word) {
+      for (std::uint64_t bits = service.occupied[word]; bits != 0; bits &= bits - 1) {
+        const LaneId lane(service.lanes_begin + static_cast<std::uint32_t>(64 * word) +
+                          static_cast<std::uint32_t>(std::countr_zero(bits)));
+        visit(lane, state_->lanes[lane.index()]);
+      }
+    }
+  }
+  // How long all slices of the service together need for what waits in its lanes.
+  Duration backlog(ServiceId id) const { return Duration(state_->services[id.index()].backlog_ns); }
+
+ private:
+  Duration corrected(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples,
+                     std::int64_t table_ns) const {
+    if (!state_->corrections.on()) return Duration(table_ns);
+    const std::size_t row =
+        state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
+    return Duration(
+        static_cast<std::int64_t>(static_cast<double>(table_ns) * state_->corrections.factor(row, bucket, samples)));
+  }
+
+  const State* state_;
+};
+
+// What a policy wants done.
+struct Choice {
+  enum class Kind : std::uint8_t {
+    wait,    // Nothing now; ask again at `until`, or when something changes.
+    start,   // Run the parts as one batch on `slice`.
+    steal,   // Run the first batch that waits for the slice `from` on `slice`.
+    demote,  // Move the first request of parts[0].lane to the late lane of its service, then ask again.
+    drop,    // Refuse the first request of parts[0].lane as too late, then ask again.
+  };
+  // `take` requests of a lane, after the first `skip`.
+  struct Part {
+    LaneId lane;
+    std::uint32_t take = 0;
+    std::uint32_t skip = 0;
+  };
+  static constexpr std::size_t kPartsMax = 8;
+
+  Kind kind = Kind::wait;
+  SliceId slice;
+  SliceId from;
+  std::array<Part, kPartsMax> parts{};
+  std::uint32_t part_count = 0;
+  TimePoint until = kTimeNever;
+
+  static Choice wait(TimePoint until = kTimeNever) {
+    Choice choice;
+    choice.until = until;
+    return choice;
+  }
+  static Choice start(SliceId slice, LaneId lane, std::uint32_t take, std::uint32_t skip = 0) {
+    Choice choice;
+    choice.kind = Kind::start;
+    choice.slice = slice;
+    choice.add(lane, take, skip);
+    return choice;
+  }
+  static Choice steal(SliceId slice, SliceId from) {
+    Choice choice;
+    choice.kind = Kind::steal;
+    choice.slice = slice;
+    choice.from = from;
+    return choice;
+  }
+  static Choice demote(LaneId lane) { return on_first(Kind::demote, lane); }
+  static Choice drop(LaneId lane) { return on_first(Kind::drop, lane); }
+
+  bool full() const { return part_count == kPartsMax; }
+  void add(LaneId lane, std::uint32_t take, std::uint32_t skip = 0) { parts[part_count++] = {lane, take, skip}; }
+
+ private:
+  static Choice on_first(Kind kind, LaneId lane) {
+    Choice choice;
+    choice.kind = kind;
+    choice.add(lane, 1);
+    return choice;
+  }
+};
+
+// Where a request waits.
+struct Binding {
+  SliceId slice;
+  bool joins = false;  // It joins the slice's open batch; otherwise it opens the next.
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
+  // some slice serves the request.
+  virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);
+  // How many requests of its own queue `slice`, which is idle, runs next: at least one.
+  virtual std::uint32_t next_bound(const View& view, SliceId slice);
+
+  // A request waits in `lane`. Which idle slice, if any, should run what?
+  virtual Choice on_waiting(const View& view, LaneId lane);
+  // `slice` is idle and nothing is bound to it. What should it run?
+  virtual Choice on_idle(const View& view, SliceId slice);
+};
+
+struct PolicyInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<Policy> (*make)(const PolicyConfig&);
+};
+
+// In the order of policies.def.
+std::span<const PolicyInfo> policies();
+// The policy with this name, or null.
+const PolicyInfo* find_policy(std::string_view name);
+
+// Helpers that several policies share.
+//
+// The largest number of requests from the front of `lane` that `pool` may run as one batch, of which the first
+// is still in time by the predicted p99, or as many as fit if it is late already. Zero if the pool does not take the
+// bucket.
+std::uint32_t batch_in_time(const View& view, PoolId pool, LaneId lane, bool merge);
+// The same from a request of the lane that is not its first.
+std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane, const Waiting& first, bool merge);
+
+}  // namespace tangram::sched

@@ -1,0 +1,775 @@
+#include "sched/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+
+#include <cstddef>
+
+namespace tangram::sched {
+namespace {
+
+// The record that holds a request: members of batches are kept as requests, because that is what the World may see.
+Waiting* record_of(const Request* request) {
+  static_assert(offsetof(Waiting, request) == 0);
+  return const_cast<Waiting*>(reinterpret_cast<const Waiting*>(request));
+}
+
+std::unique_ptr<Policy> make_policy(const SchedulerConfig& config) {
+  const PolicyInfo* info = find_policy(config.policy);
+  TANGRAM_CHECK(info != nullptr, "the policy is known");
+  return info->make(config.policy_config);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config)
+    : world_(world),
+      config_(std::move(config)),
+      policy_(make_policy(config_)),
+      state_(std::move(deployment), config_.requests_max, config_.correction_weight),
+      view_(state_) {}
+
+// ---- Arrival and admission -----------------------------------------------------------------------------------------
+
+void Scheduler::on_arrival(const Request& request) {
+  begin();
+  std::uint32_t bucket = 0;
+  if (admit(request, &bucket)) {
+    Waiting* waiting = state_.store.take();
+    waiting->request = request;
+    waiting->bucket = bucket;
+    place(waiting);
+  }
+  finish();
+}
+
+bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
+  const DeployedService& service = state_.deployment.services[request.service.index()];
+  const auto edge = std::ranges::lower_bound(service.edges, request.size);
+  if (service.pools.empty() || state_.services[request.service.index()].slices == 0) {
+    refuse(request, RejectReason::no_capacity, kTimeNever);
+    return false;
+  }
+  if (edge == service.edges.end() || request.samples > service.samples_max) {
+    refuse(request, RejectReason::too_large, kTimeNever);
+    return false;
+  }
+  *bucket = static_cast<std::uint32_t>(edge - service.edges.begin());
+  if (state_.store.full()) {
+    refuse(request, RejectReason::queue_full, kTimeNever);
+    return false;
+  }
+  if (!config_.admission) return true;
+  // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
+  // it costs more answers than it gives.
+  const TimePoint earliest = earliest_finish(request, *bucket);
+  if (earliest <= request.deadline) return true;
+  refuse(request, earliest == kTimeNever ? RejectReason::too_large : RejectReason::too_late, earliest);
+  return false;
+}
+
+void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint earliest) {
+  world_.resolve(request, {OutcomeKind::rejected, reason, earliest}, nullptr);
+}
+
+// When the request could be answered if it joined the work that is here: the slice of each pool that is free first,
+// after what waits has drained through all slices of the service at full batches. Optimistic, so that nothing is
+// refused that could have been served.
+TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucket) const {
+  TimePoint best = kTimeNever;
+  const Duration backlog = view_.backlog(request.service);
+  for (const PoolId pool : view_.service(request.service).pools) {
+    const PoolState& slices = view_.pool(pool);
+    const PoolService& entry = *view_.pool_service(pool, request.service);
+    if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
+    const Duration wait =
+        slices.idle.count > 0 ? Duration::zero() : view_.wait_for(view_.slice(slices.by_free_time.front()));
+    best = std::min(best, state_.now + wait + backlog + view_.mean(pool, entry, bucket, request.samples));
+  }
+  return best;
+}
+
+// ---- Queues
+// ----------------------------------------------------------------------------------------------------------
+
+void Scheduler::place(Waiting* waiting) {
+  ++waiting_;
+  if (const auto binding = policy_->bind(view_, *waiting)) {
+    place_bound(waiting, *binding);
+  } else {
+    place_shared(waiting);
+  }
+}
+
+void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
+  SliceState& slice = state_.slices[binding.slice.index()];
+  const PoolId pool = slice.place.pool;
+  const PoolService* entry = view_.pool_service(pool, waiting->request.service);
+  const std::int32_t samples = waiting->request.samples;
+  TANGRAM_CHECK(serves(slice) && entry != nullptr && entry->takes(waiting->bucket, samples),
+                "a policy binds a request to a slice that serves it");
+  slice.bound.append(waiting);
+  waiting->opens_batch = !binding.joins;
+  if (slice.status == SliceStatus::idle) {
+    start_bound(binding.slice);
+    return;
+  }
+  OpenBatch& tail = slice.tail;
+  if (binding.joins) {
+    TANGRAM_CHECK(tail.samples > 0 && tail.service == waiting->request.service && waiting->bucket <= tail.bucket,
+                  "a request joins a batch of its service that is open");
+    const Duration before = view_.mean(pool, *entry, tail.bucket, tail.samples);
+    tail.samples += samples;
+    TANGRAM_CHECK(entry->takes(tail.bucket, tail.samples), "an open batch stays within the plan's limit");
+    waiting->bound_cost_ns = (view_.mean(pool, *entry, tail.bucket, tail.samples) - before).count();
+  } else {
+    tail = {waiting->request.service, waiting->bucket, samples, waiting->request.deadline};
+    state_.lanes[state_.lane_of(tail.service, tail.bucket, 1).index()].open_slice = binding.slice;
+    waiting->bound_cost_ns = view_.mean(pool, *entry, waiting->bucket, samples).count();
+  }
+  state_.file(binding.slice);
+  slice.bound_work_ns += waiting->bound_cost_ns;
+  set_free_at(binding.slice, std::max(slice.free_at, state_.now) + Duration(waiting->bound_cost_ns));
+}
+
+void Scheduler::place_shared(Waiting* waiting) {
+  const LaneId lane = state_.lane_of(waiting->request.service, waiting->bucket, waiting->request.samples);
+  state_.lane_insert(lane, waiting);
+  serve_lane(lane);
+}
+
+// Asks the policy until it has nothing more to do with this lane.
+void Scheduler::serve_lane(LaneId lane) {
+  bool demoted = false;
+  while (!state_.lanes[lane.index()].queue.empty()) {
+    const Choice choice = policy_->on_waiting(view_, lane);
+    demoted |= choice.kind == Choice::Kind::demote;
+    if (!apply(choice, lane)) break;
+  }
+  if (demoted) serve_lane(state_.late_lane_of(state_.lanes[lane.index()].service));
+}
+
+// Gives an idle slice its next batch.
+void Scheduler::feed(SliceId id) {
+  const SliceState& slice = state_.slices[id.index()];
+  if (!slice.bound.empty()) {
+    start_bound(id);
+    return;
+  }
+  while (slice.status == SliceStatus::idle) {
+    const Choice choice = policy_->on_idle(view_, id);
+    const bool waits = choice.kind == Choice::Kind::wait;
+    if (waits && choice.part_count > 0) hold(choice.parts[0].lane, choice.until);
+    if (waits || !apply(choice, choice.parts[0].lane)) return;
+  }
+}
+
+// Returns false if there is nothing more to ask for.
+bool Scheduler::apply(const Choice& choice, LaneId asked_for) {
+  switch (choice.kind) {
+    case Choice::Kind::wait: hold(asked_for, choice.until); return false;
+    case Choice::Kind::start: start(choice); return true;
+    case Choice::Kind::steal: steal(choice); return true;
+    case Choice::Kind::demote: {
+      const LaneId from = choice.parts[0].lane;
+      Waiting* waiting = state_.lanes[from.index()].queue.front();
+      TANGRAM_CHECK(!state_.lanes[from.index()].late, "a request is demoted once");
+      state_.lane_erase(from, waiting);
+      state_.lane_insert(state_.late_lane_of(waiting->request.service), waiting);
+      return true;
+    }
+    case Choice::Kind::drop: {
+      const LaneId from = choice.parts[0].lane;
+      Waiting* waiting = state_.lanes[from.index()].queue.front();
+      state_.lane_erase(from, waiting);
+      --waiting_;
+      refuse(waiting->request, RejectReason::too_late, earliest_finish(waiting->request, waiting->bucket));
+      state_.store.give_back(waiting);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Scheduler::hold(LaneId lane, TimePoint until) {
+  Lane& held = state_.lanes[lane.index()];
+  if (until == held.hold) return;
+  held.hold = until;
+  if (until != kTimeNever) holds_.push({until, lane});
+}
+
+// ---- Batches
+// -----------------------------------------------------------------------------------------------------------
+
+void Scheduler::start(const Choice& choice) {
+  SliceState& slice = state_.slices[choice.slice.index()];
+  TANGRAM_CHECK(slice.status == SliceStatus::idle && !slice.retiring, "a batch starts on an idle slice");
+  TANGRAM_CHECK(choice.part_count > 0, "a batch has members");
+  const ServiceId service = state_.lanes[choice.parts[0].lane.index()].service;
+  slice.members.clear();
+  std::int32_t samples = 0;
+  std::uint32_t bucket = 0;
+  for (std::uint32_t i = 0; i < choice.part_count; ++i) {
+    const auto& part = choice.parts[i];
+    Lane& lane = state_.lanes[part.lane.index()];
+    TANGRAM_CHECK(lane.service == service && part.skip + part.take <= lane.queue.count(),
+                  "a part is there to be taken");
+    Waiting* next = lane.queue.front();
+    for (std::uint32_t n = 0; n < part.skip; ++n) next = next->next;
+    for (std::uint32_t n = 0; n < part.take; ++n) {
+      Waiting* waiting = next;
+      next = next->next;
+      state_.lane_erase(part.lane, waiting);
+      samples += waiting->request.samples;
+      bucket = std::max(bucket, waiting->bucket);
+      slice.members.push_back(&waiting->request);
+    }
+  }
+  launch(choice.slice, service, bucket, samples);
+}
+
+// Gives the first batch that waits for one slice to another that is idle.
+void Scheduler::steal(const Choice& choice) {
+  SliceState& victim = state_.slices[choice.from.index()];
+  TANGRAM_CHECK(choice.from != choice.slice && !victim.bound.empty(), "there is something to steal");
+  std::uint32_t take = 1;
+  for (const Waiting* next = victim.bound.front()->next; next != nullptr && !next->opens_batch; next = next->next)
+    ++take;
+  const std::int64_t before = victim.bound_work_ns;
+  take_bound(choice.from, take, choice.slice);
+  set_free_at(choice.from, victim.free_at - Duration(before - victim.bound_work_ns));
+}
+
+void Scheduler::start_bound(SliceId id) {
+  const std::uint32_t take = config_.policy_config.merge ? policy_->next_bound(view_, id) : 1;
+  take_bound(id, take, id);
+}
+
+// Moves the first `take` requests that wait for `from` into a batch on `to`, which is idle.
+void Scheduler::take_bound(SliceId from, std::uint32_t take, SliceId to) {
+  SliceState& source = state_.slices[from.index()];
+  SliceState& slice = state_.slices[to.index()];
+  TANGRAM_CHECK(take > 0 && take <= source.bound.count(), "a slice takes what is there");
+  slice.members.clear();
+  std::int32_t samples = 0;
+  std::uint32_t bucket = 0;
+  const ServiceId service = source.bound.front()->request.service;
+  for (std::uint32_t n = 0; n < take; ++n) {
+    Waiting* waiting = source.bound.pop_front();
+    source.bound_work_ns -= waiting->bound_cost_ns;
+    waiting->bound_cost_ns = 0;
+    samples += waiting->request.samples;
+    bucket = std::max(bucket, waiting->bucket);
+    slice.members.push_back(&waiting->request);
+  }
+  if (source.bound.empty()) {
+    source.tail = {};
+  } else {
+    source.bound.front()->opens_batch = true;
+  }
+  if (from != to) state_.file(from);
+  launch(to, service, bucket, samples);
+}
+
+void Scheduler::launch(SliceId id, ServiceId service, std::uint32_t bucket, std::int32_t samples) {
+  SliceState& slice = state_.slices[id.index()];
+  const PoolId pool = slice.place.pool;
+  const PoolService* entry = view_.pool_service(pool, service);
+  TANGRAM_CHECK(entry != nullptr && entry->takes(bucket, samples), "a batch stays within the plan's limit");
+  const Duration predicted = view_.mean(pool, *entry, bucket, samples);
+  slice.status = SliceStatus::busy;
+  state_.file(id);
+  slice.started = state_.now;
+  slice.batch = BatchId(++batches_);
+  slice.batch_service = service;
+  slice.batch_bucket = bucket;
+  slice.batch_samples = samples;
+  set_free_at(id, state_.now + predicted + Duration(slice.bound_work_ns));
+  waiting_ -= slice.members.size();
+  ++running_;
+  std::int64_t padded_size = state_.deployment.services[service.index()].edges[bucket];
+  if (state_.deployment.services[service.index()].padding != Padding::bucket) {
+    padded_size = 1;
+    for (const Request* member : slice.members) padded_size = std::max(padded_size, member->size);
+  }
+  world_.launch({slice.batch, id, service, bucket, padded_size, samples, predicted, slice.members});
+}
+
+void Scheduler::on_batch_done(const BatchDone& done) {
+  begin();
+  SliceState& slice = state_.slices[done.slice.index()];
+  // A batch that was given up may still be answered by a worker that was slow to die.
+  if (slice.status == SliceStatus::busy && slice.batch == done.batch) {
+    if (done.ok && state_.corrections.on()) {
+      const PoolId pool = slice.place.pool;
+      const PoolService& entry = *view_.pool_service(pool, slice.batch_service);
+      const auto table = static_cast<double>(entry.latency.mean_ns(slice.batch_bucket, slice.batch_samples));
+      const std::size_t row =
+          state_.first_row[pool.index()] + static_cast<std::size_t>(&entry - view_.pool_data(pool).services.data());
+      state_.corrections.learn(row, slice.batch_bucket, slice.batch_samples,
+                               static_cast<double>((state_.now - slice.started).count()) / table);
+    }
+    const auto failed = release(done.slice, done.ok);
+    if (slice.retiring) {
+      retire(done.slice);
+    } else {
+      slice.status = SliceStatus::idle;
+      slice.idle_since = state_.now;
+      state_.file(done.slice);
+    }
+    put_back(failed);
+    if (slice.status == SliceStatus::idle) feed(done.slice);
+  }
+  finish();
+}
+
+// Takes the members off a slice whose batch has ended: resolves them, or returns those that must be put back.
+std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
+  SliceState& slice = state_.slices[id.index()];
+  --running_;
+  std::vector<const Request*> failed;
+  if (!ok) failed = slice.members;
+  const Batch batch{
+      slice.batch,  id, slice.batch_service, slice.batch_bucket, 0, slice.batch_samples, state_.now - slice.started,
+      slice.members};
+  for (const Request* member : ok ? batch.members : std::span<const Request* const>{}) {
+    const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
+    world_.resolve(*member, {kind, RejectReason::none, kTimeNever}, &batch);
+    state_.store.give_back(record_of(member));
+  }
+  slice.members.clear();
+  return failed;
+}
+
+// Requests whose batch failed run again if they may and if they can still be in time.
+void Scheduler::put_back(const std::vector<const Request*>& requests) {
+  for (const Request* request : requests) {
+    Waiting* waiting = record_of(request);
+    ++waiting->attempts;
+    const bool again = waiting->attempts <= config_.retries_max &&
+                       state_.services[request->service.index()].slices > 0 &&
+                       earliest_finish(*request, waiting->bucket) <= request->deadline;
+    if (again) {
+      place(waiting);
+    } else {
+      world_.resolve(*request, {OutcomeKind::failed, RejectReason::none, kTimeNever}, nullptr);
+      state_.store.give_back(waiting);
+    }
+  }
+}
+
+void Scheduler::set_free_at(SliceId id, TimePoint when) {
+  SliceState& slice = state_.slices[id.index()];
+  slice.free_at = when;
+  if (serves(slice)) state_.pools[slice.place.pool.index()].by_free_time.update(id, when.time_since_epoch().count());
+}
+
+// ---- Time
+// ----------------------------------------------------------------------------------------------------------------
+
+void Scheduler::on_wake() {
+  begin();
+  wake_asked_ = kTimeNever;
+  while (!holds_.empty() && holds_.top().when <= state_.now) {
+    const Hold due = holds_.top();
+    holds_.pop();
+    Lane& lane = state_.lanes[due.lane.index()];
+    if (lane.hold != due.when) continue;  // Replaced since.
+    lane.hold = kTimeNever;
+    serve_lane(due.lane);
+  }
+  if (state_.now >= watch_at_) {
+    watch_at_ = kTimeNever;
+    watch_for_stuck();
+  }
+  finish();
+}
+
+// Sees to it that the World wakes us when something is due.
+void Scheduler::finish() {
+  if (running_ > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
+  TimePoint when = watch_at_;
+  while (!holds_.empty()) {
+    const Hold& next = holds_.top();
+    const bool current = next.lane.index() < state_.lanes.size() && state_.lanes[next.lane.index()].hold == next.when;
+    if (current) {
+      when = std::min(when, next.when);
+      break;
+    }
+    holds_.pop();
+  }
+  if (when == wake_asked_) return;
+  wake_asked_ = when;
+  world_.wake_at(when);
+}
+
+// A worker that never answers would keep its slice and its requests for ever.
+void Scheduler::watch_for_stuck() {
+  for (std::uint32_t i = 0; i < state_.slices.size(); ++i) {
+    const SliceState& slice = state_.slices[i];
+    if (slice.status != SliceStatus::busy) continue;
+    const PoolService& entry = *view_.pool_service(slice.place.pool, slice.batch_service);
+    const Duration p99 = view_.p99(slice.place.pool, entry, slice.batch_bucket, slice.batch_samples);
+    const Duration limit(static_cast<std::int64_t>(static_cast<double>(p99.count()) * config_.stuck_factor));
+    if (state_.now - slice.started > std::max(limit, config_.stuck_min)) on_slice_lost(SliceId(i));
+  }
+}
+
+// ---- Slices that come and go
+// -------------------------------------------------------------------------------------------
+
+// Takes a slice out of service. Its own queue is handed to the others by the caller.
+void Scheduler::retire(SliceId id) {
+  SliceState& slice = state_.slices[id.index()];
+  slice.status = SliceStatus::gone;
+  if (move_ != nullptr) advance_move();
+}
+
+void Scheduler::unbind_all(SliceId id) {
+  SliceState& slice = state_.slices[id.index()];
+  std::vector<Waiting*> orphans;
+  while (!slice.bound.empty()) orphans.push_back(slice.bound.pop_front());
+  slice.bound_work_ns = 0;
+  slice.tail = {};
+  state_.file(id);
+  for (Waiting* waiting : orphans) {
+    waiting->bound_cost_ns = 0;
+    --waiting_;
+    if (state_.services[waiting->request.service.index()].slices > 0) {
+      place(waiting);
+    } else {
+      refuse(waiting->request, RejectReason::no_capacity, kTimeNever);
+      state_.store.give_back(waiting);
+    }
+  }
+}
+
+void Scheduler::on_slice_lost(SliceId id) {
+  begin();
+  SliceState& slice = state_.slices[id.index()];
+  if (slice.status == SliceStatus::idle || slice.status == SliceStatus::busy) {
+    const bool was_busy = slice.status == SliceStatus::busy;
+    if (!slice.retiring) state_.pools[slice.place.pool.index()].by_free_time.erase(id);
+    slice.status = SliceStatus::restarting;
+    state_.file(id);
+    state_.count_capacity();
+    world_.restart(id);
+    if (was_busy) put_back(release(id, false));
+    unbind_all(id);
+  }
+  finish();
+}
+
+void Scheduler::on_restarted(SliceId id, bool ok) {
+  begin();
+  SliceState& slice = state_.slices[id.index()];
+  TANGRAM_CHECK(slice.status == SliceStatus::restarting, "a restart was asked for");
+  if (slice.retiring) {
+    retire(id);
+  } else if (!ok) {
+    world_.restart(id);
+  } else {
+    slice.status = SliceStatus::idle;
+    slice.free_at = state_.now;
+    slice.idle_since = state_.now;
+    state_.pools[slice.place.pool.index()].by_free_time.insert(id, state_.now.time_since_epoch().count());
+    state_.file(id);
+    state_.count_capacity();
+    feed(id);
+  }
+  finish();
+}
+
+std::optional<SliceId> Scheduler::lend_idle(PoolId pool) {
+  begin();
+  const auto id = view_.idle_slice(pool);
+  if (id) {
+    SliceState& slice = state_.slices[id->index()];
+    state_.pools[pool.index()].by_free_time.erase(*id);
+    slice.status = SliceStatus::lent;
+    state_.file(*id);
+    state_.count_capacity();
+    world_.lend(*id);
+  }
+  finish();
+  return id;
+}
+
+void Scheduler::recall(SliceId id) {
+  begin();
+  SliceState& slice = state_.slices[id.index()];
+  if (slice.status == SliceStatus::lent) {
+    slice.status = SliceStatus::recalling;
+    world_.recall(id);
+  }
+  finish();
+}
+
+void Scheduler::on_returned(SliceId id) {
+  begin();
+  SliceState& slice = state_.slices[id.index()];
+  TANGRAM_CHECK(slice.status == SliceStatus::recalling, "only a slice that was recalled comes back");
+  slice.status = SliceStatus::restarting;  // It comes back as after a restart: empty and ready.
+  on_restarted(id, true);
+}
+
+// ---- Moving to another plan
+// ------------------------------------------------------------------------------------------------
+
+// Devices are re-cut one after the other, so that the rest keeps serving. A device's turn has three steps: its
+// slices that the new plan does not keep are retired as they fall idle, the World re-cuts it, its new slices join.
+struct Scheduler::Move {
+  struct Turn {
+    DeviceId device;
+    Layout target;
+    std::vector<SliceId> leaving;
+    std::vector<SliceId> joining;
+    int attempts = 0;
+    bool draining = false;
+    bool reshaping = false;
+  };
+  std::vector<Turn> turns;
+  std::size_t current = 0;
+};
+
+Scheduler::~Scheduler() = default;
+
+namespace {
+
+// `entry` for a service whose buckets have changed: each new bucket is run as the old one that covers it.
+PoolService translate(const PoolService& entry, const std::vector<std::int64_t>& old_edges,
+                      const std::vector<std::int64_t>& new_edges) {
+  PoolService result{entry.service, std::vector<std::int32_t>(new_edges.size(), 0),
+                     LatencyTable(new_edges.size(), std::max(1, entry.latency.samples_max()))};
+  for (std::size_t b = 0; b < new_edges.size(); ++b) {
+    const auto covering = std::ranges::lower_bound(old_edges, new_edges[b]);
+    if (covering == old_edges.end()) continue;
+    const auto from = static_cast<std::size_t>(covering - old_edges.begin());
+    result.batch_max[b] = entry.batch_max[from];
+    for (std::int32_t n = 1; n <= entry.batch_max[from]; ++n) {
+      result.latency.set(b, n, {Duration(entry.latency.mean_ns(from, n)), Duration(entry.latency.p99_ns(from, n))});
+    }
+  }
+  return result;
+}
+
+bool same_work(const Pool& a, const Pool& b) {
+  if (a.kind != b.kind || a.services.size() != b.services.size()) return false;
+  for (std::size_t i = 0; i < a.services.size(); ++i) {
+    if (a.services[i].service != b.services[i].service || a.services[i].batch_max != b.services[i].batch_max)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Scheduler::on_plan_ready(Deployment next) {
+  begin();
+  TANGRAM_CHECK(move_ == nullptr, "one plan moves at a time");
+  TANGRAM_CHECK(next.services.size() == state_.deployment.services.size(),
+                "a plan is for the services that are served");
+  const Deployment old = state_.deployment;
+
+  // The devices of both plans, by name; those of the old keep their ids.
+  Deployment joined = next;
+  joined.devices = old.devices;
+  std::map<std::string, std::uint32_t> device_index;
+  for (std::uint32_t d = 0; d < old.devices.size(); ++d) device_index.emplace(old.devices[d].name, d);
+  std::vector<Layout> targets(old.devices.size());
+  for (auto& device : next.devices) {
+    const auto [entry, is_new] =
+        device_index.try_emplace(device.name, static_cast<std::uint32_t>(joined.devices.size()));
+    if (is_new) {
+      joined.devices.push_back(device);
+      joined.devices.back().layout = {};
+      targets.emplace_back();
+    }
+    targets[entry->second] = device.layout;
+  }
+
+  // Old pools stay behind the new ones until their last slice is gone, in terms of the new buckets.
+  const auto old_pools_begin = static_cast<std::uint32_t>(joined.pools.size());
+  for (const auto& pool : old.pools) {
+    Pool translated = pool;
+    for (auto& entry : translated.services) {
+      entry = translate(entry, old.services[entry.service.index()].edges, next.services[entry.service.index()].edges);
+    }
+    joined.pools.push_back(std::move(translated));
+  }
+
+  // Match the places of the new plan with slices that exist and may stay.
+  move_ = std::make_unique<Move>();
+  move_->turns.resize(joined.devices.size());
+  std::vector<bool> kept(state_.slices.size(), false);
+  const std::size_t existing = state_.slices.size();
+  for (const auto& place : next.places) {
+    const DeviceId device(device_index.at(next.devices[place.device.index()].name));
+    bool found = false;
+    for (std::size_t i = 0; i < existing && !found; ++i) {
+      const SliceState& slice = state_.slices[i];
+      if (kept[i] || slice.status == SliceStatus::gone || slice.place.device != device ||
+          slice.place.slice != place.slice || slice.place.process != place.process) {
+        continue;
+      }
+      if (!same_work(joined.pools[old_pools_begin + slice.place.pool.value()], next.pools[place.pool.index()]))
+        continue;
+      kept[i] = found = true;
+      state_.slices[i].place.pool = place.pool;
+    }
+    if (found) continue;
+    SliceState slice;
+    slice.place = {device, place.pool, place.slice, place.process};
+    slice.status = SliceStatus::planned;
+    move_->turns[device.index()].joining.push_back(SliceId(static_cast<std::uint32_t>(state_.slices.size())));
+    state_.slices.push_back(std::move(slice));
+  }
+  for (std::uint32_t i = 0; i < existing; ++i) {
+    SliceState& slice = state_.slices[i];
+    if (kept[i] || slice.status == SliceStatus::gone) continue;
+    slice.place.pool = PoolId(old_pools_begin + slice.place.pool.value());
+    move_->turns[slice.place.device.index()].leaving.push_back(SliceId(i));
+  }
+  for (std::uint32_t d = 0; d < joined.devices.size(); ++d) {
+    move_->turns[d].device = DeviceId(d);
+    move_->turns[d].target = targets[d];
+  }
+  std::erase_if(move_->turns, [](const Move::Turn& turn) { return turn.leaving.empty() && turn.joining.empty(); });
+
+  joined.places.clear();
+  for (const auto& slice : state_.slices) joined.places.push_back(slice.place);
+  for (std::uint32_t p = old_pools_begin; p < joined.pools.size(); ++p) {
+    for (const auto& entry : joined.pools[p].services) {
+      auto& service = joined.services[entry.service.index()];
+      service.pools.push_back(PoolId(p));
+      service.samples_max =
+          std::max(service.samples_max, entry.batch_max.empty() ? 1 : std::ranges::max(entry.batch_max));
+    }
+  }
+  for (auto& service : joined.services) {
+    std::ranges::stable_sort(service.pools, [&](PoolId a, PoolId b) {
+      return std::pair(joined.pools[a.index()].compute_slices, joined.pools[a.index()].weight) <
+             std::pair(joined.pools[b.index()].compute_slices, joined.pools[b.index()].weight);
+    });
+  }
+  rebuild_lanes(std::move(joined));
+  advance_move();
+  finish();
+}
+
+// Puts what waits into the lanes of another deployment.
+void Scheduler::rebuild_lanes(Deployment next) {
+  std::vector<Waiting*> waiting;
+  for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) {
+    while (Waiting* first = state_.lanes[l].queue.front()) {
+      state_.lane_erase(LaneId(l), first);
+      waiting.push_back(first);
+    }
+  }
+  // Running batches keep their bucket, which must exist for the correction; bound requests are found again below.
+  std::vector<Waiting*> bound;
+  for (auto& slice : state_.slices) {
+    while (Waiting* first = slice.bound.front()) {
+      slice.bound.erase(first);
+      first->bound_cost_ns = 0;
+      bound.push_back(first);
+    }
+    slice.bound_work_ns = 0;
+    slice.tail = {};
+    if (slice.status != SliceStatus::busy) continue;
+    const auto& edges = next.services[slice.batch_service.index()].edges;
+    const auto size = state_.deployment.services[slice.batch_service.index()].edges[slice.batch_bucket];
+    const auto edge = std::ranges::lower_bound(edges, size);
+    slice.batch_bucket =
+        static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(edge - edges.begin(), std::ssize(edges) - 1));
+    for (const Request* member : slice.members) record_of(member)->bucket = slice.batch_bucket;
+  }
+  holds_ = {};
+  state_.deployment = std::move(next);
+  state_.build();
+  waiting.insert(waiting.end(), bound.begin(), bound.end());
+  std::ranges::sort(waiting, {}, [](const Waiting* w) { return w->request.id; });
+  for (Waiting* w : waiting) {
+    --waiting_;
+    const DeployedService& service = state_.deployment.services[w->request.service.index()];
+    const auto edge = std::ranges::lower_bound(service.edges, w->request.size);
+    const bool nowhere =
+        service.pools.empty() || edge == service.edges.end() || w->request.samples > service.samples_max;
+    if (nowhere) {
+      refuse(w->request, RejectReason::too_large, kTimeNever);
+      state_.store.give_back(w);
+      continue;
+    }
+    w->bucket = static_cast<std::uint32_t>(edge - service.edges.begin());
+    place(w);
+  }
+}
+
+void Scheduler::advance_move() {
+  while (move_ != nullptr && move_->current < move_->turns.size()) {
+    Move::Turn& turn = move_->turns[move_->current];
+    if (turn.reshaping) return;
+    if (!turn.draining) {
+      turn.draining = true;
+      std::vector<SliceId> orphaned;
+      for (const SliceId id : turn.leaving) {
+        SliceState& slice = state_.slices[id.index()];
+        if (serves(slice)) state_.pools[slice.place.pool.index()].by_free_time.erase(id);
+        slice.retiring = true;
+        if (slice.status == SliceStatus::idle) slice.status = SliceStatus::gone;
+        state_.file(id);
+        if (slice.status == SliceStatus::lent) {
+          slice.status = SliceStatus::recalling;
+          world_.recall(id);
+        }
+        orphaned.push_back(id);
+      }
+      state_.count_capacity();
+      for (const SliceId id : orphaned) unbind_all(id);
+    }
+    for (const SliceId id : turn.leaving) {
+      if (state_.slices[id.index()].status != SliceStatus::gone) return;
+    }
+    turn.reshaping = true;
+    ++turn.attempts;
+    world_.reshape(turn.device, turn.target);
+    return;
+  }
+  move_.reset();
+}
+
+void Scheduler::on_reshaped(DeviceId device, bool ok) {
+  begin();
+  TANGRAM_CHECK(move_ != nullptr && move_->current < move_->turns.size(), "a re-cut was asked for");
+  Move::Turn& turn = move_->turns[move_->current];
+  TANGRAM_CHECK(turn.device == device && turn.reshaping, "the answer is to the re-cut that was asked for");
+  turn.reshaping = false;
+  if (ok || turn.attempts >= config_.reshapes_max) {
+    std::vector<SliceId> joined;
+    if (ok) {
+      state_.deployment.devices[device.index()].layout = turn.target;
+      joined = turn.joining;
+    }
+    for (const SliceId id : ok ? std::vector<SliceId>{} : turn.joining)
+      state_.slices[id.index()].status = SliceStatus::gone;
+    for (const SliceId id : joined) {
+      SliceState& slice = state_.slices[id.index()];
+      slice.status = SliceStatus::idle;
+      slice.free_at = state_.now;
+      slice.idle_since = state_.now;
+      state_.pools[slice.place.pool.index()].by_free_time.insert(id, state_.now.time_since_epoch().count());
+      state_.file(id);
+    }
+    state_.count_capacity();
+    ++move_->current;
+    for (const SliceId id : joined) feed(id);
+  }
+  advance_move();
+  finish();
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,121 @@
+// The brain: admission, queues, bucketed batching, dispatch.
+//
+// A state machine. Events enter by the on_ functions, one at a time; actions leave through World. It holds no thread
+// and reads no clock, so the same code runs a simulated cluster and a real one, and a recording replays byte for byte.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "sched/deployment.h"
+#include "sched/policy.h"
+#include "sched/state.h"
+#include "sched/world.h"
+
+namespace tangram::sched {
+
+struct SchedulerConfig {
+  std::string policy = "tangram";
+  PolicyConfig policy_config;
+  bool admission = true;                           // Refuse at once what no slice can serve in time.
+  std::size_t requests_max = kRequestsMaxDefault;  // Waiting and running together.
+  int retries_max = 1;                             // Further runs of a request whose batch failed.
+  double correction_weight = 0.1;  // Share of the newest measurement in a prediction's correction; 0: off.
+  double stuck_factor = 10;        // A batch this many times slower than its predicted p99 is stuck, ...
+  Duration stuck_min = std::chrono::seconds(2);  // ... but never before this.
+  int reshapes_max = 3;                          // Attempts to re-cut a device before it is given up.
+};
+
+// The answer to World::launch.
+struct BatchDone {
+  SliceId slice;
+  BatchId batch;
+  bool ok = true;
+};
+
+class Scheduler {
+ public:
+  // `world` outlives the scheduler.
+  Scheduler(World& world, Deployment deployment, SchedulerConfig config);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Events.
+  void on_arrival(const Request& request);
+  void on_batch_done(const BatchDone& done);
+  void on_wake();
+  // A slice stopped working and its batch is lost; the scheduler asks for a restart.
+  void on_slice_lost(SliceId slice);
+  void on_restarted(SliceId slice, bool ok);
+  void on_reshaped(DeviceId device, bool ok);
+  // A new plan for the same services. Slices that stay as they are keep running; the others drain, their devices are
+  // re-cut one by one, and what waits is served by whatever is left and whatever comes. Devices keep their order; one
+  // plan moves at a time.
+  void on_plan_ready(Deployment next);
+  // Training wants or returns a slice. `lend_idle` answers the slice that was lent, of those that have been
+  // idle longest, or nothing.
+  std::optional<SliceId> lend_idle(PoolId pool);
+  void recall(SliceId slice);
+  void on_returned(SliceId slice);
+
+  // How things stand.
+  const State& state() const { return state_; }
+  std::size_t waiting_count() const { return waiting_; }
+  std::size_t outstanding_count() const { return state_.store.used(); }
+  bool moving() const { return move_ != nullptr; }
+  std::uint64_t batches_started() const { return batches_; }
+
+ private:
+  struct Move;  // A plan that is being put in place.
+
+  void begin() { state_.now = world_.now(); }
+  void finish();
+  bool admit(const Request& request, std::uint32_t* bucket);
+  void refuse(const Request& request, RejectReason reason, TimePoint earliest);
+  TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
+  void place(Waiting* waiting);
+  void place_bound(Waiting* waiting, const Binding& binding);
+  void place_shared(Waiting* waiting);
+  void serve_lane(LaneId lane);
+  void feed(SliceId slice);
+  bool apply(const Choice& choice, LaneId asked_for);
+  void start(const Choice& choice);
+  void start_bound(SliceId slice);
+  void take_bound(SliceId from, std::uint32_t take, SliceId to);
+  void steal(const Choice& choice);
+  void launch(SliceId slice, ServiceId service, std::uint32_t bucket, std::int32_t samples);
+  std::vector<const Request*> release(SliceId slice, bool ok);
+  void put_back(const std::vector<const Request*>& requests);
+  void set_free_at(SliceId slice, TimePoint when);
+  void hold(LaneId lane, TimePoint until);
+  void watch_for_stuck();
+  void unbind_all(SliceId slice);
+  void rebuild_lanes(Deployment next);
+  void advance_move();
+  void retire(SliceId slice);
+
+  World& world_;
+  SchedulerConfig config_;
+  std::unique_ptr<Policy> policy_;
+  State state_;
+  View view_;
+  std::uint64_t batches_ = 0;
+  std::size_t waiting_ = 0;
+  std::size_t running_ = 0;  // Slices with a batch.
+
+  struct Hold {
+    TimePoint when;
+    LaneId lane;
+    bool operator>(const Hold& other) const { return when != other.when ? when > other.when : lane > other.lane; }
+  };
+  std::priority_queue<Hold, std::vector<Hold>, std::greater<>> holds_;
+  TimePoint watch_at_ = kTimeNever;
+  TimePoint wake_asked_ = kTimeNever;
+  std::unique_ptr<Move> move_;
+};
+
+}  // namespace tangram::sched

@@ -1,0 +1,209 @@
+#include "sched/state.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tangram::sched {
+namespace {
+
+bool goes_before(const Waiting& a, const Waiting& b) {
+  if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+  if (a.request.deadline != b.request.deadline) return a.request.deadline < b.request.deadline;
+  return a.request.id < b.request.id;
+}
+
+// How many classes of sample counts a table of this width has.
+std::size_t class_count(std::int32_t samples_max) { return sample_class(samples_max) + 1; }
+
+}  // namespace
+
+void RequestQueue::insert(Waiting* waiting) {
+  Waiting* before = tail_;
+  while (before != nullptr && goes_before(*waiting, *before)) before = before->previous;
+  waiting->previous = before;
+  waiting->next = before == nullptr ? head_ : before->next;
+  (before == nullptr ? head_ : before->next) = waiting;
+  (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting;
+  ++count_;
+  samples_ += waiting->request.samples;
+}
+
+void RequestQueue::append(Waiting* waiting) {
+  waiting->previous = tail_;
+  waiting->next = nullptr;
+  (tail_ == nullptr ? head_ : tail_->next) = waiting;
+  tail_ = waiting;
+  ++count_;
+  samples_ += waiting->request.samples;
+}
+
+void RequestQueue::erase(Waiting* waiting) {
+  (waiting->previous == nullptr ? head_ : waiting->previous->next) = waiting->next;
+  (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting->previous;
+  waiting->next = waiting->previous = nullptr;
+  --count_;
+  samples_ -= waiting->request.samples;
+}
+
+Waiting* RequestStore::take() {
+  TANGRAM_CHECK(!full(), "the caller asks before it takes");
+  if (free_ == nullptr) {
+    blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      blocks_.back()[i].next = free_;
+      free_ = &blocks_.back()[i];
+    }
+  }
+  Waiting* taken = free_;
+  free_ = taken->next;
+  *taken = {};
+  ++used_;
+  return taken;
+}
+
+void RequestStore::give_back(Waiting* waiting) {
+  waiting->next = free_;
+  free_ = waiting;
+  --used_;
+}
+
+void Corrections::resize(const Deployment& deployment) {
+  rows_.clear();
+  classes_.clear();
+  std::size_t total = 0;
+  for (const auto& pool : deployment.pools) {
+    for (const auto& entry : pool.services) {
+      rows_.push_back(total);
+      classes_.push_back(class_count(std::max(1, entry.latency.samples_max())));
+      total += entry.batch_max.size() * classes_.back();
+    }
+  }
+  factors_.assign(total, 1.0);
+}
+
+void Corrections::learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio) {
+  if (weight_ == 0) return;
+  double& factor = factors_[at(row, bucket, samples)];
+  factor += weight_ * (ratio - factor);
+}
+
+State::State(Deployment d, std::size_t requests_max, double correction_weight)
+    : deployment(std::move(d)), store(requests_max), corrections(correction_weight) {
+  for (const auto& place : deployment.places) {
+    SliceState slice;
+    slice.place = place;
+    slices.push_back(std::move(slice));
+  }
+  build();
+}
+
+void State::build() {
+  heap_positions.assign(slices.size(), 0);
+  pools.clear();
+  first_row.clear();
+  std::size_t rows = 0;
+  for (const auto& pool : deployment.pools) {
+    pools.emplace_back(&heap_positions);
+    first_row.push_back(rows);
+    rows += pool.services.size();
+  }
+  corrections.resize(deployment);
+
+  services.clear();
+  lanes.clear();
+  for (std::size_t s = 0; s < deployment.services.size(); ++s) {
+    const DeployedService& service = deployment.services[s];
+    ServiceState state;
+    state.lanes_begin = static_cast<std::uint32_t>(lanes.size());
+    state.classes = static_cast<std::uint32_t>(class_count(service.samples_max));
+    const ServiceId id(static_cast<std::uint32_t>(s));
+    for (std::uint32_t bucket = 0; bucket < service.edges.size(); ++bucket) {
+      for (std::uint32_t c = 0; c < state.classes; ++c) lanes.push_back({id, bucket, false, {}, kTimeNever, {}});
+    }
+    const auto last_bucket = static_cast<std::uint32_t>(std::max<std::size_t>(1, service.edges.size()) - 1);
+    lanes.push_back({id, last_bucket, true, {}, kTimeNever, {}});
+    state.occupied.assign((lanes.size() - state.lanes_begin + 63) / 64, 0);
+    state.drain_ns.assign(service.edges.size(), 0);
+    services.push_back(std::move(state));
+  }
+  for (std::uint32_t i = 0; i < slices.size(); ++i) {
+    if (!serves(slices[i])) continue;
+    pools[slices[i].place.pool.index()].by_free_time.insert(SliceId(i), slices[i].free_at.time_since_epoch().count());
+    slices[i].listed = SliceListKind::none;
+    file(SliceId(i));
+  }
+  count_capacity();
+}
+
+void State::count_capacity() {
+  for (auto& state : services) {
+    state.slices = 0;
+    std::ranges::fill(state.drain_ns, 0.0);
+  }
+  for (std::size_t p = 0; p < deployment.pools.size(); ++p) {
+    const auto count = static_cast<double>(pools[p].by_free_time.size());
+    for (const auto& entry : deployment.pools[p].services) {
+      ServiceState& state = services[entry.service.index()];
+      state.slices += static_cast<std::uint32_t>(count);
+      for (std::size_t b = 0; b < entry.batch_max.size(); ++b) {
+        if (entry.batch_max[b] == 0) continue;
+        // Rates add up; the sum is turned into a time below.
+        state.drain_ns[b] +=
+            count * entry.batch_max[b] / static_cast<double>(entry.latency.mean_ns(b, entry.batch_max[b]));
+      }
+    }
+  }
+  for (auto& state : services) {
+    for (double& drain : state.drain_ns) drain = drain > 0 ? 1 / drain : 0;
+    state.backlog_ns = 0;
+  }
+  for (const auto& lane : lanes) {
+    ServiceState& service = services[lane.service.index()];
+    for (const Waiting* w = lane.queue.front(); w != nullptr; w = w->next) service.backlog_ns += service.backlog_of(*w);
+  }
+}
+
+void State::file(SliceId id) {
+  SliceState& slice = slices[id.index()];
+  SliceListKind wanted = SliceListKind::none;
+  if (slice.status == SliceStatus::idle && !slice.retiring) wanted = SliceListKind::idle;
+  if (slice.status == SliceStatus::busy && !slice.retiring && !slice.bound.empty()) wanted = SliceListKind::backed_up;
+  if (wanted == slice.listed) return;
+  if (SliceList* list = list_of(slice)) {
+    (slice.list_previous == SliceState::kNone ? list->first : slices[slice.list_previous].list_next) = slice.list_next;
+    (slice.list_next == SliceState::kNone ? list->last : slices[slice.list_next].list_previous) = slice.list_previous;
+    --list->count;
+  }
+  slice.listed = wanted;
+  slice.list_previous = slice.list_next = SliceState::kNone;
+  if (SliceList* list = list_of(slice)) {
+    slice.list_previous = list->last;
+    (list->last == SliceState::kNone ? list->first : slices[list->last].list_next) = id.value();
+    list->last = id.value();
+    ++list->count;
+  }
+}
+
+void State::lane_insert(LaneId id, Waiting* waiting) {
+  Lane& lane = lanes[id.index()];
+  ServiceState& service = services[lane.service.index()];
+  lane.queue.insert(waiting);
+  const std::uint32_t bit = id.value() - service.lanes_begin;
+  service.occupied[bit / 64] |= std::uint64_t{1} << (bit % 64);
+  service.backlog_ns += service.backlog_of(*waiting);
+}
+
+void State::lane_erase(LaneId id, Waiting* waiting) {
+  Lane& lane = lanes[id.index()];
+  ServiceState& service = services[lane.service.index()];
+  lane.queue.erase(waiting);
+  if (lane.queue.empty()) {
+    const std::uint32_t bit = id.value() - service.lanes_begin;
+    service.occupied[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
+    lane.hold = kTimeNever;
+  }
+  service.backlog_ns -= service.backlog_of(*waiting);
+}
+
+}  // namespace tangram::sched

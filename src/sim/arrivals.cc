@@ -1,0 +1,168 @@
+#include "sim/arrivals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/math.h"
+
+namespace tangram::sim {
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+TimePoint at_seconds(double seconds) { return kTimeZero + from_seconds(seconds); }
+
+// A sine good to 1e-12 and the same on every machine: the argument is folded to a quarter turn, then Taylor.
+double sine_of_turns(double turns) {
+  double x = turns - std::floor(turns);
+  double sign = 1;
+  if (x >= 0.5) {
+    x -= 0.5;
+    sign = -1;
+  }
+  if (x > 0.25) x = 0.5 - x;
+  const double r = x * 2 * math::kPi;
+  double term = r;
+  double sum = r;
+  for (int n = 2; n < 22; n += 2) {
+    term *= -r * r / (n * (n + 1));
+    sum += term;
+  }
+  return sign * sum;
+}
+
+}  // namespace
+
+SizeSampler::SizeSampler(const SizeDistribution& distribution) : distribution_(distribution) {
+  if (const auto* log_normal = std::get_if<LogNormalSize>(&distribution_)) log_median_ = math::log(log_normal->median);
+  if (const auto* histogram = std::get_if<HistogramSize>(&distribution_)) {
+    std::vector<double> weights;
+    for (const auto& bin : histogram->bins) weights.push_back(bin.weight);
+    if (!weights.empty()) bins_ = AliasTable(weights);
+  }
+}
+
+std::int64_t SizeSampler::draw(Rng& rng) const {
+  if (const auto* constant = std::get_if<ConstantSize>(&distribution_)) return constant->size;
+  if (const auto* log_normal = std::get_if<LogNormalSize>(&distribution_)) {
+    const double drawn = math::exp(log_median_ + log_normal->sigma * rng.normal());
+    const double clamped =
+        std::clamp(drawn, static_cast<double>(log_normal->min), static_cast<double>(log_normal->max));
+    return static_cast<std::int64_t>(clamped + 0.5);
+  }
+  if (const auto* histogram = std::get_if<HistogramSize>(&distribution_)) {
+    return histogram->bins.empty() ? 1 : histogram->bins[bins_.draw(rng)].size;
+  }
+  return 1;
+}
+
+ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale)
+    : service_(&service),
+      scale_(rate_scale),
+      times_(rng.stream("arrivals", index)),
+      states_(rng.stream("bursts", index)),
+      sizes_(rng.stream("sizes", index)),
+      size_sampler_(service.input_size),
+      samples_sampler_(service.samples) {
+  TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
+    bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
+  }
+  enter_piece();
+}
+
+std::optional<Arrival> ArrivalSource::next() {
+  const auto at = next_time();
+  if (!at) return std::nullopt;
+  Arrival arrival = fill(*at);
+  if (const auto* replay = std::get_if<TraceTraffic>(&service_->traffic)) {
+    const TraceEntry& entry = replay->trace[emitted_];
+    if (std::holds_alternative<TraceSize>(service_->input_size)) arrival.size = entry.size;
+    arrival.samples = static_cast<std::int32_t>(std::max<std::int64_t>(entry.samples, arrival.samples));
+  }
+  ++emitted_;
+  return arrival;
+}
+
+Arrival ArrivalSource::fill(TimePoint at) {
+  return {at, size_sampler_.draw(sizes_), static_cast<std::int32_t>(samples_sampler_.draw(sizes_))};
+}
+
+Arrival ArrivalSource::after_answer(TimePoint answered) {
+  const double think = std::get<ClosedLoopTraffic>(service_->traffic).think_mean_s / scale_;
+  return fill(answered + (think > 0 ? from_seconds(times_.exponential(think)) : Duration::zero()));
+}
+
+std::optional<TimePoint> ArrivalSource::next_time() {
+  if (const auto* poisson = std::get_if<PoissonTraffic>(&service_->traffic)) {
+    const double rate = poisson->rate_per_s * scale_;
+    if (rate <= 0) return std::nullopt;
+    at_s_ += times_.exponential(1 / rate);
+    return at_seconds(at_s_);
+  }
+  if (const auto* constant = std::get_if<ConstantTraffic>(&service_->traffic)) {
+    const double rate = constant->rate_per_s * scale_;
+    if (rate <= 0) return std::nullopt;
+    return at_seconds(static_cast<double>(emitted_ + 1) / rate);
+  }
+  if (std::holds_alternative<DiurnalTraffic>(service_->traffic)) {
+    return mean_rate_per_s(service_->traffic) > 0 ? std::optional(next_diurnal()) : std::nullopt;
+  }
+  if (const auto* replay = std::get_if<TraceTraffic>(&service_->traffic)) {
+    if (emitted_ >= replay->trace.size()) return std::nullopt;
+    return at_seconds(to_seconds(replay->trace[emitted_].at) / (replay->speed * scale_));
+  }
+  if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service_->traffic)) {
+    if (emitted_ >= static_cast<std::uint64_t>(loop->clients)) return std::nullopt;
+    return kTimeZero +
+           (loop->think_mean_s > 0 ? from_seconds(times_.exponential(loop->think_mean_s / scale_)) : Duration::zero());
+  }
+  return mean_rate_per_s(service_->traffic) > 0 ? std::optional(next_piecewise()) : std::nullopt;
+}
+
+// What rate holds from here, and until when.
+void ArrivalSource::enter_piece() {
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service_->traffic)) {
+    const double share = bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s);
+    const double calm_rate = bursts->rate_per_s / (1 + share * (bursts->burst_factor - 1));
+    piece_rate_ = scale_ * calm_rate * (bursting_ ? bursts->burst_factor : 1);
+    piece_end_s_ = at_s_ + states_.exponential(bursting_ ? bursts->burst_mean_s : bursts->calm_mean_s);
+    bursting_ = !bursting_;
+    return;
+  }
+  if (const auto* curve = std::get_if<CurveTraffic>(&service_->traffic);
+      curve != nullptr && !curve->rate_per_s.empty()) {
+    piece_rate_ = scale_ * curve->scale * curve->rate_per_s[curve_step_ % curve->rate_per_s.size()];
+    ++curve_step_;
+    piece_end_s_ = static_cast<double>(curve_step_) * curve->step_s;
+    return;
+  }
+  piece_end_s_ = kForever;
+}
+
+TimePoint ArrivalSource::next_piecewise() {
+  double events = times_.exponential(1);
+  while (events > piece_rate_ * (piece_end_s_ - at_s_)) {
+    events -= piece_rate_ * (piece_end_s_ - at_s_);
+    at_s_ = piece_end_s_;
+    enter_piece();
+  }
+  at_s_ += events / piece_rate_;
+  return at_seconds(at_s_);
+}
+
+// Thinning: draw at the peak rate, keep each arrival with the share that holds at its instant.
+TimePoint ArrivalSource::next_diurnal() {
+  const auto& diurnal = std::get<DiurnalTraffic>(service_->traffic);
+  const double peak = diurnal.rate_per_s * scale_ * (1 + diurnal.amplitude);
+  while (true) {
+    at_s_ += times_.exponential(1 / peak);
+    const double turns = (at_s_ - diurnal.peak_at_s) / diurnal.period_s + 0.25;
+    const double rate = 1 + diurnal.amplitude * sine_of_turns(turns);
+    if (times_.uniform() * (1 + diurnal.amplitude) < rate) return at_seconds(at_s_);
+  }
+}
+
+}  // namespace tangram::sim

@@ -1,0 +1,67 @@
+// When requests come and what they hold.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/rng.h"
+#include "core/workload.h"
+
+namespace tangram::sim {
+
+struct Arrival {
+  TimePoint at;
+  std::int64_t size = 1;
+  std::int32_t samples = 1;
+};
+
+// Draws from a SizeDistribution. TraceSize has no draws of its own: the trace carries the sizes.
+class SizeSampler {
+ public:
+  explicit SizeSampler(const SizeDistribution& distribution);
+  std::int64_t draw(Rng& rng) const;
+
+ private:
+  SizeDistribution distribution_;
+  AliasTable bins_;
+  double log_median_ = 0;
+};
+
+// The arrivals of one service, one after the other. A closed loop has first arrivals only; the rest follow its answers.
+class ArrivalSource {
+ public:
+  // `rate_scale` multiplies the rate (and speeds up a trace). Streams are derived from `rng` and `index`, so the same
+  // seed gives the same arrivals to every policy.
+  ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale);
+
+  // The next arrival, in ascending order of time, or nothing when there are no more.
+  std::optional<Arrival> next();
+  // The arrival that a client of a closed loop makes after an answer at `answered`.
+  Arrival after_answer(TimePoint answered);
+  bool closed_loop() const { return std::holds_alternative<ClosedLoopTraffic>(service_->traffic); }
+
+ private:
+  std::optional<TimePoint> next_time();
+  // Advances through pieces of constant rate until one unit-mean exponential of expected events has passed.
+  TimePoint next_piecewise();
+  void enter_piece();
+  TimePoint next_diurnal();
+  Arrival fill(TimePoint at);
+
+  const Service* service_;
+  double scale_;
+  Rng times_;
+  Rng states_;
+  Rng sizes_;
+  SizeSampler size_sampler_;
+  SizeSampler samples_sampler_;
+  std::uint64_t emitted_ = 0;
+  double at_s_ = 0;  // The process's own clock, in seconds.
+  double piece_rate_ = 0;
+  double piece_end_s_ = 0;
+  bool bursting_ = false;
+  std::size_t curve_step_ = 0;
+};
+
+}  // namespace tangram::sim

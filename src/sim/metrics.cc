@@ -1,0 +1,45 @@
+#include "sim/metrics.h"
+
+#include <cmath>
+
+namespace tangram::sim {
+
+std::uint64_t Tally::rejected_total() const {
+  std::uint64_t sum = 0;
+  for (const auto count : rejected) sum += count;
+  return sum;
+}
+
+double Tally::slo_attainment() const {
+  return arrived == 0 ? 1 : static_cast<double>(served) / static_cast<double>(arrived);
+}
+
+Duration Tally::latency_quantile(double q) const {
+  if (latency.empty()) return Duration::max();
+  const auto wanted = std::ceil(q * static_cast<double>(arrived));
+  const double share = wanted / static_cast<double>(latency.count());
+  return share > 1 ? Duration::max() : Duration(static_cast<std::int64_t>(latency.quantile(share)));
+}
+
+void Tally::add(const Tally& other) {
+  arrived += other.arrived;
+  served += other.served;
+  late += other.late;
+  failed += other.failed;
+  for (std::size_t i = 0; i < rejected.size(); ++i) rejected[i] += other.rejected[i];
+  latency.merge(other.latency);
+}
+
+Tally Metrics::service_total(std::size_t service) const {
+  Tally sum;
+  for (const auto& bucket : services[service]) sum.add(bucket);
+  return sum;
+}
+
+Tally Metrics::total() const {
+  Tally sum;
+  for (std::size_t s = 0; s < services.size(); ++s) sum.add(service_total(s));
+  return sum;
+}
+
+}  // namespace tangram::sim

@@ -1,0 +1,449 @@
+#include "sim/simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/rng.h"
+#include "sim/arrivals.h"
+#include "sim/event_queue.h"
+
+namespace tangram::sim {
+namespace {
+
+enum EventKind : std::uint32_t {
+  kArrival,    // index: service
+  kBatchDone,  // index: slice, tag: batch
+  kBatchFailed,
+  kWake,  // tag: serial of the request to be woken
+  kSliceLost,
+  kRestarted,   // index: slice
+  kReshaped,    // index: device
+  kReturned,    // index: slice
+  kPlanChange,  // index: which
+};
+
+const char* name_of(OutcomeKind kind) {
+  static constexpr const char* kNames[] = {"served", "late", "rejected", "failed"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+class Simulation final : public sched::World {
+ public:
+  Simulation(const sched::Deployment& deployment, const Workload& workload, const SimulationConfig& config)
+      : config_(config),
+        workload_(workload),
+        rng_(config.seed),
+        noise_rng_(rng_.stream("noise")),
+        fault_rng_(rng_.stream("faults")),
+        tenant_rng_(rng_.stream("tenants")),
+        scheduler_(*this, deployment, config.scheduler) {
+    TANGRAM_CHECK(deployment.services.size() == workload.services.size(), "a deployment is compiled from its workload");
+    prepare_metrics(deployment);
+    for (std::size_t s = 0; s < workload.services.size(); ++s) {
+      sources_.emplace_back(workload.services[s], rng_, s, config.rate_scale);
+      pending_.emplace_back();
+    }
+  }
+
+  SimulationResult run() {
+    for (std::uint32_t s = 0; s < sources_.size(); ++s) {
+      if (sources_[s].closed_loop()) {
+        while (const auto arrival = sources_[s].next()) push_client(s, *arrival);
+      } else {
+        schedule_arrival(s);
+      }
+    }
+    if (config_.faults.slice_lost_mean_s > 0) schedule_loss();
+    for (std::uint32_t i = 0; i < config_.plan_changes.size(); ++i) {
+      events_.push(config_.plan_changes[i].at, EventLane::arrival, kPlanChange, i, 0);
+    }
+    while (!events_.empty() && !finished()) {
+      const Event event = events_.pop();
+      TANGRAM_CHECK(event.when >= now_, "virtual time never goes back");
+      now_ = event.when;
+      ++result_.events;
+      handle(event);
+      if ((result_.events & 0xffff) == 0 && !report_progress()) break;
+    }
+    result_.end = last_resolution_;
+    result_.batches = scheduler_.batches_started();
+    TANGRAM_CHECK(result_.stopped || scheduler_.outstanding_count() == 0, "every request has been resolved");
+    return std::move(result_);
+  }
+
+  // World.
+  TimePoint now() const override { return now_; }
+
+  void wake_at(TimePoint when) override {
+    ++wake_serial_;
+    if (when != kTimeNever) events_.push(std::max(when, now_), EventLane::wake, kWake, 0, wake_serial_);
+  }
+
+  void launch(const sched::Batch& batch) override {
+    SliceRun& run = slice_run(batch.slice);
+    TANGRAM_CHECK(run.batch == 0, "a slice runs one batch at a time");
+    const sched::Place& place = scheduler_.state().slices[batch.slice.index()].place;
+    const sched::PoolService& entry = entry_of(place.pool, batch.service);
+    const std::int64_t table_ns = entry.latency.mean_ns(batch.bucket, batch.samples);
+    std::uint32_t kind = kBatchDone;
+    const std::int64_t real_ns = run_time(table_ns, &kind);
+    run.batch = batch.id.value();
+    run.started = now_;
+    if (kind != kWake)
+      events_.push(now_ + Duration(real_ns), EventLane::completion, kind, batch.slice.value(), batch.id.value());
+    count_batch(batch, entry, real_ns);
+    if (config_.log_decisions) log_launch(batch);
+  }
+
+  void restart(SliceId slice) override {
+    slice_run(slice).batch = 0;
+    log("restart slice {}", slice.value());
+    events_.push(now_ + from_seconds(config_.faults.restart_s), EventLane::completion, kRestarted, slice.value(), 0);
+  }
+
+  void reshape(DeviceId device, const Layout& target) override {
+    const auto& geometry = scheduler_.state().deployment.devices[device.index()].geometry;
+    log("reshape device {} to {}", device.value(), to_string(geometry, target));
+    events_.push(now_ + from_seconds(config_.faults.reshape_s), EventLane::completion, kReshaped, device.value(), 0);
+  }
+
+  void lend(SliceId slice) override { log("lend slice {}", slice.value()); }
+
+  void recall(SliceId slice) override {
+    log("recall slice {}", slice.value());
+    events_.push(now_ + from_seconds(config_.faults.recall_s), EventLane::completion, kReturned, slice.value(), 0);
+  }
+
+  void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override {
+    ++resolved_;
+    last_resolution_ = now_;
+    result_.digest =
+        (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
+    result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
+    if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
+    if (config_.log_decisions) log_outcome(request, outcome);
+    const auto service = request.service.value();
+    if (sources_[service].closed_loop()) push_client(service, sources_[service].after_answer(now_));
+  }
+
+ private:
+  struct SliceRun {
+    std::uint64_t batch = 0;  // 0: idle.
+    TimePoint started;
+  };
+
+  bool finished() const { return pending_count_ == 0 && scheduler_.outstanding_count() == 0 && !scheduler_.moving(); }
+
+  const sched::PoolService& entry_of(sched::PoolId pool, ServiceId service) const {
+    for (const auto& entry : scheduler_.state().deployment.pools[pool.index()].services) {
+      if (entry.service == service) return entry;
+    }
+    TANGRAM_CHECK(false, "a pool runs the services that it was compiled for");
+    return scheduler_.state().deployment.pools[0].services[0];
+  }
+
+  SliceRun& slice_run(SliceId slice) {
+    if (slice.index() >= runs_.size()) {
+      runs_.resize(slice.index() + 1);
+      result_.metrics.slices.resize(runs_.size());
+    }
+    return runs_[slice.index()];
+  }
+
+  // ---- Arrivals ----
+
+  void schedule_arrival(std::uint32_t service) {
+    if (made_ + pending_count_ >= config_.requests_max) return;
+    const auto arrival = sources_[service].next();
+    if (!arrival || arrival->at.time_since_epoch() > config_.duration) return;
+    pending_[service] = *arrival;
+    ++pending_count_;
+    events_.push(arrival->at, EventLane::arrival, kArrival, service, 0);
+  }
+
+  // Clients of a closed loop may have several arrivals under way, so each carries its own.
+  void push_client(std::uint32_t service, const Arrival& arrival) {
+    if (made_ + pending_count_ >= config_.requests_max || arrival.at.time_since_epoch() > config_.duration) return;
+    ++pending_count_;
+    const std::uint64_t tag =
+        (static_cast<std::uint64_t>(arrival.size) << 20) | static_cast<std::uint64_t>(arrival.samples);
+    events_.push(arrival.at, EventLane::arrival, kArrival, service, tag);
+  }
+
+  void arrive(const Event& event) {
+    --pending_count_;
+    const std::uint32_t service = event.index;
+    Arrival arrival = pending_[service];
+    if (event.tag != 0) {
+      arrival.size = static_cast<std::int64_t>(event.tag >> 20);
+      arrival.samples = static_cast<std::int32_t>(event.tag & 0xfffff);
+    }
+    Request request;
+    request.id = RequestId(made_++);
+    request.service = ServiceId(service);
+    request.tenant = TenantId(config_.tenants > 1 ? static_cast<std::uint32_t>(tenant_rng_.below(config_.tenants)) : 0);
+    request.priority = workload_.services[service].priority;
+    request.samples = arrival.samples;
+    request.size = arrival.size;
+    request.arrival = now_;
+    request.deadline = now_ + workload_.services[service].slo.latency;
+    result_.requests = made_;
+    if (event.tag == 0) schedule_arrival(service);
+    if (request.id.value() >= config_.warmup_requests) result_.metrics.queue_depth.add(scheduler_.waiting_count());
+    note_queue();
+    if (config_.log_decisions) {
+      log("arrival r{} {} size {} samples {}", request.id.value(), workload_.services[service].name, request.size,
+          request.samples);
+    }
+    scheduler_.on_arrival(request);
+  }
+
+  void note_queue() {
+    const bool last = pending_count_ == 0;
+    if (last) result_.queue_at_end = scheduler_.waiting_count();
+    const bool by_count = config_.requests_max != UINT64_MAX;
+    const bool first_half =
+        by_count ? made_ * 2 <= config_.requests_max : now_.time_since_epoch() * 2 <= config_.duration;
+    if (first_half) result_.queue_at_middle = scheduler_.waiting_count();
+  }
+
+  // ---- Events ----
+
+  void handle(const Event& event) {
+    switch (event.kind) {
+      case kArrival: arrive(event); break;
+      case kBatchDone:
+      case kBatchFailed: complete(event); break;
+      case kWake:
+        if (event.tag == wake_serial_) scheduler_.on_wake();
+        break;
+      case kSliceLost: lose_slice(); break;
+      case kRestarted: scheduler_.on_restarted(SliceId(event.index), true); break;
+      case kReshaped: {
+        const bool ok = !fault_rng_.chance(config_.faults.reshape_fail_probability);
+        log("reshaped device {} {}", event.index, ok ? "ok" : "failed");
+        scheduler_.on_reshaped(DeviceId(event.index), ok);
+        break;
+      }
+      case kReturned: scheduler_.on_returned(SliceId(event.index)); break;
+      case kPlanChange:
+        if (scheduler_.moving()) {  // One plan moves at a time: try again when it may be done.
+          events_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
+        } else {
+          log("plan change {}", event.index);
+          scheduler_.on_plan_ready(config_.plan_changes[event.index].deployment);
+          extend_metrics();
+          best_units_.clear();
+        }
+        break;
+      default: TANGRAM_CHECK(false, "every kind of event is handled");
+    }
+  }
+
+  void complete(const Event& event) {
+    SliceRun& run = runs_[event.index];
+    if (run.batch != event.tag) return;  // The slice was lost or restarted meanwhile.
+    run.batch = 0;
+    SliceTally& tally = result_.metrics.slices[event.index];
+    tally.busy_ns += (now_ - run.started).count();
+    scheduler_.on_batch_done({SliceId(event.index), BatchId(event.tag), event.kind == kBatchDone});
+  }
+
+  std::int64_t run_time(std::int64_t table_ns, std::uint32_t* kind) {
+    double factor = config_.noise.factor;
+    const double spread = config_.noise.spread;
+    if (spread > 0) factor *= math::exp(spread * noise_rng_.normal() - 0.5 * spread * spread);
+    const FaultModel& faults = config_.faults;
+    if (faults.slow_probability > 0 && fault_rng_.chance(faults.slow_probability)) factor *= faults.slow_factor;
+    if (faults.fail_probability > 0 && fault_rng_.chance(faults.fail_probability)) *kind = kBatchFailed;
+    if (faults.stuck_probability > 0 && fault_rng_.chance(faults.stuck_probability)) *kind = kWake;
+    if (factor == 1) return table_ns;
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(table_ns) * factor + 0.5));
+  }
+
+  void schedule_loss() {
+    const double gap = fault_rng_.exponential(config_.faults.slice_lost_mean_s);
+    events_.push(now_ + from_seconds(gap), EventLane::completion, kSliceLost, 0, 0);
+  }
+
+  void lose_slice() {
+    const auto& slices = scheduler_.state().slices;
+    const auto victim = static_cast<std::uint32_t>(fault_rng_.below(slices.size()));
+    const auto status = slices[victim].status;
+    if (status == sched::SliceStatus::idle || status == sched::SliceStatus::busy) {
+      log("lose slice {}", victim);
+      scheduler_.on_slice_lost(SliceId(victim));
+    }
+    if (pending_count_ > 0) schedule_loss();
+  }
+
+  bool report_progress() {
+    if (!config_.progress) return true;
+    double share = 0;
+    if (config_.requests_max != UINT64_MAX) {
+      share = static_cast<double>(made_) / static_cast<double>(config_.requests_max);
+    } else if (config_.duration != Duration::max()) {
+      share = to_seconds(now_) / to_seconds(config_.duration);
+    }
+    result_.stopped = !config_.progress(std::min(1.0, share));
+    return !result_.stopped;
+  }
+
+  // ---- Counting ----
+
+  void prepare_metrics(const sched::Deployment& deployment) {
+    Metrics& metrics = result_.metrics;
+    metrics.tenants.resize(config_.tenants);
+    metrics.slices.resize(deployment.places.size());
+    runs_.resize(deployment.places.size());
+    for (const auto& service : deployment.services) {
+      metrics.services.emplace_back(service.edges.size() + 1);
+      metrics.batch_sizes.emplace_back(256);
+      metrics.size_real.push_back(0);
+      metrics.size_padded.push_back(0);
+    }
+    if (config_.timeline_steps > 0 && config_.duration != Duration::max()) {
+      metrics.timeline_step = config_.duration / static_cast<std::int64_t>(config_.timeline_steps) + Duration(1);
+      metrics.timeline.assign(workload_.services.size(), std::vector<TimelineStep>(config_.timeline_steps));
+    }
+  }
+
+  // A new plan may have more buckets; tallies go by bucket number.
+  void extend_metrics() {
+    const auto& services = scheduler_.state().deployment.services;
+    for (std::size_t s = 0; s < services.size(); ++s) {
+      auto& tallies = result_.metrics.services[s];
+      if (tallies.size() < services[s].edges.size() + 1) tallies.resize(services[s].edges.size() + 1);
+    }
+  }
+
+  void count_batch(const sched::Batch& batch, const sched::PoolService& entry, std::int64_t real_ns) {
+    Metrics& metrics = result_.metrics;
+    SliceTally& slice = metrics.slices[batch.slice.index()];
+    ++slice.batches;
+    slice.samples += static_cast<std::uint64_t>(batch.samples);
+    metrics.batch_sizes[batch.service.index()].add(static_cast<std::size_t>(batch.samples));
+    double real = 0;
+    for (const Request* member : batch.members) real += static_cast<double>(member->size * member->samples);
+    const double padded = static_cast<double>(batch.padded_size) * batch.samples;
+    metrics.size_real[batch.service.index()] += real;
+    metrics.size_padded[batch.service.index()] += padded;
+    slice.useful_ns += best_unit_ns(entry, batch.bucket) * batch.samples * real / padded;
+    if (metrics.batches.size() < config_.batches_recorded_max) {
+      metrics.batches.push_back({now_, now_ + Duration(real_ns), batch.slice, batch.service, batch.bucket,
+                                 batch.samples, static_cast<std::uint32_t>(batch.members.size())});
+    } else if (config_.batches_recorded_max > 0) {
+      ++metrics.batches_beyond;
+    }
+  }
+
+  // Nanoseconds per sample at the batch size that uses the slice best: what a full slice needs.
+  double best_unit_ns(const sched::PoolService& entry, std::size_t bucket) {
+    for (auto& known : best_units_) {
+      if (known.entry == &entry && known.bucket == bucket) return known.unit_ns;
+    }
+    double best = 1e300;
+    for (std::int32_t n = 1; n <= entry.batch_max[bucket]; ++n) {
+      best = std::min(best, static_cast<double>(entry.latency.mean_ns(bucket, n)) / n);
+    }
+    best_units_.push_back({&entry, bucket, best});
+    return best;
+  }
+
+  TimelineStep* step_of(std::size_t service, TimePoint at) {
+    auto& timeline = result_.metrics.timeline;
+    if (timeline.empty()) return nullptr;
+    const auto index = static_cast<std::size_t>(at.time_since_epoch() / result_.metrics.timeline_step);
+    return index < timeline[service].size() ? &timeline[service][index] : nullptr;
+  }
+
+  void count_outcome(const Request& request, const Outcome& outcome, const sched::Batch* batch) {
+    const auto& edges = scheduler_.state().deployment.services[request.service.index()].edges;
+    auto& tallies = result_.metrics.services[request.service.index()];
+    std::size_t bucket = 0;
+    while (bucket < edges.size() && edges[bucket] < request.size) ++bucket;
+    count_in(tallies[std::min(bucket, tallies.size() - 1)], request, outcome);
+    if (config_.tenants > 1) count_in(result_.metrics.tenants[request.tenant.index()], request, outcome);
+    if (TimelineStep* step = step_of(request.service.index(), request.arrival)) {
+      ++step->arrived;
+      step->served += outcome.kind == OutcomeKind::served ? 1 : 0;
+      step->late += outcome.kind == OutcomeKind::late ? 1 : 0;
+      step->lost += outcome.kind == OutcomeKind::rejected || outcome.kind == OutcomeKind::failed ? 1 : 0;
+      step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(scheduler_.waiting_count()));
+    }
+    (void)batch;
+  }
+
+  void count_in(Tally& tally, const Request& request, const Outcome& outcome) const {
+    ++tally.arrived;
+    switch (outcome.kind) {
+      case OutcomeKind::served: ++tally.served; break;
+      case OutcomeKind::late: ++tally.late; break;
+      case OutcomeKind::failed: ++tally.failed; return;
+      case OutcomeKind::rejected: ++tally.rejected[static_cast<std::size_t>(outcome.reason)]; return;
+    }
+    tally.latency.add(static_cast<std::uint64_t>((now_ - request.arrival).count()));
+  }
+
+  // ---- The decision log ----
+
+  template <typename... Args>
+  void log(fmt::format_string<Args...> format, Args&&... args) {
+    if (!config_.log_decisions) return;
+    result_.decisions.push_back(fmt::format("{:.6f} ", to_seconds(now_)) +
+                                fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void log_launch(const sched::Batch& batch) {
+    std::string members;
+    for (const Request* member : batch.members) members += fmt::format(" r{}", member->id.value());
+    log("launch b{} slice {} padded {} samples {}:{}", batch.id.value(), batch.slice.value(), batch.padded_size,
+        batch.samples, members);
+  }
+
+  void log_outcome(const Request& request, const Outcome& outcome) {
+    const bool dated = outcome.kind == OutcomeKind::rejected && outcome.earliest != kTimeNever;
+    log("resolve r{} {}{}", request.id.value(), name_of(outcome.kind),
+        dated ? fmt::format(" earliest {:.6f}", to_seconds(outcome.earliest)) : "");
+  }
+
+  struct BestUnit {
+    const sched::PoolService* entry;
+    std::size_t bucket;
+    double unit_ns;
+  };
+
+  const SimulationConfig& config_;
+  const Workload& workload_;
+  TimePoint now_;
+  TimePoint last_resolution_;
+  EventQueue events_;
+  std::uint64_t wake_serial_ = 0;
+  Rng rng_;
+  Rng noise_rng_;
+  Rng fault_rng_;
+  Rng tenant_rng_;
+  std::vector<ArrivalSource> sources_;
+  std::vector<Arrival> pending_;
+  std::uint64_t made_ = 0;
+  std::uint64_t pending_count_ = 0;
+  std::uint64_t resolved_ = 0;
+  std::vector<SliceRun> runs_;
+  std::vector<BestUnit> best_units_;
+  SimulationResult result_;
+  sched::Scheduler scheduler_;
+};
+
+}  // namespace
+
+SimulationResult simulate(const sched::Deployment& deployment, const Workload& workload,
+                          const SimulationConfig& config) {
+  return Simulation(deployment, workload, config).run();
+}
+
+}  // namespace tangram::sim

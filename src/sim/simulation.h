@@ -1,0 +1,80 @@
+// A cluster in virtual time.
+//
+// Drives the scheduler that also serves for real: draws arrivals, keeps the event queue, answers what the scheduler
+// asks of its World, breaks things on request, and counts. The same configuration and seed give the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/workload.h"
+#include "sched/deployment.h"
+#include "sched/scheduler.h"
+#include "sim/metrics.h"
+
+namespace tangram::sim {
+
+// How reality differs from the predictions.
+struct NoiseModel {
+  double spread =
+      0;  // Run times are multiplied by a log-normal of mean 1 and this standard deviation of its logarithm.
+  double factor = 1;  // All run times are multiplied by this: the model is wrong by as much.
+};
+
+struct FaultModel {
+  double slow_probability = 0;  // A batch takes `slow_factor` as long.
+  double slow_factor = 5;
+  double fail_probability = 0;   // A batch ends with an error.
+  double stuck_probability = 0;  // A batch is never answered.
+  double slice_lost_mean_s = 0;  // Mean time between losses of a slice, over the whole cluster; 0: none.
+  double restart_s = 5;
+  double reshape_s = 6;  // A re-cut with the loading of models.
+  double reshape_fail_probability = 0;
+  double recall_s = 1;  // Until a lent slice is back.
+};
+
+// A plan that comes into force while the simulation runs.
+struct PlanChange {
+  TimePoint at;
+  sched::Deployment deployment;
+};
+
+struct SimulationConfig {
+  sched::SchedulerConfig scheduler;
+  NoiseModel noise;
+  FaultModel faults;
+  std::uint64_t seed = 1;
+  Duration duration = Duration::max();      // Arrivals after it are not made; what is under way ends.
+  std::uint64_t requests_max = UINT64_MAX;  // Nor beyond this number.
+  std::uint64_t warmup_requests = 0;        // The first ones are served and not counted.
+  double rate_scale = 1;
+  std::size_t tenants = 1;         // Requests are dealt to them at random.
+  std::size_t timeline_steps = 0;  // 0: no time line. Needs a finite duration.
+  std::size_t batches_recorded_max = 0;
+  bool log_decisions = false;
+  std::vector<PlanChange> plan_changes;  // Ascending.
+  std::function<bool(double)> progress;  // Told the share that is done now and then; false stops the run.
+};
+
+struct SimulationResult {
+  Metrics metrics;
+  TimePoint end;               // When the last request was resolved.
+  std::uint64_t requests = 0;  // All, those of the warm-up included.
+  std::uint64_t batches = 0;
+  std::uint64_t events = 0;
+  std::uint64_t queue_at_middle = 0;  // Waiting requests when half of the arrivals had come, and when the last had.
+  std::uint64_t queue_at_end = 0;
+  std::uint64_t digest = 0;            // Of every outcome and its instant.
+  std::vector<std::string> decisions;  // One line each, if asked for.
+  bool stopped = false;                // By `progress`.
+};
+
+// `workload` outlives the run. Services of the deployment stand in the order of the workload.
+SimulationResult simulate(const sched::Deployment& deployment, const Workload& workload,
+                          const SimulationConfig& config);
+
+}  // namespace tangram::sim
