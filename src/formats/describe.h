@@ -398,7 +398,10 @@ void Reader::read(const Node& node, std::string_view key, const Limits& limits, 
       report(node.at, key, problem);
     }
   } else if constexpr (detail::is_a<T, std::optional>) {
-    read(node, key, limits, value.emplace());
+    typename T::value_type inner{};
+    const std::size_t before = problems_.count();
+    read(node, key, limits, inner);
+    if (problems_.count() == before) value = std::move(inner);
   } else if constexpr (detail::is_a<T, Located>) {
     value.at = node.at;
     value.begin = node.begin;

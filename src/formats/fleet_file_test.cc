@@ -71,6 +71,11 @@ TEST(FleetFile, ReportsAllProblemsAtOnce) {
       "fleet.yaml:8:16: count and unlimited exclude each other");
 }
 
+TEST(FleetFile, RefusesAHostWithoutCores) {
+  EXPECT_EQ(problems("devices:\n  - {type: cpu, cores: 0, layout: 1c@0}\n"),
+            "fleet.yaml:2:24: cores must be at least 1, not 0");
+}
+
 TEST(FleetFile, WantsADistinctNameForEachGroup) {
   EXPECT_EQ(problems("devices:\n  - type: a30\n  - type: a30\n    count: 2\n"),
             "fleet.yaml:3:11: the name a30 is taken by the entry in line 2; give this one a name of its own");

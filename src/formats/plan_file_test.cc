@@ -48,6 +48,14 @@ TEST(PlanFile, ReportsAllProblemsAtOnce) {
       "p.json:5:43: buckets of s must ascend in size_max");
 }
 
+// A wrong number counts as absent, so no geometry of no cores is ever made.
+TEST(PlanFile, RefusesAHostWithoutCores) {
+  EXPECT_EQ(problems("{\"name\": \"h\", \"type\": \"cpu\", \"cores\": 0, \"memory_gib\": 1, \"quota\": true, "
+                     "\"layout\": \"empty\", \"slices\": []}"),
+            "p.json:2:1: a device of type cpu needs cores, memory_gib and quota\n"
+            "p.json:2:39: cores must be at least 1, not 0");
+}
+
 TEST(PlanFile, RefusesAnotherVersion) {
   EXPECT_EQ(parse_plan({"p.json", "{\"version\": 2, \"devices\": []}"}).error().message,
             "p.json:1:13: version must be at most 1, not 2");

@@ -80,7 +80,7 @@ TEST(Schema, PublishedIsTheOneThatTheParsersUse) {
   for (const auto& name : schema_names()) {
     const std::string path = "docs/schema/" + name + ".schema.json";
     EXPECT_EQ(test::repository_file(path), json_schema(name))
-        << "make it anew: tangram reference --schema " << name << " > " << path;
+        << "make it anew: tangram schema " << name << " > " << path;
   }
   EXPECT_FALSE(json_schema("nothing").has_value());
 }
