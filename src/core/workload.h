@@ -107,7 +107,6 @@ struct Service {
   Slo slo;
   Traffic traffic = PoissonTraffic{};
   SizeDistribution input_size = ConstantSize{};
-  std::int64_t samples_per_request = 1;
   SizeDistribution samples = ConstantSize{};  // How many inputs a request holds; they run in one batch.
   Padding padding = Padding::bucket;
   int priority = 0;  // Larger goes first.

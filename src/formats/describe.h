@@ -21,7 +21,8 @@
 //     alternative: the key that is present selects it. `v.shorthand("rate_per_s", value, &PoissonTraffic::rate_per_s,
 //     limits, help)` selects by a single value, `v.plain(value, &ConstantSize::size, limits, help)` by a bare one. The
 //     writer uses the first form that fits, so shorter ones are described first;
-//   - Located<T>, which also keeps the place.
+//   - Located<T>, which also keeps the place;
+//   - Subtree, a part that is kept as it is for another parser.
 // Functions are found by the namespace of the described type or, for types of `core`, in this one.
 #pragma once
 
@@ -96,6 +97,12 @@ struct Shape::Field {
   bool required = false;
   std::optional<Node> fallback;  // The default, where there is one to show.
   Shape shape;
+};
+
+// A part of a document that somebody else reads, who also knows what it looks like.
+struct Subtree {
+  Node node;
+  Shape (*shape)() = nullptr;
 };
 
 namespace detail {
@@ -397,6 +404,8 @@ void Reader::read(const Node& node, std::string_view key, const Limits& limits, 
     if (const std::string problem = detail::read_scalar(*text, key, limits, value); !problem.empty()) {
       report(node.at, key, problem);
     }
+  } else if constexpr (std::is_same_v<T, Subtree>) {
+    value.node = node;
   } else if constexpr (detail::is_a<T, std::optional>) {
     typename T::value_type inner{};
     const std::size_t before = problems_.count();
@@ -427,6 +436,8 @@ template <typename T>
 std::optional<Node> Writer::write(const T& value, std::string_view key) const {
   if constexpr (detail::is_scalar<T>) {
     return detail::write_scalar(value, key);
+  } else if constexpr (std::is_same_v<T, Subtree>) {
+    return value.node;
   } else if constexpr (detail::is_a<T, std::optional>) {
     return value ? write(*value, key) : std::nullopt;
   } else if constexpr (detail::is_a<T, Located>) {
@@ -465,6 +476,8 @@ Shape Describer::shape_of(T& value, const Limits& limits) {
     shape.kind = Kind::number;
   } else if constexpr (std::is_same_v<T, std::string>) {
     shape.kind = Kind::text;
+  } else if constexpr (std::is_same_v<T, Subtree>) {
+    shape = value.shape();
   } else if constexpr (detail::is_a<T, std::optional>) {
     typename T::value_type inner{};
     shape = shape_of(inner, limits);

@@ -178,9 +178,9 @@ void append_rows(const Shape& shape, const std::string& prefix, std::string& out
   for (const auto& field : shape.fields) append_row(field, prefix, shape.kind == Shape::Kind::choice, out);
 }
 
-std::string section(const File& file) {
-  const Shape shape = file.shape();
-  const bool csv = std::string_view(file.kind) == "CSV";
+std::string section(const FileDescription& file) {
+  const Shape& shape = file.shape;
+  const bool csv = file.kind == "CSV";
   std::string out =
       fmt::format("## {} (`{}`)\n\n{} {}. Schema: [`{}.schema.json`](../schema/{}.schema.json){}.\n\n", shape.title,
                   file.path, shape.help, file.kind, file.name, file.name, csv ? ", of one row" : "");
@@ -230,21 +230,26 @@ std::vector<std::string> schema_names() {
 std::optional<std::string> json_schema(std::string_view name) {
   for (const auto& file : kFiles) {
     if (file.name != name) continue;
-    const Shape shape = file.shape();
-    Node schema = map_node();
-    put(schema, "$schema", text_node("http://json-schema.org/draft-07/schema#"));
-    put(schema, "title", text_node(shape.title));
-    put(schema, "description", text_node(shape.help));
-    Node body = schema_of(shape);
-    for (auto& entry : body.entries) schema.entries.push_back(std::move(entry));
-    return to_json(schema) + "\n";
+    return json_schema(file.shape());
   }
   return std::nullopt;
 }
 
+std::string json_schema(const Shape& shape) {
+  Node schema = map_node();
+  put(schema, "$schema", text_node("http://json-schema.org/draft-07/schema#"));
+  put(schema, "title", text_node(shape.title));
+  put(schema, "description", text_node(shape.help));
+  Node body = schema_of(shape);
+  for (auto& entry : body.entries) schema.entries.push_back(std::move(entry));
+  return to_json(schema) + "\n";
+}
+
+std::string reference_section(const FileDescription& file) { return section(file); }
+
 std::string reference_markdown() {
   std::string out(kIntroduction);
-  for (const auto& file : kFiles) out += section(file);
+  for (const auto& file : kFiles) out += section({file.name, file.shape(), file.path, file.kind});
   return out + std::string(kRateCurve);
 }
 

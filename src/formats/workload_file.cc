@@ -19,7 +19,7 @@ struct ServiceRecord {
   Slo slo;
   Located<Traffic> traffic;
   Located<SizeDistribution> input_size;
-  std::int64_t samples_per_request = 1;
+  Located<SizeDistribution> samples;
   Padding padding = Padding::bucket;
   int priority = 0;
 };
@@ -152,8 +152,7 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("slo", c.slo, {.required = true}, "The promise.");
   v.field("traffic", c.traffic, {.required = true}, "How requests arrive.");
   v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
-  v.field("samples_per_request", c.samples_per_request, {.min = 1, .max = kSamplesMax},
-          "How many inputs a request holds.");
+  v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
   v.field("padding", c.padding, "To what an input is padded before it joins a batch.");
   v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Larger goes first.");
 }
@@ -177,6 +176,9 @@ class FileLoader {
     }
     if (auto* histogram = std::get_if<HistogramSize>(&service.input_size.value)) {
       read(histogram->file, service.input_size.at, parse_histogram, histogram->bins);
+    }
+    if (auto* histogram = std::get_if<HistogramSize>(&service.samples.value)) {
+      read(histogram->file, service.samples.at, parse_histogram, histogram->bins);
     }
   }
 
@@ -204,6 +206,18 @@ class FileLoader {
   std::size_t rows_ = 0;
 };
 
+void check_trace(const Located<SizeDistribution>& sizes, const Traffic& traffic, const char* what, Problems& problems) {
+  if (!std::holds_alternative<TraceSize>(sizes.value) || std::holds_alternative<TraceTraffic>(traffic)) return;
+  problems.add(sizes.at, fmt::format("{} from a trace need traffic from a trace", what));
+}
+
+std::int64_t largest_of(const SizeDistribution& sizes) {
+  if (const auto* constant = std::get_if<ConstantSize>(&sizes)) return constant->size;
+  if (const auto* log_normal = std::get_if<LogNormalSize>(&sizes)) return log_normal->max;
+  const auto* histogram = std::get_if<HistogramSize>(&sizes);
+  return histogram == nullptr || histogram->bins.empty() ? 1 : histogram->bins.back().size;
+}
+
 void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
   std::map<std::string, int> seen;
   for (const auto& service : services) {
@@ -213,9 +227,10 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
       problems.add(service.name.at,
                    fmt::format("the name {} is taken by the service in line {}", service.name.value, first->second));
     }
-    const bool sizes_from_trace = std::holds_alternative<TraceSize>(service.input_size.value);
-    if (sizes_from_trace && !std::holds_alternative<TraceTraffic>(service.traffic.value)) {
-      problems.add(service.input_size.at, "sizes from a trace need traffic from a trace");
+    check_trace(service.input_size, service.traffic.value, "sizes", problems);
+    check_trace(service.samples, service.traffic.value, "samples", problems);
+    if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
+      problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
     }
   }
 }
@@ -226,7 +241,7 @@ Service service_of(ServiceRecord record) {
           .slo = record.slo,
           .traffic = std::move(record.traffic.value),
           .input_size = std::move(record.input_size.value),
-          .samples_per_request = record.samples_per_request,
+          .samples = std::move(record.samples.value),
           .padding = record.padding,
           .priority = record.priority};
 }
@@ -238,10 +253,23 @@ ServiceRecord record_of(const Service& service) {
   record.slo = service.slo;
   record.traffic.value = service.traffic;
   record.input_size.value = service.input_size;
-  record.samples_per_request = service.samples_per_request;
+  record.samples.value = service.samples;
   record.padding = service.padding;
   record.priority = service.priority;
   return record;
+}
+
+}  // namespace
+
+namespace {
+
+Workload finish(WorkloadRecord record, const ReadFile& read_file, Problems& problems) {
+  FileLoader loader(read_file, problems);
+  for (auto& service : record.services) loader.load(service);
+  check_services(record.services, problems);
+  Workload workload;
+  for (auto& service : record.services) workload.services.push_back(service_of(std::move(service)));
+  return workload;
 }
 
 }  // namespace
@@ -252,14 +280,18 @@ Result<Workload> parse_workload(const Source& source, const ReadFile& read_file)
   if (!root) return problems.error();
   WorkloadRecord record;
   read_document(*root, problems, record);
-  FileLoader loader(read_file, problems);
-  for (auto& service : record.services) loader.load(service);
-  check_services(record.services, problems);
+  Workload workload = finish(std::move(record), read_file, problems);
   if (!problems.empty()) return problems.error();
-  Workload workload;
-  for (auto& service : record.services) workload.services.push_back(service_of(std::move(service)));
   return workload;
 }
+
+Workload read_services(const Node& list, const ReadFile& read_file, Problems& problems) {
+  WorkloadRecord record;
+  Reader(list, problems).read(list, "services", {.items_min = 1}, record.services);
+  return finish(std::move(record), read_file, problems);
+}
+
+Shape service_list_shape() { return shape_of<WorkloadRecord>().fields[0].shape; }
 
 std::string write_workload(const Workload& workload) {
   WorkloadRecord record;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/workload.h"
+#include "formats/describe.h"
 #include "formats/source.h"
 
 namespace tangram::formats {
@@ -12,6 +13,11 @@ namespace tangram::formats {
 // is meant relative to the services file. Problems in those files are reported under their own names, together with
 // all others.
 Result<Workload> parse_workload(const Source& source, const ReadFile& read_file);
+
+// The same for a list of services that stands inside another document. What is wrong goes to `problems`.
+Workload read_services(const Node& list, const ReadFile& read_file, Problems& problems);
+// What such a list looks like.
+Shape service_list_shape();
 
 // YAML that parse_workload reads back to the same workload. Traces, curves and histograms stay in their files and
 // are written as the path alone.

@@ -39,7 +39,7 @@ TEST(WorkloadFile, ReadsEveryKey) {
   const auto workload = parse(
       "services:\n  - name: a\n    model: m\n    slo: {latency_ms: 12.5, percentile: 95}\n    traffic: {rate_per_s: "
       "300}\n"
-      "    input_size: 128\n    samples_per_request: 4\n    padding: none\n    priority: 2\n");
+      "    input_size: 128\n    samples: 4\n    padding: none\n    priority: 2\n");
   ASSERT_TRUE(workload) << workload.error().message;
   const Service& a = workload->services[0];
   EXPECT_EQ(a.model, "m");
@@ -47,7 +47,7 @@ TEST(WorkloadFile, ReadsEveryKey) {
   EXPECT_EQ(a.slo.percentile, 95);
   EXPECT_EQ(std::get<PoissonTraffic>(a.traffic).rate_per_s, 300);
   EXPECT_EQ(std::get<ConstantSize>(a.input_size).size, 128);
-  EXPECT_EQ(a.samples_per_request, 4);
+  EXPECT_EQ(std::get<ConstantSize>(a.samples).size, 4);
   EXPECT_EQ(a.padding, Padding::none);
   EXPECT_EQ(a.priority, 2);
 }
@@ -77,6 +77,25 @@ TEST(WorkloadFile, ReadsEveryKindOfInputSize) {
   EXPECT_EQ(std::get<LogNormalSize>(size("log_normal: {median: 48, sigma: 0.5, max: 512}")).max, 512);
   EXPECT_EQ(std::get<HistogramSize>(size("histogram: {file: h.csv}")).bins[1].weight, 3);
   EXPECT_TRUE(std::holds_alternative<TraceSize>(size("trace: {}")));
+}
+
+TEST(WorkloadFile, ReadsSamplesInTheFormsOfInputSizes) {
+  const auto samples = [](const std::string& text) {
+    const auto workload = parse(service("    traffic: {trace: {file: t.csv}}\n    samples: {" + text + "}\n"));
+    EXPECT_TRUE(workload) << workload.error().message;
+    return workload ? workload->services[0].samples : SizeDistribution{};
+  };
+  EXPECT_EQ(std::get<ConstantSize>(samples("constant: {size: 7}")).size, 7);
+  EXPECT_EQ(std::get<LogNormalSize>(samples("log_normal: {median: 3, sigma: 0.9, max: 32}")).max, 32);
+  EXPECT_EQ(std::get<HistogramSize>(samples("histogram: {file: h.csv}")).bins[1].size, 16);
+  EXPECT_TRUE(std::holds_alternative<TraceSize>(samples("trace: {}")));
+}
+
+TEST(WorkloadFile, RefusesSamplesThatNoBatchCouldHold) {
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    samples: 1000001\n")),
+            "s.yaml:6:14: samples must be at most 1000000");
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    samples: {trace: {}}\n")),
+            "s.yaml:6:14: samples from a trace need traffic from a trace");
 }
 
 TEST(WorkloadFile, ReportsProblemsOfTheFilesItNamesUnderTheirOwnNames) {
