@@ -296,7 +296,14 @@ void Scheduler::launch(SliceId id, ServiceId service, std::uint32_t bucket, std:
     padded_size = 1;
     for (const Request* member : slice.members) padded_size = std::max(padded_size, member->size);
   }
-  world_.launch({slice.batch, id, service, bucket, padded_size, samples, predicted, slice.members});
+  world_.launch({.id = slice.batch,
+                 .slice = id,
+                 .service = service,
+                 .bucket = bucket,
+                 .padded_size = padded_size,
+                 .samples = samples,
+                 .predicted = predicted,
+                 .members = slice.members});
 }
 
 void Scheduler::on_batch_done(const BatchDone& done) {
@@ -333,9 +340,13 @@ std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
   --running_;
   std::vector<const Request*> failed;
   if (!ok) failed = slice.members;
-  const Batch batch{
-      slice.batch,  id, slice.batch_service, slice.batch_bucket, 0, slice.batch_samples, state_.now - slice.started,
-      slice.members};
+  const Batch batch{.id = slice.batch,
+                    .slice = id,
+                    .service = slice.batch_service,
+                    .bucket = slice.batch_bucket,
+                    .samples = slice.batch_samples,
+                    .took = state_.now - slice.started,
+                    .members = slice.members};
   for (const Request* member : ok ? batch.members : std::span<const Request* const>{}) {
     const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
     world_.resolve(*member, {kind, RejectReason::none, kTimeNever}, &batch);

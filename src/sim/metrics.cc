@@ -10,6 +10,11 @@ std::uint64_t Tally::rejected_total() const {
   return sum;
 }
 
+Duration Tally::wait_mean() const {
+  return latency.empty() ? Duration::zero()
+                         : Duration(static_cast<std::int64_t>(wait_sum_ns / static_cast<double>(latency.count())));
+}
+
 double Tally::slo_attainment() const {
   return arrived == 0 ? 1 : static_cast<double>(served) / static_cast<double>(arrived);
 }
@@ -28,6 +33,7 @@ void Tally::add(const Tally& other) {
   failed += other.failed;
   for (std::size_t i = 0; i < rejected.size(); ++i) rejected[i] += other.rejected[i];
   latency.merge(other.latency);
+  wait_sum_ns += other.wait_sum_ns;
 }
 
 Tally Metrics::service_total(std::size_t service) const {

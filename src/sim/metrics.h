@@ -22,8 +22,12 @@ struct Tally {
   std::array<std::uint64_t, 5> rejected{};  // By RejectReason.
   QuantileSketch latency;                   // Of answered requests, nanoseconds; relative error 0.4 %.
 
+  double wait_sum_ns = 0;  // Time that answered requests waited before their batch started.
+
   std::uint64_t rejected_total() const;
   std::uint64_t resolved() const { return served + late + failed + rejected_total(); }
+  // Mean time between arrival and start, of answered requests.
+  Duration wait_mean() const;
   // The share of all requests that were answered in time. One if there were none.
   double slo_attainment() const;
   // The latency below which a share `q` of all requests lies, those without an answer counting as infinite: kTimeNever

@@ -257,6 +257,7 @@ class Simulation final : public sched::World {
   std::int64_t run_time(std::int64_t table_ns, std::uint32_t* kind) {
     double factor = config_.noise.factor;
     const double spread = config_.noise.spread;
+    if (config_.noise.exponential) factor *= noise_rng_.exponential(1);
     if (spread > 0) factor *= math::exp(spread * noise_rng_.normal() - 0.5 * spread * spread);
     const FaultModel& faults = config_.faults;
     if (faults.slow_probability > 0 && fault_rng_.chance(faults.slow_probability)) factor *= faults.slow_factor;
@@ -367,8 +368,8 @@ class Simulation final : public sched::World {
     auto& tallies = result_.metrics.services[request.service.index()];
     std::size_t bucket = 0;
     while (bucket < edges.size() && edges[bucket] < request.size) ++bucket;
-    count_in(tallies[std::min(bucket, tallies.size() - 1)], request, outcome);
-    if (config_.tenants > 1) count_in(result_.metrics.tenants[request.tenant.index()], request, outcome);
+    count_in(tallies[std::min(bucket, tallies.size() - 1)], request, outcome, batch);
+    if (config_.tenants > 1) count_in(result_.metrics.tenants[request.tenant.index()], request, outcome, batch);
     if (TimelineStep* step = step_of(request.service.index(), request.arrival)) {
       ++step->arrived;
       step->served += outcome.kind == OutcomeKind::served ? 1 : 0;
@@ -376,10 +377,9 @@ class Simulation final : public sched::World {
       step->lost += outcome.kind == OutcomeKind::rejected || outcome.kind == OutcomeKind::failed ? 1 : 0;
       step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(scheduler_.waiting_count()));
     }
-    (void)batch;
   }
 
-  void count_in(Tally& tally, const Request& request, const Outcome& outcome) const {
+  void count_in(Tally& tally, const Request& request, const Outcome& outcome, const sched::Batch* batch) const {
     ++tally.arrived;
     switch (outcome.kind) {
       case OutcomeKind::served: ++tally.served; break;
@@ -387,7 +387,9 @@ class Simulation final : public sched::World {
       case OutcomeKind::failed: ++tally.failed; return;
       case OutcomeKind::rejected: ++tally.rejected[static_cast<std::size_t>(outcome.reason)]; return;
     }
-    tally.latency.add(static_cast<std::uint64_t>((now_ - request.arrival).count()));
+    const Duration latency = now_ - request.arrival;
+    tally.latency.add(static_cast<std::uint64_t>(latency.count()));
+    tally.wait_sum_ns += static_cast<double>((latency - batch->took).count());
   }
 
   // ---- The decision log ----

@@ -23,6 +23,7 @@ struct NoiseModel {
   double spread =
       0;  // Run times are multiplied by a log-normal of mean 1 and this standard deviation of its logarithm.
   double factor = 1;  // All run times are multiplied by this: the model is wrong by as much.
+  bool exponential = false;  // Run times are exponential with the predicted mean instead, as queueing formulas have them.
 };
 
 struct FaultModel {
