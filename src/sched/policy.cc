@@ -42,6 +42,7 @@ std::uint32_t Policy::next_bound(const View& view, SliceId id) {
   std::uint32_t take = 1;
   for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
     if (next->request.service != first->request.service || next->bucket != first->bucket) break;
+    if (!view.may_share(next->request, first->request.size)) break;
     samples += next->request.samples;
     if (!entry.takes(first->bucket, samples)) break;
     if (view.now() + view.p99(pool, entry, first->bucket, samples) > first->request.deadline) break;
@@ -71,6 +72,7 @@ std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane
   for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
     samples += next->request.samples;
     if (next->bucket != bucket || !entry->takes(bucket, samples)) break;
+    if (!view.may_share(next->request, first->request.size)) break;
     if (!hopeless && view.p99(pool, *entry, bucket, samples) > slack) break;
   }
   return take;

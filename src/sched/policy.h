@@ -88,8 +88,18 @@ class View {
       }
     }
   }
-  // How long all slices of the service together need for what waits in its lanes.
+  // How long all slices of the service together need for what waits in its lanes and is not late, and for one request
+  // more.
   Duration backlog(ServiceId id) const { return Duration(state_->services[id.index()].backlog_ns); }
+  Duration drain(const Request& request, std::uint32_t bucket) const {
+    const double per_sample = state_->services[request.service.index()].drain_ns[bucket];
+    return Duration(static_cast<std::int64_t>(per_sample * request.samples));
+  }
+
+  // False for inputs of different sizes of a service that does not pad.
+  bool may_share(const Request& a, std::int64_t size) const {
+    return a.size == size || service(a.service).padding != Padding::none;
+  }
 
  private:
   Duration corrected(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples,

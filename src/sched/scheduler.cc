@@ -18,6 +18,11 @@ Waiting* record_of(const Request* request) {
   return const_cast<Waiting*>(reinterpret_cast<const Waiting*>(request));
 }
 
+// False for a batch of a bucket that the plan in force does not have.
+bool in_table(const SliceState& slice, const PoolService& entry) {
+  return slice.batch_bucket < entry.batch_max.size() && entry.takes(slice.batch_bucket, slice.batch_samples);
+}
+
 std::unique_ptr<Policy> make_policy(const SchedulerConfig& config) {
   const PolicyInfo* info = find_policy(config.policy);
   TANGRAM_CHECK(info != nullptr, "the policy is known");
@@ -63,32 +68,51 @@ bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
     refuse(request, RejectReason::queue_full, kTimeNever);
     return false;
   }
+  const RejectReason never = why_never(request, *bucket);
+  if (never != RejectReason::none) {
+    refuse(request, never, kTimeNever);
+    return false;
+  }
   if (!config_.admission) return true;
   // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
   // it costs more answers than it gives.
   const TimePoint earliest = earliest_finish(request, *bucket);
   if (earliest <= request.deadline) return true;
-  refuse(request, earliest == kTimeNever ? RejectReason::too_large : RejectReason::too_late, earliest);
+  // Never: those that take it are all away for now.
+  refuse(request, earliest == kTimeNever ? RejectReason::no_capacity : RejectReason::too_late, earliest);
   return false;
+}
+
+// Why no slice will ever take the request, or none if one does, now or when it is back.
+RejectReason Scheduler::why_never(const Request& request, std::uint32_t bucket) const {
+  RejectReason reason = RejectReason::too_large;
+  for (const PoolId pool : view_.service(request.service).pools) {
+    if (!view_.pool_service(pool, request.service)->takes(bucket, request.samples)) continue;
+    if (view_.pool(pool).present > 0) return RejectReason::none;
+    reason = RejectReason::no_capacity;
+  }
+  return reason;
 }
 
 void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint earliest) {
   world_.resolve(request, {OutcomeKind::rejected, reason, earliest}, nullptr);
 }
 
-// When the request could be answered if it joined the work that is here: the slice of each pool that is free first,
-// after what waits has drained through all slices of the service at full batches. Optimistic, so that nothing is
-// refused that could have been served.
+// When the request could be answered if it joined the work that is here: on the slice of each pool that is free first,
+// and not before it and what waits have drained through all slices of the service at full batches. It may run in one
+// batch with what waits, so the two times are not added. Optimistic, so that nothing is refused that could have been
+// served.
 TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucket) const {
   TimePoint best = kTimeNever;
-  const Duration backlog = view_.backlog(request.service);
+  const Duration drain = view_.backlog(request.service) + view_.drain(request, bucket);
   for (const PoolId pool : view_.service(request.service).pools) {
     const PoolState& slices = view_.pool(pool);
     const PoolService& entry = *view_.pool_service(pool, request.service);
     if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
     const Duration wait =
         slices.idle.count > 0 ? Duration::zero() : view_.wait_for(view_.slice(slices.by_free_time.front()));
-    best = std::min(best, state_.now + wait + backlog + view_.mean(pool, entry, bucket, request.samples));
+    const Duration run = view_.mean(pool, entry, bucket, request.samples);
+    best = std::min(best, state_.now + wait + std::max(drain, run));
   }
   return best;
 }
@@ -124,10 +148,11 @@ void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
                   "a request joins a batch of its service that is open");
     const Duration before = view_.mean(pool, *entry, tail.bucket, tail.samples);
     tail.samples += samples;
+    tail.deadline = std::min(tail.deadline, waiting->request.deadline);
     TANGRAM_CHECK(entry->takes(tail.bucket, tail.samples), "an open batch stays within the plan's limit");
     waiting->bound_cost_ns = (view_.mean(pool, *entry, tail.bucket, tail.samples) - before).count();
   } else {
-    tail = {waiting->request.service, waiting->bucket, samples, waiting->request.deadline};
+    tail = {waiting->request.service, waiting->bucket, samples, waiting->request.deadline, waiting->request.size};
     state_.lanes[state_.lane_of(tail.service, tail.bucket, 1).index()].open_slice = binding.slice;
     waiting->bound_cost_ns = view_.mean(pool, *entry, waiting->bucket, samples).count();
   }
@@ -311,9 +336,9 @@ void Scheduler::on_batch_done(const BatchDone& done) {
   SliceState& slice = state_.slices[done.slice.index()];
   // A batch that was given up may still be answered by a worker that was slow to die.
   if (slice.status == SliceStatus::busy && slice.batch == done.batch) {
-    if (done.ok && state_.corrections.on()) {
-      const PoolId pool = slice.place.pool;
-      const PoolService& entry = *view_.pool_service(pool, slice.batch_service);
+    const PoolId pool = slice.place.pool;
+    const PoolService& entry = *view_.pool_service(pool, slice.batch_service);
+    if (done.ok && state_.corrections.on() && in_table(slice, entry)) {
       const auto table = static_cast<double>(entry.latency.mean_ns(slice.batch_bucket, slice.batch_samples));
       const std::size_t row =
           state_.first_row[pool.index()] + static_cast<std::size_t>(&entry - view_.pool_data(pool).services.data());
@@ -327,6 +352,9 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       slice.status = SliceStatus::idle;
       slice.idle_since = state_.now;
       state_.file(done.slice);
+      if (slice.free_at > state_.now && slice.bound.empty()) set_free_at(done.slice, state_.now);
+      // What waits for this slice goes first: an idle slice has nothing bound to it.
+      if (!slice.bound.empty()) start_bound(done.slice);
     }
     put_back(failed);
     if (slice.status == SliceStatus::idle) feed(done.slice);
@@ -361,7 +389,8 @@ void Scheduler::put_back(const std::vector<const Request*>& requests) {
   for (const Request* request : requests) {
     Waiting* waiting = record_of(request);
     ++waiting->attempts;
-    const bool again = waiting->attempts <= config_.retries_max &&
+    const bool bucketed = waiting->bucket < view_.service(request->service).edges.size();
+    const bool again = waiting->attempts <= config_.retries_max && bucketed &&
                        state_.services[request->service.index()].slices > 0 &&
                        earliest_finish(*request, waiting->bucket) <= request->deadline;
     if (again) {
@@ -424,7 +453,9 @@ void Scheduler::watch_for_stuck() {
     const SliceState& slice = state_.slices[i];
     if (slice.status != SliceStatus::busy) continue;
     const PoolService& entry = *view_.pool_service(slice.place.pool, slice.batch_service);
-    const Duration p99 = view_.p99(slice.place.pool, entry, slice.batch_bucket, slice.batch_samples);
+    const Duration p99 = in_table(slice, entry)
+                             ? view_.p99(slice.place.pool, entry, slice.batch_bucket, slice.batch_samples)
+                             : slice.free_at - slice.started;
     const Duration limit(static_cast<std::int64_t>(static_cast<double>(p99.count()) * config_.stuck_factor));
     if (state_.now - slice.started > std::max(limit, config_.stuck_min)) on_slice_lost(SliceId(i));
   }
@@ -450,13 +481,54 @@ void Scheduler::unbind_all(SliceId id) {
   for (Waiting* waiting : orphans) {
     waiting->bound_cost_ns = 0;
     --waiting_;
-    if (state_.services[waiting->request.service.index()].slices > 0) {
-      place(waiting);
-    } else {
-      refuse(waiting->request, RejectReason::no_capacity, kTimeNever);
-      state_.store.give_back(waiting);
-    }
+    place_or_refuse(waiting);
   }
+}
+
+// For requests that were admitted under other circumstances.
+void Scheduler::place_or_refuse(Waiting* waiting) {
+  const RejectReason never = why_never(waiting->request, waiting->bucket);
+  if (never == RejectReason::none) {
+    place(waiting);
+    return;
+  }
+  refuse(waiting->request, never, kTimeNever);
+  state_.store.give_back(waiting);
+}
+
+// Calls `visit(LaneId, Waiting*)` for all requests in shared queues, in the order of their arrival.
+// The visit may take the request away.
+template <typename Visit>
+void Scheduler::each_waiting(Visit&& visit) {
+  std::vector<std::pair<Waiting*, LaneId>> waiting;
+  for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) {
+    for (Waiting* w = state_.lanes[l].queue.front(); w != nullptr; w = w->next) waiting.emplace_back(w, LaneId(l));
+  }
+  std::ranges::sort(waiting, {}, [](const auto& entry) { return entry.first->request.id; });
+  for (const auto& [w, lane] : waiting) visit(lane, w);
+}
+
+// Slices have come. Requests that had to wait in the shared queues because no slice took them may be bound now.
+void Scheduler::bind_waiting() {
+  each_waiting([&](LaneId lane, Waiting* waiting) {
+    if (state_.lanes[lane.index()].late) return;
+    const auto binding = policy_->bind(view_, *waiting);
+    if (!binding) return;
+    state_.lane_erase(lane, waiting);
+    place_bound(waiting, *binding);
+  });
+}
+
+// Slices have gone for good. Requests that no other takes would wait for ever.
+void Scheduler::refuse_orphans() {
+  each_waiting([&](LaneId lane, Waiting* waiting) {
+    const RejectReason never = why_never(waiting->request, waiting->bucket);
+    if (never == RejectReason::none) return;
+    state_.lane_erase(lane, waiting);
+    --waiting_;
+    refuse(waiting->request, never, kTimeNever);
+    state_.store.give_back(waiting);
+  });
 }
 
 void Scheduler::on_slice_lost(SliceId id) {
@@ -490,7 +562,8 @@ void Scheduler::on_restarted(SliceId id, bool ok) {
     state_.pools[slice.place.pool.index()].by_free_time.insert(id, state_.now.time_since_epoch().count());
     state_.file(id);
     state_.count_capacity();
-    feed(id);
+    bind_waiting();
+    if (slice.status == SliceStatus::idle) feed(id);
   }
   finish();
 }
@@ -603,10 +676,13 @@ void Scheduler::on_plan_ready(Deployment next) {
     targets[entry->second] = device.layout;
   }
 
-  // Old pools stay behind the new ones until their last slice is gone, in terms of the new buckets.
+  // Old pools that have slices stay behind the new ones until the next plan, in terms of the new buckets.
   const auto old_pools_begin = static_cast<std::uint32_t>(joined.pools.size());
-  for (const auto& pool : old.pools) {
-    Pool translated = pool;
+  std::vector<std::optional<PoolId>> moved_to(old.pools.size());
+  for (const auto& slice : state_.slices) {
+    if (slice.status == SliceStatus::gone || moved_to[slice.place.pool.index()]) continue;
+    moved_to[slice.place.pool.index()] = PoolId(static_cast<std::uint32_t>(joined.pools.size()));
+    Pool translated = old.pools[slice.place.pool.index()];
     for (auto& entry : translated.services) {
       entry = translate(entry, old.services[entry.service.index()].edges, next.services[entry.service.index()].edges);
     }
@@ -627,8 +703,8 @@ void Scheduler::on_plan_ready(Deployment next) {
           slice.place.slice != place.slice || slice.place.process != place.process) {
         continue;
       }
-      if (!same_work(joined.pools[old_pools_begin + slice.place.pool.value()], next.pools[place.pool.index()]))
-        continue;
+      const Pool& before = joined.pools[moved_to[slice.place.pool.index()]->index()];
+      if (!same_work(before, next.pools[place.pool.index()])) continue;
       kept[i] = found = true;
       state_.slices[i].place.pool = place.pool;
     }
@@ -642,17 +718,23 @@ void Scheduler::on_plan_ready(Deployment next) {
   for (std::uint32_t i = 0; i < existing; ++i) {
     SliceState& slice = state_.slices[i];
     if (kept[i] || slice.status == SliceStatus::gone) continue;
-    slice.place.pool = PoolId(old_pools_begin + slice.place.pool.value());
+    slice.place.pool = *moved_to[slice.place.pool.index()];
     move_->turns[slice.place.device.index()].leaving.push_back(SliceId(i));
   }
   for (std::uint32_t d = 0; d < joined.devices.size(); ++d) {
     move_->turns[d].device = DeviceId(d);
     move_->turns[d].target = targets[d];
   }
-  std::erase_if(move_->turns, [](const Move::Turn& turn) { return turn.leaving.empty() && turn.joining.empty(); });
+  // A device is also cut anew for slices that serve nothing and are there to be lent.
+  std::erase_if(move_->turns, [&](const Move::Turn& turn) {
+    return turn.leaving.empty() && turn.joining.empty() && joined.devices[turn.device.index()].layout == turn.target;
+  });
 
   joined.places.clear();
-  for (const auto& slice : state_.slices) joined.places.push_back(slice.place);
+  for (auto& slice : state_.slices) {
+    if (slice.status == SliceStatus::gone) slice.place.pool = PoolId(0);  // Its pool may be gone as well.
+    joined.places.push_back(slice.place);
+  }
   for (std::uint32_t p = old_pools_begin; p < joined.pools.size(); ++p) {
     for (const auto& entry : joined.pools[p].services) {
       auto& service = joined.services[entry.service.index()];
@@ -681,7 +763,6 @@ void Scheduler::rebuild_lanes(Deployment next) {
       waiting.push_back(first);
     }
   }
-  // Running batches keep their bucket, which must exist for the correction; bound requests are found again below.
   std::vector<Waiting*> bound;
   for (auto& slice : state_.slices) {
     while (Waiting* first = slice.bound.front()) {
@@ -689,15 +770,20 @@ void Scheduler::rebuild_lanes(Deployment next) {
       first->bound_cost_ns = 0;
       bound.push_back(first);
     }
+    slice.free_at -= Duration(slice.bound_work_ns);
     slice.bound_work_ns = 0;
     slice.tail = {};
     if (slice.status != SliceStatus::busy) continue;
+    // A running batch keeps its bucket if the new plan has it, and members that run again find theirs by their size.
+    const auto& before = state_.deployment.services[slice.batch_service.index()].edges;
     const auto& edges = next.services[slice.batch_service.index()].edges;
-    const auto size = state_.deployment.services[slice.batch_service.index()].edges[slice.batch_bucket];
-    const auto edge = std::ranges::lower_bound(edges, size);
-    slice.batch_bucket =
-        static_cast<std::uint32_t>(std::min<std::ptrdiff_t>(edge - edges.begin(), std::ssize(edges) - 1));
-    for (const Request* member : slice.members) record_of(member)->bucket = slice.batch_bucket;
+    const bool known = slice.batch_bucket < before.size();
+    const auto same = known ? std::ranges::find(edges, before[slice.batch_bucket]) : edges.end();
+    slice.batch_bucket = static_cast<std::uint32_t>(same - edges.begin());
+    for (const Request* member : slice.members) {
+      record_of(member)->bucket =
+          static_cast<std::uint32_t>(std::ranges::lower_bound(edges, member->size) - edges.begin());
+    }
   }
   holds_ = {};
   state_.deployment = std::move(next);
@@ -708,15 +794,13 @@ void Scheduler::rebuild_lanes(Deployment next) {
     --waiting_;
     const DeployedService& service = state_.deployment.services[w->request.service.index()];
     const auto edge = std::ranges::lower_bound(service.edges, w->request.size);
-    const bool nowhere =
-        service.pools.empty() || edge == service.edges.end() || w->request.samples > service.samples_max;
-    if (nowhere) {
+    if (edge == service.edges.end() || w->request.samples > service.samples_max) {
       refuse(w->request, RejectReason::too_large, kTimeNever);
       state_.store.give_back(w);
       continue;
     }
     w->bucket = static_cast<std::uint32_t>(edge - service.edges.begin());
-    place(w);
+    place_or_refuse(w);
   }
 }
 
@@ -741,6 +825,7 @@ void Scheduler::advance_move() {
       }
       state_.count_capacity();
       for (const SliceId id : orphaned) unbind_all(id);
+      refuse_orphans();
     }
     for (const SliceId id : turn.leaving) {
       if (state_.slices[id.index()].status != SliceStatus::gone) return;
@@ -777,7 +862,11 @@ void Scheduler::on_reshaped(DeviceId device, bool ok) {
     }
     state_.count_capacity();
     ++move_->current;
-    for (const SliceId id : joined) feed(id);
+    if (ok) bind_waiting();
+    if (!ok) refuse_orphans();
+    for (const SliceId id : joined) {
+      if (state_.slices[id.index()].status == SliceStatus::idle) feed(id);
+    }
   }
   advance_move();
   finish();

@@ -76,8 +76,10 @@ class Scheduler {
   void finish();
   bool admit(const Request& request, std::uint32_t* bucket);
   void refuse(const Request& request, RejectReason reason, TimePoint earliest);
+  RejectReason why_never(const Request& request, std::uint32_t bucket) const;
   TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
   void place(Waiting* waiting);
+  void place_or_refuse(Waiting* waiting);
   void place_bound(Waiting* waiting, const Binding& binding);
   void place_shared(Waiting* waiting);
   void serve_lane(LaneId lane);
@@ -94,6 +96,10 @@ class Scheduler {
   void hold(LaneId lane, TimePoint until);
   void watch_for_stuck();
   void unbind_all(SliceId slice);
+  template <typename Visit>
+  void each_waiting(Visit&& visit);
+  void bind_waiting();
+  void refuse_orphans();
   void rebuild_lanes(Deployment next);
   void advance_move();
   void retire(SliceId slice);

@@ -127,8 +127,13 @@ void State::build() {
     state.drain_ns.assign(service.edges.size(), 0);
     services.push_back(std::move(state));
   }
+  std::vector<std::uint32_t> serving;
   for (std::uint32_t i = 0; i < slices.size(); ++i) {
-    if (!serves(slices[i])) continue;
+    if (serves(slices[i])) serving.push_back(i);
+  }
+  // Lists of idle slices begin with the one that has been idle longest.
+  std::ranges::stable_sort(serving, {}, [&](std::uint32_t i) { return slices[i].idle_since; });
+  for (const std::uint32_t i : serving) {
     pools[slices[i].place.pool.index()].by_free_time.insert(SliceId(i), slices[i].free_at.time_since_epoch().count());
     slices[i].listed = SliceListKind::none;
     file(SliceId(i));
@@ -137,6 +142,10 @@ void State::build() {
 }
 
 void State::count_capacity() {
+  for (auto& pool : pools) pool.present = 0;
+  for (const auto& slice : slices) {
+    if (slice.status != SliceStatus::gone && !slice.retiring) ++pools[slice.place.pool.index()].present;
+  }
   for (auto& state : services) {
     state.slices = 0;
     std::ranges::fill(state.drain_ns, 0.0);
@@ -159,6 +168,7 @@ void State::count_capacity() {
     state.backlog_ns = 0;
   }
   for (const auto& lane : lanes) {
+    if (lane.late) continue;
     ServiceState& service = services[lane.service.index()];
     for (const Waiting* w = lane.queue.front(); w != nullptr; w = w->next) service.backlog_ns += service.backlog_of(*w);
   }
@@ -191,7 +201,7 @@ void State::lane_insert(LaneId id, Waiting* waiting) {
   lane.queue.insert(waiting);
   const std::uint32_t bit = id.value() - service.lanes_begin;
   service.occupied[bit / 64] |= std::uint64_t{1} << (bit % 64);
-  service.backlog_ns += service.backlog_of(*waiting);
+  if (!lane.late) service.backlog_ns += service.backlog_of(*waiting);
 }
 
 void State::lane_erase(LaneId id, Waiting* waiting) {
@@ -203,7 +213,7 @@ void State::lane_erase(LaneId id, Waiting* waiting) {
     service.occupied[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
     lane.hold = kTimeNever;
   }
-  service.backlog_ns -= service.backlog_of(*waiting);
+  if (!lane.late) service.backlog_ns -= service.backlog_of(*waiting);
 }
 
 }  // namespace tangram::sched

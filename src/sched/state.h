@@ -70,7 +70,8 @@ struct OpenBatch {
   ServiceId service;
   std::uint32_t bucket = 0;
   std::int32_t samples = 0;  // 0: there is none.
-  TimePoint deadline;        // Of its first member, the earliest of all.
+  TimePoint deadline;        // The earliest of its members'.
+  std::int64_t size = 0;     // Of its first member; where inputs are not padded, of all.
 };
 
 enum class SliceStatus : std::uint8_t {
@@ -119,16 +120,17 @@ struct SliceList {
 struct PoolState {
   explicit PoolState(std::vector<std::uint32_t>* positions) : by_free_time(positions) {}
 
-  SliceHeap by_free_time;  // All slices that serve.
-  SliceList idle;          // Longest idle first.
-  SliceList backed_up;     // Busy slices with requests bound to them, in the order in which they came to have any.
+  SliceHeap by_free_time;     // All slices that serve.
+  SliceList idle;             // Longest idle first.
+  std::uint32_t present = 0;  // Slices that serve or will again: lent and restarting ones count, retiring ones do not.
+  SliceList backed_up;        // Busy slices with requests bound to them, in the order in which they came to have any.
 };
 
 struct ServiceState {
   std::uint32_t lanes_begin = 0;
   std::uint32_t classes = 0;            // Lanes per bucket.
   std::vector<std::uint64_t> occupied;  // One bit a lane that is not empty.
-  std::int64_t backlog_ns = 0;          // How long all its slices together need for what waits in its lanes.
+  std::int64_t backlog_ns = 0;          // How long all its slices together need for what waits and is not late.
   std::uint32_t slices = 0;             // That serve it now.
   std::vector<double> drain_ns;         // By bucket: backlog of one sample.
 

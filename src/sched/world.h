@@ -23,7 +23,7 @@ struct Batch {
   std::int64_t padded_size = 1;             // What every member is padded to.
   std::int32_t samples = 0;                 // Over all members.
   Duration predicted{};                     // Mean run time as the scheduler expects it.
-  Duration took{};               // In World::resolve: how long it ran.
+  Duration took{};                          // In World::resolve: how long it ran.
   std::span<const Request* const> members;  // Valid until the batch is answered.
 };
 

@@ -144,7 +144,7 @@ void ArrivalSource::enter_piece() {
 
 TimePoint ArrivalSource::next_piecewise() {
   double events = times_.exponential(1);
-  while (events > piece_rate_ * (piece_end_s_ - at_s_)) {
+  while (events >= piece_rate_ * (piece_end_s_ - at_s_)) {
     events -= piece_rate_ * (piece_end_s_ - at_s_);
     at_s_ = piece_end_s_;
     enter_piece();

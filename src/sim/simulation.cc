@@ -32,6 +32,10 @@ const char* name_of(OutcomeKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+// A client of a closed loop whose request was refused or failed does not ask again before this. Without it a loop that
+// does not think would ask for ever in one instant.
+constexpr Duration kRefusedPause = std::chrono::milliseconds(1);
+
 class Simulation final : public sched::World {
  public:
   Simulation(const sched::Deployment& deployment, const Workload& workload, const SimulationConfig& config)
@@ -72,6 +76,7 @@ class Simulation final : public sched::World {
     }
     result_.end = last_resolution_;
     result_.batches = scheduler_.batches_started();
+    if (config_.tenants == 1) result_.metrics.tenants[0] = result_.metrics.total();
     TANGRAM_CHECK(result_.stopped || scheduler_.outstanding_count() == 0, "every request has been resolved");
     return std::move(result_);
   }
@@ -101,7 +106,9 @@ class Simulation final : public sched::World {
   }
 
   void restart(SliceId slice) override {
-    slice_run(slice).batch = 0;
+    SliceRun& run = slice_run(slice);
+    if (run.batch != 0) result_.metrics.slices[slice.index()].busy_ns += (now_ - run.started).count();
+    run.batch = 0;
     log("restart slice {}", slice.value());
     events_.push(now_ + from_seconds(config_.faults.restart_s), EventLane::completion, kRestarted, slice.value(), 0);
   }
@@ -128,13 +135,16 @@ class Simulation final : public sched::World {
     if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
     if (config_.log_decisions) log_outcome(request, outcome);
     const auto service = request.service.value();
-    if (sources_[service].closed_loop()) push_client(service, sources_[service].after_answer(now_));
+    if (!sources_[service].closed_loop()) return;
+    const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
+    push_client(service, sources_[service].after_answer(answered ? now_ : now_ + kRefusedPause));
   }
 
  private:
   struct SliceRun {
     std::uint64_t batch = 0;  // 0: idle.
     TimePoint started;
+    double useful_ns = 0;  // Of its batch, if it succeeds.
   };
 
   bool finished() const { return pending_count_ == 0 && scheduler_.outstanding_count() == 0 && !scheduler_.moving(); }
@@ -204,6 +214,11 @@ class Simulation final : public sched::World {
   }
 
   void note_queue() {
+    for (std::size_t s = 0; s < result_.metrics.timeline.size(); ++s) {
+      if (TimelineStep* step = step_of(s, now_)) {
+        step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(scheduler_.waiting_count()));
+      }
+    }
     const bool last = pending_count_ == 0;
     if (last) result_.queue_at_end = scheduler_.waiting_count();
     const bool by_count = config_.requests_max != UINT64_MAX;
@@ -236,6 +251,7 @@ class Simulation final : public sched::World {
           events_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
         } else {
           log("plan change {}", event.index);
+          best_units_.clear();  // They are known by address, and batches may start while the plan is put in place.
           scheduler_.on_plan_ready(config_.plan_changes[event.index].deployment);
           extend_metrics();
           best_units_.clear();
@@ -251,6 +267,7 @@ class Simulation final : public sched::World {
     run.batch = 0;
     SliceTally& tally = result_.metrics.slices[event.index];
     tally.busy_ns += (now_ - run.started).count();
+    if (event.kind == kBatchDone) tally.useful_ns += run.useful_ns;
     scheduler_.on_batch_done({SliceId(event.index), BatchId(event.tag), event.kind == kBatchDone});
   }
 
@@ -274,6 +291,7 @@ class Simulation final : public sched::World {
 
   void lose_slice() {
     const auto& slices = scheduler_.state().slices;
+    if (slices.empty()) return;
     const auto victim = static_cast<std::uint32_t>(fault_rng_.below(slices.size()));
     const auto status = slices[victim].status;
     if (status == sched::SliceStatus::idle || status == sched::SliceStatus::busy) {
@@ -334,7 +352,9 @@ class Simulation final : public sched::World {
     const double padded = static_cast<double>(batch.padded_size) * batch.samples;
     metrics.size_real[batch.service.index()] += real;
     metrics.size_padded[batch.service.index()] += padded;
-    slice.useful_ns += best_unit_ns(entry, batch.bucket) * batch.samples * real / padded;
+    const auto table_ns = static_cast<double>(entry.latency.mean_ns(batch.bucket, batch.samples));
+    const double filled = best_unit_ns(entry, batch.bucket) * batch.samples / table_ns;
+    runs_[batch.slice.index()].useful_ns = static_cast<double>(real_ns) * filled * real / padded;
     if (metrics.batches.size() < config_.batches_recorded_max) {
       metrics.batches.push_back({now_, now_ + Duration(real_ns), batch.slice, batch.service, batch.bucket,
                                  batch.samples, static_cast<std::uint32_t>(batch.members.size())});
@@ -375,7 +395,6 @@ class Simulation final : public sched::World {
       step->served += outcome.kind == OutcomeKind::served ? 1 : 0;
       step->late += outcome.kind == OutcomeKind::late ? 1 : 0;
       step->lost += outcome.kind == OutcomeKind::rejected || outcome.kind == OutcomeKind::failed ? 1 : 0;
-      step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(scheduler_.waiting_count()));
     }
   }
 

@@ -35,7 +35,10 @@ class Clockwork final : public Policy {
     TimePoint first_start = kTimeNever;
     for (const auto& entry : view.pool_data(pool).services) {
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
-        if (lane.late) late = id;
+        if (lane.late && batch_in_time(view, pool, id, false) > 0 &&
+            (!late || lane.queue.front()->request.deadline < view.lane(*late).queue.front()->request.deadline)) {
+          late = id;
+        }
         if (lane.late || !in_time(view, pool, id)) return;
         const TimePoint start = latest_start(view, pool, entry, id);
         if (start >= first_start) return;
@@ -44,9 +47,7 @@ class Clockwork final : public Policy {
       });
     }
     if (first) return Choice::start(slice, *first, batch_in_time(view, pool, *first, merge_));
-    if (late) {
-      if (const auto take = batch_in_time(view, pool, *late, merge_)) return Choice::start(slice, *late, take);
-    }
+    if (late) return Choice::start(slice, *late, batch_in_time(view, pool, *late, merge_));
     return drop_or_wait(view, pool);
   }
 

@@ -146,6 +146,7 @@ class Tangram final : public Policy {
     for (std::uint32_t passed = 1; passed <= kLookPast && next.first != nullptr; ++passed) {
       next = {next.first->next, next.skip + 1};
       if (next.first == nullptr || (passed & (passed - 1)) != 0) continue;  // 1, 2, 4, 8, ... are tried.
+      if (!in_time(view, pool, *next.first)) continue;
       const std::uint32_t take = batch_in_time_from(view, pool, lane, *next.first, true);
       const double rate = rate_of(view, pool, entry, next, take, passed);
       if (rate <= best_rate) continue;
@@ -201,7 +202,7 @@ class Tangram final : public Policy {
     const PoolId pool = slice.place.pool;
     const PoolService& entry = *view.pool_service(pool, tail.service);
     const std::int32_t samples = tail.samples + waiting.request.samples;
-    if (!entry.takes(bucket, samples)) return false;
+    if (!entry.takes(bucket, samples) || !view.may_share(waiting.request, tail.size)) return false;
     const Duration before = view.mean(pool, entry, bucket, tail.samples);
     if (bucket != waiting.bucket) {
       const Duration alone = view.mean(pool, entry, waiting.bucket, waiting.request.samples);
@@ -238,15 +239,25 @@ class Tangram final : public Policy {
   }
 
   // A late request still has a second deadline, late_limit Slos after its arrival: a small slice on which it would miss
-  // that as well is left alone, unless the service has no larger one.
+  // that as well is left alone, unless no larger one takes it.
   bool may_run_late(const View& view, PoolId pool, const Waiting& waiting) const {
     const PoolService* entry = view.pool_service(pool, waiting.request.service);
     if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
-    if (pool == view.service(waiting.request.service).pools.back()) return true;
+    if (pool == largest_for(view, waiting)) return true;
     const Duration slo = waiting.request.deadline - waiting.request.arrival;
     const Duration limit(static_cast<std::int64_t>(config_.late_limit * static_cast<double>(slo.count())));
     return view.now() + view.mean(pool, *entry, waiting.bucket, waiting.request.samples) <=
            waiting.request.arrival + limit;
+  }
+
+  // The last pool that has slices for it.
+  static PoolId largest_for(const View& view, const Waiting& waiting) {
+    const auto& pools = view.service(waiting.request.service).pools;
+    const auto found = std::find_if(pools.rbegin(), pools.rend(), [&](PoolId pool) {
+      return !view.pool(pool).by_free_time.empty() &&
+             view.pool_service(pool, waiting.request.service)->takes(waiting.bucket, waiting.request.samples);
+    });
+    return found == pools.rend() ? pools.back() : *found;
   }
 
   Choice start_late(const View& view, SliceId slice, LaneId lane) const {
