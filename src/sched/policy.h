@@ -49,9 +49,8 @@ class View {
   }
 
   // The lane of a bucket for requests of one sample, which also remembers where its last batch was opened.
-  const Lane& first_lane(ServiceId service, std::uint32_t bucket) const {
-    return state_->lanes[state_->lane_of(service, bucket, 1).index()];
-  }
+  LaneId first_lane_id(ServiceId service, std::uint32_t bucket) const { return state_->lane_of(service, bucket, 1); }
+  const Lane& first_lane(ServiceId service, std::uint32_t bucket) const { return lane(first_lane_id(service, bucket)); }
 
   // How long until a request that joins the slice's own queue now would start.
   Duration wait_for(const SliceState& slice) const {

@@ -189,7 +189,10 @@ void Scheduler::feed(SliceId id) {
     const Choice choice = policy_->on_idle(view_, id);
     const bool waits = choice.kind == Choice::Kind::wait;
     if (waits && choice.part_count > 0) hold(choice.parts[0].lane, choice.until);
-    if (waits || !apply(choice, choice.parts[0].lane)) return;
+    const LaneId lane = choice.parts[0].lane;
+    if (waits || !apply(choice, lane)) return;
+    // Late requests of all buckets wait in one lane: behind the first may stand one that another idle slice takes.
+    if (choice.kind == Choice::Kind::start && state_.lanes[lane.index()].late) serve_lane(lane);
   }
 }
 
@@ -519,8 +522,9 @@ void Scheduler::bind_waiting() {
   });
 }
 
-// Slices have gone for good. Requests that no other takes would wait for ever.
-void Scheduler::refuse_orphans() {
+// Slices have gone, for a while or for good. Requests that no other will ever take are refused; the rest may have
+// waited for just those slices, so the policy is asked again.
+void Scheduler::reconsider_waiting() {
   each_waiting([&](LaneId lane, Waiting* waiting) {
     const RejectReason never = why_never(waiting->request, waiting->bucket);
     if (never == RejectReason::none) return;
@@ -529,6 +533,7 @@ void Scheduler::refuse_orphans() {
     refuse(waiting->request, never, kTimeNever);
     state_.store.give_back(waiting);
   });
+  for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) serve_lane(LaneId(l));
 }
 
 void Scheduler::on_slice_lost(SliceId id) {
@@ -543,6 +548,7 @@ void Scheduler::on_slice_lost(SliceId id) {
     world_.restart(id);
     if (was_busy) put_back(release(id, false));
     unbind_all(id);
+    reconsider_waiting();
   }
   finish();
 }
@@ -578,6 +584,7 @@ std::optional<SliceId> Scheduler::lend_idle(PoolId pool) {
     state_.file(*id);
     state_.count_capacity();
     world_.lend(*id);
+    reconsider_waiting();
   }
   finish();
   return id;
@@ -825,7 +832,7 @@ void Scheduler::advance_move() {
       }
       state_.count_capacity();
       for (const SliceId id : orphaned) unbind_all(id);
-      refuse_orphans();
+      reconsider_waiting();
     }
     for (const SliceId id : turn.leaving) {
       if (state_.slices[id.index()].status != SliceStatus::gone) return;
@@ -863,7 +870,7 @@ void Scheduler::on_reshaped(DeviceId device, bool ok) {
     state_.count_capacity();
     ++move_->current;
     if (ok) bind_waiting();
-    if (!ok) refuse_orphans();
+    if (!ok) reconsider_waiting();
     for (const SliceId id : joined) {
       if (state_.slices[id.index()].status == SliceStatus::idle) feed(id);
     }

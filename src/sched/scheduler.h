@@ -99,7 +99,7 @@ class Scheduler {
   template <typename Visit>
   void each_waiting(Visit&& visit);
   void bind_waiting();
-  void refuse_orphans();
+  void reconsider_waiting();
   void rebuild_lanes(Deployment next);
   void advance_move();
   void retire(SliceId slice);

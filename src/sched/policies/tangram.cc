@@ -61,7 +61,7 @@ class Tangram final : public Policy {
       const auto idle = view.idle_slice(pool);
       if (idle) return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
     }
-    return possible && config_.merge ? Choice::wait() : set_aside(id);
+    return possible && config_.merge ? past_first(view, id) : set_aside(id);
   }
 
   Choice on_idle(const View& view, SliceId slice) override {
@@ -119,6 +119,7 @@ class Tangram final : public Policy {
             first->request.priority != best_priority ? first->request.priority > best_priority : start < best_start;
         if (!first_choice && !better) return;
         best = fullest(view, slice, pool, entry, id, {first, skip});
+        borrow(view, pool, entry, lane, *first, &best);
         best_priority = first->request.priority;
         best_start = start;
       });
@@ -130,6 +131,22 @@ class Tangram final : public Policy {
     const Waiting* first;
     std::uint32_t skip;
   };
+
+  // The first of the lane waits for a larger slice that is busy. Idle ones may run what is behind it.
+  Choice past_first(const View& view, LaneId id) const {
+    const Lane& lane = view.lane(id);
+    for (const PoolId pool : view.service(lane.service).pools) {
+      const auto idle = view.idle_slice(pool);
+      if (!idle) continue;
+      Position at{lane.queue.front(), 0};
+      while (at.first != nullptr && at.skip < kLookPast && !in_time(view, pool, *at.first)) {
+        at = {at.first->next, at.skip + 1};
+      }
+      if (at.first == nullptr || at.skip == kLookPast) continue;
+      return fullest(view, *idle, pool, *view.pool_service(pool, lane.service), id, at);
+    }
+    return Choice::wait();
+  }
 
   // The batch from `from` on, or from further back. A first member with little time left keeps the batch small, and a
   // slice that runs small batches falls further behind; passing over a few can serve more in time. Each one passed over
@@ -155,6 +172,34 @@ class Tangram final : public Policy {
       best = next;
     }
     return Choice::start(slice, id, best_take, best.skip);
+  }
+
+  // Fills a short batch with requests of the next smaller bucket, as long as that costs the slice no more than their
+  // share of a full batch of their own. They are padded further, which the prediction for the larger bucket charges.
+  // Compared with running alone, which is dearer, it costs 0.2 % of the highest rate, because near that rate batches
+  // fill by themselves.
+  void borrow(const View& view, PoolId pool, const PoolService& entry, const Lane& lane, const Waiting& first,
+              Choice* choice) const {
+    const auto taken = choice->parts[0].take;
+    if (!config_.merge || lane.bucket == 0 || &lane != &view.first_lane(lane.service, lane.bucket)) return;
+    if (choice->parts[0].skip + taken < lane.queue.count()) return;
+    const Lane& smaller = view.first_lane(lane.service, lane.bucket - 1);
+    const std::uint32_t bucket = lane.bucket;
+    const Duration slack = first.request.deadline - view.now();
+    const auto before = static_cast<std::int32_t>(taken);
+    const std::int32_t full = entry.batch_max[bucket - 1];
+    if (full == 0) return;
+    const Duration share = view.mean(pool, entry, bucket - 1, full) / full;
+    std::uint32_t borrowed = 0;
+    for (const Waiting* next = smaller.queue.front(); next != nullptr; next = next->next) {
+      const std::int32_t more = static_cast<std::int32_t>(borrowed) + 1;
+      if (!entry.takes(bucket, before + more)) break;
+      if (view.p99(pool, entry, bucket, before + more) > std::min(slack, next->request.deadline - view.now())) break;
+      const Duration extra = view.mean(pool, entry, bucket, before + more) - view.mean(pool, entry, bucket, before);
+      if (extra > more * share) break;
+      ++borrowed;
+    }
+    if (borrowed > 0) choice->add(view.first_lane_id(lane.service, bucket - 1), borrowed);
   }
 
   // Requests in time for each nanosecond of the slice.
