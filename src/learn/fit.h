@@ -1,0 +1,30 @@
+// Measurements in, LatencyModel out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "learn/fitted_model.h"
+#include "learn/knowledge.h"
+
+namespace tangram::learn {
+
+struct FitOptions {
+  std::string kind = "blend";  // A name of models.def.
+  double coverage = 0.95;      // Of the stated intervals.
+  std::uint64_t seed = 1;      // Of the boosted trees' folds.
+};
+
+// With fewer measurements than this a model's own errors cannot support a 95 % interval: 19 of 20 need 19.
+inline constexpr std::size_t kOwnCalibrationMin = 19;
+inline constexpr std::size_t kMeasurementsMax = 200'000;
+
+// One target. An error if no measurement has a latency, because then there is nothing to learn but that memory ran out.
+Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);
+
+// All targets in `measurements`; each learns from the others as well as from `knowledge`. Targets of which no run
+// fitted into memory are an error that names them.
+Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);
+
+}  // namespace tangram::learn

@@ -1,0 +1,60 @@
+// What models that were measured before tell about the next one.
+//
+// Networks differ in how much work they do, but share how work turns into time on a slice. Each model seen before
+// leaves its fitted parameters, its memory and its errors; from them follow where a new model's parameters probably lie
+// and how wide its intervals must be while it has few measurements of its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "learn/candidate.h"
+#include "learn/memory_belief.h"
+#include "learn/models/analytic_fit.h"
+#include "learn/models/kriged.h"
+
+namespace tangram::learn {
+
+// What is known of a network without running it.
+struct ModelFeatures {
+  std::string model;
+  std::optional<double> parameters;        // Trainable weights.
+  std::optional<double> flops_per_sample;  // At the reference size of its measurements.
+
+  bool operator==(const ModelFeatures&) const = default;
+};
+
+// An error where the model had not looked, in units of the deviation that it had predicted there.
+struct ScaledError {
+  std::string model;
+  std::size_t measurements = 0;  // How many the model had when it erred.
+  double deviations = 0;         // Not negative.
+
+  bool operator==(const ScaledError&) const = default;
+};
+
+struct Knowledge {
+  struct Seen {
+    Target target;
+    AnalyticFit analytic;
+    MemoryBelief memory;
+    KrigedScale residual;  // How the residuals over the formula were distributed.
+    std::optional<ModelFeatures> features;
+  };
+  std::vector<Seen> seen;
+  std::vector<ScaledError> errors;
+};
+
+// What the targets of `measurements` tell, each fitted on its own. `features` may name models that were not measured.
+Knowledge know(const Measurements& measurements, const std::vector<ModelFeatures>& features = {});
+
+// The same as if `model` had never been seen, on any device.
+Knowledge without(const Knowledge& knowledge, std::string_view model);
+
+// Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint; then
+// those like it in features; then all of them; then general experience.
+AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target,
+                        const std::optional<ModelFeatures>& features = std::nullopt);
+
+}  // namespace tangram::learn
