@@ -40,6 +40,10 @@ function(tangram_compile_options target)
   endif()
 endfunction()
 
+if(TANGRAM_FUZZ)
+  add_custom_target(fuzzers COMMENT "All fuzz targets")  # Each room adds its own.
+endif()
+
 # tangram_room(name [USES rooms...] [LIBRARIES targets...])
 #
 # src/<name> becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
@@ -86,6 +90,7 @@ function(tangram_room name)
       target_link_libraries(${target} PRIVATE tangram_${name})
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
       set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+      add_dependencies(fuzzers ${target})
     endforeach()
   endif()
 endfunction()
