@@ -53,6 +53,12 @@ Result<Workload> load_workload(const std::string& path) {
   return formats::parse_workload(*source, reader_beside(path));
 }
 
+Result<lab::Scenario> load_scenario(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  return lab::parse_scenario(*source, reader_beside(path));
+}
+
 Result<std::string> examples_directory() {
   std::vector<fs::path> places;
   if (const char* share = std::getenv("TANGRAM_SHARE")) places.emplace_back(share);

@@ -7,6 +7,7 @@
 #include "core/fleet.h"
 #include "core/workload.h"
 #include "formats/source.h"
+#include "lab/scenario.h"
 
 namespace tangram::cli {
 
@@ -20,6 +21,7 @@ formats::ReadFile reader_beside(const std::string& path);
 
 Result<Fleet> load_fleet(const std::string& path);
 Result<Workload> load_workload(const std::string& path);
+Result<lab::Scenario> load_scenario(const std::string& path);
 
 // The folder with the shipped examples: below $TANGRAM_SHARE, beside the installed program, or in the source.
 Result<std::string> examples_directory();

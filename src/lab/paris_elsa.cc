@@ -248,6 +248,55 @@ std::vector<std::string> paris_elsa_partitionings() {
   return {"homogeneous-1", "homogeneous-2", "homogeneous-3", "homogeneous-7", "random", "paris"};
 }
 
+std::optional<double> paris_elsa_reference(const ParisElsaCell& cell) {
+  struct Figure {
+    const char* model;
+    double mu;
+    double sigma;
+    const char* partitioning;
+    const char* policy;
+    double qps;
+  };
+  static constexpr Figure kFigures[] = {
+      {"mobilenetv2", 1.0, 0.9, "homogeneous-2", "fifs", 1967},
+      {"mobilenetv2", 1.0, 0.9, "homogeneous-7", "fifs", 454},
+      {"mobilenetv2", 1.0, 0.9, "paris", "fifs", 0},
+      {"mobilenetv2", 1.0, 0.9, "paris", "elsa", 2300},
+      {"resnet50", 1.0, 0.9, "homogeneous-2", "fifs", 3076},
+      {"resnet50", 1.0, 0.9, "homogeneous-7", "fifs", 1085},
+      {"resnet50", 1.0, 0.9, "paris", "fifs", 0},
+      {"resnet50", 1.0, 0.9, "paris", "elsa", 3328},
+      {"bert", 1.0, 0.9, "homogeneous-1", "fifs", 1009},
+      {"bert", 1.0, 0.9, "homogeneous-7", "fifs", 237},
+      {"bert", 1.0, 0.9, "paris", "fifs", 526},
+      {"bert", 1.0, 0.9, "paris", "elsa", 557},
+      {"mobilenetv2", 1.5, 0.3, "homogeneous-1", "fifs", 3116},
+      {"mobilenetv2", 1.5, 0.3, "paris", "elsa", 2667},
+      {"mobilenetv2", 1.5, 0.9, "homogeneous-3", "fifs", 1278},
+      {"mobilenetv2", 1.5, 0.9, "paris", "elsa", 1620},
+      {"mobilenetv2", 1.5, 1.8, "homogeneous-3", "fifs", 1155},
+      {"mobilenetv2", 1.5, 1.8, "paris", "elsa", 1335},
+      {"resnet50", 1.5, 0.3, "homogeneous-2", "fifs", 3056},
+      {"resnet50", 1.5, 0.3, "paris", "elsa", 3075},
+      {"resnet50", 1.5, 0.9, "homogeneous-3", "fifs", 2179},
+      {"resnet50", 1.5, 0.9, "paris", "elsa", 2087},
+      {"resnet50", 1.5, 1.8, "homogeneous-3", "fifs", 1831},
+      {"resnet50", 1.5, 1.8, "paris", "elsa", 2051},
+      {"inceptionv3", 1.5, 0.9, "homogeneous-3", "fifs", 1514},
+      {"inceptionv3", 1.5, 0.9, "paris", "elsa", 2157},
+      {"vgg16", 1.5, 0.9, "homogeneous-3", "fifs", 1647},
+      {"vgg16", 1.5, 0.9, "paris", "elsa", 1520},
+  };
+  if (cell.single || cell.merge) return std::nullopt;
+  for (const auto& figure : kFigures) {
+    if (cell.setting.model == figure.model && cell.setting.mu == figure.mu && cell.setting.sigma == figure.sigma &&
+        cell.partitioning == figure.partitioning && cell.policy == figure.policy) {
+      return figure.qps;
+    }
+  }
+  return std::nullopt;
+}
+
 ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell) {
   const auto times = run_times(measurements, cell.setting.model, cell.setting.samples_max);
   const auto share = sample_shares(cell.setting, SmallDraws::become_one);

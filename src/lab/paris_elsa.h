@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,10 @@ struct ParisElsaResult {
   double p99_ms = 0;
   double busy_share = 0;  // Of compute slices, at that rate.
 };
+
+// What an independent simulator found for the same cell, in queries a second; 0: infeasible; nothing: not published.
+// Only for queries of several samples that run alone.
+std::optional<double> paris_elsa_reference(const ParisElsaCell& cell);
 
 ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell);
 

@@ -1,0 +1,160 @@
+// `tangram capacity`: how much load a scenario's plan carries.
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/parallel.h"
+#include "cli/program.h"
+#include "cli/run_view.h"
+#include "cli/table.h"
+#include "lab/capacity.h"
+#include "sched/policy.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string scenario;
+  std::vector<std::string> policies;
+  std::optional<double> percentile;
+  double tolerance = 0.01;
+  std::optional<std::uint64_t> seed;
+};
+
+// What a search usually takes, for the bar.
+constexpr std::uint64_t kTrialsUsual = 12;
+
+std::vector<lab::CapacityResult> search(Session& session, const lab::Scenario& scenario, const Options& options) {
+  std::vector<lab::CapacityResult> results(options.policies.size());
+  std::atomic<std::uint64_t> trials = 0;
+  Progress progress = session.progress("searching", kTrialsUsual * results.size());
+  run_all(
+      results.size(),
+      [&](std::size_t i) {
+        results[i] = lab::find_capacity(
+            scenario, {.policy = options.policies[i], .percentile = options.percentile, .tolerance = options.tolerance},
+            [&trials](int) {
+              ++trials;
+              return true;
+            });
+      },
+      [&] { progress.set(trials); });
+  return results;
+}
+
+Json result_json(const lab::CapacityResult& result) {
+  Json services = Json::array();
+  for (const auto& service : result.services) {
+    services.push_back(
+        {{"name", service.service},
+         {"rate_per_s", service.rate_per_s},
+         {"percentile", service.percentile},
+         {"slo_attainment", service.attainment},
+         {"latency_ms", service.latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(service.latency))},
+         {"slo_latency_ms", to_milliseconds(service.slo)}});
+  }
+  return {{"policy", result.policy},
+          {"rate_scale", result.rate_scale},
+          {"rate_per_s", result.rate_per_s},
+          {"infeasible_rate_scale", result.infeasible_scale > 0 ? Json(result.infeasible_scale) : Json(nullptr)},
+          {"binding_service", result.binding.empty() ? Json(nullptr) : Json(result.binding)},
+          {"trials", result.trials},
+          {"services", std::move(services)}};
+}
+
+std::string capacity_table(const std::vector<lab::CapacityResult>& results, const Terminal& terminal) {
+  Table table({{"POLICY"},
+               {"RATE SCALE", Align::right},
+               {"REQUESTS/S", Align::right},
+               {"BINDING"},
+               {"SERVICE"},
+               {"PER S", Align::right},
+               {"IN TIME", Align::right},
+               {"LATENCY", Align::right},
+               {"PROMISE"}});
+  for (const auto& result : results) {
+    if (result.services.empty()) {
+      table.add({{result.policy, Style::accent}, {"0", Style::bad}, "0", result.binding, "", "", "", "", ""});
+    }
+    for (std::size_t s = 0; s < result.services.size(); ++s) {
+      const auto& service = result.services[s];
+      const bool first = s == 0;
+      const std::string binding = result.binding.empty() ? "none found" : result.binding;
+      table.add(
+          {{first ? result.policy : "", Style::accent},
+           first ? fmt::format("{:.3f}", result.rate_scale) : "",
+           first ? fmt::format("{:.1f}", result.rate_per_s) : "",
+           first ? binding : "",
+           service.service,
+           fmt::format("{:.1f}", service.rate_per_s),
+           share_text(service.attainment),
+           lab::latency_text(service.latency),
+           fmt::format("p{} {} ms", text::shortest(service.percentile), text::shortest(to_milliseconds(service.slo)))});
+    }
+  }
+  return table.render(terminal);
+}
+
+ExitCode run(Session& session, Options options) {
+  auto scenario = load_scenario(options.scenario);
+  if (!scenario) return session.fail(scenario.error());
+  if (options.seed) scenario->config.seed = *options.seed;
+  if (options.policies.empty()) options.policies = {scenario->config.scheduler.policy};
+  for (const auto& policy : options.policies) {
+    if (sched::find_policy(policy) == nullptr) {
+      return session.fail({ErrorCode::invalid, fmt::format("unknown policy \"{}\"; see tangram policies", policy)});
+    }
+  }
+  const auto results = search(session, *scenario, options);
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& result : results) list.push_back(result_json(result));
+    Json json = head_json(report_head(*scenario));
+    json["scenario"] = scenario->name;
+    json["tolerance"] = options.tolerance;
+    json["results"] = std::move(list);
+    session.print_value(json);
+  } else {
+    session.print(capacity_table(results, session.terminal));
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_capacity(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "capacity",
+       .group = "Simulate",
+       .summary = "the highest load at which every promise is kept",
+       .description =
+           "Multiplies the rates of SCENARIO until a service breaks its promise, and finds the highest factor that "
+           "keeps them all, by bisection on the same random numbers. Every arrival counts; a refused one has infinite "
+           "latency. BINDING is the service that fails first above it.",
+       .examples = {{"tangram capacity day.yaml", "With the scenario's policy."},
+                    {"tangram capacity day.yaml --policies tangram,elsa,fifs", "Three policies."},
+                    {"tangram capacity day.yaml --percentile 95 --tolerance 0.002", "Another promise, more exactly."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.offers_files(verb.add_option("SCENARIO", options->scenario, "The scenario file.")->required());
+  std::vector<std::string> names;
+  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
+  program.offers(
+      verb.add_option("--policies", options->policies, "The policies to try, p1,p2,...; the scenario's alone without.")
+          ->type_name("P,P")
+          ->delimiter(','),
+      names);
+  verb.add_option("--percentile", options->percentile, "Instead of each service's own.")
+      ->type_name("P")
+      ->check(CLI::Range(1e-6, 100.0));
+  verb.add_option("--tolerance", options->tolerance, "Relative width at which the search ends.")
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 0.5));
+  verb.add_option("--seed", options->seed, "Instead of the scenario's seed.")->type_name("N");
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,36 @@
+// `tangram policies`: how work can be dispatched.
+
+#include "cli/program.h"
+#include "cli/table.h"
+#include "sched/policy.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session) {
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& policy : sched::policies()) list.push_back({{"name", policy.name}, {"summary", policy.summary}});
+    session.print_value(list);
+    return ExitCode::done;
+  }
+  Table table({{"POLICY"}, {"WHAT IT DOES", Align::left, true}});
+  for (const auto& policy : sched::policies()) {
+    table.add({{std::string(policy.name), Style::accent}, std::string(policy.summary)});
+  }
+  session.print(table.render(session.terminal));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_policies(Program& program) {
+  program.add_verb({.name = "policies",
+                    .group = "Simulate",
+                    .summary = "the dispatch policies",
+                    .description = "Lists the policies that a scheduler may follow, the default first.",
+                    .examples = {{"tangram policies", "Names and what they do."}}},
+                   [](Session& session) { return run(session); });
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,261 @@
+// `tangram reproduce`: published results, made again from public data.
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "base/text.h"
+#include "cli/build_info.h"
+#include "cli/inputs.h"
+#include "cli/parallel.h"
+#include "cli/program.h"
+#include "cli/run_view.h"
+#include "cli/table.h"
+#include "formats/import.h"
+#include "formats/measurements_file.h"
+#include "lab/paris_elsa.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string result;
+  std::string data;
+  bool full = false;
+  int seeds = 1;
+};
+
+constexpr std::uint64_t kFirstSeed = 7;
+
+// One dispatch policy, with or without dynamic batching.
+struct Dispatch {
+  const char* policy;
+  bool merge = false;
+};
+constexpr Dispatch kPublished[] = {{"fifs"}, {"elsa"}, {"tangram"}};
+// Queries of one sample, as most services have them.
+constexpr Dispatch kBatching[] = {{"elsa", false},     {"fifs", true}, {"edf", true},
+                                  {"clockwork", true}, {"elsa", true}, {"tangram", true}};
+
+// One row of the answer: a cell under every seed.
+struct Row {
+  std::size_t setting = 0;
+  lab::ParisElsaCell cell;
+  std::vector<lab::ParisElsaResult> by_seed;
+};
+
+Result<Measurements> load_profiles(const std::string& data) {
+  const std::string path = (std::filesystem::path(data) / "parvagpu" / "profiles.csv").string();
+  const auto source = read_source(path);
+  if (!source) {
+    return Error{source.error().code,
+                 source.error().message + "\n--data names the folder that holds parvagpu/profiles.csv"};
+  }
+  const auto imported = formats::import_text("parvagpu", {*source});
+  if (!imported) return imported.error();
+  return formats::parse_measurements({path, *imported});
+}
+
+std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, const Options& options) {
+  std::vector<Row> rows;
+  const auto add = [&](std::size_t s, const std::string& partitioning, const Dispatch& dispatch, bool single) {
+    lab::ParisElsaCell cell;
+    cell.setting = settings[s];
+    cell.partitioning = partitioning;
+    cell.policy = dispatch.policy;
+    cell.merge = dispatch.merge;
+    cell.single = single;
+    rows.push_back({s, std::move(cell), std::vector<lab::ParisElsaResult>(static_cast<std::size_t>(options.seeds))});
+  };
+  for (std::size_t s = 0; s < settings.size(); ++s) {
+    for (const auto& partitioning : lab::paris_elsa_partitionings()) {
+      for (const auto& dispatch : kPublished) add(s, partitioning, dispatch, false);
+    }
+    if (!options.full) continue;
+    for (const auto& partitioning : lab::paris_elsa_partitionings()) {
+      for (const auto& dispatch : kBatching) add(s, partitioning, dispatch, true);
+    }
+  }
+  return rows;
+}
+
+void run_rows(Session& session, const Measurements& measurements, std::vector<Row>& rows, std::size_t seeds) {
+  std::atomic<std::uint64_t> done = 0;
+  Progress progress = session.progress("searching", rows.size() * seeds);
+  run_all(
+      rows.size() * seeds,
+      [&](std::size_t i) {
+        Row& row = rows[i / seeds];
+        lab::ParisElsaCell cell = row.cell;
+        cell.seed = kFirstSeed + i % seeds;
+        row.by_seed[i % seeds] = lab::run_paris_elsa(measurements, cell);
+        ++done;
+      },
+      [&] { progress.set(done); });
+}
+
+Json row_json(const Row& row) {
+  const lab::ParisElsaResult& first = row.by_seed.front();
+  Json json{{"partitioning", row.cell.partitioning}, {"policy", row.cell.policy}, {"qps", first.qps}};
+  if (row.cell.single) json["merge"] = row.cell.merge;
+  if (const auto reference = lab::paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
+  json["slices"] = first.counts;
+  json["p95_ms"] = first.p95_ms;
+  json["p99_ms"] = first.p99_ms;
+  json["busy_share"] = first.busy_share;
+  if (row.by_seed.size() > 1) {
+    Json seeds = Json::array();
+    for (const auto& result : row.by_seed) seeds.push_back(result.qps);
+    json["qps_by_seed"] = std::move(seeds);
+  }
+  return json;
+}
+
+Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows) {
+  Json list = Json::array();
+  for (std::size_t s = 0; s < settings.size(); ++s) {
+    Json results = Json::array();
+    Json batching = Json::array();
+    double slo_ms = 0;
+    for (const auto& row : rows) {
+      if (row.setting != s) continue;
+      slo_ms = row.by_seed.front().slo_ms;
+      (row.cell.single ? batching : results).push_back(row_json(row));
+    }
+    Json json{{"model", settings[s].model},
+              {"mu", settings[s].mu},
+              {"sigma", settings[s].sigma},
+              {"compute_slices", settings[s].compute_slices},
+              {"slo_ms", slo_ms},
+              {"seed", kFirstSeed},
+              {"queries", lab::ParisElsaCell{}.queries},
+              {"commit", build_info().commit},
+              {"results", std::move(results)}};
+    if (!batching.empty()) json["single_samples"] = std::move(batching);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string qps_text(double qps) { return qps > 0 ? fmt::format("{:.0f}", qps) : "infeasible"; }
+
+std::string setting_text(const lab::ParisElsaSetting& setting) {
+  return fmt::format("{}, {} slices, mu {:.1f}, sigma {:.1f}", setting.model, setting.compute_slices, setting.mu,
+                     setting.sigma);
+}
+
+// "elsa 2300, ours x1.002"; an infeasible reference is only met by an infeasible answer.
+std::string reference_text(const Row& row) {
+  const auto reference = lab::paris_elsa_reference(row.cell);
+  if (!reference) return "";
+  const double ours = row.by_seed.front().qps;
+  if (*reference == 0) return fmt::format("{} infeasible, ours {}", row.cell.policy, ours == 0 ? "too" : "not");
+  return fmt::format("{} {:.0f}, ours x{:.3f}", row.cell.policy, *reference, ours / *reference);
+}
+
+std::string published_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
+                            const Terminal& terminal) {
+  Table table({{"SETTING"},
+               {"CUT"},
+               {"FIFS", Align::right},
+               {"ELSA", Align::right},
+               {"TANGRAM", Align::right},
+               {"TANGRAM/ELSA", Align::right},
+               {"REFERENCE"}});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].cell.single) continue;
+    const Row* cells[] = {&rows[i], &rows[i + 1], &rows[i + 2]};
+    i += 2;
+    std::vector<std::string> references;
+    for (const Row* row : cells) {
+      if (auto text = reference_text(*row); !text.empty()) references.push_back(std::move(text));
+    }
+    const double elsa = cells[1]->by_seed.front().qps;
+    const double tangram = cells[2]->by_seed.front().qps;
+    const bool first = cells[0]->cell.partitioning == lab::paris_elsa_partitionings().front();
+    table.add({{first ? setting_text(settings[cells[0]->setting]) : "", Style::accent},
+               cells[0]->cell.partitioning,
+               qps_text(cells[0]->by_seed.front().qps),
+               qps_text(elsa),
+               qps_text(tangram),
+               {elsa > 0 ? fmt::format("x{:.3f}", tangram / elsa) : "", tangram >= elsa ? Style::good : Style::bad},
+               text::join(references, "; ")});
+  }
+  return table.render(terminal);
+}
+
+std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
+                           const Terminal& terminal) {
+  std::vector<Column> columns{{"SETTING"}, {"CUT"}};
+  for (const auto& dispatch : kBatching) {
+    columns.push_back({text::lower(dispatch.policy) + (dispatch.merge ? "+batching" : ""), Align::right});
+  }
+  columns.push_back({"tangram/elsa", Align::right});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].cell.single) continue;
+    const bool first = rows[i].cell.partitioning == lab::paris_elsa_partitionings().front();
+    std::vector<Cell> cells{{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
+                            rows[i].cell.partitioning};
+    const double elsa = rows[i].by_seed.front().qps;
+    for (std::size_t d = 0; d < std::size(kBatching); ++d) {
+      cells.emplace_back(qps_text(rows[i + d].by_seed.front().qps));
+    }
+    i += std::size(kBatching) - 1;
+    cells.emplace_back(elsa > 0 ? fmt::format("x{:.2f}", rows[i].by_seed.front().qps / elsa) : "");
+    table.add(std::move(cells));
+  }
+  return table.render(terminal);
+}
+
+ExitCode run(Session& session, const Options& options) {
+  const auto measurements = load_profiles(options.data);
+  if (!measurements) return session.fail(measurements.error());
+  const auto settings = lab::paris_elsa_settings(*measurements);
+  auto rows = rows_of(settings, options);
+  run_rows(session, *measurements, rows, static_cast<std::size_t>(options.seeds));
+  if (session.structured()) {
+    session.print_value(answer_json(settings, rows));
+    return ExitCode::done;
+  }
+  session.print(
+      "Highest rate in queries/s with p95 within the promise; queries hold several samples and run alone.\n\n");
+  session.print(published_table(settings, rows, session.terminal));
+  if (!options.full) return ExitCode::done;
+  session.print("\nThe same with queries of one sample, which policies may put into batches.\n\n");
+  session.print(batching_table(settings, rows, session.terminal));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_reproduce(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "reproduce",
+       .group = "Simulate",
+       .summary = "published results, made again from public data",
+       .description =
+           "paris-elsa: on the ParvaGPU profiles, the highest rate that keeps the p95 within the promise, for every "
+           "way "
+           "of cutting a budget of compute slices (homogeneous, random, PARIS) and the policies fifs, elsa and "
+           "tangram. "
+           "Every arrival counts, nothing may be refused, p99 stays within three promises and the queue does not grow; "
+           "0 means infeasible. REFERENCE compares with figures of an independent simulator. With --full, also "
+           "queries of single samples with dynamic batching.",
+       .examples = {{"tangram reproduce paris-elsa --data data", "The table."},
+                    {"tangram reproduce paris-elsa --data data --output json", "The same for programs."},
+                    {"tangram reproduce paris-elsa --data data --full", "With dynamic batching; takes minutes."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), {"paris-elsa"});
+  program.offers_files(
+      verb.add_option("--data", options->data, "The folder with the public data.")->type_name("DIR")->required());
+  verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
+  verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,176 @@
+// `tangram simulate`: a scenario in virtual time.
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "cli/run_view.h"
+#include "sched/policy.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr std::size_t kTimelineSteps = 240;
+constexpr std::size_t kBatchesForPicture = 4000;
+constexpr std::size_t kBatchesForTrace = 200'000;
+
+struct Options {
+  std::string scenario;
+  std::optional<std::string> policy;
+  std::vector<std::string> compare;
+  std::optional<std::uint64_t> seed;
+  std::optional<double> duration_s;
+  std::optional<double> rate_scale;
+  std::string timeline;
+  std::string html;
+  std::string trace;
+  std::string log;
+};
+
+RunDetail detail_of(const Options& options) {
+  RunDetail detail;
+  const bool pictures = !options.html.empty() || !options.trace.empty();
+  if (pictures || !options.timeline.empty()) detail.timeline_steps = kTimelineSteps;
+  if (!options.html.empty()) detail.batches_max = kBatchesForPicture;
+  if (!options.trace.empty()) detail.batches_max = kBatchesForTrace;
+  detail.decisions = !options.log.empty();
+  return detail;
+}
+
+void apply(const Options& options, lab::Scenario& scenario) {
+  if (options.policy) scenario.config.scheduler.policy = *options.policy;
+  if (options.seed) scenario.config.seed = *options.seed;
+  if (options.duration_s) scenario.config.duration = from_seconds(*options.duration_s);
+  if (options.rate_scale) scenario.config.rate_scale = *options.rate_scale;
+}
+
+// The files that were asked for, in the order of the options. The first that cannot be written ends it.
+Result<Nothing> write_files(Session& session, const Options& options, const lab::Scenario& scenario,
+                            const std::vector<lab::Run>& runs) {
+  const lab::ReportHead head = report_head(scenario);
+  const auto write = [&](const std::string& path, auto&& make) -> Result<Nothing> {
+    if (path.empty()) return Nothing{};
+    const auto written = write_file_atomically(path, make());
+    if (written) session.note("wrote " + path);
+    return written;
+  };
+  if (auto r = write(options.timeline, [&] { return lab::timeline_csv(head, scenario, runs); }); !r) return r;
+  // HTML
+  if (auto r = write(options.trace, [&] { return lab::perfetto_trace(head, scenario, runs); }); !r) return r;
+  return write(options.log, [&] { return lab::decision_log(head, runs); });
+}
+
+void print(Session& session, const lab::Scenario& scenario, const std::vector<lab::Run>& runs, double wall_s) {
+  std::vector<lab::RunView> views;
+  double simulated_s = 0;
+  double requests = 0;
+  for (const auto& run : runs) {
+    views.push_back(lab::view_of(scenario, run));
+    simulated_s += views.back().end_s;
+    requests += static_cast<double>(views.back().requests);
+  }
+  if (session.structured()) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < runs.size(); ++i) list.push_back(run_json(views[i], runs[i]));
+    Json json = head_json(report_head(scenario));
+    json["scenario"] = scenario.name;
+    json["runs"] = std::move(list);
+    session.print_value(json);
+  } else {
+    session.print(views.size() == 1 ? run_tables(views[0], session.terminal, true)
+                                    : comparison_table(views, session.terminal));
+  }
+  // To standard error: the answer itself is the same on every machine and every day.
+  session.note(fmt::format("simulated {:.0f} s in {:.2f} s: {:.0f} x real time, {:.0f} requests/s", simulated_s, wall_s,
+                           simulated_s / wall_s, requests / wall_s));
+}
+
+Result<Nothing> check_policies(const std::vector<std::string>& policies) {
+  std::vector<std::string> known;
+  for (const auto& policy : sched::policies()) known.emplace_back(policy.name);
+  for (const auto& policy : policies) {
+    if (sched::find_policy(policy) != nullptr) continue;
+    const auto near = text::nearest(policy, known);
+    return Error{ErrorCode::invalid,
+                 fmt::format("unknown policy \"{}\"{}; known: {}", policy,
+                             near ? fmt::format(", did you mean {}?", *near) : "", text::join(known, ", "))};
+  }
+  return Nothing{};
+}
+
+ExitCode run(Session& session, const Options& options) {
+  auto scenario = load_scenario(options.scenario);
+  if (!scenario) return session.fail(scenario.error());
+  apply(options, *scenario);
+  const std::vector<std::string> policies =
+      options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
+  if (const auto known = check_policies(policies); !known) return session.fail(known.error());
+  const auto begin = std::chrono::steady_clock::now();
+  const auto runs = run_policies(session, *scenario, policies, detail_of(options));
+  const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  print(session, *scenario, runs, wall_s);
+  if (const auto written = write_files(session, options, *scenario, runs); !written) {
+    return session.fail(written.error());
+  }
+  return ExitCode::done;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
+  return names;
+}
+
+void add_options(Program& program, CLI::App& verb, Options& options) {
+  program.offers_files(verb.add_option("SCENARIO", options.scenario, "The scenario file.")->required());
+  program.one_of(verb.add_option("--policy", options.policy, "Instead of the scenario's policy.")->type_name("P"),
+                 policy_names());
+  program.offers(verb.add_option("--compare", options.compare, "Run these policies side by side, p1,p2,...")
+                     ->type_name("P,P")
+                     ->delimiter(',')
+                     ->excludes("--policy"),
+                 policy_names());
+  verb.add_option("--seed", options.seed, "Instead of the scenario's seed.")->type_name("N");
+  verb.add_option("--duration", options.duration_s, "Virtual seconds, instead of the scenario's.")
+      ->type_name("S")
+      ->check(CLI::Range(1e-3, 1e9));
+  verb.add_option("--rate-scale", options.rate_scale, "Multiplies all rates, instead of the scenario's factor.")
+      ->type_name("X")
+      ->check(CLI::Range(1e-6, 1e6));
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  file("--timeline", options.timeline, "Write what happened in each step of time, as CSV.");
+  file("--html", options.html, "Write a report with pictures: one page that needs nothing else.");
+  file("--trace", options.trace, "Write the batches for Perfetto or chrome://tracing, as JSON.");
+  file("--log", options.log, "Write every decision with its instant.");
+}
+
+}  // namespace
+
+void add_simulate(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "simulate",
+       .group = "Simulate",
+       .summary = "a scenario in virtual time",
+       .description =
+           "Runs the scheduler on the services, plan and troubles of SCENARIO in virtual time and prints how requests "
+           "fared: by service, bucket, slice and tenant. The same seed gives the same answer, byte for byte. With "
+           "--compare, several policies meet the same requests. Shares in JSON lie between 0 and 1, units stand in the "
+           "keys, and a latency that a share of the requests never reached is null. How fast it went is said on "
+           "standard error.",
+       .examples = {{"tangram simulate examples/scenario.yaml", "The example."},
+                    {"tangram simulate day.yaml --html day.html", "With a report to look at."},
+                    {"tangram simulate day.yaml --compare tangram,elsa,fifs", "Three policies side by side."},
+                    {"tangram simulate day.yaml --seed 7 --duration 60 --trace day.json",
+                     "A minute of it for ui.perfetto.dev."}}},
+      [options](Session& session) { return run(session, *options); });
+  add_options(program, verb, *options);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,109 @@
+#include "lab/capacity.h"
+
+#include <algorithm>
+
+namespace tangram::lab {
+namespace {
+
+struct Trial {
+  std::vector<ServiceAtCapacity> services;
+  double rate_per_s = 0;
+  std::size_t worst = 0;  // The service with the least reserve.
+  double reserve = 0;     // Its share in time less what it promised; not negative: every promise is kept.
+};
+
+class Search {
+ public:
+  Search(const Scenario& scenario, const CapacityOptions& options, const std::function<bool(int)>& trial_done)
+      : scenario_(scenario), options_(options), trial_done_(trial_done), config_(scenario.config) {
+    if (!options.policy.empty()) config_.scheduler.policy = options.policy;
+    config_.timeline_steps = 0;
+    config_.batches_recorded_max = 0;
+    config_.log_decisions = false;
+  }
+
+  CapacityResult run() {
+    result_.policy = config_.scheduler.policy;
+    double low = 0;
+    double high = 0;
+    bracket(low, high);
+    while (!stopped_ && low > 0 && high > 0 && high - low > options_.tolerance * low) {
+      const double middle = 0.5 * (low + high);
+      (feasible(middle) ? low : high) = middle;
+    }
+    result_.infeasible_scale = high;
+    return std::move(result_);
+  }
+
+ private:
+  // Leaves `low` at a load that is kept (0: none) and `high` at one that is not (0: none).
+  void bracket(double& low, double& high) {
+    double scale = scenario_.config.rate_scale;
+    if (feasible(scale)) {
+      for (low = scale; !stopped_ && high == 0 && scale * 2 <= kCapacityScaleMax;) {
+        scale *= 2;
+        (feasible(scale) ? low : high) = scale;
+      }
+      return;
+    }
+    for (high = scale; !stopped_ && low == 0 && scale / 2 >= kCapacityScaleMin;) {
+      scale /= 2;
+      (feasible(scale) ? low : high) = scale;
+    }
+  }
+
+  bool feasible(double scale) {
+    Trial trial = simulate(scale);
+    ++result_.trials;
+    stopped_ = trial_done_ && !trial_done_(result_.trials);
+    if (trial.reserve < 0) {
+      result_.binding = trial.services[trial.worst].service;
+      return false;
+    }
+    result_.rate_scale = scale;
+    result_.rate_per_s = trial.rate_per_s;
+    result_.services = std::move(trial.services);
+    return true;
+  }
+
+  Trial simulate(double scale) {
+    config_.rate_scale = scale;
+    const auto result = sim::simulate(scenario_.deployment, scenario_.workload, config_);
+    const double counted_s = to_seconds(result.end) * static_cast<double>(result.metrics.total().arrived) /
+                             static_cast<double>(std::max<std::uint64_t>(1, result.requests));
+    Trial trial;
+    for (std::size_t s = 0; s < scenario_.workload.services.size(); ++s) {
+      const Service& service = scenario_.workload.services[s];
+      const sim::Tally tally = result.metrics.service_total(s);
+      const double percentile = options_.percentile.value_or(service.slo.percentile);
+      const double rate = counted_s > 0 ? static_cast<double>(tally.arrived) / counted_s : 0;
+      trial.services.push_back({service.name, percentile, rate, tally.slo_attainment(),
+                                tally.arrived == 0 ? Duration{} : tally.latency_quantile(percentile / 100),
+                                service.slo.latency});
+      trial.rate_per_s += rate;
+      // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %.
+      const double reserve = tally.slo_attainment() - percentile / 100;
+      if (s == 0 || reserve < trial.reserve) {
+        trial.reserve = reserve;
+        trial.worst = s;
+      }
+    }
+    return trial;
+  }
+
+  const Scenario& scenario_;
+  const CapacityOptions& options_;
+  const std::function<bool(int)>& trial_done_;
+  sim::SimulationConfig config_;
+  CapacityResult result_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+CapacityResult find_capacity(const Scenario& scenario, const CapacityOptions& options,
+                             const std::function<bool(int)>& trial_done) {
+  return Search(scenario, options, trial_done).run();
+}
+
+}  // namespace tangram::lab

@@ -1,0 +1,97 @@
+// What a simulation found, made ready to be read: numbers, CSV, HTML and a trace for Perfetto.
+//
+// Everything is text or a value; who asked decides where it goes. The same run gives the same bytes: nothing here knows
+// how long the machine took.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/scenario.h"
+#include "sim/simulation.h"
+
+namespace tangram::lab {
+
+// Stands at the head of every file, so that a result can be made again.
+struct ReportHead {
+  std::string program;        // "tangram 0.1.0"
+  std::string commit;         // Empty where it is not known.
+  std::string configuration;  // effective_configuration().
+  std::uint64_t seed = 1;
+};
+
+// One run of a scenario. Runs of one scenario that differ in the policy are compared side by side.
+struct Run {
+  std::string policy;
+  sim::SimulationResult result;
+};
+
+// Counts of a service, bucket or tenant with the rates that follow from them. Shares lie between 0 and 1.
+struct TallyView {
+  std::string name;
+  sim::Tally tally;
+  double arrived_per_s = 0;
+  double goodput_per_s = 0;  // Answered in time.
+  std::optional<Slo> slo;    // Of a service.
+  double batch_mean = 0;     // Samples; of a service.
+  double padding_share = 0;  // Share of what ran that was padding; of a service.
+  // The promise: the share that was in time is at least the percentile of the Slo.
+  bool kept() const { return !slo || 100 * tally.slo_attainment() >= slo->percentile; }
+};
+
+struct SliceView {
+  std::string device;
+  std::string slice;  // "3g.40gb@4", with "#1" for the second process on it.
+  DeviceId device_id;
+  Slice place;
+  int process = 0;
+  double compute_slices = 0;  // Its share of them, where processes divide the slice.
+  std::vector<std::string> services;
+  double busy_share = 0;
+  double useful_share = 0;  // Busy time less padding and less what fuller batches would have saved.
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0;
+};
+
+struct RunView {
+  std::string policy;
+  TallyView total;
+  std::vector<TallyView> services;
+  std::vector<std::vector<TallyView>> buckets;  // By service; named "up to 64".
+  std::vector<TallyView> tenants;               // Empty if there is only one.
+  std::vector<SliceView> slices;
+  double counted_s = 0;  // Virtual time that the counted requests cover.
+  double end_s = 0;      // When the last request was resolved.
+  std::uint64_t requests = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;
+  // Of the compute slices that the plan gives to services. Nothing when the plan changes on the way.
+  std::optional<double> busy_share;
+  std::optional<double> useful_share;
+  double padding_share = 0;
+  bool kept() const;  // By every service.
+};
+
+RunView view_of(const Scenario& scenario, const Run& run);
+
+// "12.3 ms" with a sensible number of digits; "never" for an infinite one.
+std::string latency_text(Duration latency);
+
+// `policy,at_s,service,arrived,served,late,lost,queue_max`, a row for each step and service, after comment lines with
+// the head. Empty rows for runs without a time line.
+std::string timeline_csv(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs);
+
+// Chrome's trace format, which Perfetto opens: a track for each slice, a counter for what arrives.
+std::string perfetto_trace(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs);
+
+// Every decision with its instant, if they were logged.
+std::string decision_log(const ReportHead& head, std::span<const Run> runs);
+
+// One page that needs nothing but itself. Runs should have a time line of the same steps and their first batches
+// recorded. With several runs it begins with their comparison.
+std::string html_report(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs);
+
+}  // namespace tangram::lab

@@ -1,0 +1,517 @@
+#include "lab/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "core/geometry.h"
+#include "formats/measurements_file.h"
+#include "formats/plan_file.h"
+#include "formats/workload_file.h"
+#include "learn/models/analytic.h"
+#include "learn/models/table.h"
+#include "sched/policy.h"
+
+namespace tangram::lab {
+namespace {
+
+using formats::Limits;
+using formats::Located;
+using formats::Node;
+using formats::Position;
+using formats::Problems;
+using formats::Shape;
+using formats::TextRule;
+
+constexpr int kDevicesMax = 100'000;   // Of one entry.
+constexpr double kSecondsMax = 1e9;    // Thirty years.
+constexpr double kRequestsMax = 1e12;  // Of one run.
+constexpr std::size_t kTenantsMax = 1'000'000;
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
+  return names;
+}
+
+struct BucketRecord {
+  std::int64_t size_max = 1;
+  std::int64_t batch_size = 1;
+};
+
+struct ReplicaRecord {
+  Located<std::string> service;
+  Located<std::optional<std::string>> slices;
+  int processes = 1;
+  Located<std::vector<BucketRecord>> buckets;
+};
+
+struct DeviceRecord {
+  Located<std::string> type;
+  std::optional<std::string> name;
+  int count = 1;
+  Located<std::string> layout;
+  std::vector<ReplicaRecord> replicas;
+  Located<std::optional<int>> cores;
+  Located<std::optional<double>> memory_gib;
+  Located<std::optional<bool>> quota;
+};
+
+struct PlanFile {
+  std::string path;
+};
+using PlanSource = std::variant<PlanFile, std::vector<Located<DeviceRecord>>>;
+
+struct MeasurementsFile {
+  std::string path;
+};
+using LatencySource = std::variant<MeasurementsFile, std::vector<learn::AnalyticRun>>;
+
+struct PlanChangeRecord {
+  TimePoint at;
+  Located<PlanSource> plan;
+};
+
+Shape services_shape();
+
+struct ScenarioRecord {
+  std::string name = "scenario";
+  formats::Subtree services{{}, &services_shape};
+  Located<PlanSource> plan;
+  Located<LatencySource> latency;
+  sched::SchedulerConfig scheduler;
+  sim::NoiseModel noise;
+  sim::FaultModel faults;
+  std::optional<Duration> duration;
+  std::optional<std::uint64_t> requests;
+  std::uint64_t warmup_requests = 0;
+  std::uint64_t seed = 1;
+  std::size_t tenants = 1;
+  double rate_scale = 1;
+  std::vector<PlanChangeRecord> plan_changes;
+};
+
+}  // namespace
+}  // namespace tangram::lab
+
+namespace tangram::learn {
+
+template <typename Visitor>
+void describe(Visitor& v, AnalyticRun& c) {
+  v.about("Run times of a model",
+          "max(launch_ms, sample_ms * batch * (size / size_reference) ^ size_exponent * "
+          "processes / slices ^ slice_exponent).");
+  v.field("model", c.model, {.required = true}, "The network, as the services call it.");
+  v.field("device", c.device, {.names = &device_type_names}, "Only on this type of device; on all if not given.");
+  v.field("launch_ms", c.launch_ms, {.max = 1e6, .above = 0, .required = true}, "No run takes less.");
+  v.field("sample_ms", c.sample_ms, {.max = 1e9, .above = 0, .required = true},
+          "Work of one sample of the reference size on one compute slice (on the host: one core).");
+  v.field("size_reference", c.size_reference, {.max = 1e9, .above = 0}, "The input size that sample_ms is meant for.");
+  v.field("size_exponent", c.size_exponent, {.min = 0, .max = 4}, "Work grows with this power of the input size.");
+  v.field("slice_exponent", c.slice_exponent, {.min = 0, .max = 1},
+          "Speed grows with this power of the compute slices; below 1 large slices gain less than their share.");
+  v.field("p99_factor", c.p99_factor, {.min = 1, .max = 100}, "p99 of a run time over its mean.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Memory of the loaded model, for each process.");
+  v.field("memory_sample_gib", c.memory_sample_gib, {.min = 0, .max = 1e6},
+          "Memory of each sample of the reference size in a batch.");
+}
+
+}  // namespace tangram::learn
+
+namespace tangram::sched {
+
+template <typename Visitor>
+void describe(Visitor& v, SchedulerConfig& c) {
+  v.about("Scheduler", "How requests are admitted, batched and dispatched.");
+  v.field("policy", c.policy, {.names = &lab::policy_names}, "How work is dispatched; `tangram policies` lists them.");
+  v.field("merge", c.policy_config.merge, "Requests may share a batch; otherwise each runs alone.");
+  v.field("admission", c.admission, "Refuse at once what no slice can serve in time.");
+  v.field("drop_hopeless", c.policy_config.drop_hopeless,
+          "Refuse what waits and cannot be in time any more; otherwise it runs late.");
+  v.field("late_limit", c.policy_config.late_limit, {.min = 1, .max = 1e6},
+          "`tangram`, when it may not drop: promises after its arrival by which a late request should still end.");
+  v.field("elsa_alpha", c.policy_config.elsa_alpha, {.min = 0, .max = 1e3},
+          "`elsa`: weight of waiting and running in the slack.");
+  v.field("elsa_beta", c.policy_config.elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: weight of running alone.");
+  v.field("requests_max", c.requests_max, {.min = 1, .max = 1e9},
+          "Requests that may wait or run at any time; one more is refused.");
+  v.field("retries_max", c.retries_max, {.min = 0, .max = 100}, "Further runs of a request whose batch failed.");
+  v.field("correction_weight", c.correction_weight, {.min = 0, .max = 1},
+          "Share of the newest measured run time in the correction of a prediction; 0 switches corrections off.");
+  v.field("stuck_factor", c.stuck_factor, {.min = 1, .max = 1e6},
+          "A batch this many times slower than its predicted p99 is stuck, ...");
+  v.field("stuck_min_s", c.stuck_min, {.min = 0, .max = 1e6}, "... but never before this.");
+  v.field("reshapes_max", c.reshapes_max, {.min = 1, .max = 1000},
+          "Attempts to re-cut a device before it is given up.");
+}
+
+}  // namespace tangram::sched
+
+namespace tangram::sim {
+
+template <typename Visitor>
+void describe(Visitor& v, NoiseModel& c) {
+  v.about("Noise", "How real run times differ from the predictions.");
+  v.field("spread", c.spread, {.min = 0, .max = 5},
+          "Standard deviation of the logarithm of run times; their mean stays as predicted.");
+  v.field("factor", c.factor, {.max = 1e3, .above = 0}, "All run times are multiplied by this: the model is wrong.");
+  v.field("exponential", c.exponential,
+          "Run times are exponential with the predicted mean, as queueing formulas want.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, FaultModel& c) {
+  constexpr formats::Limits kShare{.min = 0, .max = 1};
+  constexpr formats::Limits kSeconds{.min = 0, .max = 1e9};
+  v.about("Faults", "What goes wrong.");
+  v.field("slow_probability", c.slow_probability, kShare, "A batch takes slow_factor as long.");
+  v.field("slow_factor", c.slow_factor, {.min = 1, .max = 1e6}, "How much longer a slow batch takes.");
+  v.field("fail_probability", c.fail_probability, kShare, "A batch ends with an error.");
+  v.field("stuck_probability", c.stuck_probability, kShare, "A batch is never answered.");
+  v.field("slice_lost_mean_s", c.slice_lost_mean_s, kSeconds,
+          "Mean time between losses of a slice, over all of them; 0: none.");
+  v.field("restart_s", c.restart_s, kSeconds, "Until a lost slice serves again.");
+  v.field("reshape_s", c.reshape_s, kSeconds, "A re-cut of a device, with the loading of models.");
+  v.field("reshape_fail_probability", c.reshape_fail_probability, kShare, "A re-cut fails.");
+  v.field("recall_s", c.recall_s, kSeconds, "Until a lent slice is back.");
+}
+
+}  // namespace tangram::sim
+
+namespace tangram::lab {
+namespace {
+
+template <typename Visitor>
+void describe(Visitor& v, BucketRecord& c) {
+  v.about("Bucket", "Input sizes that are padded to one size and batched together.");
+  v.field("size_max", c.size_max, {.min = 1, .max = 1e9},
+          "Takes everything up to this size that no smaller bucket of the service takes.");
+  v.field("batch_size", c.batch_size, {.min = 1, .max = sched::kBatchMax, .required = true}, "Largest batch.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ReplicaRecord& c) {
+  v.about("Replicas", "One model loaded on slices of each device.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service whose requests they answer.");
+  v.field("slices", c.slices, "Where: a MigProfile (`3g.40gb`), or one slice (`3g.40gb@4`); every slice if not given.");
+  v.field("processes", c.processes, {.min = 1, .max = 1000}, "How many processes share the slice for it.");
+  v.field("buckets", c.buckets, {.required = true, .items_min = 1}, "What they serve, in ascending order of sizes.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, DeviceRecord& c) {
+  v.about("Devices", "A number of equal devices, cut and loaded alike.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What they are.");
+  v.field("name", c.name, {.text = TextRule::name}, "Prefix of the devices' names; the type where it is not given.");
+  v.field("count", c.count, {.min = 1, .max = kDevicesMax}, "How many there are.");
+  v.field("layout", c.layout, {.required = true}, "How each is cut: `4g.40gb@0 + 3g.40gb@4`.");
+  v.field("replicas", c.replicas, {.required = true}, "What runs on the slices; several share a slice in time.");
+  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and needed there: its cores.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and needed there: its memory.");
+  v.field("quota", c.quota, "Only for cpu, and needed there: whether it is cut by quarters of a core.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, PlanSource& plan) {
+  v.plain(plan, &PlanFile::path, {}, "A plan file, relative to this one.");
+  v.option("devices", plan, std::vector<Located<DeviceRecord>>{}, "The plan, written out.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, LatencySource& latency) {
+  v.shorthand("measurements", latency, &MeasurementsFile::path, {},
+              "A measurements file, relative to this one; between its points run times are linear.");
+  v.option("models", latency, std::vector<learn::AnalyticRun>{}, "A formula for each model.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, PlanChangeRecord& c) {
+  v.about("Plan change", "A plan that comes into force while the simulation runs.");
+  v.field("at_s", c.at, {.min = 0, .max = kSecondsMax, .required = true}, "When.");
+  v.field("plan", c.plan, {.required = true}, "The plan, for the same devices.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ScenarioRecord& c) {
+  v.about("Scenario", "What to simulate: services, a plan, run times, a scheduler and the troubles of the day.");
+  v.field("name", c.name, {.text = TextRule::name}, "What reports call it.");
+  v.field("services", c.services, {.required = true}, "What is served: a services file, or the list itself.");
+  v.field("plan", c.plan, {.required = true}, "How the devices are cut, and what runs where.");
+  v.field("latency", c.latency, {.required = true}, "How long runs take.");
+  v.field("scheduler", c.scheduler, "How requests are admitted, batched and dispatched.");
+  v.field("noise", c.noise, "How real run times differ from the predictions.");
+  v.field("faults", c.faults, "What goes wrong.");
+  v.field("duration_s", c.duration, {.max = kSecondsMax, .above = 0},
+          "Requests arrive this long, in virtual time; what is under way then still ends.");
+  v.field("requests", c.requests, {.min = 1, .max = kRequestsMax}, "Or until this many have come.");
+  v.field("warmup_requests", c.warmup_requests, {.min = 0, .max = kRequestsMax},
+          "The first ones are served and not counted.");
+  v.field("seed", c.seed, {.min = 0}, "Of all chance; the same seed repeats the run exactly.");
+  v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax}, "Requests are dealt to so many tenants at random.");
+  v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "All rates are multiplied by this; traces run faster.");
+  v.field("plan_changes", c.plan_changes, "Plans that come into force on the way, in order of time.");
+}
+
+// A path, or the list.
+Shape services_shape() {
+  Shape path;
+  path.kind = Shape::Kind::text;
+  Shape shape;
+  shape.kind = Shape::Kind::choice;
+  shape.fields.push_back({"", "A services file, relative to this one.", true, std::nullopt, path});
+  shape.fields.push_back(
+      {"", "The services, as a services file has them.", true, std::nullopt, formats::service_list_shape()});
+  return shape;
+}
+
+// "folder/" of a path that has one.
+std::string folder_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? "" : std::string(path.substr(0, slash + 1));
+}
+
+std::string bounded_name(const std::string& prefix, int number) { return fmt::format("{}-{}", prefix, number); }
+
+// Puts the parts together and reports where they do not fit.
+class Assembler {
+ public:
+  Assembler(const formats::ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
+
+  Workload services(const Node& node) {
+    if (node.kind != Node::Kind::scalar) return formats::read_services(node, read_file_, problems_);
+    const auto text = read(node.text, node.at);
+    if (!text) return {};
+    // What the services file names is meant relative to it.
+    const std::string folder = folder_of(node.text);
+    const formats::ReadFile beside = [&](const std::string& path) {
+      return read_file_(path.starts_with('/') ? path : folder + path);
+    };
+    auto workload = formats::parse_workload({node.text, *text}, beside);
+    if (workload) return std::move(*workload);
+    problems_.add_complete(node.at, workload.error().message);
+    return {};
+  }
+
+  Plan plan(const Located<PlanSource>& source) {
+    if (const auto* file = std::get_if<PlanFile>(&source.value)) {
+      const auto text = read(file->path, source.at);
+      if (!text) return {};
+      auto plan = formats::parse_plan({file->path, *text});
+      if (plan) return std::move(*plan);
+      problems_.add_complete(source.at, plan.error().message);
+      return {};
+    }
+    Plan plan;
+    std::map<std::string, int> used;
+    for (const auto& device : std::get<std::vector<Located<DeviceRecord>>>(source.value)) {
+      add_devices(device, used, plan);
+    }
+    return plan;
+  }
+
+  std::shared_ptr<const LatencyModel> latency(const Located<LatencySource>& source) {
+    if (const auto* runs = std::get_if<std::vector<learn::AnalyticRun>>(&source.value)) {
+      return std::make_shared<learn::AnalyticModel>(*runs);
+    }
+    const std::string& path = std::get<MeasurementsFile>(source.value).path;
+    const auto text = read(path, source.at);
+    if (!text) return nullptr;
+    const auto measurements = formats::parse_measurements({path, *text});
+    if (measurements) return std::make_shared<learn::TableModel>(*measurements);
+    problems_.add_complete(source.at, measurements.error().message);
+    return nullptr;
+  }
+
+ private:
+  std::optional<std::string> read(const std::string& path, Position at) {
+    if (path.empty()) return std::nullopt;  // It is missing or wrong, which has been said.
+    auto text = read_file_(path);
+    if (text) return std::move(*text);
+    problems_.add(at, fmt::format("cannot read {}: {}", path, text.error().message));
+    return std::nullopt;
+  }
+
+  std::optional<Geometry> geometry_of(const Located<DeviceRecord>& device) {
+    const DeviceRecord& record = device.value;
+    if (record.type.value.empty()) return std::nullopt;
+    if (record.type.value != "cpu") {
+      for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
+        if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
+      }
+      return *find_geometry(record.type.value);
+    }
+    if (!record.cores.value || !record.memory_gib.value || !record.quota.value) {
+      problems_.add(device.at, "a device of type cpu needs cores, memory_gib and quota");
+      return std::nullopt;
+    }
+    return cpu_geometry({*record.cores.value, *record.memory_gib.value, *record.quota.value});
+  }
+
+  void add_devices(const Located<DeviceRecord>& device, std::map<std::string, int>& used, Plan& plan) {
+    const auto geometry = geometry_of(device);
+    if (!geometry) return;
+    const DeviceRecord& record = device.value;
+    const auto layout = parse_layout(*geometry, record.layout.value);
+    for (const auto& problem : layout.problems) problems_.add(record.layout.at_offset(problem.offset), problem.message);
+    PlannedDevice planned{"", record.type.value, *geometry, {}};
+    for (const Slice& slice : layout.layout.slices) planned.slices.push_back({slice, {}});
+    for (const auto& replica : record.replicas) add_replica(replica, *geometry, planned);
+    const std::string prefix = record.name.value_or(record.type.value);
+    int& next = used[prefix];
+    for (int i = 0; i < record.count; ++i) {
+      planned.name = bounded_name(prefix, next++);
+      plan.devices.push_back(planned);
+    }
+  }
+
+  void add_replica(const ReplicaRecord& record, const Geometry& geometry, PlannedDevice& device) {
+    Replica replica{record.service.value, {}, record.processes};
+    for (const auto& bucket : record.buckets.value) {
+      if (!replica.buckets.empty() && bucket.size_max <= replica.buckets.back().size_max) {
+        problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max", record.service.value));
+      }
+      replica.buckets.push_back({bucket.size_max, bucket.batch_size});
+    }
+    bool placed = false;
+    for (auto& planned : device.slices) {
+      if (record.slices.value && !selects(*record.slices.value, geometry, planned.slice)) continue;
+      planned.replicas.push_back(replica);
+      placed = true;
+    }
+    if (placed) return;
+    problems_.add(record.slices.value ? record.slices.at : record.service.at,
+                  fmt::format("no slice of the layout is {}", record.slices.value.value_or("there")));
+  }
+
+  // "3g.40gb@4", "3g.40gb" or "3g".
+  static bool selects(const std::string& text, const Geometry& geometry, const Slice& slice) {
+    const auto at = text.find('@');
+    const auto profile = find_profile(geometry, text::trim(std::string_view(text).substr(0, at)));
+    if (!profile || *profile != slice.profile) return false;
+    return at == std::string::npos || text::parse_integer(text::trim(text.substr(at + 1))) == slice.start;
+  }
+
+  const formats::ReadFile& read_file_;
+  Problems& problems_;
+};
+
+bool ends_by_itself(const Workload& workload) {
+  return std::ranges::all_of(
+      workload.services, [](const Service& service) { return std::holds_alternative<TraceTraffic>(service.traffic); });
+}
+
+std::optional<sched::Deployment> compiled(const Plan& plan, const Scenario& scenario, Position at, Problems& problems) {
+  if (!problems.empty()) return std::nullopt;
+  auto deployment = sched::compile(plan, scenario.workload, *scenario.latency);
+  if (deployment) return std::move(*deployment);
+  problems.add(at, deployment.error().message);
+  return std::nullopt;
+}
+
+bool same_devices(const Plan& a, const Plan& b) {
+  return std::ranges::equal(a.devices, b.devices, [](const PlannedDevice& x, const PlannedDevice& y) {
+    return x.type == y.type && x.name == y.name;
+  });
+}
+
+void add_plan_changes(const ScenarioRecord& record, Assembler& assembler, Scenario& scenario, Problems& problems) {
+  TimePoint last;
+  for (const auto& change : record.plan_changes) {
+    const Plan plan = assembler.plan(change.plan);
+    if (change.at < last) problems.add(change.plan.at, "plan changes must stand in order of time");
+    if (problems.empty() && !same_devices(plan, scenario.plan)) {
+      problems.add(change.plan.at, "a new plan is for the same devices, in the same order");
+    }
+    last = change.at;
+    if (auto deployment = compiled(plan, scenario, change.plan.at, problems)) {
+      scenario.config.plan_changes.push_back({change.at, std::move(*deployment)});
+    }
+  }
+}
+
+void fill_config(const ScenarioRecord& record, sim::SimulationConfig& config) {
+  config.scheduler = record.scheduler;
+  config.noise = record.noise;
+  config.faults = record.faults;
+  config.seed = record.seed;
+  if (record.duration) config.duration = *record.duration;
+  if (record.requests) config.requests_max = *record.requests;
+  config.warmup_requests = record.warmup_requests;
+  config.rate_scale = record.rate_scale;
+  config.tenants = record.tenants;
+}
+
+// Scalars as JSON has them: words in quotes, numbers without a bare point or leading zeros.
+void make_json(Node& node) {
+  if (node.kind == Node::Kind::scalar && !node.quoted) {
+    if (const auto integer = text::parse_integer(node.text)) {
+      node.text = std::to_string(*integer);
+    } else if (const auto number = text::parse_number(node.text)) {
+      node.text = formats::detail::write_number(*number);
+    } else if (node.text == "~") {
+      node.text = "null";
+    } else {
+      node.quoted = !formats::detail::looks_typed(node.text);
+    }
+  }
+  for (auto& item : node.items) make_json(item);
+  for (auto& entry : node.entries) make_json(entry.value);
+}
+
+void put(Node& map, const std::string& key, Node value) {
+  for (auto& entry : map.entries) {
+    if (entry.key != key) continue;
+    entry.value = std::move(value);
+    return;
+  }
+  map.entries.push_back({key, {}, std::move(value)});
+}
+
+}  // namespace
+
+Result<Scenario> parse_scenario(const formats::Source& source, const formats::ReadFile& read_file) {
+  Problems problems(source.name);
+  const auto root = formats::parse_yaml(source, problems);
+  if (!root) return problems.error();
+  ScenarioRecord record;
+  formats::read_document(*root, problems, record);
+  if (!problems.empty()) return problems.error();
+
+  Assembler assembler(read_file, problems);
+  Scenario scenario;
+  scenario.name = record.name;
+  scenario.workload = assembler.services(record.services.node);
+  scenario.plan = assembler.plan(record.plan);
+  scenario.latency = assembler.latency(record.latency);
+  fill_config(record, scenario.config);
+  if (!record.duration && !record.requests && problems.empty() && !ends_by_itself(scenario.workload)) {
+    problems.add(root->at, "needs duration_s or requests: the traffic does not end by itself");
+  }
+  if (auto deployment = compiled(scenario.plan, scenario, record.plan.at, problems)) {
+    scenario.deployment = std::move(*deployment);
+  }
+  add_plan_changes(record, assembler, scenario, problems);
+  if (!problems.empty()) return problems.error();
+  scenario.document = formats::write_document(record, formats::Defaults::keep);
+  make_json(scenario.document);
+  return scenario;
+}
+
+std::string effective_configuration(const Scenario& scenario) {
+  const sim::SimulationConfig& config = scenario.config;
+  Node document = scenario.document;
+  put(document, "scheduler", formats::write_document(config.scheduler, formats::Defaults::keep));
+  put(document, "seed", formats::plain_node(std::to_string(config.seed)));
+  put(document, "rate_scale", formats::plain_node(text::shortest(config.rate_scale)));
+  if (config.duration != Duration::max()) {
+    put(document, "duration_s",
+        formats::plain_node(formats::detail::write_time(config.duration.count(), "duration_s")));
+  }
+  return formats::to_json(document);
+}
+
+formats::Shape scenario_shape() { return formats::shape_of<ScenarioRecord>(); }
+
+}  // namespace tangram::lab
