@@ -28,7 +28,7 @@ struct ServiceSpec {
   std::vector<std::int64_t> edges = {1};
   int priority = 0;
   Padding padding = Padding::bucket;
-  std::string only_on;  // A size of slice that alone serves it; empty: all do.
+  std::string only_on = {};  // A size of slice that alone serves it; empty: all do.
 };
 
 // The lists as a LatencyModel. Run times grow with the padded size as `size_factor` says.
@@ -60,7 +60,7 @@ struct FixtureConfig {
   LatencyLists latency = {{"7g", {std::chrono::milliseconds(4), std::chrono::milliseconds(7)}}};
   std::vector<ServiceSpec> services = {ServiceSpec{}};
   double p99_factor = 1;
-  std::function<double(std::int64_t)> size_factor;  // By padded size; left out: 1.
+  std::function<double(std::int64_t)> size_factor = {};  // By padded size; left out: 1.
   SchedulerConfig scheduler = {};
   TestWorld::Reality reality = {};
 };

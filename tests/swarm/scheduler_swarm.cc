@@ -36,6 +36,7 @@ char repeat_line[64];
 
 // A failed check stops the process; the line that repeats it must be out before.
 extern "C" void print_repeat_line(int) {
+  std::fflush(stdout);
   const auto written = write(STDERR_FILENO, repeat_line, std::strlen(repeat_line));
   (void)written;
 }
@@ -441,6 +442,7 @@ std::vector<std::string> judge_simulation(const Case& made, const sim::Simulatio
 
 std::vector<std::string> judge(std::uint64_t seed, bool verbose) {
   const Case made = random_case(seed);
+  if (verbose) fmt::print("seed {}: {}\n", seed, made.summary);
   WorldRun first(made);
   first.run();
   std::vector<std::string> complaints = first.world().complaints();
@@ -457,8 +459,8 @@ std::vector<std::string> judge(std::uint64_t seed, bool verbose) {
   const auto again = sim::simulate(made.deployments[0], made.workload, config);
   if (result.digest != again.digest) complaints.push_back("sim: a second run has another digest");
   if (verbose) {
-    fmt::print("seed {}: {}; {} requests, {} batches; digests {:016x} {:016x}\n", seed, made.summary,
-               first.world().requests().size(), first.world().batches().size(), first.world().digest(), result.digest);
+    fmt::print("{} requests, {} batches; digests {:016x} {:016x}\n", first.world().requests().size(),
+               first.world().batches().size(), first.world().digest(), result.digest);
   }
   return complaints;
 }

@@ -183,6 +183,7 @@ class Tangram final : public Policy {
     const auto taken = choice->parts[0].take;
     if (!config_.merge || lane.bucket == 0 || &lane != &view.first_lane(lane.service, lane.bucket)) return;
     if (choice->parts[0].skip + taken < lane.queue.count()) return;
+    if (view.service(lane.service).padding == Padding::none) return;
     const Lane& smaller = view.first_lane(lane.service, lane.bucket - 1);
     const std::uint32_t bucket = lane.bucket;
     const Duration slack = first.request.deadline - view.now();
@@ -250,6 +251,7 @@ class Tangram final : public Policy {
     if (!entry.takes(bucket, samples) || !view.may_share(waiting.request, tail.size)) return false;
     const Duration before = view.mean(pool, entry, bucket, tail.samples);
     if (bucket != waiting.bucket) {
+      if (!entry.takes(waiting.bucket, waiting.request.samples)) return false;
       const Duration alone = view.mean(pool, entry, waiting.bucket, waiting.request.samples);
       if (view.mean(pool, entry, bucket, samples) - before > alone) return false;
     }

@@ -1,0 +1,212 @@
+#include <gtest/gtest.h>
+
+#include "sched/test_fixture.h"
+
+namespace tangram::sched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Batches;
+using testing::FixtureConfig;
+using testing::SimFixture;
+
+FixtureConfig small_and_large() {
+  FixtureConfig config;
+  config.layouts = {"1g@0", "7g@0"};
+  config.latency = {{"1g", {20ms}}, {"7g", {5ms}}};
+  config.scheduler.admission = false;
+  return config;
+}
+
+// n samples take n + 3 ms.
+FixtureConfig one_large(std::int64_t samples_max = 8) {
+  FixtureConfig config;
+  config.latency["7g"].clear();
+  for (std::int64_t n = 1; n <= samples_max; ++n) config.latency["7g"].push_back((n + 3) * 1ms);
+  config.scheduler.admission = false;
+  return config;
+}
+
+TEST(Tangram, TakesTheSmallestIdleSliceThatIsInTime) {
+  SimFixture sim(small_and_large());
+  sim.arrive({.at = 0ms, .deadline = 15ms});
+  sim.arrive({.at = 0ms, .deadline = 25ms});
+  EXPECT_EQ(sim.run().slices, (std::vector<std::uint32_t>{1, 0}));
+}
+
+// Requests of two and three samples wait for the slice, which is busy until 5 ms. Together they take 8 ms, which no
+// deadline forbids.
+TEST(Tangram, JoinsTheOpenBatchOfItsBucket) {
+  SimFixture sim(one_large());
+  sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 2ms, .deadline = 100ms, .samples = 3});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1, 2}}));
+  EXPECT_EQ(run.starts[1], 5ms);
+}
+
+// Alone request 1 ends at 5 + 5 = 10 ms, with request 2 at 5 + 8 = 13 ms: past its deadline at 11 ms.
+TEST(Tangram, JoinsNoBatchWhoseDeadlineItWouldBreak) {
+  SimFixture sim(one_large());
+  sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 11ms, .samples = 2});
+  sim.arrive({.at = 2ms, .deadline = 100ms, .samples = 3});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {2}}));
+  EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(3, OutcomeKind::served));
+}
+
+// Request 2 joins request 1: four samples end at 5 + 7 = 12 ms, by its deadline at 13 ms. With request 3 there would be
+// six, which end at 14 ms; that request 1 has until 100 ms does not matter any more.
+TEST(Tangram, KeepsThePromiseToThoseThatJoined) {
+  SimFixture sim(one_large());
+  sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 2ms, .deadline = 13ms, .samples = 2});
+  sim.arrive({.at = 3ms, .deadline = 100ms, .samples = 2});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1, 2}, {3}}));
+  EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(4, OutcomeKind::served));
+}
+
+// Eight samples are the limit of the plan: 2 + 3 + 3 fill the batch, the next opens another.
+TEST(Tangram, FillsABatchUpToThePlannedSize) {
+  SimFixture sim(one_large());
+  for (const int samples : {2, 2, 3, 3, 1}) sim.arrive({.at = 0ms, .deadline = 100ms, .samples = samples});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {1, 2, 3}, {4}}));
+}
+
+// At 10 ms request 1 would end at 20 ms, past its deadline. It is set aside, request 2 ends at 20 ms in time, and only
+// then does request 1 run.
+TEST(Tangram, SetsLateRequestsAside) {
+  auto config = one_large();
+  config.latency["7g"] = {10ms};
+  config.scheduler.policy_config.drop_hopeless = false;
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 12ms});
+  sim.arrive({.at = 2ms, .deadline = 25ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}, {1}}));
+  EXPECT_EQ(run.outcomes, (std::vector{OutcomeKind::served, OutcomeKind::late, OutcomeKind::served}));
+}
+
+// The same where refusing is allowed: the answer comes as soon as it is known, at 10 ms.
+TEST(Tangram, RefusesLateRequestsWhereItMay) {
+  auto config = one_large();
+  config.latency["7g"] = {10ms};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 12ms});
+  sim.arrive({.at = 2ms, .deadline = 25ms});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late);
+  EXPECT_EQ(sim.resolved_at(1), 10ms);
+}
+
+// Two equal slices take 12 ms for two samples. Request 2 is promised to slice 0, which is free no later than slice 1,
+// but its batch takes 40 ms; slice 1, idle at 12 ms, takes the request over.
+TEST(Tangram, StealsWhatWaitsForASlowSlice) {
+  FixtureConfig config;
+  config.layouts = {"1g@0 + 1g@1"};
+  config.latency = {{"1g", {10ms, 12ms}}};
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.slice.value() == 0 ? 40ms : 12ms); };
+  SimFixture sim(config);
+  for (const auto at : {0ms, 0ms, 1ms}) sim.arrive({.at = at, .samples = 2});
+  const auto run = sim.run();
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 1}));
+  EXPECT_EQ(run.starts[2], 12ms);
+}
+
+// The large slice hangs on request 1 until 50 ms. When the small one is free at 20 ms, request 2 could end there at
+// 40 ms, past its deadline at 38 ms, and might still be in time on the large one; request 3, behind it, has until 80
+// ms.
+TEST(Tangram, LooksPastAHeadThatOnlyALargerSliceCanServe) {
+  auto config = small_and_large();
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.slice.value() == 0 ? 20ms : 50ms); };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 30ms});
+  sim.arrive({.at = 0ms, .deadline = 12ms});
+  sim.arrive({.at = 1ms, .deadline = 38ms});
+  sim.arrive({.at = 2ms, .deadline = 80ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {3}}));
+  EXPECT_EQ(run.starts[2], 20ms);
+  EXPECT_EQ(sim.outcome(2).reason, RejectReason::too_late);
+}
+
+// The same head, and the small slice is idle when the other request arrives: it does not wait for an event.
+TEST(Tangram, LooksPastTheHeadOnArrivalToo) {
+  auto config = small_and_large();
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.slice.value() == 0 ? 20ms : 50ms); };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 12ms});
+  sim.arrive({.at = 1ms, .deadline = 15ms});
+  sim.arrive({.at = 2ms, .deadline = 60ms});
+  const auto run = sim.run();
+  ASSERT_EQ(run.batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(run.slices[1], 0u);
+  EXPECT_EQ(run.starts[1], 2ms);
+}
+
+TEST(Tangram, PutsHigherPriorityFirst) {
+  auto config = one_large(1);
+  config.services = {{.name = "a"}, {.name = "b"}};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms});
+  sim.arrive({.at = 1ms, .deadline = 50ms});
+  sim.arrive({.at = 1ms, .deadline = 90ms, .priority = 1, .service = 1});
+  sim.arrive({.at = 1ms, .deadline = 60ms, .priority = 2});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {3}, {2}, {1}}));
+}
+
+// Nine and ten samples wait in one lane because nothing promised to end them in time; the batches before them end
+// early. The small slice takes nine samples and not ten: looking for a fuller batch must not run into the ten.
+TEST(Tangram, FindsTheFullestBatchAmongRequestsThatItDoesNotTake) {
+  FixtureConfig config;
+  config.layouts = {"1g@0", "7g@0"};
+  config.latency = {{"1g", std::vector<Duration>(9, 10ms)}, {"7g", std::vector<Duration>(10, 10ms)}};
+  config.scheduler.admission = false;
+  config.scheduler.correction_weight = 0;
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.id.value() == 1 ? 1ms : 2ms); };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 50ms, .samples = 9});
+  sim.arrive({.at = 0ms, .deadline = 50ms, .samples = 10});
+  sim.arrive({.at = 500us, .deadline = 15ms, .samples = 9});
+  sim.arrive({.at = 500us, .deadline = 15ms, .samples = 10});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 0, 1}));
+}
+
+// The service's largest slices take no bucket of size 8. A late request of that bucket has missed its second deadline
+// too, 3 x 1 ms after its arrival, and still runs on the small slice: nobody else will.
+TEST(Tangram, RunsALateRequestOnASmallSliceIfNoLargerOneTakesIt) {
+  FixtureConfig config;
+  config.layouts = {"1g@0", "7g@0"};
+  config.latency = {{"1g", {20ms, 25ms}}, {"7g", {5ms}}};
+  config.scheduler.admission = false;
+  config.scheduler.policy_config.drop_hopeless = false;
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 1ms, .samples = 2});
+  const auto run = sim.run();
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(run.outcomes[0], OutcomeKind::late);
+}
+
+// A batch of the larger bucket is short, and one request of the smaller bucket rides along: padded to 10 it adds 1 ms,
+// alone it would cost 4 ms.
+TEST(Tangram, FillsAShortBatchFromTheNextSmallerBucket) {
+  auto config = one_large();
+  config.services = {{.edges = {5, 10}}};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .size = 10});
+  sim.arrive({.at = 1ms, .deadline = 50ms, .size = 10});
+  sim.arrive({.at = 1ms, .deadline = 60ms, .size = 5});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {1, 2}}));
+  EXPECT_EQ(sim.world().batches()[1].padded_size, 10);
+}
+
+}  // namespace
+}  // namespace tangram::sched
