@@ -35,14 +35,14 @@ struct MemoryBelief {
   // Peak of all processes under one guess.
   double mib(const MemoryGuess& guess, const Candidate& candidate) const;
   double mean_mib(const Candidate& candidate) const;
-  // Whether it fits under one guess, from 0 to 1: usable memory is known to about kCapacitySpread.
-  double fits(const MemoryGuess& guess, const Candidate& candidate) const;
+  // For each guess whether it fits, from 0 to 1: usable memory is known to about kCapacitySpread.
+  std::vector<double> fits(const Candidate& candidate) const;
   double fits_probability(const Candidate& candidate) const;
 
   bool operator==(const MemoryBelief&) const = default;
 };
 
-// The standard deviation of log capacity: allocators fragment, and the driver keeps some for itself.
+// The relative uncertainty of capacity: allocators fragment, and the driver keeps some for itself.
 inline constexpr double kCapacitySpread = 0.06;
 
 // `others` are beliefs about models seen before; they say what is usual.

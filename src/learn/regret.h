@@ -10,12 +10,19 @@ namespace tangram::learn {
 // The latency of a candidate that does not fit into memory.
 inline constexpr double kOutOfMemory = std::numeric_limits<double>::infinity();
 
-// A plan is made from `believed_ms` and then meets `real_ms`; both hold the latency of every candidate, in one order.
-// Returns the loss against the plan that would have been made from `real_ms`, as a share between 0 and 1, and adds to
-// `blame` the part of it that each candidate caused: the one that was chosen and the one that should have been.
+// What is believed of one candidate when the plan is made.
+struct Belief {
+  double log_ms = 0;     // Mean of log latency.
+  double deviation = 0;  // Its standard deviation; 0 where the candidate was measured.
+  double fits = 1;       // Probability that it fits into memory.
+};
+
+// A plan is made from `believed` and then meets `real_ms`; both hold every candidate, in one order. Returns the loss
+// against the plan that would have been made from `real_ms`, as a share between 0 and 1, and adds to `blame` the part
+// of it that each candidate caused: the one that was chosen and the one that should have been.
 //
 // `learn` cannot see how plans are made; whoever can hands it this function.
-using Regret = std::function<double(std::span<const double> believed_ms, std::span<const double> real_ms,
-                                    std::span<double> blame)>;
+using Regret =
+    std::function<double(std::span<const Belief> believed, std::span<const double> real_ms, std::span<double> blame)>;
 
 }  // namespace tangram::learn

@@ -41,9 +41,9 @@ struct SamplerInput {
 };
 
 struct SamplerChoice {
-  std::optional<std::size_t> next;  // Index of a candidate that was not measured; nothing: stop.
-  std::string reason;               // For people: "memory frontier of 1g.10gb", "the budget of 15 is reached".
-  double expected_error = 0;        // Median over the candidates, by the model itself; 0 where not computed.
+  std::optional<std::size_t> next{};  // Index of a candidate that was not measured; nothing: stop.
+  std::string reason{};               // For people: "memory frontier of 1g.10gb", "the budget of 15 is reached".
+  double expected_error = 0;          // Median over the candidates, by the model itself; 0 where not computed.
   double expected_regret = 0;
 };
 

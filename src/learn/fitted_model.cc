@@ -1,0 +1,73 @@
+#include "learn/fitted_model.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+
+namespace tangram::learn {
+namespace {
+
+constexpr double kFitsMin = 0.5;
+
+const Measurement* find_measured(const FittedRun& run, const Candidate& candidate) {
+  const auto found = std::ranges::find_if(run.measured, [&](const auto& m) { return candidate_of(m) == candidate; });
+  return found == run.measured.end() ? nullptr : &*found;
+}
+
+Forecast blended(const FittedRun& run, const Features& features) {
+  const double analytic = run.analytic.log_ms(features);
+  Forecast forecast = run.kriged.forecast(features);
+  forecast.log_ms = run.analytic_share * analytic + run.kriged_share * forecast.log_ms +
+                    run.boosted_share * (analytic + run.boosted.residual(features));
+  return forecast;
+}
+
+void set_interval(Estimate& estimate, double log_ms, double half_width) {
+  estimate.mean_ms = math::exp(log_ms);
+  estimate.low_ms = math::exp(log_ms - half_width);
+  estimate.high_ms = math::exp(log_ms + half_width);
+}
+
+}  // namespace
+
+std::optional<Estimate> FittedRun::estimate(const Candidate& candidate) const {
+  const auto features = features_of(device, candidate);
+  if (!features) return std::nullopt;
+  Estimate estimate;
+  const Forecast forecast = blended(*this, *features);
+  set_interval(estimate, forecast.log_ms, interval_deviations * forecast.deviation);
+  estimate.fits_probability = memory.fits_probability(candidate);
+  if (const Measurement* m = find_measured(*this, candidate)) {
+    estimate.measured = true;
+    estimate.fits_probability = m->out_of_memory() ? 0 : 1;
+    if (m->latency_ms) {
+      const double noise = kriged.inflation() * kriged.scale().noise;
+      set_interval(estimate, math::log(*m->latency_ms), interval_deviations * noise);
+      estimate.mean_ms = *m->latency_ms;
+    }
+  }
+  estimate.p99_ms = estimate.mean_ms * math::exp(p99_log_spread);
+  if (memory.measured) estimate.memory_mib = memory.mean_mib(candidate);
+  estimate.throughput_per_s = 1e3 * static_cast<double>(candidate.batch * candidate.processes) / estimate.mean_ms;
+  return estimate;
+}
+
+const FittedRun* FittedModel::find(std::string_view device, std::string_view model) const {
+  const auto found =
+      std::ranges::find_if(runs_, [&](const auto& run) { return run.device == device && run.model == model; });
+  return found == runs_.end() ? nullptr : &*found;
+}
+
+std::optional<Estimate> FittedModel::estimate(const RunPoint& point) const {
+  const FittedRun* run = find(point.device, point.model);
+  if (run == nullptr) return std::nullopt;
+  return run->estimate({std::string(point.mig_profile), point.batch, point.size, point.processes});
+}
+
+std::optional<Prediction> FittedModel::predict(const RunPoint& point) const {
+  const auto found = estimate(point);
+  if (!found || found->fits_probability < kFitsMin) return std::nullopt;
+  return Prediction{from_milliseconds(found->mean_ms), from_milliseconds(found->p99_ms)};
+}
+
+}  // namespace tangram::learn

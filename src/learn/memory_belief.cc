@@ -1,0 +1,186 @@
+#include "learn/memory_belief.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "core/geometry.h"
+
+namespace tangram::learn {
+namespace {
+
+constexpr double kTokensReference = 64;
+constexpr double kBaseMibMin = 200;
+constexpr double kSampleMibMin = 0.25;
+constexpr int kBaseSteps = 28;    // Of a quarter octave and more: 200 MiB to 25 GiB.
+constexpr int kSampleSteps = 42;  // 0.25 MiB to 5 GiB.
+constexpr double kStep = 0.25;    // Of the natural logarithm.
+constexpr double kFineStep = 0.06;
+// A measured peak is matched to a few percent: the formula is simpler than an allocator.
+constexpr double kPeakSpread = 0.05;
+constexpr double kOthersSpread = 0.8;  // Of log MiB between models.
+// A run may fail or fit against all expectation; one surprise must not exclude everything.
+constexpr double kSurprise = 0.01;
+
+std::optional<double> capacity_mib(std::string_view device, std::string_view profile) {
+  const Geometry* geometry = find_geometry(device);
+  if (geometry == nullptr) return std::nullopt;
+  const auto index = find_profile(*geometry, profile);
+  if (!index) return std::nullopt;
+  const auto& memory = geometry->profiles[*index].memory_gib;
+  if (memory.evidence == Evidence::unknown) return std::nullopt;
+  return memory.value * 1024;
+}
+
+// From 0 where memory is certainly too small to 1 where it is certainly enough, linear between.
+double share_that_fits(std::optional<double> capacity, double mib) {
+  if (!capacity) return 1;
+  return std::clamp(0.5 + (*capacity / mib - 1) / (4 * kCapacitySpread), 0.0, 1.0);
+}
+
+struct GuessGrid {
+  MemoryGuess least;
+  int base_steps = kBaseSteps;
+  int sample_steps = kSampleSteps;
+  double step = kStep;
+};
+
+std::vector<MemoryGuess> guesses_of(const GuessGrid& grid, bool sized) {
+  std::vector<MemoryGuess> guesses;
+  const std::vector<double> quadratics = sized ? std::vector<double>{0, 0.03, 0.1, 0.3, 1} : std::vector<double>{0};
+  for (const double quadratic : quadratics) {
+    for (int i = 0; i < grid.base_steps; ++i) {
+      const double base = grid.least.base_mib * math::exp(grid.step * i);
+      for (int j = 0; j < grid.sample_steps; ++j) {
+        guesses.push_back({base, grid.least.sample_mib * math::exp(grid.step * j), quadratic});
+      }
+    }
+  }
+  return guesses;
+}
+
+struct Centre {
+  double base = 0;
+  double sample = 0;
+};
+
+Centre centre_of(const MemoryBelief& belief) {
+  Centre centre;
+  for (std::size_t i = 0; i < belief.guesses.size(); ++i) {
+    centre.base += belief.weights[i] * math::log(belief.guesses[i].base_mib);
+    centre.sample += belief.weights[i] * math::log(belief.guesses[i].sample_mib);
+  }
+  return centre;
+}
+
+// Mostly what other models were like, a little of anything.
+double usual(const MemoryGuess& guess, std::span<const Centre> centres) {
+  double sum = 0.05;
+  for (const Centre& centre : centres) {
+    const double base = (math::log(guess.base_mib) - centre.base) / kOthersSpread;
+    const double sample = (math::log(guess.sample_mib) - centre.sample) / kOthersSpread;
+    sum += math::exp(-0.5 * (base * base + sample * sample)) / static_cast<double>(centres.size());
+  }
+  return sum;
+}
+
+// How probable the measurement is under each guess.
+std::vector<double> likelihoods(const MemoryBelief& belief, const Measurement& m) {
+  const Candidate candidate = candidate_of(m);
+  auto result = belief.fits(candidate);
+  const bool peak = m.memory_mib && !m.out_of_memory() && *m.memory_mib > 0;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (peak) {
+      const double away = math::log(belief.mib(belief.guesses[i], candidate) / *m.memory_mib) / kPeakSpread;
+      result[i] = math::exp(-0.5 * std::min(away * away, 50.0));
+    } else {
+      result[i] = kSurprise + (1 - 2 * kSurprise) * (m.out_of_memory() ? 1 - result[i] : result[i]);
+    }
+  }
+  return result;
+}
+
+void weigh(MemoryBelief& belief, std::span<const Measurement> measurements) {
+  for (const auto& m : measurements) {
+    const auto likely = likelihoods(belief, m);
+    double most = 0;
+    for (std::size_t i = 0; i < likely.size(); ++i) most = std::max(most, belief.weights[i] *= likely[i]);
+    for (double& w : belief.weights) w /= most;
+  }
+}
+
+// Guesses that no longer matter are dropped, so that a belief is small.
+void prune(MemoryBelief& belief) {
+  const double most = *std::ranges::max_element(belief.weights);
+  MemoryBelief kept = belief;
+  kept.guesses.clear();
+  kept.weights.clear();
+  double sum = 0;
+  for (std::size_t i = 0; i < belief.guesses.size(); ++i) {
+    if (belief.weights[i] < 1e-4 * most) continue;
+    kept.guesses.push_back(belief.guesses[i]);
+    kept.weights.push_back(belief.weights[i]);
+    sum += belief.weights[i];
+  }
+  for (double& w : kept.weights) w /= sum;
+  belief = std::move(kept);
+}
+
+// Measured peaks deserve a finer grid around what they point to.
+void refine(MemoryBelief& belief, std::span<const Measurement> measurements, bool sized) {
+  const Centre centre = centre_of(belief);
+  const MemoryGuess least{math::exp(centre.base - 6 * kFineStep), math::exp(centre.sample - 12 * kFineStep), 0};
+  belief.guesses = guesses_of({least, 13, 25, kFineStep}, sized);
+  belief.weights.assign(belief.guesses.size(), 1);
+  weigh(belief, measurements);
+  prune(belief);
+}
+
+}  // namespace
+
+double MemoryBelief::mib(const MemoryGuess& guess, const Candidate& candidate) const {
+  const double ratio = static_cast<double>(candidate.size) / size_reference;
+  const double factor = ratio * (1 + guess.quadratic * ratio) / (1 + guess.quadratic);
+  return static_cast<double>(candidate.processes) *
+         (guess.base_mib + guess.sample_mib * static_cast<double>(candidate.batch) * factor);
+}
+
+double MemoryBelief::mean_mib(const Candidate& candidate) const {
+  double sum = 0;
+  for (std::size_t i = 0; i < guesses.size(); ++i) sum += weights[i] * mib(guesses[i], candidate);
+  return sum;
+}
+
+std::vector<double> MemoryBelief::fits(const Candidate& candidate) const {
+  const auto capacity = capacity_mib(device, candidate.mig_profile);
+  std::vector<double> shares;
+  shares.reserve(guesses.size());
+  for (const auto& guess : guesses) shares.push_back(share_that_fits(capacity, mib(guess, candidate)));
+  return shares;
+}
+
+double MemoryBelief::fits_probability(const Candidate& candidate) const {
+  const auto shares = fits(candidate);
+  double sum = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) sum += weights[i] * shares[i];
+  return std::min(sum, 1.0);
+}
+
+MemoryBelief believe_memory(const std::string& device, std::span<const Measurement> measurements,
+                            std::span<const MemoryBelief> others) {
+  MemoryBelief belief;
+  belief.device = device;
+  const bool sized = std::ranges::any_of(measurements, [](const auto& m) { return m.size > 1; });
+  belief.size_reference = sized ? kTokensReference : 1;
+  belief.measured = std::ranges::any_of(measurements, [](const auto& m) { return m.memory_mib.has_value(); });
+  belief.guesses = guesses_of({.least = {kBaseMibMin, kSampleMibMin, 0}}, sized);
+  std::vector<Centre> centres;
+  for (const auto& other : others) centres.push_back(centre_of(other));
+  for (const auto& guess : belief.guesses) belief.weights.push_back(usual(guess, centres));
+  weigh(belief, measurements);
+  prune(belief);
+  if (belief.measured) refine(belief, measurements, sized);
+  return belief;
+}
+
+}  // namespace tangram::learn

@@ -1,0 +1,375 @@
+#include "learn/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/rng.h"
+#include "learn/detail/statistics.h"
+#include "learn/fit.h"
+
+namespace tangram::learn {
+namespace {
+
+using Indices = std::vector<std::size_t>;
+
+constexpr std::array kKinds{
+    std::pair{SamplerKind::active, std::string_view("active")},
+    std::pair{SamplerKind::random, std::string_view("random")},
+    std::pair{SamplerKind::latin, std::string_view("latin")},
+    std::pair{SamplerKind::grid, std::string_view("grid")},
+};
+
+constexpr std::int64_t kParvagpuBatchMax = 128;
+constexpr std::int64_t kParvagpuProcessesMax = 3;
+
+// The fixed orders.
+
+Indices random_order(std::size_t count, std::uint64_t seed) {
+  Indices order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Rng rng = Rng(seed).stream("random-sampler");
+  rng.shuffle(order);
+  return order;
+}
+
+// An even choice of `budget` of the suggested grid, then whatever else there is.
+Indices grid_order(std::span<const Candidate> candidates, std::size_t budget) {
+  const Indices grid = parvagpu_grid(candidates);
+  const std::size_t wanted = std::min(budget, grid.size());
+  std::set<std::size_t> taken;
+  Indices order;
+  const auto take = [&](std::size_t i) {
+    if (taken.insert(i).second) order.push_back(i);
+  };
+  for (std::size_t i = 0; i < wanted; ++i) take(grid[i * grid.size() / wanted]);
+  for (const std::size_t i : grid) take(i);
+  for (std::size_t i = 0; i < candidates.size(); ++i) take(i);
+  return order;
+}
+
+using Place = std::array<double, 4>;  // Slice by its order, and octaves of batch, size and processes.
+
+std::vector<Place> places_of(std::span<const Candidate> candidates, std::string_view device) {
+  std::vector<Place> places;
+  for (const auto& c : candidates) {
+    const auto features = features_of(device, c);
+    const auto octave = [](double x) { return math::log(x) / math::kLn2; };
+    places.push_back({octave(features ? features->compute : 1), octave(static_cast<double>(c.batch)),
+                      octave(static_cast<double>(c.size)), octave(static_cast<double>(c.processes))});
+  }
+  return places;
+}
+
+// Each axis is cut into `budget` equal steps over its distinct values, and each step is used once.
+Indices latin_order(std::span<const Candidate> candidates, std::string_view device, std::size_t budget,
+                    std::uint64_t seed) {
+  const auto places = places_of(candidates, device);
+  const std::size_t count = std::min(budget, candidates.size());
+  std::vector<Place> wanted(count);
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    std::set<double> distinct;
+    for (const auto& place : places) distinct.insert(place[axis]);
+    const std::vector<double> levels(distinct.begin(), distinct.end());
+    Indices steps(count);
+    std::iota(steps.begin(), steps.end(), std::size_t{0});
+    Rng rng = Rng(seed).stream("latin-sampler", axis);
+    rng.shuffle(steps);
+    for (std::size_t i = 0; i < count; ++i) wanted[i][axis] = levels[steps[i] * levels.size() / count];
+  }
+  std::set<std::size_t> taken;
+  Indices order;
+  for (const auto& place : wanted) {
+    std::size_t best = candidates.size();
+    double nearest = 0;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      double distance = 0;
+      for (std::size_t axis = 0; axis < 4; ++axis) distance += std::abs(places[i][axis] - place[axis]);
+      if (!taken.contains(i) && (best == candidates.size() || distance < nearest)) {
+        best = i;
+        nearest = distance;
+      }
+    }
+    taken.insert(best);
+    order.push_back(best);
+  }
+  return order;
+}
+
+std::vector<bool> measured_flags(const SamplerInput& input) {
+  std::set<Candidate> done;
+  for (const auto& m : input.measured) done.insert(candidate_of(m));
+  std::vector<bool> flags;
+  for (const auto& c : input.candidates) flags.push_back(done.contains(c));
+  return flags;
+}
+
+SamplerChoice first_open(const Indices& order, const std::vector<bool>& done, std::string reason) {
+  for (const std::size_t i : order) {
+    if (!done[i]) return {.next = i, .reason = std::move(reason)};
+  }
+  return {.reason = "every candidate was measured"};
+}
+
+// The active sampler.
+
+constexpr int kDraws = 32;
+constexpr std::size_t kRankMax = 48;
+constexpr double kRegretShare = 0.5;  // Of the score; the rest is plain accuracy.
+
+// Joint draws of the candidates' latencies from what is believed now.
+class Draws {
+ public:
+  Draws(const Kriged::Joint& joint, const MemoryBelief& memory, std::span<const Candidate> candidates, Rng rng)
+      : joint_(joint), memory_(memory), rng_(rng), size_(joint.log_ms.size()) {
+    factorise();
+    for (const auto& c : candidates) fits_.push_back(memory.fits(c));
+  }
+
+  // One possible reality: latencies in milliseconds, infinite where memory runs out.
+  std::vector<double> next() {
+    std::vector<double> log_ms = joint_.log_ms;
+    for (const auto& column : columns_) {
+      const double z = rng_.normal();
+      for (std::size_t i = 0; i < size_; ++i) log_ms[i] += z * column[i];
+    }
+    const std::size_t guess = draw_guess();
+    std::vector<double> ms(size_);
+    for (std::size_t i = 0; i < size_; ++i) {
+      log_ms[i] += std::sqrt(std::max(rest_[i], 0.0)) * rng_.normal();
+      ms[i] = fits_[i][guess] < 0.5 ? kOutOfMemory : math::exp(log_ms[i]);
+    }
+    return ms;
+  }
+
+ private:
+  // Pivoted partial Cholesky: a few directions hold nearly all of the covariance, and the rest is drawn point by point.
+  void factorise() {
+    for (std::size_t i = 0; i < size_; ++i) rest_.push_back(joint_.covariance[i * size_ + i]);
+    const double first = *std::ranges::max_element(rest_);
+    while (columns_.size() < kRankMax) {
+      const auto pivot = static_cast<std::size_t>(std::ranges::max_element(rest_) - rest_.begin());
+      if (rest_[pivot] <= 1e-4 * first || rest_[pivot] <= 1e-12) return;
+      std::vector<double> column(size_);
+      const double scale = 1 / std::sqrt(rest_[pivot]);
+      for (std::size_t i = 0; i < size_; ++i) {
+        double value = joint_.covariance[i * size_ + pivot];
+        for (const auto& other : columns_) value -= other[i] * other[pivot];
+        column[i] = value * scale;
+      }
+      for (std::size_t i = 0; i < size_; ++i) rest_[i] -= column[i] * column[i];
+      rest_[pivot] = 0;
+      columns_.push_back(std::move(column));
+    }
+  }
+
+  std::size_t draw_guess() {
+    double left = rng_.uniform();
+    for (std::size_t i = 0; i + 1 < memory_.weights.size(); ++i) {
+      left -= memory_.weights[i];
+      if (left < 0) return i;
+    }
+    return memory_.weights.size() - 1;
+  }
+
+  const Kriged::Joint& joint_;
+  const MemoryBelief& memory_;
+  Rng rng_;
+  std::size_t size_;
+  std::vector<std::vector<double>> columns_;
+  std::vector<double> rest_;
+  std::vector<std::vector<double>> fits_;
+};
+
+struct Outlook {
+  Kriged::Joint joint;
+  std::vector<Belief> believed;
+  std::vector<double> blame;
+  double regret = 0;
+  double noise = 0;
+};
+
+Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::vector<bool>& done, Rng rng) {
+  Outlook outlook;
+  std::vector<Features> points;
+  for (const auto& c : input.candidates) {
+    const auto features = features_of(input.target.device, c);
+    TANGRAM_CHECK(features.has_value(), "candidates are profiles of the device");
+    points.push_back(*features);
+  }
+  outlook.joint = run.kriged.joint(points);
+  outlook.noise = run.kriged.scale().noise;
+  const std::size_t n = points.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    Belief belief{outlook.joint.log_ms[i], std::sqrt(std::max(outlook.joint.covariance[i * n + i], 0.0)),
+                  run.memory.fits_probability(input.candidates[i])};
+    if (done[i]) {
+      const auto estimate = run.estimate(input.candidates[i]);
+      belief = {math::log(estimate->mean_ms), 0, estimate->fits_probability};
+    }
+    outlook.believed.push_back(belief);
+  }
+  outlook.blame.assign(n, 0);
+  if (input.regret == nullptr) return outlook;
+  Draws draws(outlook.joint, run.memory, input.candidates, rng);
+  for (int d = 0; d < kDraws; ++d) {
+    auto real = draws.next();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (done[i]) real[i] = outlook.believed[i].fits > 0 ? math::exp(outlook.believed[i].log_ms) : kOutOfMemory;
+    }
+    outlook.regret += (*input.regret)(outlook.believed, real, outlook.blame) / kDraws;
+  }
+  return outlook;
+}
+
+// How much of the doubt goes away when candidate `c` is measured: the share of the deviations of all candidates, and
+// the share of the blame for expected regret. Measuring `c` tells about `j` by the square of their correlation.
+double score_of(const Outlook& outlook, std::size_t c, double blame_sum) {
+  const std::size_t n = outlook.believed.size();
+  const auto& covariance = outlook.joint.covariance;
+  const double variance = std::max(covariance[c * n + c], 0.0) + outlook.noise * outlook.noise;
+  double removed = 0;
+  double deviations = 0;
+  double blame = outlook.blame[c];
+  for (std::size_t j = 0; j < n; ++j) {
+    const double before = std::max(covariance[j * n + j], 1e-12);
+    const double gone = std::min(covariance[c * n + j] * covariance[c * n + j] / variance, before);
+    const double weight = outlook.believed[j].fits;
+    removed += weight * (std::sqrt(before) - std::sqrt(before - gone));
+    deviations += weight * std::sqrt(before);
+    if (j != c) blame += outlook.believed[c].fits * outlook.blame[j] * gone / before;
+  }
+  const double accuracy = outlook.believed[c].fits * removed / std::max(deviations, 1e-12);
+  if (blame_sum <= 0) return accuracy;
+  return (1 - kRegretShare) * accuracy + kRegretShare * blame / blame_sum;
+}
+
+// Before anything is known: the run that certainly fits, one sample on the largest slice alone, shows the launch.
+std::size_t first_anchor(const SamplerInput& input) {
+  const auto better = [&](std::size_t a, std::size_t b) {
+    const auto key = [&](std::size_t i) {
+      const Candidate& c = input.candidates[i];
+      return std::tuple(c.batch * c.processes, c.size, -features_of(input.target.device, c)->compute);
+    };
+    return key(a) < key(b);
+  };
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < input.candidates.size(); ++i) best = better(i, best) ? i : best;
+  return best;
+}
+
+// The largest work that probably fits on the smallest slice: it shows the work and the memory frontier.
+std::size_t second_anchor(const SamplerInput& input, const MemoryBelief& memory, const std::vector<bool>& done) {
+  std::size_t best = input.candidates.size();
+  std::tuple<double, double> best_key;
+  for (std::size_t i = 0; i < input.candidates.size(); ++i) {
+    const Candidate& c = input.candidates[i];
+    if (done[i] || memory.fits_probability(c) < 0.6) continue;
+    const std::tuple key(-features_of(input.target.device, c)->compute,
+                         static_cast<double>(c.batch) * static_cast<double>(c.size) / static_cast<double>(c.processes));
+    if (best == input.candidates.size() || key > best_key) {
+      best = i;
+      best_key = key;
+    }
+  }
+  return best;
+}
+
+double median_deviation(const Outlook& outlook) {
+  std::vector<double> deviations;
+  for (const auto& belief : outlook.believed) {
+    if (belief.fits >= 0.5) deviations.push_back(belief.deviation);
+  }
+  // The median of |error| of a normal error is 0.674 deviations.
+  return deviations.empty() ? 0 : 0.674 * detail::quantile(std::move(deviations), 0.5);
+}
+
+SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& options, const std::vector<bool>& done) {
+  if (input.measured.empty()) return {.next = first_anchor(input), .reason = "anchor: launch on the largest slice"};
+  const Measurements measured(input.measured.begin(), input.measured.end());
+  const auto run = fit_target(measured, *input.knowledge, {.kind = "kriged"});
+  if (!run) {
+    // Nothing has fitted yet: try what needs least.
+    Indices order(input.candidates.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+      const Candidate& c = input.candidates[i];
+      return static_cast<double>(c.batch * c.size * c.processes) / features_of(input.target.device, c)->bandwidth;
+    });
+    return first_open(order, done, "nothing has fitted into memory yet");
+  }
+  if (measured.size() == 1) {
+    const std::size_t anchor = second_anchor(input, run->memory, done);
+    if (anchor < done.size()) return {.next = anchor, .reason = "anchor: work on the smallest slice"};
+  }
+  const Rng rng = Rng(options.seed).stream("active-sampler", input.measured.size());
+  const Outlook outlook = look_ahead(input, *run, done, rng);
+  SamplerChoice choice{.expected_error = median_deviation(outlook), .expected_regret = outlook.regret};
+  if (options.target_error > 0 && choice.expected_error <= options.target_error &&
+      choice.expected_regret <= options.target_regret) {
+    choice.reason = fmt::format("the expected error of {:.1f} % is small enough", 100 * choice.expected_error);
+    return choice;
+  }
+  const double blame_sum = std::accumulate(outlook.blame.begin(), outlook.blame.end(), 0.0);
+  double best = -1;
+  for (std::size_t c = 0; c < done.size(); ++c) {
+    if (done[c]) continue;
+    const double score = score_of(outlook, c, blame_sum);
+    if (score <= best) continue;
+    best = score;
+    choice.next = c;
+  }
+  choice.reason =
+      choice.next ? fmt::format("removes {:.0f} % of the doubt", 100 * best) : "every candidate was measured";
+  return choice;
+}
+
+}  // namespace
+
+std::optional<SamplerKind> parse_sampler_kind(std::string_view name) {
+  for (const auto& [kind, text] : kKinds) {
+    if (text == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::string_view to_string(SamplerKind kind) {
+  for (const auto& [known, text] : kKinds) {
+    if (known == kind) return text;
+  }
+  return "active";
+}
+
+std::vector<std::size_t> parvagpu_grid(std::span<const Candidate> candidates) {
+  Indices grid;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].batch <= kParvagpuBatchMax && candidates[i].processes <= kParvagpuProcessesMax) grid.push_back(i);
+  }
+  return grid;
+}
+
+SamplerChoice next_measurement(const SamplerInput& input, const SamplerOptions& options) {
+  TANGRAM_CHECK(input.knowledge != nullptr, "a sampler has knowledge, possibly empty");
+  if (input.candidates.empty()) return {.reason = "there is nothing to measure"};
+  if (input.measured.size() >= options.budget) {
+    return {.reason = fmt::format("the budget of {} is reached", options.budget)};
+  }
+  const auto done = measured_flags(input);
+  switch (options.kind) {
+    case SamplerKind::random: return first_open(random_order(done.size(), options.seed), done, "at random");
+    case SamplerKind::latin:
+      return first_open(latin_order(input.candidates, input.target.device, options.budget, options.seed), done,
+                        "Latin hypercube");
+    case SamplerKind::grid: return first_open(grid_order(input.candidates, options.budget), done, "grid");
+    case SamplerKind::active: break;
+  }
+  return next_active(input, options, done);
+}
+
+}  // namespace tangram::learn
