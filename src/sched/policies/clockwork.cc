@@ -17,7 +17,7 @@ class Clockwork final : public Policy {
     const Lane& lane = view.lane(id);
     bool possible = false;
     for (const PoolId pool : view.service(lane.service).pools) {
-      if (view.pool(pool).by_free_time.empty() || !in_time(view, pool, id)) continue;
+      if (view.pool(pool).present == 0 || !in_time(view, pool, id)) continue;
       possible = true;
       if (const auto idle = view.idle_slice(pool))
         return Choice::start(*idle, id, batch_in_time(view, pool, id, merge_));
@@ -59,7 +59,7 @@ class Clockwork final : public Policy {
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
         if (choice.kind != Choice::Kind::wait || lane.late) return;
         for (const PoolId other : view.service(lane.service).pools) {
-          if (!view.pool(other).by_free_time.empty() && in_time(view, other, id)) return;
+          if (view.pool(other).present > 0 && in_time(view, other, id)) return;
         }
         choice = drop_ ? Choice::drop(id) : Choice::demote(id);
       });

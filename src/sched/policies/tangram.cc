@@ -56,7 +56,7 @@ class Tangram final : public Policy {
     if (lane.late) return serve_late(view, id);
     bool possible = false;
     for (const PoolId pool : view.service(lane.service).pools) {
-      if (view.pool(pool).by_free_time.empty() || !in_time(view, pool, *lane.queue.front())) continue;
+      if (view.pool(pool).present == 0 || !in_time(view, pool, *lane.queue.front())) continue;
       possible = true;
       const auto idle = view.idle_slice(pool);
       if (idle) return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
@@ -213,11 +213,11 @@ class Tangram final : public Policy {
     return (static_cast<double>(take) - static_cast<double>(lost)) / static_cast<double>(run.count());
   }
 
+  // Slices that are away for now count: what they alone can end in time waits for them.
   static bool possible(const View& view, const Waiting& waiting) {
     const auto& pools = view.service(waiting.request.service).pools;
-    return std::any_of(pools.rbegin(), pools.rend(), [&](PoolId pool) {
-      return !view.pool(pool).by_free_time.empty() && in_time(view, pool, waiting);
-    });
+    return std::any_of(pools.rbegin(), pools.rend(),
+                       [&](PoolId pool) { return view.pool(pool).present > 0 && in_time(view, pool, waiting); });
   }
 
   // ---- Requests of several samples ----

@@ -180,8 +180,8 @@ TEST(Tangram, FindsTheFullestBatchAmongRequestsThatItDoesNotTake) {
   EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 0, 1}));
 }
 
-// The service's largest slices take no bucket of size 8. A late request of that bucket has missed its second deadline
-// too, 3 x 1 ms after its arrival, and still runs on the small slice: nobody else will.
+// The larger slice takes one sample only. A late request of two has missed its second deadline too, 3 x 1 ms after its
+// arrival, and still runs on the small slice: nobody else will.
 TEST(Tangram, RunsALateRequestOnASmallSliceIfNoLargerOneTakesIt) {
   FixtureConfig config;
   config.layouts = {"1g@0", "7g@0"};
