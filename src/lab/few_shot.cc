@@ -109,6 +109,7 @@ struct Course {
 
 Measurements measured_until(const Course& course, const FewShotReplay& replay, std::size_t budget,
                             Measurements measured) {
+  if (budget == course.candidates.size()) return course.table.measurements;
   // Only the orders of active and random do not depend on the budget.
   const bool nested = replay.sampler == learn::SamplerKind::active || replay.sampler == learn::SamplerKind::random;
   if (!nested) measured.clear();
@@ -182,13 +183,12 @@ std::vector<FewShotResult> few_shot_results(std::span<const FewShotTable> tables
     std::vector<double> deviations;
     std::vector<double> own;  // For each deviation the own half width, or 0.
   };
-  using Key = std::tuple<std::size_t, std::size_t, learn::SamplerKind>;  // Table, rank of the budget, sampler.
+  using Key = std::tuple<std::size_t, learn::SamplerKind, std::size_t>;  // Table, sampler, budget.
   std::map<Key, Pool> pools;
   for (const auto& run : runs) {
     const auto& table = tables[run.replay.table];
-    for (std::size_t rank = 0; rank < run.outcomes.size(); ++rank) {
-      const auto& outcome = run.outcomes[rank];
-      Pool& pool = pools[{run.replay.table, rank, run.replay.sampler}];
+    for (const auto& outcome : run.outcomes) {
+      Pool& pool = pools[{run.replay.table, run.replay.sampler, outcome.budget}];
       pool.result.dataset = table.dataset;
       pool.result.model = table.target.model;
       pool.result.device = table.target.device;

@@ -12,6 +12,7 @@
 #include "cli/program.h"
 #include "cli/run_view.h"
 #include "cli/table.h"
+#include "cli/verbs/reproduce_few_shot.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/paris_elsa.h"
@@ -23,10 +24,12 @@ struct Options {
   std::string result;
   std::string data;
   bool full = false;
-  int seeds = 1;
+  std::optional<int> seeds;
 };
 
 constexpr std::uint64_t kFirstSeed = 7;
+
+std::size_t seeds_of(const Options& options) { return static_cast<std::size_t>(options.seeds.value_or(1)); }
 
 // One dispatch policy, with or without dynamic batching.
 struct Dispatch {
@@ -66,7 +69,7 @@ std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, con
     cell.policy = dispatch.policy;
     cell.merge = dispatch.merge;
     cell.single = single;
-    rows.push_back({s, std::move(cell), std::vector<lab::ParisElsaResult>(static_cast<std::size_t>(options.seeds))});
+    rows.push_back({s, std::move(cell), std::vector<lab::ParisElsaResult>(seeds_of(options))});
   };
   for (std::size_t s = 0; s < settings.size(); ++s) {
     for (const auto& partitioning : lab::paris_elsa_partitionings()) {
@@ -210,11 +213,14 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
 }
 
 ExitCode run(Session& session, const Options& options) {
+  if (options.result == "few-shot") {
+    return reproduce_few_shot(session, {options.data, options.full, options.seeds.value_or(0)});
+  }
   const auto measurements = load_profiles(options.data);
   if (!measurements) return session.fail(measurements.error());
   const auto settings = lab::paris_elsa_settings(*measurements);
   auto rows = rows_of(settings, options);
-  run_rows(session, *measurements, rows, static_cast<std::size_t>(options.seeds));
+  run_rows(session, *measurements, rows, seeds_of(options));
   if (session.structured()) {
     session.print_value(answer_json(settings, rows));
     return ExitCode::done;
@@ -243,18 +249,20 @@ void add_reproduce(Program& program) {
            "tangram. "
            "Every arrival counts, nothing may be refused, p99 stays within three promises and the queue does not grow; "
            "0 means infeasible. REFERENCE compares with figures of an independent simulator. With --full, also "
-           "queries of single samples with dynamic batching.",
+           "queries of single samples with dynamic batching. few-shot: on the ParvaGPU and MIGProfiler tables, how "
+           "well "
+           "a few measurements of a model tell the rest, for four ways of choosing them; with --full over 20 seeds.",
        .examples = {{"tangram reproduce paris-elsa --data data", "The table."},
                     {"tangram reproduce paris-elsa --data data --output json", "The same for programs."},
+                    {"tangram reproduce few-shot --data data", "Errors, intervals and regret of learned models."},
                     {"tangram reproduce paris-elsa --data data --full", "With dynamic batching; takes minutes."}}},
       [options](Session& session) { return run(session, *options); });
-  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), {"paris-elsa"});
+  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), {"paris-elsa", "few-shot"});
   program.offers_files(
       verb.add_option("--data", options->data, "The folder with the public data.")->type_name("DIR")->required());
   verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
   verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
       ->type_name("N")
-      ->capture_default_str()
       ->check(CLI::Range(1, 1000));
 }
 
