@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 
 #include "base/quantile_sketch.h"
@@ -168,6 +169,14 @@ const bool kRegistered = [] {
       ->ArgName("requests")
       ->Iterations(1)
       ->Unit(benchmark::kMillisecond);
+  if (std::getenv("TANGRAM_BENCH_LONG") != nullptr) {
+    benchmark::RegisterBenchmark("BM_Memory_long", memory)
+        ->Arg(1'000'000)
+        ->Arg(100'000'000)
+        ->ArgName("requests")
+        ->Iterations(1)
+        ->Unit(benchmark::kMillisecond);
+  }
   const auto decide = [](const char* name, bool merge, double load) {
     benchmark::RegisterBenchmark(name, [=](benchmark::State& state) { decision(state, merge, load); })
         ->Arg(200'000)

@@ -19,6 +19,11 @@ struct Event {
   std::uint64_t tag = 0;
 };
 
+// The one order of events.
+inline bool comes_before(const Event& a, const Event& b) {
+  return a.when != b.when ? a.when < b.when : a.order < b.order;
+}
+
 // A four-way heap. Costs: top 1, push and pop log4 n.
 class EventQueue {
  public:
@@ -32,7 +37,7 @@ class EventQueue {
     events_.push_back(event);
     while (at > 0) {
       const std::size_t parent = (at - 1) / 4;
-      if (!before(event, events_[parent])) break;
+      if (!comes_before(event, events_[parent])) break;
       events_[at] = events_[parent];
       at = parent;
     }
@@ -51,9 +56,9 @@ class EventQueue {
       const std::size_t end = child + 4 < events_.size() ? child + 4 : events_.size();
       std::size_t least = child;
       for (std::size_t c = child + 1; c < end; ++c) {
-        if (before(events_[c], events_[least])) least = c;
+        if (comes_before(events_[c], events_[least])) least = c;
       }
-      if (!before(events_[least], last)) break;
+      if (!comes_before(events_[least], last)) break;
       events_[at] = events_[least];
       at = least;
     }
@@ -62,8 +67,6 @@ class EventQueue {
   }
 
  private:
-  static bool before(const Event& a, const Event& b) { return a.when != b.when ? a.when < b.when : a.order < b.order; }
-
   std::vector<Event> events_;
   std::uint64_t sequence_ = 0;
 };

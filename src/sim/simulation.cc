@@ -64,10 +64,10 @@ class Simulation final : public sched::World {
     }
     if (config_.faults.slice_lost_mean_s > 0) schedule_loss();
     for (std::uint32_t i = 0; i < config_.plan_changes.size(); ++i) {
-      events_.push(config_.plan_changes[i].at, EventLane::arrival, kPlanChange, i, 0);
+      arrivals_.push(config_.plan_changes[i].at, EventLane::arrival, kPlanChange, i, 0);
     }
-    while (!events_.empty() && !finished()) {
-      const Event event = events_.pop();
+    while ((!events_.empty() || !arrivals_.empty()) && !finished()) {
+      const Event event = next_event();
       TANGRAM_CHECK(event.when >= now_, "virtual time never goes back");
       now_ = event.when;
       ++result_.events;
@@ -147,6 +147,13 @@ class Simulation final : public sched::World {
     double useful_ns = 0;  // Of its batch, if it succeeds.
   };
 
+  // Arrivals have a queue of their own: it holds one for each service, so it costs little beside that of the slices.
+  Event next_event() {
+    if (arrivals_.empty()) return events_.pop();
+    if (events_.empty() || comes_before(arrivals_.top(), events_.top())) return arrivals_.pop();
+    return events_.pop();
+  }
+
   bool finished() const { return pending_count_ == 0 && scheduler_.outstanding_count() == 0 && !scheduler_.moving(); }
 
   const sched::PoolService& entry_of(sched::PoolId pool, ServiceId service) const {
@@ -173,7 +180,7 @@ class Simulation final : public sched::World {
     if (!arrival || arrival->at.time_since_epoch() > config_.duration) return;
     pending_[service] = *arrival;
     ++pending_count_;
-    events_.push(arrival->at, EventLane::arrival, kArrival, service, 0);
+    arrivals_.push(arrival->at, EventLane::arrival, kArrival, service, 0);
   }
 
   // Clients of a closed loop may have several arrivals under way, so each carries its own.
@@ -182,7 +189,7 @@ class Simulation final : public sched::World {
     ++pending_count_;
     const std::uint64_t tag =
         (static_cast<std::uint64_t>(arrival.size) << 20) | static_cast<std::uint64_t>(arrival.samples);
-    events_.push(arrival.at, EventLane::arrival, kArrival, service, tag);
+    arrivals_.push(arrival.at, EventLane::arrival, kArrival, service, tag);
   }
 
   void arrive(const Event& event) {
@@ -248,7 +255,7 @@ class Simulation final : public sched::World {
       case kReturned: scheduler_.on_returned(SliceId(event.index)); break;
       case kPlanChange:
         if (scheduler_.moving()) {  // One plan moves at a time: try again when it may be done.
-          events_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
+          arrivals_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
         } else {
           log("plan change {}", event.index);
           best_units_.clear();  // They are known by address, and batches may start while the plan is put in place.
@@ -444,6 +451,7 @@ class Simulation final : public sched::World {
   TimePoint now_;
   TimePoint last_resolution_;
   EventQueue events_;
+  EventQueue arrivals_;
   std::uint64_t wake_serial_ = 0;
   Rng rng_;
   Rng noise_rng_;
