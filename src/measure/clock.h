@@ -1,0 +1,21 @@
+// The watch that runs are timed with.
+#pragma once
+
+#include "base/time.h"
+
+namespace tangram::measure {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Never goes back. Only differences mean something.
+  virtual TimePoint now() = 0;
+};
+
+// The machine's own, which nobody sets.
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() override;
+};
+
+}  // namespace tangram::measure

@@ -1,0 +1,186 @@
+#include "measure/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace tangram::measure {
+namespace {
+
+using learn::Candidate;
+
+bool at_least_as_large(const Candidate& candidate, const Candidate& failed) {
+  return candidate.mig_profile == failed.mig_profile && candidate.batch >= failed.batch &&
+         candidate.size >= failed.size && candidate.processes >= failed.processes;
+}
+
+class Session {
+ public:
+  Session(const Task& task, const Surroundings& around)
+      : task_(task),
+        around_(around),
+        begin_(around.clock.now()),
+        meter_(around.engine, around.clock, task.repeats, [this] { return halt(); }) {
+    report_.measurements = task.before;
+    for (const auto& m : task.before) note_known(m);
+    gather_candidates();
+    goal_ = std::min(task.budget.measurements_max, report_.measurements.size() + unmeasured());
+  }
+
+  Result<Report> run() {
+    while (true) {
+      const auto next = choose();
+      if (!next) break;
+      const auto done = measure_one(*next);
+      if (!done) return done.error();
+      if (!*done) break;
+    }
+    report_.elapsed = around_.clock.now() - begin_;
+    return std::move(report_);
+  }
+
+ private:
+  // What the engine cannot run is known before the start, so that the sampler sees the same candidates in a session
+  // that resumes.
+  void gather_candidates() {
+    for (const auto& candidate : task_.candidates) {
+      if (const auto why = around_.engine.why_not(learn::point_of(task_.target, candidate))) {
+        skip(candidate, *why);
+      } else {
+        candidates_.push_back(candidate);
+      }
+    }
+    drop_hopeless();
+  }
+
+  void note_known(const Measurement& m) {
+    known_.insert(learn::candidate_of(m));
+    if (m.out_of_memory()) failed_.push_back(learn::candidate_of(m));
+  }
+
+  void skip(const Candidate& candidate, const std::string& reason) {
+    auto group = std::ranges::find(report_.skipped, reason, &Skipped::reason);
+    if (group == report_.skipped.end()) group = report_.skipped.insert(group, {reason, {}});
+    group->candidates.push_back(candidate);
+  }
+
+  void drop_hopeless() {
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      if (known_.contains(candidate)) return false;
+      const bool hopeless =
+          std::ranges::any_of(failed_, [&](const Candidate& failed) { return at_least_as_large(candidate, failed); });
+      if (hopeless) skip(candidate, "larger than a run that was out of memory");
+      return hopeless;
+    });
+  }
+
+  std::size_t unmeasured() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(candidates_, [&](const Candidate& candidate) { return !known_.contains(candidate); }));
+  }
+
+  bool interrupted() const { return around_.interrupted && around_.interrupted(); }
+  bool out_of_time() const { return task_.budget.time_max && around_.clock.now() - begin_ >= *task_.budget.time_max; }
+
+  Halt halt() {
+    show_progress();
+    if (interrupted()) return Halt::interrupted;
+    return out_of_time() ? Halt::out_of_time : Halt::no;
+  }
+
+  // Whichever budget is nearer to its end.
+  void show_progress() {
+    if (!around_.progress) return;
+    const std::size_t todo = goal_ - std::min(goal_, task_.before.size());
+    double share = todo == 0 ? 1 : static_cast<double>(report_.points.size()) / static_cast<double>(todo);
+    if (task_.budget.time_max) {
+      share = std::max(share, to_seconds(around_.clock.now() - begin_) / to_seconds(*task_.budget.time_max));
+    }
+    around_.progress(std::min(1.0, share));
+  }
+
+  void stop(Stop why, std::string reason) {
+    report_.stop = why;
+    report_.stop_reason = std::move(reason);
+  }
+
+  void stop_for(Halt halt) {
+    if (halt == Halt::interrupted) return stop(Stop::interrupted, "interrupted");
+    const double minutes = to_seconds(*task_.budget.time_max) / 60;
+    stop(Stop::out_of_time, fmt::format("the budget of {:g} minute{} is used up", minutes, minutes == 1 ? "" : "s"));
+  }
+
+  // The next candidate with the sampler's reason, or nothing when it is enough.
+  struct Next {
+    Candidate candidate;
+    std::string reason;
+  };
+  std::optional<Next> choose() {
+    if (const Halt now = halt(); now != Halt::no) return stop_for(now), std::nullopt;
+    if (unmeasured() == 0) return stop(Stop::enough, "every candidate is known"), std::nullopt;
+    const std::size_t limit = task_.budget.measurements_max;
+    if (report_.measurements.size() >= limit) {
+      return stop(Stop::budget, fmt::format("the budget of {} measurements is reached", limit)), std::nullopt;
+    }
+    learn::SamplerChoice choice = around_.choose(candidates_, report_.measurements);
+    report_.expected_error = choice.expected_error;
+    report_.expected_regret = choice.expected_regret;
+    if (!choice.next) return stop(Stop::enough, std::move(choice.reason)), std::nullopt;
+    TANGRAM_CHECK(*choice.next < candidates_.size() && !known_.contains(candidates_[*choice.next]),
+                  "a sampler chooses among the candidates that are not measured yet");
+    return Next{candidates_[*choice.next], std::move(choice.reason)};
+  }
+
+  // False when the session ends here.
+  Result<bool> measure_one(const Next& next) {
+    auto outcome = meter_.measure(task_.target, next.candidate);
+    if (!outcome) return outcome.error();
+    if (const auto* abandoned = std::get_if<Abandoned>(&*outcome)) {
+      stop_for(abandoned->why);
+      return false;
+    }
+    if (const auto* missing = std::get_if<engines::NotThere>(&*outcome)) {
+      skip(next.candidate, missing->reason);
+      std::erase(candidates_, next.candidate);
+      return true;
+    }
+    const auto stored = keep(std::get<Measured>(std::move(*outcome)), next.reason);
+    if (!stored) return stored.error();
+    return true;
+  }
+
+  Result<Nothing> keep(Measured measured, const std::string& reason) {
+    note_known(measured.measurement);
+    if (measured.measurement.out_of_memory()) drop_hopeless();
+    report_.measurements.push_back(measured.measurement);
+    report_.points.push_back({std::move(measured.measurement), measured.timing, reason});
+    return around_.store(report_.measurements);
+  }
+
+  const Task& task_;
+  const Surroundings& around_;
+  TimePoint begin_;
+  PointMeter meter_;
+  Report report_;
+  std::vector<Candidate> candidates_;
+  std::vector<Candidate> failed_;  // Out of memory.
+  std::set<Candidate> known_;
+  std::size_t goal_ = 0;  // Measurements when the budget or the candidates end.
+};
+
+}  // namespace
+
+std::string_view to_string(Stop stop) {
+  switch (stop) {
+    case Stop::enough: return "enough";
+    case Stop::budget: return "budget";
+    case Stop::out_of_time: return "out_of_time";
+    case Stop::interrupted: return "interrupted";
+  }
+  return "";
+}
+
+Result<Report> measure(const Task& task, const Surroundings& surroundings) { return Session(task, surroundings).run(); }
+
+}  // namespace tangram::measure
