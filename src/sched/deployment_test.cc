@@ -1,0 +1,138 @@
+#include "sched/deployment.h"
+
+#include <gtest/gtest.h>
+
+#include "sched/state.h"
+#include "sched/test_fixture.h"
+
+namespace tangram::sched {
+namespace {
+
+using namespace std::chrono_literals;
+
+// 1 ms for each sample of size 1; memory for `samples_max` samples of size 10.
+class SimpleModel final : public LatencyModel {
+ public:
+  std::optional<Prediction> predict(const RunPoint& point) const override {
+    if (point.batch * point.size > 40) return std::nullopt;
+    return Prediction{point.batch * point.size * 1ms, point.batch * point.size * 2ms};
+  }
+};
+
+Plan plan_with(std::vector<PlannedSlice> slices) {
+  const Geometry& geometry = *find_geometry("a100-40gb");
+  return {{{"gpu-0", geometry.type, geometry, std::move(slices)}}};
+}
+
+Slice slice(std::string_view text) { return parse_layout(*find_geometry("a100-40gb"), text).layout.slices[0]; }
+
+Workload workload() {
+  Service a;
+  a.name = a.model = "a";
+  Service b;
+  b.name = b.model = "b";
+  return {{a, b}};
+}
+
+// Slices of one profile with the same replicas form a pool; pools stand smallest first; slices without replicas are no
+// place to run.
+TEST(Deployment, GroupsSlicesIntoPoolsSmallestFirst) {
+  const Replica a{"a", {{4, 2}}, 1};
+  const auto deployment = *compile(plan_with({{slice("2g@0"), {a}},
+                                              {slice("1g@2"), {a}},
+                                              {slice("1g@3"), {a}},
+                                              {slice("1g@4"), {Replica{"a", {{4, 1}}, 1}}},
+                                              {slice("1g@5"), {}}}),
+                                   workload(), SimpleModel());
+  ASSERT_EQ(deployment.pools.size(), 3u);
+  EXPECT_EQ(deployment.pools[2].kind, "a100-40gb/2g.10gb");
+  ASSERT_EQ(deployment.places.size(), 4u);
+  EXPECT_EQ(deployment.places[0].pool, PoolId(2));
+  EXPECT_EQ(deployment.places[1].pool, deployment.places[2].pool);
+  EXPECT_NE(deployment.places[1].pool, deployment.places[3].pool);
+  EXPECT_EQ(deployment.services[0].pools.size(), 3u);
+  EXPECT_TRUE(deployment.services[1].pools.empty());
+  EXPECT_EQ(deployment.services[0].samples_max, 2);
+}
+
+// One replica names edges 4 and 10, the other 8: the service has three buckets, and each replica runs those that one of
+// its own covers, at that one's limit.
+TEST(Deployment, JoinsTheBucketsOfAllReplicas) {
+  const auto deployment = *compile(
+      plan_with({{slice("1g@0"), {Replica{"a", {{4, 6}, {10, 3}}, 1}}}, {slice("2g@2"), {Replica{"a", {{8, 5}}, 1}}}}),
+      workload(), SimpleModel());
+  EXPECT_EQ(deployment.services[0].edges, (std::vector<std::int64_t>{4, 8, 10}));
+  EXPECT_EQ(deployment.pools[0].services[0].batch_max, (std::vector<std::int32_t>{6, 3, 3}));
+  EXPECT_EQ(deployment.pools[1].services[0].batch_max, (std::vector<std::int32_t>{5, 5, 0}));
+  EXPECT_EQ(deployment.pools[1].services[0].latency.mean_ns(1, 3), 24'000'000);
+  EXPECT_EQ(deployment.pools[1].services[0].latency.p99_ns(1, 3), 48'000'000);
+}
+
+// Memory holds 40 / 10 = 4 samples of size 10: the planned batch of 9 is cut to 4.
+TEST(Deployment, ShortensABatchThatDoesNotFitIntoMemory) {
+  const auto deployment =
+      *compile(plan_with({{slice("1g@0"), {Replica{"a", {{10, 9}}, 1}}}}), workload(), SimpleModel());
+  EXPECT_EQ(deployment.pools[0].services[0].batch_max, (std::vector<std::int32_t>{4}));
+  EXPECT_EQ(deployment.services[0].samples_max, 4);
+}
+
+TEST(Deployment, RefusesWhatDoesNotFitAtAllAndUnknownServices) {
+  const auto large = compile(plan_with({{slice("1g@0"), {Replica{"a", {{41, 1}}, 1}}}}), workload(), SimpleModel());
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().message,
+            "gpu-0: a has no prediction for a on 1g.5gb at size 41: not measured, or it does not fit into memory");
+  const auto unknown = compile(plan_with({{slice("1g@0"), {Replica{"c", {{4, 1}}, 1}}}}), workload(), SimpleModel());
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().message, "gpu-0: the plan serves c, which is not among the services");
+}
+
+TEST(Deployment, MakesAPlaceOfEachProcess) {
+  const auto deployment =
+      *compile(plan_with({{slice("1g@0"), {Replica{"a", {{4, 1}}, 3}}}}), workload(), SimpleModel());
+  ASSERT_EQ(deployment.places.size(), 3u);
+  EXPECT_EQ(deployment.places[2].process, 2);
+}
+
+// 1 to 8 each have their own class, then four to an octave: 9-10, 11-12, 13-14, 15-16, 17-20, ...
+TEST(SampleClass, StepsByAQuarterOctave) {
+  const std::vector<std::int32_t> last{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80};
+  for (std::uint32_t c = 0; c + 1 < last.size(); ++c) {
+    EXPECT_EQ(sample_class(last[c]), c);
+    EXPECT_EQ(sample_class(last[c] + 1), c + 1);
+  }
+}
+
+Waiting waiting(std::uint64_t id, int priority, Duration deadline) {
+  Waiting w;
+  w.request.id = RequestId(id);
+  w.request.priority = priority;
+  w.request.deadline = kTimeZero + deadline;
+  return w;
+}
+
+TEST(RequestQueue, OrdersByPriorityThenDeadlineThenArrival) {
+  Waiting a = waiting(0, 0, 10ms), b = waiting(1, 0, 5ms), c = waiting(2, 1, 90ms), d = waiting(3, 0, 5ms);
+  RequestQueue queue;
+  for (Waiting* w : {&a, &d, &c, &b}) queue.insert(w);
+  EXPECT_EQ(queue.count(), 4u);
+  EXPECT_EQ(queue.samples(), 4);
+  queue.erase(&b);
+  EXPECT_EQ(queue.pop_front(), &c);
+  EXPECT_EQ(queue.pop_front(), &d);
+  EXPECT_EQ(queue.pop_front(), &a);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(RequestStore, HandsOutUpToItsLimitAndReuses) {
+  RequestStore store(2);
+  Waiting* first = store.take();
+  store.take();
+  EXPECT_TRUE(store.full());
+  first->bucket = 9;
+  store.give_back(first);
+  EXPECT_EQ(store.used(), 1u);
+  EXPECT_EQ(store.take()->bucket, 0u);
+}
+
+}  // namespace
+}  // namespace tangram::sched

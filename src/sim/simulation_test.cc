@@ -1,0 +1,207 @@
+#include "sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "sched/test_fixture.h"
+
+namespace tangram::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using sched::testing::deployment_of;
+using sched::testing::FixtureConfig;
+
+struct Bench {
+  FixtureConfig cluster;
+  Workload workload;
+  SimulationConfig config;
+
+  SimulationResult run() {
+    workload.services[0].name = workload.services[0].model = "s";
+    config.scheduler.policy = cluster.policy;
+    return simulate(deployment_of(cluster, cluster.layouts), workload, config);
+  }
+};
+
+// One slice that takes 10 ms for a request.
+Bench one_slice(Traffic traffic) {
+  Bench bench;
+  bench.cluster.policy = "fifs";
+  bench.cluster.latency = {{"7g", {10ms}}};
+  bench.workload.services.emplace_back();
+  bench.workload.services[0].traffic = std::move(traffic);
+  bench.workload.services[0].slo.latency = 100s;
+  bench.config.scheduler.admission = false;
+  return bench;
+}
+
+// M/D/1, Pollaczek and Khinchine: the mean wait is rho / (2 (1 - rho)) times the run time. At rho = 0.7 that is
+// 0.7 / 0.6 x 10 ms = 11.667 ms; over a million requests it is known to better than 2 %.
+TEST(Simulation, AgreesWithPollaczekAndKhinchine) {
+  auto bench = one_slice(PoissonTraffic{70});
+  bench.config.requests_max = 1'000'000;
+  const auto result = bench.run();
+  const double wait_ms = result.metrics.total().latency.mean() * 1e-6 - 10;
+  EXPECT_NEAR(wait_ms, 11.667, 0.02 * 11.667);
+  // The slice is busy for the share rho of all time, and every request was alone in its batch.
+  EXPECT_NEAR(static_cast<double>(result.metrics.slices[0].busy_ns) / (1e9 * to_seconds(result.end)), 0.7, 0.005);
+  EXPECT_EQ(result.batches, 1'000'000u);
+}
+
+// M/G/1 with a log-normal run time of mean 10 ms: the wait grows by (1 + c^2) / 2 over that of exponential times, with
+// c^2 = exp(spread^2) - 1. At spread 0.5 c^2 = 0.284 and rho = 0.6: 0.6 / 0.4 x 10 ms x 1.284 / 2 = 9.63 ms.
+TEST(Simulation, AgreesWithTheFormulaWhenRunTimesVary) {
+  auto bench = one_slice(PoissonTraffic{60});
+  bench.config.requests_max = 1'000'000;
+  bench.config.noise.spread = 0.5;
+  const double wait_ms = bench.run().metrics.total().latency.mean() * 1e-6 - 10;
+  EXPECT_NEAR(wait_ms, 9.63, 0.03 * 9.63);
+}
+
+TEST(Simulation, RepeatsItselfToTheByte) {
+  auto bench = one_slice(BurstTraffic{90, 5, 1, 4});
+  bench.config.requests_max = 20000;
+  bench.config.noise.spread = 0.3;
+  bench.config.faults.fail_probability = 0.01;
+  bench.config.log_decisions = true;
+  const auto first = bench.run();
+  const auto second = bench.run();
+  EXPECT_EQ(first.digest, second.digest);
+  EXPECT_EQ(first.decisions, second.decisions);
+  bench.config.seed = 2;
+  EXPECT_NE(bench.run().digest, first.digest);
+}
+
+// At 10 ms the batch of request 0 ends and request 1 arrives. The slice is free by then: the completion comes first.
+TEST(Simulation, FreesSlicesBeforeArrivalsOfTheSameInstant) {
+  TraceTraffic replay;
+  replay.trace = {{kTimeZero, 1, 1}, {kTimeZero + 10ms, 1, 1}};
+  auto bench = one_slice(replay);
+  bench.workload.services[0].slo.latency = 10ms;
+  bench.config.log_decisions = true;
+  const auto result = bench.run();
+  EXPECT_EQ(result.metrics.total().served, 2u);
+  EXPECT_EQ(result.decisions,
+            (std::vector<std::string>{
+                "0.000000 arrival r0 s size 1 samples 1", "0.000000 launch b1 slice 0 padded 1 samples 1: r0",
+                "0.010000 resolve r0 served", "0.010000 arrival r1 s size 1 samples 1",
+                "0.010000 launch b2 slice 0 padded 1 samples 1: r1", "0.020000 resolve r1 served"}));
+}
+
+// Four clients and one slice: never more than four requests are under way, so an arrival finds three at most, one of
+// which runs: two wait.
+TEST(Simulation, ClosedLoopNeverHasMoreOutstandingThanClients) {
+  auto bench = one_slice(ClosedLoopTraffic{4, 0});
+  bench.config.requests_max = 5000;
+  const auto result = bench.run();
+  EXPECT_EQ(result.requests, 5000u);
+  EXPECT_LE(result.metrics.queue_depth.max(), 2u);
+  EXPECT_LE(result.metrics.total().latency.max(), 40'000'000u);
+}
+
+// Nobody serves the loop's requests, and its client does not think. Time passes all the same: one refusal each
+// millisecond, the first at 0.
+TEST(Simulation, AClosedLoopThatIsRefusedLetsTimePass) {
+  auto bench = one_slice(ClosedLoopTraffic{1, 0});
+  bench.workload.services[0].input_size = ConstantSize{99};
+  bench.config.duration = 10ms;
+  const auto result = bench.run();
+  EXPECT_EQ(result.requests, 11u);
+  EXPECT_EQ(result.metrics.total().rejected_total(), 11u);
+}
+
+// 1000 requests a second for 10 s on a slice that serves 100: by the middle 4500 wait, at the end 9000.
+TEST(Simulation, ReadsTheQueueAtTheMiddleAndAtTheEnd) {
+  auto bench = one_slice(ConstantTraffic{1000});
+  bench.config.requests_max = 10000;
+  const auto result = bench.run();
+  EXPECT_NEAR(static_cast<double>(result.queue_at_middle), 4500, 5);
+  EXPECT_NEAR(static_cast<double>(result.queue_at_end), 9000, 5);
+}
+
+// Requests of size 3 in a bucket up to 4, two to a batch that takes 10 ms like a batch of one. 3/4 of the padded size
+// is real, so a full batch is useful for 7.5 ms; the first, alone, for half of that.
+TEST(Simulation, CountsUsefulTimeWithoutPaddingAndEmptyPlaces) {
+  TraceTraffic replay;
+  replay.trace = {{kTimeZero, 3, 1}, {kTimeZero, 3, 1}, {kTimeZero, 3, 1}};
+  auto bench = one_slice(replay);
+  bench.cluster.latency = {{"7g", {10ms, 10ms}}};
+  bench.cluster.services = {{.edges = {4}}};
+  bench.workload.services[0].input_size = TraceSize{};
+  const auto result = bench.run();
+  EXPECT_EQ(result.metrics.slices[0].busy_ns, 20'000'000);
+  EXPECT_NEAR(result.metrics.slices[0].useful_ns, 3.75e6 + 7.5e6, 1);
+  EXPECT_EQ(result.metrics.size_real[0], 9);
+  EXPECT_EQ(result.metrics.size_padded[0], 12);
+  EXPECT_EQ(result.metrics.batch_sizes[0].count(1), 1u);
+  EXPECT_EQ(result.metrics.batch_sizes[0].count(2), 1u);
+}
+
+// A batch that fails keeps its slice busy and is of no use; reality that is twice as slow is twice as busy and useful.
+TEST(Simulation, CountsFailedBatchesAsBusyAndUseless) {
+  auto bench = one_slice(ConstantTraffic{1});
+  bench.config.requests_max = 10;
+  bench.config.noise.factor = 2;
+  bench.config.faults.fail_probability = 1;
+  bench.config.scheduler.retries_max = 0;
+  auto result = bench.run();
+  EXPECT_EQ(result.metrics.slices[0].busy_ns, 200'000'000);
+  EXPECT_EQ(result.metrics.slices[0].useful_ns, 0);
+  EXPECT_EQ(result.metrics.total().failed, 10u);
+  bench.config.faults.fail_probability = 0;
+  EXPECT_NEAR(bench.run().metrics.slices[0].useful_ns, 200e6, 1);
+}
+
+TEST(Simulation, DealsRequestsToTenantsAndAddsThemUp) {
+  for (const std::size_t tenants : {1u, 3u}) {
+    auto bench = one_slice(PoissonTraffic{50});
+    bench.config.requests_max = 3000;
+    bench.config.tenants = tenants;
+    const auto result = bench.run();
+    std::uint64_t sum = 0;
+    for (const auto& tenant : result.metrics.tenants) {
+      sum += tenant.arrived;
+      EXPECT_NEAR(static_cast<double>(tenant.arrived), 3000.0 / static_cast<double>(tenants), 150);
+    }
+    EXPECT_EQ(sum, 3000u);
+  }
+}
+
+// Each second 10 requests of 10 ms, all at once: the last of them finds 8 waiting, in every step of the time line.
+TEST(Simulation, DrawsATimeLine) {
+  TraceTraffic replay;
+  for (int s = 0; s < 5; ++s) {
+    for (int i = 0; i < 10; ++i) replay.trace.push_back({kTimeZero + s * 1s + 500ms, 1, 1});
+  }
+  auto bench = one_slice(replay);
+  bench.config.duration = 5s;
+  bench.config.timeline_steps = 5;
+  const auto result = bench.run();
+  ASSERT_EQ(result.metrics.timeline[0].size(), 5u);
+  for (const auto& step : result.metrics.timeline[0]) {
+    EXPECT_EQ(step.arrived, 10u);
+    EXPECT_EQ(step.served, 10u);
+    EXPECT_EQ(step.queue_max, 8u);
+  }
+}
+
+TEST(Simulation, LeavesTheWarmUpOutOfItsCounts) {
+  auto bench = one_slice(ConstantTraffic{50});
+  bench.config.requests_max = 100;
+  bench.config.warmup_requests = 40;
+  const auto result = bench.run();
+  EXPECT_EQ(result.requests, 100u);
+  EXPECT_EQ(result.metrics.total().arrived, 60u);
+}
+
+TEST(Simulation, StopsWhenAskedTo) {
+  auto bench = one_slice(PoissonTraffic{50});
+  bench.config.progress = [](double) { return false; };
+  EXPECT_TRUE(bench.run().stopped);
+}
+
+}  // namespace
+}  // namespace tangram::sim
