@@ -74,6 +74,9 @@ struct Geometry {
   int compute_slices = 0;
   Evidence placements = Evidence::verified;  // Of the starts of all profiles together.
   MediaEngines media;
+  // Of the media engines of the device and its profiles. Unknown: one optical-flow unit stands for the one set that
+  // `+me` takes, and says nothing about the board.
+  Evidence media_evidence = Evidence::unknown;
   std::vector<MigProfile> profiles;  // Smallest first; within a size plain, double_memory, media, special.
   std::vector<std::uint16_t> pci_ids;
   int units_per_core = 0;  // 4 or 1 on the host, 0 on a GPU.

@@ -13,8 +13,10 @@
 namespace tangram {
 namespace {
 
-// The lowest ratio of usable GiB to the gigabytes in the name on any board that was listed (1g.18gb of an H200 has
-// 16.0 GiB). It stands in, marked unverified, where no listing exists.
+// Usable memory where no listing exists, marked unverified. On every board that was listed the cuts hold at least these
+// shares of what the 2g holds; where not even that is known, the lowest ratio of usable GiB to the gigabytes in the
+// name (1g.18gb of an H200 has 16.0 GiB) stands in.
+constexpr double kShareOf2g[] = {0.49, 1, 1, 2, 2, 4};
 constexpr double kUsableShare = 0.888;
 
 constexpr auto kNo = Evidence::unknown;
@@ -40,6 +42,11 @@ constexpr std::array<Figure<int>, kCuts> kHopperSm{{{16}, {26}, {32}, {60}, {64}
 // The GH200's listing was cut off after 2g; it is the same chip as the H100.
 constexpr std::array<Figure<int>, kCuts> kGraceHopperSm{{{16}, {26}, {32}, {60, kMaybe}, {64, kMaybe}, {132, kMaybe}}};
 
+double estimated_gib(const EightUnitBoard& board, Cut cut) {
+  const auto& known = board.memory_gib[k2g];
+  return known.evidence == kNo ? kUsableShare * board.name_gb[cut] : kShareOf2g[cut] * known.value;
+}
+
 MigProfile eight_unit_profile(const EightUnitBoard& board, Cut cut) {
   static const std::array<std::vector<int>, kCuts> kStarts{
       {{0, 1, 2, 3, 4, 5, 6}, {0, 2, 4, 6}, {0, 2, 4}, {0, 4}, {0}, {0}}};
@@ -53,7 +60,7 @@ MigProfile eight_unit_profile(const EightUnitBoard& board, Cut cut) {
   profile.compute_slices = kComputeSlices[cut];
   profile.sm_count = board.sm_count[cut];
   profile.memory_gib = board.memory_gib[cut];
-  if (profile.memory_gib.evidence == kNo) profile.memory_gib = {kUsableShare * board.name_gb[cut], kMaybe};
+  if (profile.memory_gib.evidence == kNo) profile.memory_gib = {estimated_gib(board, cut), kMaybe};
   profile.units = kUnits[cut];
   profile.starts = kStarts[cut];
   profile.count_max = kCountMax[cut];
@@ -153,6 +160,7 @@ Geometry rtx_pro_6000() {
   geometry.units = 12;
   geometry.compute_slices = 4;
   geometry.media = {4, 4, 4, 1};
+  geometry.media_evidence = Evidence::verified;
   geometry.pci_ids = {0x2BB5};
   for (const auto& row : kProfiles) {
     MigProfile profile;

@@ -298,7 +298,35 @@ Result<std::vector<Multiset>> pareto_multisets(const Geometry& geometry) {
   return pareto_of(geometry, *layouts);
 }
 
+namespace {
+
+// On the host a slice covers any run of units, so layouts are counted by formula. Valid: each unit is passed over or
+// begins a slice of any length, which gives every other Fibonacci number. Maximal: nothing is left over, so each of the
+// units but the first either begins a slice or does not. Multisets: the partitions of every number up to the units;
+// Pareto: those of all units.
+constexpr int kHostUnitsCounted = 46;  // Fibonacci number 93 is the last that fits into 64 bits.
+
+LayoutCounts count_host_layouts(int units) {
+  const auto n = static_cast<std::size_t>(units);
+  std::size_t valid = 1;
+  std::size_t between = 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    valid += between;
+    if (i + 1 < n) between += valid;
+  }
+  std::vector<std::size_t> partitions(n + 1, 0);
+  partitions[0] = 1;
+  for (std::size_t part = 1; part <= n; ++part) {
+    for (std::size_t sum = part; sum <= n; ++sum) partitions[sum] += partitions[sum - part];
+  }
+  const auto multisets = std::accumulate(partitions.begin(), partitions.end(), std::size_t{0});
+  return {valid, std::size_t{1} << (n - 1), multisets, partitions[n]};
+}
+
+}  // namespace
+
 Result<LayoutCounts> count_layouts(const Geometry& geometry) {
+  if (geometry.units_per_core > 0 && geometry.units <= kHostUnitsCounted) return count_host_layouts(geometry.units);
   auto layouts = all_layouts(geometry);
   if (!layouts) return layouts.error();
   LayoutCounts counts;
@@ -333,8 +361,47 @@ bool place_all(const Geometry& geometry, Multiset& wanted, Layout& layout) {
   return false;
 }
 
-// How many places each profile still has, from the largest profile down.
-std::vector<int> options_left(const Geometry& geometry, const Layout& layout) {
+// Which units a layout leaves free, for questions asked many times.
+class FreeUnits {
+ public:
+  FreeUnits(const Geometry& geometry, const Layout& layout)
+      : free_before_(static_cast<std::size_t>(geometry.units) + 1, 0) {
+    std::vector<bool> taken(static_cast<std::size_t>(geometry.units), false);
+    for (const auto& slice : layout.slices) {
+      const auto begin = taken.begin() + slice.start;
+      std::fill(begin, begin + profile_of(geometry, slice).units, true);
+    }
+    int run = 0;
+    for (std::size_t unit = 0; unit < taken.size(); ++unit) {
+      free_before_[unit + 1] = free_before_[unit] + (taken[unit] ? 0 : 1);
+      run = taken[unit] ? 0 : run + 1;
+      const bool ends = run > 0 && (unit + 1 == taken.size() || taken[unit + 1]);
+      if (ends) runs_.push_back(run);
+    }
+  }
+
+  // How many starts `profile` still has. A profile that may start anywhere, as on the host, is counted run by run.
+  int places(const Geometry& geometry, const MigProfile& profile) const {
+    int places = 0;
+    if (static_cast<int>(profile.starts.size()) == geometry.units - profile.units + 1) {
+      for (const int run : runs_) places += std::max(0, run - profile.units + 1);
+      return places;
+    }
+    for (const int start : profile.starts) {
+      const auto begin = static_cast<std::size_t>(start);
+      places +=
+          free_before_[begin + static_cast<std::size_t>(profile.units)] - free_before_[begin] == profile.units ? 1 : 0;
+    }
+    return places;
+  }
+
+ private:
+  std::vector<int> free_before_;  // Free units before each unit.
+  std::vector<int> runs_;         // Lengths of the runs of free units.
+};
+
+// The profiles from the largest down.
+std::vector<std::size_t> largest_first(const Geometry& geometry) {
   std::vector<std::size_t> order(geometry.profiles.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
@@ -342,13 +409,16 @@ std::vector<int> options_left(const Geometry& geometry, const Layout& layout) {
     const auto& pb = geometry.profiles[b];
     return std::pair(pa.compute_slices, pa.units) > std::pair(pb.compute_slices, pb.units);
   });
+  return order;
+}
+
+// How many places each profile still has, in the given order.
+std::vector<int> options_left(const Geometry& geometry, const Layout& layout, const std::vector<std::size_t>& order) {
+  const FreeUnits free(geometry, layout);
   std::vector<int> options;
+  options.reserve(order.size());
   for (const std::size_t p : order) {
-    int places = 0;
-    for (const int start : geometry.profiles[p].starts) {
-      places += fits(geometry, layout, {static_cast<std::uint16_t>(p), static_cast<std::uint16_t>(start)}) ? 1 : 0;
-    }
-    options.push_back(places);
+    options.push_back(within_limits(geometry, layout, p) ? free.places(geometry, geometry.profiles[p]) : 0);
   }
   return options;
 }
@@ -371,12 +441,13 @@ std::optional<Layout> realise(const Geometry& geometry, const Multiset& multiset
 }
 
 std::optional<Slice> advise_placement(const Geometry& geometry, const Layout& layout, std::size_t profile) {
+  const auto order = largest_first(geometry);
   std::optional<Slice> best;
   std::vector<int> best_options;
   for (const int start : geometry.profiles[profile].starts) {
     const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
     if (!fits(geometry, layout, slice)) continue;
-    auto options = options_left(geometry, with_slice(geometry, layout, slice));
+    auto options = options_left(geometry, with_slice(geometry, layout, slice), order);
     if (!best || options > best_options) {
       best = slice;
       best_options = std::move(options);

@@ -263,5 +263,35 @@ TEST(Advice, PacksTheHostAtOneEnd) {
   EXPECT_EQ(advise_placement(cpu, filled, *find_profile(cpu, "0.5c")), std::nullopt);
 }
 
+// The formulas for the host against listing every layout, as far as that is possible.
+TEST(Layouts, OfTheHostAreCountedByFormulaAsTheyAreByListing) {
+  for (int units = 1; units <= 10; ++units) {
+    const Geometry host = cpu_geometry({.cores = units, .memory_gib = 1, .quota = false});
+    const auto counted = count_layouts(host);
+    ASSERT_TRUE(counted.ok());
+    EXPECT_EQ(counted->valid, all_layouts(host)->size()) << units;
+    EXPECT_EQ(counted->maximal, maximal_layouts(host)->size()) << units;
+    EXPECT_EQ(counted->multisets, distinct_multisets(host)->size()) << units;
+    EXPECT_EQ(counted->pareto, pareto_multisets(host)->size()) << units;
+  }
+}
+
+TEST(Layouts, OfALargeHostAreAnError) {
+  const auto counted = count_layouts(cpu_geometry({.cores = 1024, .memory_gib = 1}));
+  ASSERT_FALSE(counted.ok());
+  EXPECT_EQ(counted.error().code, ErrorCode::exhausted);
+}
+
+// 4,096 units with a slice of one core at 0: the lowest of the equal starts beside it leaves the longest run.
+TEST(Advice, IsGivenForALargeHostAtOnce) {
+  const Geometry host = cpu_geometry({.cores = 1024, .memory_gib = 1});
+  const auto layout = parse_layout(host, "1c@0").layout;
+  const auto profile = find_profile(host, "2c");
+  ASSERT_TRUE(profile.ok());
+  const auto slice = advise_placement(host, layout, *profile);
+  ASSERT_TRUE(slice.has_value());
+  EXPECT_EQ(slice->start, 4);
+}
+
 }  // namespace
 }  // namespace tangram
