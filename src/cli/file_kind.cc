@@ -33,6 +33,10 @@ std::optional<FileKind> kind_of_header(std::string_view line) {
 }
 
 std::optional<FileKind> kind_of_keys(const std::vector<std::string_view>& lines) {
+  // A scenario has services too, but how long runs take stands only there.
+  for (const auto line : lines) {
+    if (line.starts_with("latency:")) return FileKind::scenario;
+  }
   for (const auto line : lines) {
     if (line.starts_with("devices:")) return FileKind::fleet;
     if (line.starts_with("services:")) return FileKind::services;
@@ -52,8 +56,8 @@ std::optional<FileKind> kind_of_path(std::string_view path) {
 }  // namespace
 
 const std::vector<std::string>& file_kind_names() {
-  static const std::vector<std::string> names{"fleet", "services",  "measurements", "trace",
-                                              "curve", "histogram", "jobs",         "plan"};
+  static const std::vector<std::string> names{"fleet",     "services", "measurements", "trace",   "curve",
+                                              "histogram", "jobs",     "plan",         "scenario"};
   return names;
 }
 

@@ -5,6 +5,8 @@
 namespace tangram::lab {
 namespace {
 
+constexpr std::uint64_t kArrivalsMin = 20;
+
 struct Trial {
   std::vector<ServiceAtCapacity> services;
   double rate_per_s = 0;
@@ -81,8 +83,10 @@ class Search {
                                 tally.arrived == 0 ? Duration{} : tally.latency_quantile(percentile / 100),
                                 service.slo.latency});
       trial.rate_per_s += rate;
-      // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %.
-      const double reserve = tally.slo_attainment() - percentile / 100;
+      // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %. So few
+      // requests that none is late by luck prove nothing, so a load that light counts as broken.
+      if (needed_.size() <= s) needed_.push_back(std::min(kArrivalsMin, tally.arrived));
+      const double reserve = tally.arrived < needed_[s] ? -1 : tally.slo_attainment() - percentile / 100;
       if (s == 0 || reserve < trial.reserve) {
         trial.reserve = reserve;
         trial.worst = s;
@@ -96,6 +100,7 @@ class Search {
   const std::function<bool(int)>& trial_done_;
   sim::SimulationConfig config_;
   CapacityResult result_;
+  std::vector<std::uint64_t> needed_;  // Arrivals that a trial needs, by service; what the first trial had if fewer.
   bool stopped_ = false;
 };
 

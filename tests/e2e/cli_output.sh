@@ -14,7 +14,7 @@ expect 0 geometry a30 --set me --count --output json
 
 for arguments in "geometry" "geometry h100-80gb" "geometry cpu --cores 2" "geometry a30 --layout 1g@0" \
                  "geometry a30 --place 2g" "validate $SOURCE/examples/fleet.yaml" "import" "schema" "schema fleet" \
-                 "doctor" "version" "demo"; do
+                 "doctor" "version" "demo --hours 0.2" "policies"; do
   expect 0 $arguments --output json; json "$arguments"; empty err
   expect 0 $arguments --output yaml; [[ -s out ]] || fail "no YAML: $arguments"
   expect 0 $arguments

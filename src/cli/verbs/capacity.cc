@@ -144,7 +144,7 @@ void add_capacity(Program& program) {
   for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
   program.offers(
       verb.add_option("--policies", options->policies, "The policies to try, p1,p2,...; the scenario's alone without.")
-          ->type_name("P,P")
+          ->type_name("POLICIES")
           ->delimiter(','),
       names);
   verb.add_option("--percentile", options->percentile, "Instead of each service's own.")

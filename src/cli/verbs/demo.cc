@@ -6,13 +6,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/text.h"
+#include "cli/day_view.h"
+#include "cli/files.h"
 #include "cli/geometry_view.h"
 #include "cli/inputs.h"
 #include "cli/mosaic.h"
 #include "cli/program.h"
+#include "cli/run_view.h"
 #include "cli/table.h"
 #include "cli/text_width.h"
 #include "cli/tile.h"
@@ -24,13 +29,19 @@ namespace {
 struct Options {
   std::string fleet;
   std::string services;
+  std::string scenario;
+  std::string html;
+  double hours = 24;
 };
 
 struct Inputs {
   std::string fleet_path;
   std::string services_path;
+  std::string scenario_path;
+  std::string html;  // Where the report was asked to go; empty: we choose.
   Fleet fleet;
   Workload workload;
+  lab::Scenario scenario;
 };
 
 // A group with what follows from it, for every scene alike. Its layout's profiles are indices into `geometry`.
@@ -182,11 +193,89 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
   session.print("\n" + table.render(session.terminal, 2));
 }
 
+constexpr std::size_t kTimelineSteps = 288;  // Five minutes each, of a day.
+constexpr std::size_t kBatchesForPicture = 2000;
+
+std::vector<lab::Run> simulate_day(Session& session, const lab::Scenario& scenario) {
+  return run_policies(session, scenario, {scenario.config.scheduler.policy},
+                      {.timeline_steps = kTimelineSteps, .batches_max = kBatchesForPicture, .decisions = false});
+}
+
+// A report of ours may be replaced by the next; anything else of that name is left alone.
+bool free_or_ours(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return !error;
+  const auto content = read_file(path);
+  return content && content->substr(0, 1000).find("name=\"generator\" content=\"tangram ") != std::string::npos;
+}
+
+// tangram-demo.html in this folder, or the first tangram-demo-N.html that may be written; in a new folder for temporary
+// files where this one cannot be written to.
+Result<std::string> place_report(const std::string& report) {
+  for (int n = 1; n <= 9; ++n) {
+    const std::string name = n == 1 ? "tangram-demo.html" : fmt::format("tangram-demo-{}.html", n);
+    if (!free_or_ours(name)) continue;
+    if (write_file_atomically(name, report)) return name;
+    break;
+  }
+  std::error_code error;
+  std::string folder = (std::filesystem::temp_directory_path(error) / "tangram-XXXXXX").string();
+  if (error || ::mkdtemp(folder.data()) == nullptr) {
+    return Error{ErrorCode::unavailable, "no place was found for the report; name one with --html"};
+  }
+  const std::string path = folder + "/demo.html";
+  const auto written = write_file_atomically(path, report);
+  if (!written) return written.error();
+  return path;
+}
+
+Result<std::string> write_report(const std::string& wanted, const lab::Scenario& scenario,
+                                 const std::vector<lab::Run>& runs) {
+  const std::string report = lab::html_report(report_head(scenario), scenario, runs);
+  if (wanted.empty()) return place_report(report);
+  const auto written = write_file_atomically(wanted, report);
+  if (!written) return written.error();
+  return wanted;
+}
+
+// The scheduler at work, in virtual time.
+ExitCode show_day(Session& session, int number, const Inputs& inputs) {
+  scene_title(session, number, "A day, simulated", near_path(inputs.scenario_path));
+  session.out.flush();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto runs = simulate_day(session, inputs.scenario);
+  const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const lab::RunView view = lab::view_of(inputs.scenario, runs[0]);
+  session.print("\n" + draw_day(view, runs[0], session.terminal, 2));
+  session.print(fmt::format("\n  {} requests in {} batches; slices were busy {} of the time, with useful work {}:\n\n",
+                            view.total.tally.arrived, view.batches, share_text(view.busy_share.value_or(0)),
+                            share_text(view.useful_share.value_or(0))));
+  session.print(draw_utilisation(inputs.scenario, view, session.terminal, 2));
+  const auto report = write_report(inputs.html, inputs.scenario, runs);
+  if (!report) return session.fail(report.error());
+  session.remark(
+      fmt::format("\n  The whole story with pictures: {}\n", paint(session.terminal, Style::accent, *report)));
+  session.out.flush();
+  // To standard error, as the only thing here that another day would change.
+  session.note(fmt::format("  simulated {:.1f} h in {:.1f} s: {:.0f} x real time, {:.2g} million requests/s",
+                           view.end_s / 3600, wall_s, view.end_s / wall_s,
+                           1e-6 * static_cast<double>(view.requests) / wall_s));
+  return ExitCode::done;
+}
+
 using Scene = void (*)(Session&, int, const Inputs&);
-// In the order of the show.
+// In the order of the show; the day comes last.
 constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_next_slice};
 
-Json demo_json(const Inputs& inputs) {
+Json day_json(Session& session, const lab::Scenario& scenario) {
+  const auto runs = simulate_day(session, scenario);
+  Json json = head_json(report_head(scenario));
+  json["scenario"] = scenario.name;
+  json["runs"] = Json::array({run_json(lab::view_of(scenario, runs[0]), runs[0])});
+  return json;
+}
+
+Json demo_json(Session& session, const Inputs& inputs) {
   Json devices = Json::array();
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
@@ -208,22 +297,28 @@ Json demo_json(const Inputs& inputs) {
                         {"slo_percentile", service.slo.percentile},
                         {"rate_per_s", mean_rate_per_s(service.traffic)}});
   }
-  return {{"fleet", std::move(devices)}, {"services", std::move(services)}};
+  return {
+      {"fleet", std::move(devices)}, {"services", std::move(services)}, {"day", day_json(session, inputs.scenario)}};
 }
 
 Result<Inputs> load(const Options& options) {
-  Inputs inputs{options.fleet, options.services, {}, {}};
-  if (inputs.fleet_path.empty() || inputs.services_path.empty()) {
+  Inputs inputs{options.fleet, options.services, options.scenario, options.html, {}, {}, {}};
+  if (inputs.fleet_path.empty() || inputs.services_path.empty() || inputs.scenario_path.empty()) {
     const auto examples = examples_directory();
     if (!examples) return examples.error();
     if (inputs.fleet_path.empty()) inputs.fleet_path = *examples + "/fleet.yaml";
     if (inputs.services_path.empty()) inputs.services_path = *examples + "/services.yaml";
+    if (inputs.scenario_path.empty()) inputs.scenario_path = *examples + "/scenario-day.yaml";
   }
   auto fleet = load_fleet(inputs.fleet_path);
   if (!fleet) return fleet.error();
   auto workload = load_workload(inputs.services_path);
   if (!workload) return workload.error();
+  auto scenario = load_scenario(inputs.scenario_path);
+  if (!scenario) return scenario.error();
+  scenario->config.duration = std::min(scenario->config.duration, from_seconds(3600 * options.hours));
   inputs.fleet = std::move(*fleet);
+  inputs.scenario = std::move(*scenario);
   inputs.workload = std::move(*workload);
   return inputs;
 }
@@ -232,13 +327,15 @@ ExitCode run(Session& session, const Options& options) {
   const auto inputs = load(options);
   if (!inputs) return session.fail(inputs.error());
   if (session.structured()) {
-    session.print_value(demo_json(*inputs));
+    session.print_value(demo_json(session, *inputs));
     return ExitCode::done;
   }
   session.print(paint(session.terminal, Style::bold, "Tangram") + ": GPUs are cut, and every piece has its place.\n");
   int number = 1;
   for (const Scene scene : kScenes) scene(session, number++, *inputs);
-  session.remark("\nNext: tangram geometry a100-80gb, tangram doctor, tangram --help\n");
+  if (const ExitCode code = show_day(session, number, *inputs); code != ExitCode::done) return code;
+  session.remark(
+      "\nNext: tangram simulate --help, tangram capacity --help, tangram geometry a100-80gb, tangram doctor\n");
   return ExitCode::done;
 }
 
@@ -253,14 +350,27 @@ void add_demo(Program& program) {
        .description =
            "Takes the example fleet and services that come with Tangram, or yours, and shows the devices as they are "
            "cut, "
-           "the load of the services, how the rest of each device could be cut, and where the next slice should go.",
+           "the load of the services, how the rest of each device could be cut, and where the next slice should go. "
+           "Then "
+           "it simulates a day of the example scenario, or of yours, and writes a report about it: to "
+           "tangram-demo.html in this folder, or under a like name where that one is taken by something else.",
        .examples = {{"tangram demo", "The examples."},
+                    {"tangram demo --hours 2 --html /tmp/report.html", "Two hours, with the report where you say."},
                     {"tangram demo --fleet fleet.yaml --services services.yaml", "The same with your own files."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
       verb.add_option("--fleet", options->fleet, "The fleet; the example without it.")->type_name("FILE"));
   program.offers_files(
       verb.add_option("--services", options->services, "The services; the example without it.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--scenario", options->scenario, "What is simulated; the example day without it.")
+          ->type_name("FILE"));
+  program.offers_files(verb.add_option("--html", options->html, "Where the report goes; tangram-demo.html without it.")
+                           ->type_name("FILE"));
+  verb.add_option("--hours", options->hours, "How much of the scenario is simulated.")
+      ->type_name("H")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 1e5));
 }
 
 }  // namespace tangram::cli

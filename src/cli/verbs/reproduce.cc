@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <optional>
 
 #include "base/text.h"
 #include "cli/build_info.h"
@@ -76,7 +78,13 @@ std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, con
       for (const auto& dispatch : kPublished) add(s, partitioning, dispatch, false);
     }
     if (!options.full) continue;
+    // Without several samples in a query, mu and sigma only matter to PARIS.
+    const bool known = std::ranges::any_of(
+        settings.begin(), settings.begin() + static_cast<std::ptrdiff_t>(s), [&](const auto& earlier) {
+          return earlier.model == settings[s].model && earlier.compute_slices == settings[s].compute_slices;
+        });
     for (const auto& partitioning : lab::paris_elsa_partitionings()) {
+      if (known && partitioning != "paris") continue;
       for (const auto& dispatch : kBatching) add(s, partitioning, dispatch, true);
     }
   }
@@ -196,9 +204,11 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
   }
   columns.push_back({"tangram/elsa", Align::right});
   Table table(std::move(columns));
+  std::optional<std::size_t> last;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].cell.single) continue;
-    const bool first = rows[i].cell.partitioning == lab::paris_elsa_partitionings().front();
+    const bool first = last != rows[i].setting;
+    last = rows[i].setting;
     std::vector<Cell> cells{{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
                             rows[i].cell.partitioning};
     const double elsa = rows[i].by_seed.front().qps;

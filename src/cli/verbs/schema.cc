@@ -6,18 +6,29 @@
 #include "base/text.h"
 #include "cli/program.h"
 #include "formats/schema.h"
+#include "lab/scenario.h"
 
 namespace tangram::cli {
 namespace {
 
+constexpr const char* kScenario = "scenario";
+
+// Scenarios are described where they are run, all other files in the room of formats.
+std::vector<std::string> all_names() {
+  auto names = formats::schema_names();
+  names.emplace_back(kScenario);
+  return names;
+}
+
 ExitCode run(Session& session, const std::string& name) {
-  const auto names = formats::schema_names();
+  const auto names = all_names();
   if (name.empty()) {
     if (session.structured()) session.print_value(Json(names));
     if (!session.structured()) session.print(text::join(names, "\n") + "\n");
     return ExitCode::done;
   }
-  const auto schema = formats::json_schema(name);
+  const auto schema =
+      name == kScenario ? formats::json_schema(lab::scenario_shape()) : formats::json_schema(std::string_view(name));
   if (!schema) {
     const auto near = text::nearest(name, names);
     return session.fail({ErrorCode::invalid,
@@ -45,7 +56,7 @@ void add_schema(Program& program) {
        .examples = {{"tangram schema", "List the kinds."},
                     {"tangram schema fleet > fleet.schema.json", "Save the schema of fleet files."}}},
       [name](Session& session) { return run(session, *name); });
-  program.offers(verb.add_option("NAME", *name, "The kind of file."), formats::schema_names());
+  program.offers(verb.add_option("NAME", *name, "The kind of file."), all_names());
 }
 
 }  // namespace tangram::cli

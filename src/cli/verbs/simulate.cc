@@ -59,7 +59,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
     return written;
   };
   if (auto r = write(options.timeline, [&] { return lab::timeline_csv(head, scenario, runs); }); !r) return r;
-  // HTML
+  if (auto r = write(options.html, [&] { return lab::html_report(head, scenario, runs); }); !r) return r;
   if (auto r = write(options.trace, [&] { return lab::perfetto_trace(head, scenario, runs); }); !r) return r;
   return write(options.log, [&] { return lab::decision_log(head, runs); });
 }
@@ -130,7 +130,7 @@ void add_options(Program& program, CLI::App& verb, Options& options) {
   program.one_of(verb.add_option("--policy", options.policy, "Instead of the scenario's policy.")->type_name("P"),
                  policy_names());
   program.offers(verb.add_option("--compare", options.compare, "Run these policies side by side, p1,p2,...")
-                     ->type_name("P,P")
+                     ->type_name("POLICIES")
                      ->delimiter(',')
                      ->excludes("--policy"),
                  policy_names());

@@ -15,6 +15,7 @@
 #include "formats/plan_file.h"
 #include "formats/trace_file.h"
 #include "formats/workload_file.h"
+#include "lab/scenario.h"
 
 namespace tangram::cli {
 namespace {
@@ -89,6 +90,11 @@ std::string summary_of(const Plan& plan) {
                      counted(slices, "slice", "slices"), counted(replicas, "replica", "replicas"));
 }
 
+std::string summary_of(const lab::Scenario& scenario) {
+  return fmt::format("{}; {}; policy {}", summary_of(scenario.workload), summary_of(scenario.plan),
+                     scenario.config.scheduler.policy);
+}
+
 template <typename T>
 Result<std::string> summarise(const Result<T>& parsed) {
   if (!parsed) return parsed.error();
@@ -105,6 +111,7 @@ Result<std::string> inspect(FileKind kind, const formats::Source& source, const 
     case FileKind::histogram: return summarise(formats::parse_histogram(source));
     case FileKind::jobs: return summarise(formats::parse_jobs(source));
     case FileKind::plan: return summarise(formats::parse_plan(source));
+    case FileKind::scenario: return summarise(lab::parse_scenario(source, reader_beside(path)));
   }
   return Error{ErrorCode::invalid, "no such kind"};
 }

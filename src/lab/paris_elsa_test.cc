@@ -1,0 +1,90 @@
+#include "lab/paris_elsa.h"
+
+#include <gtest/gtest.h>
+
+namespace tangram::lab {
+namespace {
+
+// A model whose runs take 2 ms on every size up to 8 samples and then grow with the samples over the size.
+Measurements made_up() {
+  Measurements list;
+  for (const auto& [profile, slices] :
+       {std::pair{"1g.10gb", 1}, {"2g.20gb", 2}, {"3g.40gb", 3}, {"4g.40gb", 4}, {"7g.80gb", 7}}) {
+    for (const int batch : {1, 2, 4, 8, 16, 32}) {
+      Measurement m;
+      m.device = "a100-80gb";
+      m.mig_profile = profile;
+      m.model = "made-up";
+      m.batch = batch;
+      m.latency_ms = std::max(2.0, 1.0 * batch / slices);
+      list.push_back(m);
+    }
+  }
+  return list;
+}
+
+ParisElsaCell cell_of(const std::string& partitioning, const std::string& policy) {
+  ParisElsaCell cell;
+  cell.setting = paris_elsa_settings(made_up()).front();
+  cell.partitioning = partitioning;
+  cell.policy = policy;
+  cell.queries = 6000;
+  return cell;
+}
+
+TEST(ParisElsa, TriesEveryMeasuredModelWhereNoneOfTheReferenceWasMeasured) {
+  const auto settings = paris_elsa_settings(made_up());
+  ASSERT_EQ(settings.size(), 1U);
+  EXPECT_EQ(settings[0].model, "made-up");
+}
+
+// The largest query takes 32/7 ms on seven compute slices; the promise is one and a half times that.
+TEST(ParisElsa, DerivesThePromiseFromTheLargestQuery) {
+  const auto result = run_paris_elsa(made_up(), cell_of("homogeneous-7", "fifs"));
+  EXPECT_NEAR(result.slo_ms, 1.5 * 32 / 7, 1e-3);
+  EXPECT_EQ(result.counts, (std::vector{0, 0, 0, 0, 6}));
+  EXPECT_GT(result.qps, 0);
+  EXPECT_LE(result.p95_ms, result.slo_ms * 1.005);
+}
+
+// A query of 32 takes 32 ms on one compute slice: more than three promises, and more than one query in a hundred is
+// that large.
+TEST(ParisElsa, FindsInfeasibleWhatIsTooSlowForTheLargestQueries) {
+  EXPECT_EQ(run_paris_elsa(made_up(), cell_of("homogeneous-1", "elsa")).qps, 0);
+}
+
+TEST(ParisElsa, SpendsTheBudgetWhateverTheCut) {
+  const int sizes[] = {1, 2, 3, 4, 7};
+  for (const auto& partitioning : {"random", "paris"}) {
+    const auto result = run_paris_elsa(made_up(), cell_of(partitioning, "elsa"));
+    int sum = 0;
+    for (std::size_t i = 0; i < result.counts.size(); ++i) sum += sizes[i] * result.counts[i];
+    EXPECT_LE(sum, 48) << partitioning;
+    EXPECT_GT(sum, 48 - 7) << partitioning;
+  }
+}
+
+TEST(ParisElsa, LosesNothingWithTangramOnThePartsOfParis) {
+  const double elsa = run_paris_elsa(made_up(), cell_of("paris", "elsa")).qps;
+  const double tangram = run_paris_elsa(made_up(), cell_of("paris", "tangram")).qps;
+  EXPECT_GT(elsa, 0);
+  EXPECT_GE(tangram, 0.995 * elsa);
+}
+
+TEST(ParisElsa, KnowsFiguresOnlyOfQueriesThatRunAlone) {
+  ParisElsaCell cell;
+  cell.setting = {"resnet50", 48, 1.0, 0.9};
+  cell.partitioning = "paris";
+  cell.policy = "elsa";
+  EXPECT_EQ(paris_elsa_reference(cell), 3328);
+  cell.policy = "fifs";
+  EXPECT_EQ(paris_elsa_reference(cell), 0);
+  cell.policy = "tangram";
+  EXPECT_FALSE(paris_elsa_reference(cell).has_value());
+  cell.policy = "elsa";
+  cell.single = true;
+  EXPECT_FALSE(paris_elsa_reference(cell).has_value());
+}
+
+}  // namespace
+}  // namespace tangram::lab

@@ -1,0 +1,147 @@
+#include "lab/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tangram::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using Runs = std::vector<Run>;
+
+// Two services that share one slice in time; inputs of 6 are padded to 8.
+Scenario small() {
+  const auto none = [](const std::string&) -> Result<std::string> { return Error{ErrorCode::not_found, "none"}; };
+  auto scenario = parse_scenario(
+      {"s.yaml",
+       "name: small\nservices:\n"
+       "  - {name: a, model: net, slo: {latency_ms: 50}, traffic: {constant: {rate_per_s: 10}}, input_size: 6}\n"
+       "  - {name: b, model: net, slo: {latency_ms: 50}, traffic: {constant: {rate_per_s: 5}}, input_size: 8}\n"
+       "plan: {devices: [{type: a30, layout: 1g.6gb@0 + 1g.6gb@1, replicas: [\n"
+       "  {service: a, slices: 1g.6gb@0, buckets: [{size_max: 8, batch_size: 1}]},\n"
+       "  {service: b, slices: 1g.6gb@1, buckets: [{size_max: 8, batch_size: 1}]}]}]}\n"
+       "latency: {models: [{model: net, launch_ms: 10, sample_ms: 0.1, p99_factor: 1}]}\n"
+       "duration_s: 10\nscheduler: {policy: fifs, correction_weight: 0}\n"},
+      none);
+  EXPECT_TRUE(scenario) << scenario.error().message;
+  return std::move(*scenario);
+}
+
+Run run_of(const Scenario& scenario) {
+  sim::SimulationConfig config = scenario.config;
+  config.timeline_steps = 5;
+  config.batches_recorded_max = 10;
+  config.log_decisions = true;
+  return {config.scheduler.policy, sim::simulate(scenario.deployment, scenario.workload, config)};
+}
+
+const ReportHead kHead{"tangram 1", "abc", "{\"name\": \"small\"}", 1};
+
+// Requests of `a` come at 0.1, 0.2, ..., 10.0 and run 10 ms each: 100 of them keep the first slice busy for one second
+// of 10.01. Of the 8 that each input is padded to, 2 are padding.
+TEST(RunView, AddsUp) {
+  const Scenario scenario = small();
+  const RunView view = view_of(scenario, run_of(scenario));
+  EXPECT_EQ(view.services[0].tally.arrived, 100U);
+  EXPECT_EQ(view.services[1].tally.arrived, 50U);
+  EXPECT_EQ(view.total.tally.arrived, 150U);
+  EXPECT_TRUE(view.kept());
+  EXPECT_DOUBLE_EQ(view.services[0].padding_share, 0.25);
+  EXPECT_DOUBLE_EQ(view.services[1].padding_share, 0);
+  EXPECT_DOUBLE_EQ(view.services[0].batch_mean, 1);
+  EXPECT_EQ(view.slices[0].slice, "1g.6gb@0");
+  EXPECT_NEAR(view.slices[0].busy_share, 1 / 10.01, 1e-9);
+  EXPECT_NEAR(view.slices[0].useful_share, 0.75 / 10.01, 1e-9);
+  EXPECT_NEAR(*view.busy_share, 1.5 / 2 / 10.01, 1e-9);
+  EXPECT_NEAR(view.services[0].arrived_per_s, 100 / 10.01, 1e-9);
+  ASSERT_EQ(view.buckets[0].size(), 1U);
+  EXPECT_EQ(view.buckets[0][0].name, "up to 8");
+}
+
+TEST(RunView, HasTheSameBytesForTheSameSeed) {
+  const Scenario scenario = small();
+  const Runs one{run_of(scenario)};
+  const Runs two{run_of(scenario)};
+  EXPECT_EQ(html_report(kHead, scenario, one), html_report(kHead, scenario, two));
+  EXPECT_EQ(perfetto_trace(kHead, scenario, one), perfetto_trace(kHead, scenario, two));
+  EXPECT_EQ(decision_log(kHead, one), decision_log(kHead, two));
+}
+
+// Five steps of two seconds; 20 requests of `a` in each, but the first arrives at 0.1 and the last at 10.0.
+TEST(TimelineCsv, BeginsWithItsHeadAndHasARowForEachStepAndService) {
+  const Scenario scenario = small();
+  const Runs runs{run_of(scenario)};
+  const std::string csv = timeline_csv(kHead, scenario, runs);
+  EXPECT_TRUE(
+      csv.starts_with("# tangram 1, commit abc\n# seed 1\n# configuration {\"name\": \"small\"}\n"
+                      "policy,at_s,service,arrived,served,late,lost,queue_max\nfifs,0.000,a,20,20,0,0,0\n"))
+      << csv;
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 4 + 5 * 2);
+}
+
+TEST(PerfettoTrace, IsJsonWithATrackForEachSlice) {
+  const Scenario scenario = small();
+  const Runs runs{run_of(scenario)};
+  const auto trace = nlohmann::json::parse(perfetto_trace(kHead, scenario, runs));
+  EXPECT_EQ(trace["otherData"]["configuration"]["name"], "small");
+  std::size_t tracks = 0;
+  std::size_t batches = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    tracks += event["name"] == "thread_name" ? 1 : 0;
+    batches += event["ph"] == "X" ? 1 : 0;
+    if (event["ph"] == "X") {
+      EXPECT_DOUBLE_EQ(event["dur"], 10'000);
+    }
+  }
+  EXPECT_EQ(tracks, 2U);
+  EXPECT_EQ(batches, 10U);
+}
+
+TEST(HtmlReport, NeedsNothingButItself) {
+  const Scenario scenario = small();
+  Runs runs{run_of(scenario), run_of(scenario)};
+  runs[1].policy = "edf";
+  const std::string page = html_report(kHead, scenario, runs);
+  for (const char* outside : {"http:", "https:", "src=", "href=", "@import", "url("}) {
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  }
+  for (const char* part : {"prefers-color-scheme:dark", "Policies side by side", "id=\"run-fifs\"",
+                           "id=\"run-edf\" hidden", "commit abc", "Waiting requests", "Padding", "The first batches"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+  EXPECT_EQ(page.find("\"-"), std::string::npos);  // No negative widths.
+}
+
+// Everything is refused: nothing is answered, no batch runs, and the page still stands.
+TEST(HtmlReport, StandsWhenNothingWasAnswered) {
+  Scenario scenario = small();
+  for (auto& service : scenario.workload.services) service.slo.latency = 1ms;
+  for (auto& service : scenario.deployment.services) service.slo.latency = 1ms;
+  const Runs runs{run_of(scenario)};
+  const std::string page = html_report(kHead, scenario, runs);
+  EXPECT_NE(page.find("nothing was answered"), std::string::npos);
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+}
+
+TEST(DecisionLog, HasALineForEveryOutcome) {
+  const Scenario scenario = small();
+  const Runs runs{run_of(scenario)};
+  const std::string log = decision_log(kHead, runs);
+  std::size_t outcomes = 0;
+  for (std::size_t at = log.find(" resolve r"); at != std::string::npos; at = log.find(" resolve r", at + 1))
+    ++outcomes;
+  EXPECT_EQ(outcomes, 150U);
+}
+
+TEST(LatencyText, HasSensibleDigits) {
+  EXPECT_EQ(latency_text(1234us), "1.23 ms");
+  EXPECT_EQ(latency_text(123400us), "123 ms");
+  EXPECT_EQ(latency_text(12s), "12.0 s");
+  EXPECT_EQ(latency_text(Duration::max()), "never");
+}
+
+}  // namespace
+}  // namespace tangram::lab

@@ -1,0 +1,84 @@
+# Scenarios as users run them: tables, values, files, and what is wrong with them.
+source "$SOURCE/tests/e2e/lib.sh"
+SCENARIO=$SOURCE/examples/scenario.yaml
+
+expect 0 policies; has out "tangram"; has out "clockwork"; empty err
+expect 0 validate "$SCENARIO" "$SOURCE/examples/scenario-day.yaml"; has out "policy tangram"
+
+# The answer does not change from run to run; how long it took stands on standard error.
+expect 0 simulate "$SCENARIO" --duration 20; cp out first; has err "x real time"
+expect 0 simulate "$SCENARIO" --duration 20; cmp -s out first || fail "the same seed gave another answer"
+has out "classify-photos"; has out "up to 64"; has out "4g.40gb@0"
+expect 0 simulate "$SCENARIO" --duration 20 --seed 2 --quiet; cmp -s out first && fail "another seed gave the same answer"
+empty err
+
+# Policies side by side, in the order they were named, on the same requests.
+expect 0 simulate "$SCENARIO" --duration 20 --compare fifs,tangram --output json --html r.html --trace r.json --timeline r.csv --log r.log
+python3 - <<'P' || fail "the JSON of simulate is not as described"
+import json
+answer = json.load(open("out"))
+assert answer["seed"] == 1 and answer["configuration"]["duration_s"] == 20 and answer["scenario"] == "three-services"
+assert [run["policy"] for run in answer["runs"]] == ["fifs", "tangram"]
+first, second = answer["runs"]
+assert first["requests"] == second["requests"] > 10000
+for run in answer["runs"]:
+    assert run["total"]["requests"] == run["requests"] == sum(s["requests"] for s in run["services"])
+    for s in run["services"]:
+        assert s["requests"] == s["served"] + s["late"] + s["failed"] + s["rejected"], s
+        assert s["rejected"] == sum(s["rejected_by_reason"].values())
+        assert s["requests"] == sum(b["requests"] for b in s["buckets"])
+        assert 0 <= s["slo_attainment"] <= 1 and 0 <= s["padding_share"] <= 1
+        assert s["latency"]["p50_ms"] <= s["latency"]["p90_ms"]
+    assert all(0 <= s["useful_share"] <= s["busy_share"] <= 1.0001 for s in run["slices"])
+    assert sum(s["batches"] for s in run["slices"]) == run["batches"]
+trace = json.load(open("r.json"))
+tracks = [e for e in trace["traceEvents"] if e["name"] == "thread_name"]
+assert len(tracks) == 2 * len(first["slices"])
+rows = [line for line in open("r.csv") if not line.startswith("#")]
+assert rows[0].startswith("policy,at_s,service"), rows[0]
+assert sum(int(row.split(",")[3]) for row in rows[1:] if row.startswith("fifs")) == first["requests"]
+assert sum(" resolve r" in line for line in open("r.log")) == first["requests"] + second["requests"]
+P
+has r.html "<!doctype html>"; has r.html "Policies side by side"; has r.html 'duration_s&quot;: 20'
+grep -qE 'https?:|src=' r.html && fail "the report needs the network"
+expect 0 simulate "$SCENARIO" --duration 5 --output yaml; has out "policy: tangram"
+
+# A scenario that ends by number has the same requests with and without a time line.
+sed 's/^duration_s: 600/requests: 3000/' "$SCENARIO" > count.yaml
+expect 0 simulate count.yaml --quiet; cp out first
+expect 0 simulate count.yaml --quiet --timeline count.csv; cmp -s out first || fail "a time line changed the run"
+[[ $(grep -v '^#' count.csv | tail -n +2 | cut -d, -f4 | paste -sd+ | bc) == 3000 ]] || fail "the time line lost requests"
+
+expect 0 capacity "$SCENARIO" --policies tangram,fifs --tolerance 0.2 --percentile 90 --output json
+python3 - <<'P' || fail "the JSON of capacity is not as described"
+import json
+answer = json.load(open("out"))
+assert [r["policy"] for r in answer["results"]] == ["tangram", "fifs"]
+for r in answer["results"]:
+    assert 0 < r["rate_scale"] < r["infeasible_rate_scale"] <= 1.2001 * r["rate_scale"]
+    assert r["binding_service"] in [s["name"] for s in r["services"]]
+    assert all(s["slo_attainment"] >= 0.9 for s in r["services"])
+P
+
+# What is wrong is said with its place.
+sed 's/^seed: 1/sed: 1/' "$SCENARIO" > wrong.yaml
+expect 2 simulate wrong.yaml; empty out; has err "wrong.yaml:6:1: key is unknown: \"sed\", did you mean seed?"
+expect 3 simulate missing.yaml; has err "missing.yaml: cannot read"
+expect 2 simulate "$SCENARIO" --policy elza; has err "did you mean elsa?"
+expect 2 simulate "$SCENARIO" --compare elsa,fiffs; has err "did you mean fifs?"
+expect 2 capacity "$SCENARIO" --policies nobody; has err "unknown policy"
+expect 3 simulate "$SCENARIO" --duration 1 --html no/such/folder.html; has err "no such file or directory"
+
+# What is published is what the program says.
+"$TANGRAM" schema scenario | cmp -s - "$SOURCE/docs/schema/scenario.schema.json" || fail "docs/schema/scenario.schema.json is old"
+"$TANGRAM" reference scenario | cmp -s - "$SOURCE/docs/reference/scenario.md" || fail "docs/reference/scenario.md is old"
+"$TANGRAM" reference cli | cmp -s - "$SOURCE/docs/reference/cli.md" || fail "docs/reference/cli.md is old"
+
+# The demonstration writes its report beside, and over nothing but its own.
+expect 0 demo --hours 0.2; has out "tangram-demo.html"; has out "A day, simulated"; has out "at the peak"
+has tangram-demo.html 'content="tangram '
+echo mine > tangram-demo.html
+expect 0 demo --hours 0.2; has out "tangram-demo-2.html"
+[[ $(cat tangram-demo.html) == mine ]] || fail "the demo wrote over a file of somebody else"
+expect 0 demo --hours 0.2 --html there.html; has out "there.html"; has there.html "<!doctype html>"
+finish
