@@ -40,6 +40,42 @@ double keeps_probability(const learn::Belief& belief, double log_slo) {
   return math::normal_cdf((log_slo - belief.log_ms) / belief.deviation);
 }
 
+// Picks the configuration with the most throughput of a compute slice that keeps a promise.
+class Chooser {
+ public:
+  // `values` are throughputs at a latency of one millisecond.
+  explicit Chooser(std::vector<double> values) : values_(std::move(values)) {}
+
+  double value(std::size_t i, const std::vector<double>& real_ms) const { return values_[i] / real_ms[i]; }
+
+  // The highest throughput times the probability that it fits and keeps the promise.
+  std::optional<std::size_t> choose(std::span<const learn::Belief> believed, double slo_ms) const {
+    const double log_slo = math::log(slo_ms);
+    std::optional<std::size_t> chosen;
+    double hoped = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const double reward = believed[i].fits * values_[i] * math::exp(-believed[i].log_ms);
+      if (reward <= hoped) continue;
+      const double expected = reward * keeps_probability(believed[i], log_slo);
+      if (expected <= hoped) continue;
+      hoped = expected;
+      chosen = i;
+    }
+    return chosen;
+  }
+
+  std::optional<std::size_t> best(const std::vector<double>& real_ms, double slo_ms) const {
+    std::optional<std::size_t> right;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (real_ms[i] <= slo_ms && (!right || value(i, real_ms) > value(*right, real_ms))) right = i;
+    }
+    return right;
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
 }  // namespace
 
 std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Measurements& measurements) {
@@ -67,33 +103,23 @@ std::vector<double> few_shot_slos_ms(const FewShotTable& table) {
 }
 
 learn::Regret slo_regret(std::string device, std::vector<Candidate> candidates, std::vector<double> slos_ms) {
-  auto values = values_of(device, candidates);
-  return [values = std::move(values), slos = std::move(slos_ms)](
-             std::span<const learn::Belief> believed, std::span<const double> real_ms, std::span<double> blame) {
+  return [chooser = Chooser(values_of(device, candidates)), slos = std::move(slos_ms)](
+             std::span<const learn::Belief> believed, std::span<const std::vector<double>> realities,
+             std::span<double> blame) {
     double loss_sum = 0;
     for (const double slo : slos) {
-      const double log_slo = math::log(slo);
-      std::size_t chosen = values.size();
-      std::size_t right = values.size();
-      double hoped = 0;
-      double best = 0;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const double reward = believed[i].fits * values[i] * math::exp(-believed[i].log_ms);
-        if (reward > hoped) {
-          const double expected = reward * keeps_probability(believed[i], log_slo);
-          if (expected > hoped) hoped = expected, chosen = i;
-        }
-        if (real_ms[i] <= slo && values[i] / real_ms[i] > best) best = values[i] / real_ms[i], right = i;
+      const auto chosen = chooser.choose(believed, slo);
+      for (const auto& real : realities) {
+        const auto right = chooser.best(real, slo);
+        if (!right) continue;  // Nothing keeps this promise, so nothing can be lost.
+        const bool kept = chosen && real[*chosen] <= slo;
+        const double loss = kept ? 1 - chooser.value(*chosen, real) / chooser.value(*right, real) : 1;
+        loss_sum += loss;
+        blame[*right] += loss / 2;
+        blame[chosen.value_or(*right)] += loss / 2;
       }
-      if (right == values.size()) continue;  // Nothing keeps this promise, so nothing can be lost.
-      const bool kept = chosen < values.size() && real_ms[chosen] <= slo;
-      const double loss = kept ? 1 - values[chosen] / real_ms[chosen] / best : 1;
-      loss_sum += loss;
-      if (loss <= 0) continue;
-      blame[right] += loss / 2;
-      blame[chosen < values.size() ? chosen : right] += loss / 2;
     }
-    return loss_sum / static_cast<double>(slos.size());
+    return loss_sum / static_cast<double>(slos.size() * realities.size());
   };
 }
 
@@ -109,7 +135,6 @@ struct Course {
 
 Measurements measured_until(const Course& course, const FewShotReplay& replay, std::size_t budget,
                             Measurements measured) {
-  if (budget == course.candidates.size()) return course.table.measurements;
   // Only the orders of active and random do not depend on the budget.
   const bool nested = replay.sampler == learn::SamplerKind::active || replay.sampler == learn::SamplerKind::random;
   if (!nested) measured.clear();
@@ -126,10 +151,20 @@ Measurements measured_until(const Course& course, const FewShotReplay& replay, s
   return measured;
 }
 
+std::vector<double> own_deviations(const learn::FittedRun& run) {
+  const auto& observations = run.kriged.observations();
+  if (observations.size() < learn::kOwnCalibrationMin) return {};
+  std::vector<double> deviations;
+  for (std::size_t i = 0; const auto& forecast : run.kriged.leave_one_out()) {
+    deviations.push_back(std::abs(observations[i++].log_ms - forecast.log_ms) / forecast.deviation);
+  }
+  return deviations;
+}
+
 FewShotOutcome judge(const Course& course, const Measurements& measured, const learn::FittedRun& run) {
   FewShotOutcome outcome{.budget = measured.size(), .measurements = measured.size()};
   std::vector<learn::Belief> believed;
-  std::vector<double> real;
+  std::vector<std::vector<double>> reality(1);
   std::vector<double> blame(course.candidates.size());
   for (std::size_t i = 0; i < course.candidates.size(); ++i) {
     const auto estimate = run.estimate(course.candidates[i]);
@@ -137,15 +172,13 @@ FewShotOutcome judge(const Course& course, const Measurements& measured, const l
     const double deviation = math::log(estimate->high_ms / estimate->mean_ms) / run.interval_deviations;
     believed.push_back({log_ms, estimate->measured ? 0 : deviation, estimate->fits_probability});
     const auto& latency = course.table.measurements[i].latency_ms;
-    real.push_back(latency.value_or(learn::kOutOfMemory));
-    // A table measured in full has nothing left to judge by but itself.
-    const bool counts = latency && (!estimate->measured || measured.size() == course.candidates.size());
-    if (!counts) continue;
+    reality[0].push_back(latency.value_or(learn::kOutOfMemory));
+    if (!latency || estimate->measured) continue;
     outcome.errors.push_back(std::abs(estimate->mean_ms / *latency - 1));
     outcome.deviations.push_back(std::abs(math::log(*latency) - log_ms) / deviation);
   }
-  outcome.regret = course.regret(believed, real, blame);
-  if (run.calibration == learn::Calibration::own) outcome.own_interval = run.interval_deviations;
+  outcome.regret = course.regret(believed, reality, blame);
+  outcome.own_deviations = own_deviations(run);
   return outcome;
 }
 
@@ -176,51 +209,84 @@ std::vector<FewShotOutcome> replay_few_shot(std::span<const FewShotTable> tables
   return outcomes;
 }
 
+FewShotOutcome whole_few_shot(std::span<const FewShotTable> tables, const learn::Knowledge& knowledge,
+                              std::size_t table) {
+  const auto& measurements = tables[table].measurements;
+  FewShotOutcome outcome{.budget = measurements.size(), .measurements = measurements.size(), .whole = true};
+  const auto run = learn::fit_target(measurements, learn::without(knowledge, tables[table].target.model), {});
+  TANGRAM_CHECK(run.ok(), "something in the table fitted");
+  const auto& observations = run->kriged.observations();
+  for (std::size_t i = 0; const auto& forecast : run->kriged.leave_one_out()) {
+    outcome.errors.push_back(std::abs(math::exp(forecast.log_ms - observations[i++].log_ms) - 1));
+  }
+  outcome.deviations = outcome.own_deviations = own_deviations(*run);
+  return outcome;
+}
+
+namespace {
+
+// All seeds of one model, budget and sampler.
+struct Pool {
+  FewShotResult result;
+  bool whole = false;
+  std::vector<double> errors;
+  std::vector<const FewShotOutcome*> outcomes;
+};
+using PoolKey = std::tuple<std::size_t, learn::SamplerKind, std::size_t>;  // Table, sampler, budget.
+
+void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, const FewShotOutcome& outcome) {
+  pool.result.dataset = table.dataset;
+  pool.result.model = table.target.model;
+  pool.result.device = table.target.device;
+  pool.result.budget = outcome.budget;
+  pool.result.measurements = outcome.measurements;
+  pool.result.sampler = replay.sampler;
+  ++pool.result.seeds;
+  pool.result.throughput_regret += outcome.regret;
+  pool.whole = outcome.whole;
+  pool.errors.insert(pool.errors.end(), outcome.errors.begin(), outcome.errors.end());
+  pool.outcomes.push_back(&outcome);
+}
+
+// The errors of other models in the same situation.
+std::vector<double> errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
+  std::vector<double> errors;
+  for (const auto& [key, other] : pools) {
+    const bool alike = pool.whole ? other.whole : !other.whole && other.result.budget == pool.result.budget;
+    if (!alike || other.result.sampler != pool.result.sampler || other.result.model == pool.result.model) continue;
+    for (const auto* outcome : other.outcomes) {
+      errors.insert(errors.end(), outcome->deviations.begin(), outcome->deviations.end());
+    }
+  }
+  return errors;
+}
+
+double coverage_of(const Pool& pool, const std::vector<double>& others) {
+  std::size_t covered = 0;
+  std::size_t all = 0;
+  for (const auto* outcome : pool.outcomes) {
+    const double width = learn::interval_width(outcome->own_deviations, others, kCoverage).deviations;
+    for (const double deviation : outcome->deviations) covered += deviation <= width ? 1 : 0;
+    all += outcome->deviations.size();
+  }
+  return all == 0 ? 1 : static_cast<double>(covered) / static_cast<double>(all);
+}
+
+}  // namespace
+
 std::vector<FewShotResult> few_shot_results(std::span<const FewShotTable> tables, std::span<const FewShotRun> runs) {
-  struct Pool {
-    FewShotResult result;
-    std::vector<double> errors;
-    std::vector<double> deviations;
-    std::vector<double> own;  // For each deviation the own half width, or 0.
-  };
-  using Key = std::tuple<std::size_t, learn::SamplerKind, std::size_t>;  // Table, sampler, budget.
-  std::map<Key, Pool> pools;
+  std::map<PoolKey, Pool> pools;
   for (const auto& run : runs) {
-    const auto& table = tables[run.replay.table];
     for (const auto& outcome : run.outcomes) {
-      Pool& pool = pools[{run.replay.table, run.replay.sampler, outcome.budget}];
-      pool.result.dataset = table.dataset;
-      pool.result.model = table.target.model;
-      pool.result.device = table.target.device;
-      pool.result.budget = outcome.budget;
-      pool.result.measurements = outcome.measurements;
-      pool.result.sampler = run.replay.sampler;
-      ++pool.result.seeds;
-      pool.result.throughput_regret += outcome.regret;
-      pool.errors.insert(pool.errors.end(), outcome.errors.begin(), outcome.errors.end());
-      pool.deviations.insert(pool.deviations.end(), outcome.deviations.begin(), outcome.deviations.end());
-      pool.own.insert(pool.own.end(), outcome.deviations.size(), outcome.own_interval);
+      add(pools[{run.replay.table, run.replay.sampler, outcome.budget}], tables[run.replay.table], run.replay, outcome);
     }
   }
   std::vector<FewShotResult> results;
   for (const auto& [key, pool] : pools) {
-    // The errors of other models at this budget; each model counts equally, whatever the size of its table.
-    std::vector<double> others;
-    for (const auto& [other, borrowed] : pools) {
-      const bool same_setting =
-          borrowed.result.budget == pool.result.budget && borrowed.result.sampler == pool.result.sampler;
-      if (!same_setting || borrowed.result.model == pool.result.model) continue;
-      others.insert(others.end(), borrowed.deviations.begin(), borrowed.deviations.end());
-    }
-    const double borrowed = others.empty() ? 3 : learn::detail::conformal_quantile(std::move(others), kCoverage);
-    std::size_t covered = 0;
-    for (std::size_t i = 0; i < pool.deviations.size(); ++i) {
-      covered += pool.deviations[i] <= (pool.own[i] > 0 ? pool.own[i] : borrowed) ? 1 : 0;
-    }
     FewShotResult result = pool.result;
     result.held_out = pool.errors.size();
+    result.coverage95 = coverage_of(pool, errors_of_others(pools, pool));
     if (!pool.errors.empty()) {
-      result.coverage95 = static_cast<double>(covered) / static_cast<double>(pool.deviations.size());
       result.median_error = learn::detail::quantile(pool.errors, 0.5);
       result.p90_error = learn::detail::quantile(pool.errors, 0.9);
     }

@@ -41,7 +41,7 @@ struct FewShotReplay {
   std::size_t table = 0;  // Index of the table.
   learn::SamplerKind sampler = learn::SamplerKind::active;
   std::uint64_t seed = 1;
-  std::vector<std::size_t> budgets;  // Ascending; each at most the size of the table.
+  std::vector<std::size_t> budgets;  // Ascending; each less than the size of the table.
 };
 
 // What a replay showed at one budget.
@@ -51,13 +51,19 @@ struct FewShotOutcome {
   std::vector<double> errors{};      // |predicted / real - 1| of every run that fitted and was not measured.
   std::vector<double> deviations{};  // The same errors in predicted deviations of log latency.
   double regret = 0;
-  // Half width of the 95 % interval in deviations from the model's own errors; 0 if it has too few.
-  double own_interval = 0;
+  // Errors of leaving out each own measurement, in deviations; empty where there are too few.
+  std::vector<double> own_deviations{};
+  bool whole = false;  // Everything was measured.
 };
 
 // `knowledge` holds all tables; the replayed model is taken out.
 std::vector<FewShotOutcome> replay_few_shot(std::span<const FewShotTable> tables, const learn::Knowledge& knowledge,
                                             const FewShotReplay& replay);
+
+// Everything measured: the errors are those of predicting each run from all others of its table, the limit of what more
+// measurements can bring, and there is nothing to regret.
+FewShotOutcome whole_few_shot(std::span<const FewShotTable> tables, const learn::Knowledge& knowledge,
+                              std::size_t table);
 
 // The figures of one model, budget and sampler, over all seeds.
 struct FewShotResult {

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "base/math.h"
+#include "base/rng.h"
 #include "learn/detail/statistics.h"
 
 namespace tangram::learn {
@@ -13,8 +17,12 @@ namespace {
 
 // The usual inflation is 1; it counts as this many observations against the model's own.
 constexpr double kInflationWeight = 10;
-constexpr std::size_t kBorrowedMin = 100;  // Errors of other models, to say anything about 95 %.
-constexpr double kAssumedDeviations = 3;   // Without any evidence.
+constexpr std::size_t kOthersMin = 100;   // Errors of other models, to say anything about 95 %.
+constexpr double kAssumedDeviations = 3;  // Half width without any evidence.
+constexpr double kCountTolerance = 0.1;   // Of the logarithm of a number of measurements.
+constexpr std::size_t kFolds = 4;
+constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
+constexpr double kBlendMargin = 0.9;
 
 std::vector<Observation> observations_of(const Measurements& measurements) {
   std::vector<Observation> observations;
@@ -52,24 +60,112 @@ double inflation_of(const Kriged& kriged) {
   return std::sqrt(sum / (kInflationWeight + static_cast<double>(errors.size())));
 }
 
-// Intervals are as wide as the errors were where the model had not looked.
-void calibrate(FittedRun& run, const Knowledge& knowledge, const FitOptions& options) {
-  run.coverage = options.coverage;
-  const std::size_t own = run.kriged.observations().size();
+// The errors of other models that had about as many measurements.
+std::vector<double> errors_near(const Knowledge& knowledge, std::size_t measurements) {
+  const auto away = [&](std::size_t count) {
+    return std::abs(math::log(static_cast<double>(count) / static_cast<double>(measurements)));
+  };
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const auto& error : knowledge.errors) nearest = std::min(nearest, away(error.measurements));
   std::vector<double> errors;
-  if (own >= kOwnCalibrationMin) {
-    for (const double e : scaled_errors(run.kriged)) errors.push_back(std::abs(e));
-    run.calibration = Calibration::own;
-  } else {
-    for (const auto& error : knowledge.errors) errors.push_back(error.deviations);
-    run.calibration = Calibration::borrowed;
-    if (errors.size() < kBorrowedMin) {
-      run.calibration = Calibration::assumed;
-      run.interval_deviations = kAssumedDeviations;
-      return;
+  for (const auto& error : knowledge.errors) {
+    if (away(error.measurements) <= nearest + kCountTolerance) errors.push_back(error.deviations);
+  }
+  return errors;
+}
+
+void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
+  const std::size_t count = run.kriged.observations().size();
+  std::vector<double> own;
+  if (count >= kOwnCalibrationMin) {
+    for (const double e : scaled_errors(run.kriged)) own.push_back(std::abs(e));
+  }
+  const auto width = interval_width(std::move(own), errors_near(knowledge, count), coverage);
+  run.coverage = coverage;
+  run.interval_deviations = width.deviations;
+  run.calibration = width.calibration;
+}
+
+// What the members of a blend predict for observations that they have not seen.
+struct Unseen {
+  std::vector<double> observed;
+  std::vector<double> analytic;
+  std::vector<double> kriged;
+  std::vector<double> boosted;
+};
+
+Unseen cross_validate(const std::vector<Observation>& observations, const AnalyticPrior& prior, std::uint64_t seed) {
+  std::vector<std::size_t> order(observations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Rng rng = Rng(seed).stream("folds");
+  rng.shuffle(order);
+  Unseen unseen;
+  for (std::size_t fold = 0; fold < kFolds; ++fold) {
+    std::vector<Observation> seen;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i % kFolds != fold) seen.push_back(observations[order[i]]);
+    }
+    const AnalyticFit analytic = fit_formula(seen, prior);
+    const Kriged kriged(analytic, {}, 1, seen);
+    const Boosted boosted = fit_boosted(seen, analytic, seed);
+    for (std::size_t i = fold; i < order.size(); i += kFolds) {
+      const Observation& o = observations[order[i]];
+      unseen.observed.push_back(o.log_ms);
+      unseen.analytic.push_back(analytic.log_ms(o.features));
+      unseen.kriged.push_back(kriged.forecast(o.features).log_ms);
+      unseen.boosted.push_back(unseen.analytic.back() + boosted.residual(o.features));
     }
   }
-  run.interval_deviations = detail::conformal_quantile(std::move(errors), options.coverage);
+  return unseen;
+}
+
+struct Shares {
+  std::string_view name;
+  double analytic = 0;
+  double kriged = 0;
+  double boosted = 0;
+};
+constexpr std::array kMixes{
+    Shares{"kriged", 0, 1, 0},
+    Shares{"analytic", 1, 0, 0},
+    Shares{"boosted", 0, 0, 1},
+    Shares{"kriged and boosted", 0, 0.5, 0.5},
+};
+
+CrossValidation judge(const Unseen& unseen, const Shares& shares) {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < unseen.observed.size(); ++i) {
+    const double mean =
+        shares.analytic * unseen.analytic[i] + shares.kriged * unseen.kriged[i] + shares.boosted * unseen.boosted[i];
+    errors.push_back(std::abs(math::exp(mean - unseen.observed[i]) - 1));
+  }
+  return {std::string(shares.name), detail::quantile(errors, 0.5), detail::quantile(errors, 0.9)};
+}
+
+void use(FittedRun& run, const Shares& shares) {
+  run.analytic_share = shares.analytic;
+  run.kriged_share = shares.kriged;
+  run.boosted_share = shares.boosted;
+}
+
+// The first mix is the usual one; another must be better by a margin that chance does not explain.
+void blend(FittedRun& run, const std::vector<Observation>& observations, std::uint64_t seed) {
+  if (observations.size() < kBlendMin) return;
+  const Unseen unseen = cross_validate(observations, run.analytic.prior, seed);
+  const auto score = [](const CrossValidation& v) { return v.median_error + 0.5 * v.p90_error; };
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < kMixes.size(); ++i) {
+    run.validation.push_back(judge(unseen, kMixes[i]));
+    if (score(run.validation[i]) < kBlendMargin * score(run.validation[best])) best = i;
+  }
+  use(run, kMixes[best]);
+}
+
+void choose_members(FittedRun& run, const std::vector<Observation>& observations, const FitOptions& options) {
+  if (options.kind == "analytic") return use(run, kMixes[1]);
+  if (options.kind == "boosted") use(run, kMixes[2]);
+  if (options.kind == "blend") blend(run, observations, options.seed);
+  if (run.boosted_share > 0) run.boosted = fit_boosted(observations, run.analytic, options.seed);
 }
 
 double p99_log_spread(const Measurements& measurements) {
@@ -83,6 +179,25 @@ double p99_log_spread(const Measurements& measurements) {
 }
 
 }  // namespace
+
+std::span<const ModelKind> model_kinds() {
+  static constexpr std::array kinds{
+#define TANGRAM_FITTED_MODEL(name, summary) ModelKind{#name, summary},
+#include "learn/models/models.def"
+#undef TANGRAM_FITTED_MODEL
+  };
+  return kinds;
+}
+
+IntervalWidth interval_width(std::vector<double> own, std::vector<double> others, double coverage) {
+  const bool borrow = others.size() >= kOthersMin;
+  const bool enough = own.size() >= kOwnCalibrationMin;
+  if (!borrow && !enough) return {kAssumedDeviations, Calibration::assumed};
+  const double borrowed = borrow ? detail::conformal_quantile(std::move(others), coverage) : 0;
+  if (!enough) return {borrowed, Calibration::borrowed};
+  const double alone = detail::conformal_quantile(std::move(own), coverage);
+  return {borrow ? (alone + borrowed) / 2 : alone, Calibration::own};
+}
 
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
   const auto observations = observations_of(measurements);
@@ -100,7 +215,8 @@ Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& 
   run.analytic = fit_formula(observations, prior_for(knowledge, target_of(measurements[0])));
   run.kriged = Kriged(run.analytic, {}, 1, observations);
   run.kriged = Kriged(run.analytic, {}, inflation_of(run.kriged), observations);
-  calibrate(run, knowledge, options);
+  choose_members(run, observations, options);
+  calibrate(run, knowledge, options.coverage);
   run.p99_log_spread = p99_log_spread(measurements);
   std::vector<MemoryBelief> others;
   for (const auto& seen : knowledge.seen) others.push_back(seen.memory);
@@ -109,9 +225,18 @@ Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& 
 }
 
 Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
+  if (measurements.empty()) return Error{ErrorCode::invalid, "no measurements to learn from"};
+  if (measurements.size() > kMeasurementsMax) {
+    return Error{ErrorCode::exhausted,
+                 fmt::format("{} measurements; at most {} can be learnt from", measurements.size(), kMeasurementsMax)};
+  }
+  Knowledge all = know(measurements);
+  learn_errors(all, measurements);
+  for (const auto& seen : knowledge.seen) all.seen.push_back(seen);
+  for (const auto& error : knowledge.errors) all.errors.push_back(error);
   std::vector<FittedRun> runs;
   for (const auto& target : targets_of(measurements)) {
-    auto run = fit_target(select(measurements, target), knowledge, options);
+    auto run = fit_target(select(measurements, target), without(all, target), options);
     if (!run) return run.error();
     runs.push_back(std::move(*run));
   }

@@ -2,13 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "learn/fitted_model.h"
 #include "learn/knowledge.h"
 
 namespace tangram::learn {
+
+struct ModelKind {
+  std::string_view name;
+  std::string_view summary;
+};
+// In the order of models.def.
+std::span<const ModelKind> model_kinds();
 
 struct FitOptions {
   std::string kind = "blend";  // A name of models.def.
@@ -19,6 +28,15 @@ struct FitOptions {
 // With fewer measurements than this a model's own errors cannot support a 95 % interval: 19 of 20 need 19.
 inline constexpr std::size_t kOwnCalibrationMin = 19;
 inline constexpr std::size_t kMeasurementsMax = 200'000;
+
+// The half width of an interval in predicted deviations, from errors in the same unit. With enough errors of its own a
+// model's own count as much as those of other models, otherwise only the others do, and without either the interval is
+// wide.
+struct IntervalWidth {
+  double deviations = 0;
+  Calibration calibration = Calibration::assumed;
+};
+IntervalWidth interval_width(std::vector<double> own, std::vector<double> others, double coverage);
 
 // One target. An error if no measurement has a latency, because then there is nothing to learn but that memory ran out.
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "base/rng.h"
 #include "learn/fit.h"
 
 namespace tangram::learn {
@@ -15,6 +16,10 @@ constexpr double kGeneralWeight = 2;
 // The same network on another device: its shape stays, its speed may move.
 constexpr double kOtherDeviceScaleSpread = 0.35;
 constexpr double kOtherDeviceShapeShare = 0.15;  // Of the general spread.
+
+// Subsets that models are judged by; random, because nobody knows what will have been measured of the next one.
+constexpr std::size_t kSubsetSizes[] = {5, 10, 15, 25, 50};
+constexpr std::uint64_t kSubsetSeed = 1;
 
 const ModelFeatures* find_features(const std::vector<ModelFeatures>& features, std::string_view model) {
   const auto found = std::ranges::find(features, model, &ModelFeatures::model);
@@ -58,19 +63,44 @@ Knowledge know(const Measurements& measurements, const std::vector<ModelFeatures
     if (!run) continue;
     Knowledge::Seen seen{target, run->analytic, run->memory, run->kriged.scale(), std::nullopt};
     if (const auto* known = find_features(features, target.model)) seen.features = *known;
-    for (std::size_t i = 0; const auto& forecast : run->kriged.leave_one_out()) {
-      const double away = std::abs(run->kriged.observations()[i++].log_ms - forecast.log_ms) / forecast.deviation;
-      knowledge.errors.push_back({target.model, run->kriged.observations().size(), away});
-    }
     knowledge.seen.push_back(std::move(seen));
   }
   return knowledge;
+}
+
+void learn_errors(Knowledge& knowledge, const Measurements& measurements) {
+  for (const auto& target : targets_of(measurements)) {
+    Measurements all = select(measurements, target);
+    const Knowledge others = without(knowledge, target.model);
+    Rng rng = Rng(kSubsetSeed).stream(target.model);
+    for (const std::size_t count : kSubsetSizes) {
+      if (all.size() < 2 * count) continue;
+      rng.shuffle(all);
+      const auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);
+      const auto run = fit_target(Measurements(all.begin(), middle), others, {.kind = "kriged"});
+      if (!run) continue;
+      for (const auto& m : Measurements(middle, all.end())) {
+        const auto features = features_of(m.device, candidate_of(m));
+        if (!m.latency_ms || !features) continue;
+        const Forecast forecast = run->kriged.forecast(*features);
+        const double away = std::abs(math::log(*m.latency_ms) - forecast.log_ms) / forecast.deviation;
+        knowledge.errors.push_back({target.model, run->kriged.observations().size(), away});
+      }
+    }
+  }
 }
 
 Knowledge without(const Knowledge& knowledge, std::string_view model) {
   Knowledge rest = knowledge;
   std::erase_if(rest.seen, [&](const auto& seen) { return seen.target.model == model; });
   std::erase_if(rest.errors, [&](const auto& error) { return error.model == model; });
+  return rest;
+}
+
+Knowledge without(const Knowledge& knowledge, const Target& target) {
+  Knowledge rest = knowledge;
+  std::erase_if(rest.seen, [&](const auto& seen) { return seen.target == target; });
+  std::erase_if(rest.errors, [&](const auto& error) { return error.model == target.model; });
   return rest;
 }
 

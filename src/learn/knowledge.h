@@ -49,8 +49,14 @@ struct Knowledge {
 // What the targets of `measurements` tell, each fitted on its own. `features` may name models that were not measured.
 Knowledge know(const Measurements& measurements, const std::vector<ModelFeatures>& features = {});
 
+// Adds to `errors` how far each target of `measurements` is from what a few of its own measurements and all other
+// models say: the evidence for the intervals of models with few measurements.
+void learn_errors(Knowledge& knowledge, const Measurements& measurements);
+
 // The same as if `model` had never been seen, on any device.
 Knowledge without(const Knowledge& knowledge, std::string_view model);
+// The same as if `target` had never been seen; the model on other devices stays.
+Knowledge without(const Knowledge& knowledge, const Target& target);
 
 // Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint; then
 // those like it in features; then all of them; then general experience.

@@ -12,25 +12,15 @@ namespace {
 constexpr double kTokensReference = 64;
 constexpr double kBaseMibMin = 200;
 constexpr double kSampleMibMin = 0.25;
-constexpr int kBaseSteps = 28;    // Of a quarter octave and more: 200 MiB to 25 GiB.
-constexpr int kSampleSteps = 42;  // 0.25 MiB to 5 GiB.
-constexpr double kStep = 0.25;    // Of the natural logarithm.
+constexpr int kBaseSteps = 15;    // 200 MiB to 25 GiB.
+constexpr int kSampleSteps = 30;  // 0.25 MiB to 6 GiB.
+constexpr double kStep = 0.35;    // Of the natural logarithm.
 constexpr double kFineStep = 0.06;
 // A measured peak is matched to a few percent: the formula is simpler than an allocator.
 constexpr double kPeakSpread = 0.05;
 constexpr double kOthersSpread = 0.8;  // Of log MiB between models.
 // A run may fail or fit against all expectation; one surprise must not exclude everything.
 constexpr double kSurprise = 0.01;
-
-std::optional<double> capacity_mib(std::string_view device, std::string_view profile) {
-  const Geometry* geometry = find_geometry(device);
-  if (geometry == nullptr) return std::nullopt;
-  const auto index = find_profile(*geometry, profile);
-  if (!index) return std::nullopt;
-  const auto& memory = geometry->profiles[*index].memory_gib;
-  if (memory.evidence == Evidence::unknown) return std::nullopt;
-  return memory.value * 1024;
-}
 
 // From 0 where memory is certainly too small to 1 where it is certainly enough, linear between.
 double share_that_fits(std::optional<double> capacity, double mib) {
@@ -59,27 +49,23 @@ std::vector<MemoryGuess> guesses_of(const GuessGrid& grid, bool sized) {
   return guesses;
 }
 
-struct Centre {
-  double base = 0;
-  double sample = 0;
-};
-
-Centre centre_of(const MemoryBelief& belief) {
-  Centre centre;
+void set_centre(MemoryBelief& belief) {
+  belief.base_log_mib = belief.sample_log_mib = 0;
   for (std::size_t i = 0; i < belief.guesses.size(); ++i) {
-    centre.base += belief.weights[i] * math::log(belief.guesses[i].base_mib);
-    centre.sample += belief.weights[i] * math::log(belief.guesses[i].sample_mib);
+    belief.base_log_mib += belief.weights[i] * math::log(belief.guesses[i].base_mib);
+    belief.sample_log_mib += belief.weights[i] * math::log(belief.guesses[i].sample_mib);
   }
-  return centre;
 }
 
 // Mostly what other models were like, a little of anything.
-double usual(const MemoryGuess& guess, std::span<const Centre> centres) {
+double usual(const MemoryGuess& guess, std::span<const MemoryBelief> others) {
+  const double log_base = math::log(guess.base_mib);
+  const double log_sample = math::log(guess.sample_mib);
   double sum = 0.05;
-  for (const Centre& centre : centres) {
-    const double base = (math::log(guess.base_mib) - centre.base) / kOthersSpread;
-    const double sample = (math::log(guess.sample_mib) - centre.sample) / kOthersSpread;
-    sum += math::exp(-0.5 * (base * base + sample * sample)) / static_cast<double>(centres.size());
+  for (const auto& other : others) {
+    const double base = (log_base - other.base_log_mib) / kOthersSpread;
+    const double sample = (log_sample - other.sample_log_mib) / kOthersSpread;
+    sum += math::exp(-0.5 * (base * base + sample * sample)) / static_cast<double>(others.size());
   }
   return sum;
 }
@@ -124,12 +110,13 @@ void prune(MemoryBelief& belief) {
   }
   for (double& w : kept.weights) w /= sum;
   belief = std::move(kept);
+  set_centre(belief);
 }
 
 // Measured peaks deserve a finer grid around what they point to.
 void refine(MemoryBelief& belief, std::span<const Measurement> measurements, bool sized) {
-  const Centre centre = centre_of(belief);
-  const MemoryGuess least{math::exp(centre.base - 6 * kFineStep), math::exp(centre.sample - 12 * kFineStep), 0};
+  const MemoryGuess least{math::exp(belief.base_log_mib - 6 * kFineStep),
+                          math::exp(belief.sample_log_mib - 12 * kFineStep), 0};
   belief.guesses = guesses_of({least, 13, 25, kFineStep}, sized);
   belief.weights.assign(belief.guesses.size(), 1);
   weigh(belief, measurements);
@@ -151,8 +138,18 @@ double MemoryBelief::mean_mib(const Candidate& candidate) const {
   return sum;
 }
 
+std::optional<double> MemoryBelief::capacity_mib(const Candidate& candidate) const {
+  const Geometry* geometry = find_geometry(device);
+  if (geometry == nullptr) return std::nullopt;
+  const auto index = find_profile(*geometry, candidate.mig_profile);
+  if (!index) return std::nullopt;
+  const auto& memory = geometry->profiles[*index].memory_gib;
+  if (memory.evidence == Evidence::unknown) return std::nullopt;
+  return memory.value * 1024;
+}
+
 std::vector<double> MemoryBelief::fits(const Candidate& candidate) const {
-  const auto capacity = capacity_mib(device, candidate.mig_profile);
+  const auto capacity = capacity_mib(candidate);
   std::vector<double> shares;
   shares.reserve(guesses.size());
   for (const auto& guess : guesses) shares.push_back(share_that_fits(capacity, mib(guess, candidate)));
@@ -174,9 +171,7 @@ MemoryBelief believe_memory(const std::string& device, std::span<const Measureme
   belief.size_reference = sized ? kTokensReference : 1;
   belief.measured = std::ranges::any_of(measurements, [](const auto& m) { return m.memory_mib.has_value(); });
   belief.guesses = guesses_of({.least = {kBaseMibMin, kSampleMibMin, 0}}, sized);
-  std::vector<Centre> centres;
-  for (const auto& other : others) centres.push_back(centre_of(other));
-  for (const auto& guess : belief.guesses) belief.weights.push_back(usual(guess, centres));
+  for (const auto& guess : belief.guesses) belief.weights.push_back(usual(guess, others));
   weigh(belief, measurements);
   prune(belief);
   if (belief.measured) refine(belief, measurements, sized);

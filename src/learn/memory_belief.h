@@ -31,10 +31,15 @@ struct MemoryBelief {
   bool measured = false;  // A peak was measured, so absolute numbers mean something.
   std::vector<MemoryGuess> guesses;
   std::vector<double> weights;  // Of the guesses; they sum to one.
+  // Weighted means of the logarithms, for models that come later.
+  double base_log_mib = 0;
+  double sample_log_mib = 0;
 
   // Peak of all processes under one guess.
   double mib(const MemoryGuess& guess, const Candidate& candidate) const;
   double mean_mib(const Candidate& candidate) const;
+  // MiB of the slice, nothing where nobody has published it.
+  std::optional<double> capacity_mib(const Candidate& candidate) const;
   // For each guess whether it fits, from 0 to 1: usable memory is known to about kCapacitySpread.
   std::vector<double> fits(const Candidate& candidate) const;
   double fits_probability(const Candidate& candidate) const;

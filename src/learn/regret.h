@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <span>
+#include <vector>
 
 namespace tangram::learn {
 
@@ -17,12 +18,13 @@ struct Belief {
   double fits = 1;       // Probability that it fits into memory.
 };
 
-// A plan is made from `believed` and then meets `real_ms`; both hold every candidate, in one order. Returns the loss
-// against the plan that would have been made from `real_ms`, as a share between 0 and 1, and adds to `blame` the part
-// of it that each candidate caused: the one that was chosen and the one that should have been.
+// A plan is made from `believed` and then meets each of `realities`, the latencies that the candidates might really
+// have. Returns the mean loss against the plan that would have been made from the reality itself, as a share between 0
+// and 1, and adds to `blame` the part of it that each candidate caused: the one that was chosen and the one that should
+// have been.
 //
 // `learn` cannot see how plans are made; whoever can hands it this function.
-using Regret =
-    std::function<double(std::span<const Belief> believed, std::span<const double> real_ms, std::span<double> blame)>;
+using Regret = std::function<double(std::span<const Belief> believed, std::span<const std::vector<double>> realities,
+                                    std::span<double> blame)>;
 
 }  // namespace tangram::learn

@@ -127,9 +127,9 @@ constexpr double kRegretShare = 0.5;  // Of the score; the rest is plain accurac
 class Draws {
  public:
   Draws(const Kriged::Joint& joint, const MemoryBelief& memory, std::span<const Candidate> candidates, Rng rng)
-      : joint_(joint), memory_(memory), rng_(rng), size_(joint.log_ms.size()) {
+      : joint_(joint), memory_(memory), candidates_(candidates), rng_(rng), size_(joint.log_ms.size()) {
     factorise();
-    for (const auto& c : candidates) fits_.push_back(memory.fits(c));
+    for (const auto& c : candidates) capacities_.push_back(memory.capacity_mib(c).value_or(kOutOfMemory));
   }
 
   // One possible reality: latencies in milliseconds, infinite where memory runs out.
@@ -139,11 +139,11 @@ class Draws {
       const double z = rng_.normal();
       for (std::size_t i = 0; i < size_; ++i) log_ms[i] += z * column[i];
     }
-    const std::size_t guess = draw_guess();
+    const MemoryGuess& guess = memory_.guesses[draw_guess()];
     std::vector<double> ms(size_);
     for (std::size_t i = 0; i < size_; ++i) {
       log_ms[i] += std::sqrt(std::max(rest_[i], 0.0)) * rng_.normal();
-      ms[i] = fits_[i][guess] < 0.5 ? kOutOfMemory : math::exp(log_ms[i]);
+      ms[i] = memory_.mib(guess, candidates_[i]) > capacities_[i] ? kOutOfMemory : math::exp(log_ms[i]);
     }
     return ms;
   }
@@ -180,11 +180,12 @@ class Draws {
 
   const Kriged::Joint& joint_;
   const MemoryBelief& memory_;
+  std::span<const Candidate> candidates_;
   Rng rng_;
   std::size_t size_;
   std::vector<std::vector<double>> columns_;
   std::vector<double> rest_;
-  std::vector<std::vector<double>> fits_;
+  std::vector<double> capacities_;
 };
 
 struct Outlook {
@@ -218,13 +219,14 @@ Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::v
   outlook.blame.assign(n, 0);
   if (input.regret == nullptr) return outlook;
   Draws draws(outlook.joint, run.memory, input.candidates, rng);
+  std::vector<std::vector<double>> realities;
   for (int d = 0; d < kDraws; ++d) {
-    auto real = draws.next();
+    auto& real = realities.emplace_back(draws.next());
     for (std::size_t i = 0; i < n; ++i) {
       if (done[i]) real[i] = outlook.believed[i].fits > 0 ? math::exp(outlook.believed[i].log_ms) : kOutOfMemory;
     }
-    outlook.regret += (*input.regret)(outlook.believed, real, outlook.blame) / kDraws;
   }
+  outlook.regret = (*input.regret)(outlook.believed, realities, outlook.blame);
   return outlook;
 }
 

@@ -56,7 +56,7 @@ Result<std::vector<lab::FewShotTable>> read_tables(Session& session, const std::
   return tables;
 }
 
-// The published budgets that leave something to judge by, the grid of ParvaGPU for its own sampler, and everything.
+// The published budgets that leave something to judge by, and the grid of ParvaGPU for its own sampler.
 std::vector<std::size_t> budgets_of(const lab::FewShotTable& table, learn::SamplerKind sampler) {
   const std::size_t all = table.measurements.size();
   std::vector<std::size_t> budgets;
@@ -69,7 +69,6 @@ std::vector<std::size_t> budgets_of(const lab::FewShotTable& table, learn::Sampl
     const std::size_t grid = learn::parvagpu_grid(candidates).size();
     if (grid < all && (budgets.empty() || grid > budgets.back())) budgets.push_back(grid);
   }
-  budgets.push_back(all);
   return budgets;
 }
 
@@ -102,6 +101,16 @@ learn::Knowledge know_all(const std::vector<lab::FewShotTable>& tables) {
   return knowledge;
 }
 
+// With everything measured all samplers are the same, so it is done once.
+void add_whole_tables(const std::vector<lab::FewShotTable>& tables, const learn::Knowledge& knowledge,
+                      std::vector<lab::FewShotRun>& runs) {
+  std::vector<lab::FewShotOutcome> whole(tables.size());
+  run_all(tables.size(), [&](std::size_t i) { whole[i] = lab::whole_few_shot(tables, knowledge, i); });
+  for (auto& run : runs) {
+    if (run.replay.seed == 1) run.outcomes.push_back(whole[run.replay.table]);
+  }
+}
+
 void replay_all(Session& session, const std::vector<lab::FewShotTable>& tables, std::vector<lab::FewShotRun>& runs) {
   const auto knowledge = know_all(tables);
   std::atomic<std::uint64_t> done = 0;
@@ -113,6 +122,7 @@ void replay_all(Session& session, const std::vector<lab::FewShotTable>& tables, 
         ++done;
       },
       [&] { progress.set(done); });
+  add_whole_tables(tables, knowledge, runs);
 }
 
 Json result_json(const lab::FewShotResult& result) {

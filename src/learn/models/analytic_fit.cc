@@ -34,6 +34,7 @@ constexpr std::array<Usual, kCount> kUsual{{
     {"sharpness_log", 1.8, 0.4},       // n = 6
     {"quadratic_log", -2.3, 1},        // 10 % at the reference size.
     {"size_exponent_log", 0, 0.3},     // Linear.
+    {"batch_exponent_log", 0, 0.06},   // Nearly linear: large batches use a GPU a little better.
 }};
 
 std::optional<Features> host_features(std::string_view profile) {  // "1.5c"
@@ -53,6 +54,28 @@ std::optional<Features> slice_features(std::string_view device, std::string_view
   const bool sms_known = found.sm_count.evidence != Evidence::unknown && found.sm_count.value > 0;
   return Features{.compute = sms_known ? found.sm_count.value / kSmsOfOneSlice : found.compute_slices,
                   .bandwidth = 8.0 * found.units / geometry->units};
+}
+
+// The time of one batch when several processes take turns on the GPU and work beside it in between.
+struct Cycle {
+  double time = 0;
+  double host_slope = 0;  // Derivative by `host`.
+};
+
+// Mean value analysis of a closed queue: each process is `host` away from the GPU, then queues for `gpu`. With n
+// processes an arriving one finds what n - 1 leave queued on average.
+Cycle cycle_of(double gpu, double host, double processes) {
+  double queued = 0;
+  double queued_slope = 0;
+  Cycle cycle{gpu + host, 1};
+  for (double n = 1; n <= processes; ++n) {
+    const double stay = gpu * (1 + queued);
+    const double stay_slope = gpu * queued_slope;
+    cycle = {stay + host, stay_slope + 1};
+    queued = n * stay / cycle.time;
+    queued_slope = n * (stay_slope * cycle.time - stay * cycle.host_slope) / (cycle.time * cycle.time);
+  }
+  return cycle;
 }
 
 }  // namespace
@@ -95,10 +118,13 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   const double whole = 1 + memory + constant;
   const double bracket = (1 / at.compute + memory / at.bandwidth + constant) / whole;
   const double offset = math::exp(parameters[kBatchOffset]);
-  const double gpu = at.processes * (at.batch + offset) * bracket;
+  const double batch_exponent = math::exp(parameters[kBatchExponent]);
+  const double log_batch = math::log(at.batch + offset);
+  const double gpu = math::exp(batch_exponent * log_batch) * bracket;
   const double host = math::exp(parameters[kHost]) * at.batch;
-  const double gpu_share = gpu / (gpu + host);
-  const double log_work = parameters[kWork] + log_size_factor + math::log(gpu + host);
+  const Cycle cycle = cycle_of(gpu, host, at.processes);
+  const double gpu_share = 1 - cycle.host_slope * host / cycle.time;
+  const double log_work = parameters[kWork] + log_size_factor + math::log(cycle.time);
   // The smooth maximum: log T = log launch + softplus(n * (log work - log launch)) / n.
   const double n = math::exp(parameters[kSharpness]);
   const double gap = log_work - log_launch;
@@ -110,7 +136,8 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   slope[kLaunchGrowth] = (1 - work_share) * growth / (1 + growth);
   slope[kWork] = work_share;
   slope[kHost] = work_share * (1 - gpu_share);
-  slope[kBatchOffset] = work_share * gpu_share * offset / (at.batch + offset);
+  slope[kBatchOffset] = work_share * gpu_share * batch_exponent * offset / (at.batch + offset);
+  slope[kBatchExponent] = work_share * gpu_share * batch_exponent * log_batch;
   slope[kMemoryShare] = work_share * gpu_share * memory / whole * (1 / at.bandwidth - bracket) / bracket;
   slope[kConstantShare] = work_share * gpu_share * constant / whole * (1 - bracket) / bracket;
   slope[kSharpness] = work_share * gap - softplus / n;

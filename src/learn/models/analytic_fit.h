@@ -1,14 +1,16 @@
 // The latency formula with fitted parameters.
 //
-//   T = ( launch^n + (host + processes * gpu)^n )^(1/n)         a smooth maximum
+//   T = ( launch^n + turns(gpu, host, processes)^n )^(1/n)      a smooth maximum
 //   launch = L * (1 + e * (processes - 1))                      what starting the kernels costs, whatever they do
-//   gpu    = W * (batch + b0) * g(size) * (a / compute + m / bandwidth + d)
+//   gpu    = W * (batch + b0)^y * g(size) * (a / compute + m / bandwidth + d)
 //   host   = H * W * batch * g(size)                            work beside the GPU, which processes overlap
 //   g      = r^x * (1 + q * r^x) / (1 + q), r = size / reference   attention's quadratic term
 //
 // The roofline stands in the bracket: a share `a` of the work scales with the compute of the slice, `m` with its memory
-// bandwidth, and `d` not at all; a + m + d = 1. A100's 3g and 4g have the same bandwidth, which is why they differ so
-// little. The constant b0 is the weight traffic that every batch pays.
+// bandwidth, and `d` not at all; a + m + d = 1. Processes take turns on the GPU and overlap what they do beside it:
+// `turns` is the cycle time of that closed queue, gpu + host for one process and processes * gpu for many. A100's 3g
+// and 4g have the same bandwidth, which is why they differ so little. The constant b0 is the weight traffic that every
+// batch pays.
 #pragma once
 
 #include <array>
@@ -35,6 +37,7 @@ enum Parameter : std::size_t {
   kSharpness,      // log n
   kQuadratic,      // log q
   kSizeExponent,   // log x
+  kBatchExponent,  // log y
   kParameterCount,
 };
 using Parameters = std::array<double, kParameterCount>;
