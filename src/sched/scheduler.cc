@@ -387,16 +387,22 @@ std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
   return failed;
 }
 
-// Requests whose batch failed run again if they may and if they can still be in time.
+// A request whose batch failed runs again if it may and can still be in time. While all slices that take it are away,
+// that is until its deadline.
+bool Scheduler::may_run_again(const Waiting& waiting) const {
+  const Request& request = waiting.request;
+  if (waiting.attempts > config_.retries_max) return false;
+  if (waiting.bucket >= view_.service(request.service).edges.size()) return false;
+  if (why_never(request, waiting.bucket) != RejectReason::none) return false;
+  const TimePoint earliest = earliest_finish(request, waiting.bucket);
+  return (earliest == kTimeNever ? state_.now : earliest) <= request.deadline;
+}
+
 void Scheduler::put_back(const std::vector<const Request*>& requests) {
   for (const Request* request : requests) {
     Waiting* waiting = record_of(request);
     ++waiting->attempts;
-    const bool bucketed = waiting->bucket < view_.service(request->service).edges.size();
-    const bool again = waiting->attempts <= config_.retries_max && bucketed &&
-                       state_.services[request->service.index()].slices > 0 &&
-                       earliest_finish(*request, waiting->bucket) <= request->deadline;
-    if (again) {
+    if (may_run_again(*waiting)) {
       place(waiting);
     } else {
       world_.resolve(*request, {OutcomeKind::failed, RejectReason::none, kTimeNever}, nullptr);

@@ -91,6 +91,7 @@ class Scheduler {
   void steal(const Choice& choice);
   void launch(SliceId slice, ServiceId service, std::uint32_t bucket, std::int32_t samples);
   std::vector<const Request*> release(SliceId slice, bool ok);
+  bool may_run_again(const Waiting& waiting) const;
   void put_back(const std::vector<const Request*>& requests);
   void set_free_at(SliceId slice, TimePoint when);
   void hold(LaneId lane, TimePoint until);
