@@ -1,0 +1,23 @@
+// Ctrl-C as a question instead of a death.
+#pragma once
+
+#include <csignal>
+
+namespace tangram::cli {
+
+// While one exists, the first SIGINT only makes interrupted() true, so that work can end in order. A second one ends
+// the process as usual, for whoever does not want to wait. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  bool interrupted() const;
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace tangram::cli

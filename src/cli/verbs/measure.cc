@@ -1,0 +1,485 @@
+// `tangram measure`: drives an engine to produce measurements.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "base/text.h"
+#include "cli/build_info.h"
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/interrupt.h"
+#include "cli/measure_view.h"
+#include "cli/program.h"
+#include "core/geometry.h"
+#include "engines/engine.h"
+#include "engines/recorded_memory.h"
+#include "formats/measurements_file.h"
+#include "lab/few_shot.h"
+#include "learn/models/table.h"
+#include "learn/sampler.h"
+#include "measure/session.h"
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The sampler compares all pairs of candidates.
+constexpr std::size_t kCandidatesMax = 2'500;
+constexpr std::uint64_t kProgressParts = 1'000;
+
+struct Options {
+  std::string model;
+  std::string device;
+  std::string engine;
+  std::string measurements;  // For replay.
+  std::string emulate;       // For emulated.
+  std::vector<std::string> known;
+  std::vector<std::string> profiles;
+  std::vector<std::int64_t> batches;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> processes;
+  std::vector<double> slos_ms;
+  std::string sampler = "active";
+  learn::SamplerOptions sampling{.target_error = 0.05};
+  std::optional<double> minutes_max;
+  measure::RepeatOptions repeats;
+  std::optional<double> memory_limit_mib;
+  bool noise = false;
+  bool real_time = false;
+  std::string to;
+
+  // Configurations were named, instead of all that the file has.
+  bool narrowed() const { return !profiles.empty() || !batches.empty() || !sizes.empty() || !processes.empty(); }
+};
+
+Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+
+Result<Measurements> load_measurements(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  return formats::parse_measurements(*source);
+}
+
+// The file that the engine answers from.
+Result<std::string> source_path(const Options& options) {
+  const bool replay = options.engine == "replay";
+  const std::string& wanted = replay ? options.measurements : options.emulate;
+  const std::string& other = replay ? options.emulate : options.measurements;
+  const char* name = replay ? "--measurements" : "--emulate";
+  if (wanted.empty())
+    return invalid(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
+  if (!other.empty()) return invalid(fmt::format("the engine {} reads {}, not both files", options.engine, name));
+  return wanted;
+}
+
+std::string join_names(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
+
+// What the source says about the target, or whom it knows instead.
+Result<Measurements> select_target(const Measurements& all, const learn::Target& target, const std::string& path) {
+  std::set<std::string> devices;
+  std::set<std::string> models;
+  for (const auto& m : all) {
+    devices.insert(m.device);
+    if (m.device == target.device) models.insert(m.model);
+  }
+  if (all.empty()) return invalid(path + ": holds no measurements");
+  if (!devices.contains(target.device)) {
+    return invalid(
+        fmt::format("{}: nothing was measured on {} there; it has {}", path, target.device, join_names(devices)));
+  }
+  if (models.contains(target.model)) return learn::select(all, target);
+  const std::vector<std::string> known(models.begin(), models.end());
+  const auto near = text::nearest(target.model, known);
+  return invalid(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
+                             target.device, near ? fmt::format(", did you mean {}?", *near) : "", join_names(models)));
+}
+
+Result<Geometry> geometry_of(const std::string& device) {
+  if (device == "cpu") return cpu_geometry(this_host());
+  if (const Geometry* found = find_geometry(device)) return *found;
+  const auto names = device_type_names();
+  const auto near = text::nearest(device, names);
+  return invalid(fmt::format("unknown device type \"{}\"{}; known: {}", device,
+                             near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
+}
+
+std::vector<std::string> names_of(const Geometry& geometry) {
+  std::vector<std::string> names;
+  for (const auto& profile : geometry.profiles) names.push_back(profile.name);
+  return names;
+}
+
+// The profiles of the options, each once, smallest first; those of the source where the options say nothing. A source
+// may tell of a larger host than this one, so what it names is taken as it is.
+Result<std::vector<std::string>> profiles_of(const Options& options, const Geometry& geometry,
+                                             const Measurements& source) {
+  std::set<std::string> wanted;
+  if (options.profiles.empty()) {
+    for (const auto& m : source) wanted.insert(m.mig_profile);
+  }
+  for (const auto& name : options.profiles) {
+    if (const auto set = parse_profile_set(name)) {
+      for (auto& known : names_of(restrict_to(geometry, *set))) wanted.insert(std::move(known));
+    } else if (const auto profile = find_profile(geometry, name)) {
+      wanted.insert(geometry.profiles[*profile].name);
+    } else {
+      return invalid("--profiles: " + profile.error().message);
+    }
+  }
+  std::vector<std::string> ordered;
+  for (const auto& name : names_of(geometry)) {
+    if (wanted.erase(name) > 0) ordered.push_back(name);
+  }
+  ordered.insert(ordered.end(), wanted.begin(), wanted.end());
+  return ordered;
+}
+
+// The values of an axis: as given, or those that the source has. Ascending, each once.
+std::vector<std::int64_t> axis_of(const std::vector<std::int64_t>& given, const Measurements& source,
+                                  std::int64_t Measurement::*field) {
+  std::set<std::int64_t> values(given.begin(), given.end());
+  if (given.empty()) {
+    for (const auto& m : source) values.insert(m.*field);
+  }
+  return {values.begin(), values.end()};
+}
+
+// Whoever replays a whole file did not ask for the gaps in it.
+void keep_known(std::vector<learn::Candidate>& candidates, const Measurements& source) {
+  std::set<learn::Candidate> known;
+  for (const auto& m : source) known.insert(learn::candidate_of(m));
+  std::erase_if(candidates, [&](const learn::Candidate& candidate) { return !known.contains(candidate); });
+}
+
+Result<std::vector<learn::Candidate>> candidates_of(const Options& options, const Measurements& source) {
+  const auto geometry = geometry_of(options.device);
+  if (!geometry) return geometry.error();
+  const auto profiles = profiles_of(options, *geometry, source);
+  if (!profiles) return profiles.error();
+  const auto sizes = axis_of(options.sizes, source, &Measurement::size);
+  const auto processes = axis_of(options.processes, source, &Measurement::processes);
+  const auto batches = axis_of(options.batches, source, &Measurement::batch);
+  std::vector<learn::Candidate> candidates;
+  for (const auto& profile : *profiles) {
+    for (const auto size : sizes) {
+      for (const auto count : processes) {
+        for (const auto batch : batches) candidates.push_back({profile, batch, size, count});
+      }
+    }
+  }
+  if (options.engine == "replay" && !options.narrowed()) keep_known(candidates, source);
+  return candidates;
+}
+
+engines::EngineConfig engine_config(const Options& options, const Measurements& source) {
+  engines::EngineConfig config;
+  config.noise = options.noise;
+  config.seed = options.sampling.seed;
+  if (options.real_time) config.sleep = [](Duration d) { std::this_thread::sleep_for(d); };
+  if (options.engine == "replay") {
+    config.measurements = source;
+    return config;
+  }
+  config.latency = std::make_shared<learn::TableModel>(source);
+  config.memory_limit_mib = options.memory_limit_mib;
+  const auto memory = std::make_shared<engines::RecordedMemory>(source);
+  config.memory_mib = [memory](const RunPoint& point) { return memory->mib(point); };
+  return config;
+}
+
+// What other models have shown. The model itself is left out: it is to be measured.
+Result<learn::Knowledge> knowledge_of(const Options& options) {
+  Measurements all;
+  for (const auto& path : options.known) {
+    const auto measurements = load_measurements(path);
+    if (!measurements) return measurements.error();
+    all.insert(all.end(), measurements->begin(), measurements->end());
+  }
+  std::erase_if(all, [&](const Measurement& m) { return m.model == options.model && m.device == options.device; });
+  return learn::know(all);
+}
+
+// The file that grows. What stood in it stays first, whomever it is about.
+struct Output {
+  std::string path;
+  Measurements rows;          // As they were found.
+  std::size_t of_target = 0;  // How many of them are about the target.
+
+  Result<Nothing> write(const Measurements& measured) const {
+    Measurements all = rows;
+    all.insert(all.end(), measured.begin() + static_cast<std::ptrdiff_t>(std::min(of_target, measured.size())),
+               measured.end());
+    return write_file_atomically(path, formats::write_measurements(all));
+  }
+};
+
+// Reads what is there and writes it back at once, so that a file that cannot be written is noticed before the first
+// run.
+Result<Output> open_output(const Options& options, const std::string& source) {
+  if (options.to == "-") return invalid("-o: expected a file, because it is written anew after every measurement");
+  std::error_code error;
+  if (fs::equivalent(options.to, source, error))
+    return invalid(fmt::format("-o: {} is what the engine answers from", options.to));
+  Output output;
+  output.path = options.to;
+  if (fs::is_regular_file(options.to, error) && fs::file_size(options.to, error) > 0) {
+    auto rows = load_measurements(options.to);
+    if (!rows) return rows.error();
+    output.rows = std::move(*rows);
+  }
+  output.of_target = learn::select(output.rows, {options.device, options.model}).size();
+  if (const auto written = write_file_atomically(output.path, formats::write_measurements(output.rows)); !written) {
+    return written.error();
+  }
+  return output;
+}
+
+// What plans lose by not knowing: with the promises of the options, or with some between the latencies seen so far.
+std::optional<learn::Regret> regret_of(const Options& options, std::span<const learn::Candidate> candidates,
+                                       std::span<const Measurement> measured) {
+  const bool something = std::ranges::any_of(measured, [](const Measurement& m) { return !m.out_of_memory(); });
+  if (!something) return std::nullopt;
+  std::vector<double> slos = options.slos_ms;
+  if (slos.empty()) {
+    slos = lab::few_shot_slos_ms({"", {options.device, options.model}, Measurements(measured.begin(), measured.end())});
+  }
+  return lab::slo_regret(options.device, {candidates.begin(), candidates.end()}, std::move(slos));
+}
+
+measure::Choose sampler_of(const Options& options, const learn::Knowledge& knowledge) {
+  return [&options, &knowledge](std::span<const learn::Candidate> candidates, std::span<const Measurement> measured) {
+    const auto regret = regret_of(options, candidates, measured);
+    return learn::next_measurement({.target = {options.device, options.model},
+                                    .candidates = candidates,
+                                    .measured = measured,
+                                    .knowledge = &knowledge,
+                                    .regret = regret ? &*regret : nullptr},
+                                   options.sampling);
+  };
+}
+
+Result<measure::Task> task_of(const Options& options, const Measurements& source) {
+  auto candidates = candidates_of(options, source);
+  if (!candidates) return candidates.error();
+  if (candidates->size() > kCandidatesMax) {
+    return invalid(
+        fmt::format("{} configurations are more than {}; narrow --profiles, --batches, --sizes or --processes",
+                    candidates->size(), kCandidatesMax));
+  }
+  measure::Task task{.target = {options.device, options.model},
+                     .candidates = std::move(*candidates),
+                     .before = {},
+                     .repeats = options.repeats,
+                     .budget = {.measurements_max = options.sampling.budget, .time_max = {}}};
+  task.repeats.repeats_min = std::min(task.repeats.repeats_min, task.repeats.repeats_max);
+  if (options.minutes_max) task.budget.time_max = from_seconds(*options.minutes_max * 60);
+  return task;
+}
+
+// Something must be left to try, or the options contradict the file.
+Result<Nothing> check_candidates(const measure::Task& task, const engines::Engine& engine, const std::string& path) {
+  std::string reason;
+  for (const auto& candidate : task.candidates) {
+    const auto why = engine.why_not(learn::point_of(task.target, candidate));
+    if (!why) return Nothing{};
+    reason = *why;
+  }
+  return invalid(fmt::format("{}: none of the {} configurations that were asked for can be run: {}", path,
+                             task.candidates.size(), reason));
+}
+
+bool has_spread(const Measurements& source) {
+  return std::ranges::any_of(source, [](const Measurement& m) { return m.latency_spread_ms.value_or(0) > 0; });
+}
+
+ExitCode print(Session& session, const Options& options, const measure::Report& report) {
+  if (session.structured()) {
+    const BuildInfo build = build_info();
+    Json json{{"program", "tangram " + build.version},
+              {"commit", build.commit},
+              {"seed", options.sampling.seed},
+              {"model", options.model},
+              {"device", options.device},
+              {"engine", options.engine},
+              {"sampler", options.sampler},
+              {"file", options.to}};
+    json.update(measure_json(report));
+    session.print_value(json);
+  } else {
+    session.print(measure_table(report, options.repeats.precision, session.terminal));
+  }
+  if (report.stop != measure::Stop::interrupted) return ExitCode::done;
+  session.note(fmt::format("interrupted; {} holds {} measurements, and the same command goes on from there", options.to,
+                           report.measurements.size()));
+  return ExitCode::interrupted;
+}
+
+Result<measure::Report> drive(Session& session, const measure::Task& task, engines::Engine& engine,
+                              const measure::Choose& choose, const Output& output) {
+  const InterruptGuard guard;
+  measure::SteadyClock clock;
+  Progress progress = session.progress("measuring", kProgressParts);
+  return measure::measure(
+      task, {.engine = engine,
+             .clock = clock,
+             .choose = choose,
+             .store = [&](const Measurements& measured) { return output.write(measured); },
+             .interrupted = [&] { return guard.interrupted(); },
+             .progress = [&](double share) { progress.set(static_cast<std::uint64_t>(share * kProgressParts)); }});
+}
+
+ExitCode run(Session& session, Options options) {
+  options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
+  if (const auto geometry = geometry_of(options.device); !geometry) return session.fail(geometry.error());
+  const auto path = source_path(options);
+  if (!path) return session.fail(path.error());
+  const auto all = load_measurements(*path);
+  if (!all) return session.fail(all.error());
+  const auto source = select_target(*all, {options.device, options.model}, *path);
+  if (!source) return session.fail(source.error());
+  auto task = task_of(options, *source);
+  if (!task) return session.fail(task.error());
+  const auto engine = engines::find_engine(options.engine)->make(engine_config(options, *source));
+  if (const auto some = check_candidates(*task, *engine, *path); !some) return session.fail(some.error());
+  if (options.noise && !has_spread(*source)) session.note(*path + ": has no spread of this model; runs will not vary");
+  const auto knowledge = knowledge_of(options);
+  if (!knowledge) return session.fail(knowledge.error());
+  const auto output = open_output(options, *path);
+  if (!output) return session.fail(output.error());
+  task->before = learn::select(output->rows, task->target);
+  const auto report = drive(session, *task, *engine, sampler_of(options, *knowledge), *output);
+  if (!report) return session.fail(report.error());
+  return print(session, options, *report);
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const auto& engine : engines::engines()) names.emplace_back(engine.name);
+  return names;
+}
+
+void add_what(Program& program, CLI::App& verb, Options& options) {
+  verb.add_option("--model", options.model, "The model to measure.")->required()->type_name("MODEL");
+  program.offers(verb.add_option("--device", options.device, "The device type.")->required()->type_name("TYPE"),
+                 device_type_names());
+  program.one_of(verb.add_option("--engine", options.engine,
+                                 "What runs the batches: replay answers from --measurements, "
+                                 "emulated takes the time that the table of --emulate "
+                                 "predicts.")
+                     ->required()
+                     ->type_name("ENGINE"),
+                 engine_names());
+  const auto file = [&](const char* name, auto& path, const char* help) {
+    return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  file("--measurements", options.measurements, "The measurements that replay answers from.");
+  file("--emulate", options.emulate, "The measurements that emulated interpolates.");
+  file("-o,--to", options.to, "The measurements file to write or to go on with.")->required();
+  file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
+}
+
+void add_candidates(Program& program, CLI::App& verb, Options& options) {
+  program.offers(
+      verb.add_option("--profiles", options.profiles,
+                      "Slices to measure: a set (base, double, me, all) or names; those of the file without it.")
+          ->type_name("LIST")
+          ->delimiter(','),
+      {"base", "double", "me", "all"});
+  const auto list = [&](const char* name, std::vector<std::int64_t>& values, double max, const char* help) {
+    verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->check(CLI::Range(1.0, max));
+  };
+  list("--batches", options.batches, 1e6, "Batch sizes, 1,2,4; those of the file without it.");
+  list("--sizes", options.sizes, 1e9, "Input sizes; those of the file without it.");
+  list("--processes", options.processes, 1e3, "Processes that share the slice, 1,2,3; those of the file without it.");
+}
+
+void add_choice(Program& program, CLI::App& verb, Options& options) {
+  verb.add_option("--max-measurements", options.sampling.budget,
+                  "Points in all, with those that the file has of this model and device already.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  verb.add_option("--max-minutes", options.minutes_max, "Time for this run.")
+      ->type_name("T")
+      ->check(CLI::Range(1e-6, 1e6));
+  verb.add_option("--target-error", options.sampling.target_error,
+                  "Stop when the expected median error is below and regret is under 2 %; 0: never.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  program.one_of(verb.add_option("--sampler", options.sampler, "How points are chosen.")
+                     ->type_name("SAMPLER")
+                     ->capture_default_str(),
+                 {"active", "latin", "random", "grid"});
+  verb.add_option("--slo-ms", options.slos_ms,
+                  "Latency promises to plan for; without them, some between the latencies seen.")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-6, 1e9));
+  verb.add_option("--seed", options.sampling.seed, "Of the sampler and of the noise.")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void add_runs(CLI::App& verb, Options& options) {
+  verb.add_option("--precision", options.repeats.precision,
+                  "Repeat a point until the 95 % interval of its mean is within this share.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1.0));
+  verb.add_option("--max-repeats", options.repeats.repeats_max, "Timed runs of a point at most.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1'000'000));
+  verb.add_option("--warm-up", options.repeats.warm_up, "Runs of a point before the timed ones.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1'000'000));
+  verb.add_flag("--noise", options.noise, "Let runs vary by the spread that the file has.");
+  verb.add_flag("--real-time", options.real_time, "Let runs take their time for real.");
+  verb.add_option("--memory-limit", options.memory_limit_mib,
+                  "Of every slice in MiB, for emulated, instead of the tables.")
+      ->type_name("MIB")
+      ->check(CLI::Range(1.0, 1e9));
+}
+
+}  // namespace
+
+void add_measure(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "measure",
+       .group = "Learn",
+       .summary = "time a model on slices, as few points as suffice",
+       .description =
+           "Runs batches of a model on slices of a device and writes what they took. The sampler chooses which "
+           "configurations are worth it and stops when the rest is known well enough. Each point is warmed up and "
+           "repeated until the 95 % interval of its mean is narrow; runs further than five deviations from the median "
+           "are left out, unless they come often. Out of memory is a result, and nothing larger is tried after it. The "
+           "file is written whole after every point: Ctrl-C loses nothing but the point at hand, and the same command "
+           "goes on from there.",
+       .examples =
+           {{"tangram measure --model mobile-vision --device a100-80gb --engine replay --measurements "
+             "examples/measurements.csv -o mine.csv",
+             "What the sampler would have measured of the example."},
+            {"tangram measure --model bert --device a100-80gb --engine replay --measurements all.csv --known "
+             "others.csv "
+             "--max-measurements 10 -o few.csv",
+             "Ten points, knowing other models."},
+            {"tangram measure --model bert --device a100-80gb --engine emulated --emulate all.csv --noise --real-time "
+             "--max-minutes 5 -o few.csv",
+             "Five minutes with an emulated device."}}},
+      [options](Session& session) { return run(session, *options); });
+  add_what(program, verb, *options);
+  add_candidates(program, verb, *options);
+  add_choice(program, verb, *options);
+  add_runs(verb, *options);
+}
+
+}  // namespace tangram::cli
