@@ -108,6 +108,7 @@ Result<PointOutcome> PointMeter::measure(const learn::Target& target, const lear
 Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn::Candidate& candidate) {
   const BatchShape shape{candidate.batch, candidate.size};
   Series series;
+  std::size_t next_look = options_.repeats_min;
   for (std::size_t runs = 0; series.ms.size() < options_.repeats_max; ++runs) {
     const Halt halt = halt_();
     const bool usable = series.ms.size() >= options_.repeats_min;
@@ -120,8 +121,9 @@ Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn
     if (runs < options_.warm_up) continue;
     const Run& timed = std::get<Run>(*answer);
     series.add(timed.ms, timed.completed);
-    if (series.ms.size() < options_.repeats_min) continue;
+    if (series.ms.size() < next_look) continue;
     if (summarise(series.ms).half_width <= options_.precision) break;
+    next_look = static_cast<std::size_t>(std::ceil(static_cast<double>(next_look) * kRunsGrowth));
   }
   return PointOutcome(conclude(empty_measurement(target, candidate), series));
 }
