@@ -24,17 +24,6 @@ constexpr std::size_t kFolds = 4;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
 constexpr double kBlendMargin = 0.9;
 
-std::vector<Observation> observations_of(const Measurements& measurements) {
-  std::vector<Observation> observations;
-  for (const auto& m : measurements) {
-    if (m.out_of_memory()) continue;
-    if (const auto features = features_of(m.device, candidate_of(m))) {
-      observations.push_back({*features, math::log(*m.latency_ms)});
-    }
-  }
-  return observations;
-}
-
 // The residual's covariance depends a little on where launching ends, which the fit decides: twice is enough.
 AnalyticFit fit_formula(const std::vector<Observation>& observations, const AnalyticPrior& prior) {
   const double reference = size_reference_of(observations);
@@ -179,6 +168,17 @@ double p99_log_spread(const Measurements& measurements) {
 }
 
 }  // namespace
+
+std::vector<Observation> observations_of(const Measurements& measurements) {
+  std::vector<Observation> observations;
+  for (const auto& m : measurements) {
+    if (m.out_of_memory()) continue;
+    if (const auto features = features_of(m.device, candidate_of(m))) {
+      observations.push_back({*features, math::log(*m.latency_ms)});
+    }
+  }
+  return observations;
+}
 
 std::span<const ModelKind> model_kinds() {
   static constexpr std::array kinds{

@@ -29,6 +29,9 @@ struct FitOptions {
 inline constexpr std::size_t kOwnCalibrationMin = 19;
 inline constexpr std::size_t kMeasurementsMax = 200'000;
 
+// The runs that fitted, as the formula sees them. Profiles that the device does not have are left out.
+std::vector<Observation> observations_of(const Measurements& measurements);
+
 // The half width of an interval in predicted deviations, from errors in the same unit. With enough errors of its own a
 // model's own count as much as those of other models, otherwise only the others do, and without either the interval is
 // wide.

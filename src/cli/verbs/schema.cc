@@ -6,17 +6,26 @@
 #include "base/text.h"
 #include "cli/program.h"
 #include "formats/schema.h"
+#include "lab/model_file.h"
 #include "lab/scenario.h"
 
 namespace tangram::cli {
 namespace {
 
 constexpr const char* kScenario = "scenario";
+constexpr const char* kModel = "model";
 
-// Scenarios are described where they are run, all other files in the room of formats.
+// Scenarios and models are described where they are used, all other files in the room of formats.
+std::optional<std::string> schema_of(const std::string& name) {
+  if (name == kScenario) return formats::json_schema(lab::scenario_shape());
+  if (name == kModel) return formats::json_schema(lab::model_shape());
+  return formats::json_schema(std::string_view(name));
+}
+
 std::vector<std::string> all_names() {
   auto names = formats::schema_names();
   names.emplace_back(kScenario);
+  names.emplace_back(kModel);
   return names;
 }
 
@@ -27,8 +36,7 @@ ExitCode run(Session& session, const std::string& name) {
     if (!session.structured()) session.print(text::join(names, "\n") + "\n");
     return ExitCode::done;
   }
-  const auto schema =
-      name == kScenario ? formats::json_schema(lab::scenario_shape()) : formats::json_schema(std::string_view(name));
+  const auto schema = schema_of(name);
   if (!schema) {
     const auto near = text::nearest(name, names);
     return session.fail({ErrorCode::invalid,

@@ -1,0 +1,227 @@
+// `tangram learn`: measurements become a model that predicts what was not measured.
+
+#include <fmt/format.h>
+
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/parallel.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "formats/measurements_file.h"
+#include "lab/learn_report.h"
+#include "lab/model_file.h"
+#include "learn/fit.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string measurements;
+  std::vector<std::string> known;
+  std::string to;
+  std::string html;
+  std::string kind = "blend";
+  double coverage = 0.95;
+};
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const auto& kind : learn::model_kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+Result<Measurements> load_measurements(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  return formats::parse_measurements(*source);
+}
+
+// What models measured elsewhere tell.
+Result<learn::Knowledge> load_knowledge(const std::vector<std::string>& paths) {
+  Measurements all;
+  for (const auto& path : paths) {
+    auto measurements = load_measurements(path);
+    if (!measurements) return measurements.error();
+    all.insert(all.end(), measurements->begin(), measurements->end());
+  }
+  learn::Knowledge knowledge = learn::know(all);
+  learn::learn_errors(knowledge, all);
+  return knowledge;
+}
+
+std::vector<lab::LearnReport> report_all(const Measurements& measurements, const learn::Knowledge& elsewhere,
+                                         const learn::FittedModel& model) {
+  learn::Knowledge knowledge = learn::know(measurements);
+  knowledge.seen.insert(knowledge.seen.end(), elsewhere.seen.begin(), elsewhere.seen.end());
+  std::vector<lab::LearnReport> reports(model.runs().size());
+  run_all(reports.size(), [&](std::size_t i) {
+    const auto& run = model.runs()[i];
+    reports[i] = lab::report_on(run, learn::without(knowledge, learn::Target{run.device, run.model}));
+  });
+  return reports;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string candidate_text(const learn::Candidate& c) {
+  std::string text = fmt::format("{} batch {}", c.mig_profile, c.batch);
+  if (c.size != 1) text += fmt::format(" size {}", c.size);
+  if (c.processes != 1) text += fmt::format(" processes {}", c.processes);
+  return text;
+}
+
+Json group_json(const std::vector<lab::ErrorGroup>& groups) {
+  Json list = Json::array();
+  for (const auto& group : groups) {
+    list.push_back({{"name", group.name},
+                    {"runs", group.runs},
+                    {"median_error", group.median_error},
+                    {"p90_error", group.p90_error},
+                    {"bias", group.bias}});
+  }
+  return list;
+}
+
+Json report_json(const lab::LearnReport& report) {
+  Json json{{"model", report.model},
+            {"device", report.device},
+            {"measurements", report.measurements},
+            {"out_of_memory", report.out_of_memory},
+            {"members", report.members},
+            {"intervals", lab::calibration_text(report.calibration)},
+            {"coverage_stated", report.coverage_stated},
+            {"checked", report.unseen.size()},
+            {"median_error", report.unseen.empty() ? Json(nullptr) : Json(report.median_error)},
+            {"p90_error", report.unseen.empty() ? Json(nullptr) : Json(report.p90_error)},
+            {"coverage", report.unseen.empty() ? Json(nullptr) : Json(report.coverage)},
+            {"by_slice", group_json(report.by_slice)},
+            {"by_batch", group_json(report.by_batch)},
+            {"by_size", group_json(report.by_size)},
+            {"by_processes", group_json(report.by_processes)}};
+  Json validation = Json::array();
+  for (const auto& v : report.validation) {
+    validation.push_back({{"member", v.member}, {"median_error", v.median_error}, {"p90_error", v.p90_error}});
+  }
+  json["validation"] = std::move(validation);
+  json["next"] = nullptr;
+  if (report.next) {
+    json["next"] = {{"mig_profile", report.next->mig_profile},
+                    {"batch", report.next->batch},
+                    {"size", report.next->size},
+                    {"processes", report.next->processes}};
+  }
+  json["next_reason"] = report.next_reason;
+  return json;
+}
+
+std::string overview(const std::vector<lab::LearnReport>& reports, const Terminal& terminal) {
+  Table table({{"MODEL"},
+               {"DEVICE"},
+               {"RUNS", Align::right},
+               {"MEDIAN ERROR", Align::right},
+               {"P90 ERROR", Align::right},
+               {"COVERED", Align::right},
+               {"INTERVALS"},
+               {"WOULD MEASURE NEXT"}});
+  for (const auto& report : reports) {
+    const bool checked = !report.unseen.empty();
+    table.add({{report.model, Style::accent},
+               report.device,
+               fmt::format("{}", report.measurements),
+               checked ? percent(report.median_error) : "unknown",
+               checked ? percent(report.p90_error) : "unknown",
+               checked ? percent(report.coverage) : "unknown",
+               lab::calibration_text(report.calibration),
+               report.next ? candidate_text(*report.next) : report.next_reason});
+  }
+  return table.render(terminal);
+}
+
+void add_groups(Table& table, std::string_view what, const std::vector<lab::ErrorGroup>& groups) {
+  if (groups.size() < 2) return;
+  for (const auto& group : groups) {
+    table.add({fmt::format("{} {}", what, group.name), fmt::format("{}", group.runs), percent(group.median_error),
+               percent(group.p90_error), fmt::format("{:+.1f} %", 100 * group.bias)});
+  }
+}
+
+std::string details(const lab::LearnReport& report, const Terminal& terminal) {
+  Table table({{"WHERE"},
+               {"RUNS", Align::right},
+               {"MEDIAN ERROR", Align::right},
+               {"P90 ERROR", Align::right},
+               {"BIAS", Align::right}});
+  add_groups(table, "slice", report.by_slice);
+  add_groups(table, "batch", report.by_batch);
+  add_groups(table, "size", report.by_size);
+  add_groups(table, "processes", report.by_processes);
+  if (table.empty()) return "";
+  return fmt::format("\n{} on {}, each run predicted from all others\n\n", report.model, report.device) +
+         table.render(terminal);
+}
+
+Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& model,
+                              const std::vector<lab::LearnReport>& reports) {
+  if (!options.to.empty()) {
+    const auto written = write_file_atomically(options.to, lab::write_model(model));
+    if (!written) return written.error();
+  }
+  if (!options.html.empty()) return write_file_atomically(options.html, lab::learn_html(reports));
+  return Nothing{};
+}
+
+ExitCode run(Session& session, const Options& options) {
+  const auto measurements = load_measurements(options.measurements);
+  if (!measurements) return session.fail(measurements.error());
+  const auto knowledge = load_knowledge(options.known);
+  if (!knowledge) return session.fail(knowledge.error());
+  const auto model = learn::fit(*measurements, *knowledge, {.kind = options.kind, .coverage = options.coverage});
+  if (!model) {
+    return session.fail({model.error().code, fmt::format("{}: {}", options.measurements, model.error().message)});
+  }
+  const auto reports = report_all(*measurements, *knowledge, *model);
+  const auto written = write_outputs(options, *model, reports);
+  if (!written) return session.fail(written.error());
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& report : reports) list.push_back(report_json(report));
+    session.print_value({{"models", std::move(list)}});
+    return ExitCode::done;
+  }
+  session.print(overview(reports, session.terminal));
+  for (const auto& report : reports) session.remark(details(report, session.terminal));
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_learn(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "learn",
+       .group = "Learn",
+       .summary = "a latency model from measurements",
+       .description =
+           "Fits a model to each network and device type in MEASUREMENTS; each learns from the others. Reports the "
+           "error by slice, batch, input size and processes (each run predicted from all others), how many runs the "
+           "stated intervals cover, and what to measure next. With few measurements of its own a model borrows the "
+           "width of its intervals from the others, and says so.",
+       .examples = {{"tangram learn measurements.csv -o model.json", "Fit, report, and keep the model."},
+                    {"tangram learn few.csv --known others.csv -o model.json", "A new network, with others known."},
+                    {"tangram learn measurements.csv --html report.html", "Measured against predicted, as pictures."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.offers_files(verb.add_option("MEASUREMENTS", options->measurements, "What was measured, CSV.")->required());
+  program.offers_files(verb.add_option("-o,--to", options->to, "Where to write the model, JSON; nowhere without it.")
+                           ->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--html", options->html, "Where to write a page with pictures.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--known", options->known, "Measurements of other models to learn from.")->type_name("FILE"));
+  program.one_of(verb.add_option("--kind", options->kind, "What to fit.")->capture_default_str(), kind_names());
+  verb.add_option("--coverage", options->coverage, "Share of new runs that an interval should hold.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->check(CLI::Range(0.5, 0.999));
+}
+
+}  // namespace tangram::cli

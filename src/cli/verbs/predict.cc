@@ -1,0 +1,153 @@
+// `tangram predict`: what a learned model says about one run.
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "core/geometry.h"
+#include "lab/learn_report.h"
+#include "lab/model_file.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string slice;
+  std::int64_t batch = 1;
+  std::int64_t size = 1;
+  std::int64_t processes = 1;
+  std::string model;
+  std::string device;
+};
+
+constexpr std::int64_t kCountMax = 1'000'000;
+
+std::string names_of(const learn::FittedModel& model) {
+  std::vector<std::string> names;
+  for (const auto& run : model.runs()) names.push_back(fmt::format("{} on {}", run.model, run.device));
+  return text::join(names, ", ");
+}
+
+// The only run that the options mean.
+Result<const learn::FittedRun*> find_run(const learn::FittedModel& model, const Options& options) {
+  std::vector<const learn::FittedRun*> found;
+  for (const auto& run : model.runs()) {
+    const bool same_model = options.model.empty() || run.model == options.model;
+    const bool same_device = options.device.empty() || run.device == options.device;
+    if (same_model && same_device) found.push_back(&run);
+  }
+  if (found.size() == 1) return found.front();
+  return Error{ErrorCode::invalid,
+               fmt::format("{}: {}; choose with --model and --device among: {}", options.file,
+                           found.empty() ? "holds no such model" : "holds several models", names_of(model))};
+}
+
+// The profile's name as the tables spell it.
+Result<std::string> profile_name(const learn::FittedRun& run, const std::string& slice) {
+  const Geometry* geometry = find_geometry(run.device);
+  if (geometry == nullptr) return slice;
+  const auto index = find_profile(*geometry, slice);
+  if (!index) return index.error();
+  return geometry->profiles[*index].name;
+}
+
+Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate, const learn::Estimate& estimate) {
+  return {{"model", run.model},
+          {"device", run.device},
+          {"mig_profile", candidate.mig_profile},
+          {"batch", candidate.batch},
+          {"size", candidate.size},
+          {"processes", candidate.processes},
+          {"latency_ms", estimate.mean_ms},
+          {"latency_p99_ms", estimate.p99_ms},
+          {"latency_low_ms", estimate.low_ms},
+          {"latency_high_ms", estimate.high_ms},
+          {"coverage", run.coverage},
+          {"intervals", lab::calibration_text(run.calibration)},
+          {"throughput_per_s", estimate.throughput_per_s},
+          {"memory_mib", estimate.memory_mib ? Json(*estimate.memory_mib) : Json(nullptr)},
+          {"fits_probability", estimate.fits_probability},
+          {"measured", estimate.measured}};
+}
+
+std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& candidate,
+                          const learn::Estimate& estimate) {
+  std::string out =
+      fmt::format("{} on {} of {}, batch {}", run.model, candidate.mig_profile, run.device, candidate.batch);
+  if (candidate.size != 1) out += fmt::format(", size {}", candidate.size);
+  if (candidate.processes != 1) out += fmt::format(", {} processes", candidate.processes);
+  out += estimate.measured ? " (measured)\n" : "\n";
+  if (estimate.fits_probability < 0.5) {
+    out += fmt::format("does not fit into memory, probability {:.0f} %\n", 100 * (1 - estimate.fits_probability));
+    return out;
+  }
+  out += fmt::format("latency     {:.3g} ms, between {:.3g} and {:.3g} ms with {:.0f} % (width {})\n", estimate.mean_ms,
+                     estimate.low_ms, estimate.high_ms, 100 * run.coverage, lab::calibration_text(run.calibration));
+  out += fmt::format("p99         {:.3g} ms\n", estimate.p99_ms);
+  out += fmt::format("throughput  {:.4g} samples/s, all processes together\n", estimate.throughput_per_s);
+  if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
+  if (estimate.fits_probability < 0.995) {
+    out += fmt::format("fits into memory with {:.0f} %\n", 100 * estimate.fits_probability);
+  }
+  return out;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  const auto source = read_source(options.file);
+  if (!source) return session.fail(source.error());
+  const auto model = lab::parse_model(*source);
+  if (!model) return session.fail(model.error());
+  const auto found = find_run(*model, options);
+  if (!found) return session.fail(found.error());
+  const learn::FittedRun& fitted = **found;
+  const auto profile = profile_name(fitted, options.slice);
+  if (!profile) return session.fail(profile.error());
+  const learn::Candidate candidate{*profile, options.batch, options.size, options.processes};
+  const auto estimate = fitted.estimate(candidate);
+  if (!estimate) {
+    return session.fail({ErrorCode::invalid, fmt::format("{} has no slice {}", fitted.device, options.slice)});
+  }
+  if (session.structured()) {
+    session.print_value(estimate_json(fitted, candidate, *estimate));
+  } else {
+    session.print(estimate_text(fitted, candidate, *estimate));
+  }
+  return estimate->fits_probability < 0.5 ? ExitCode::answer_is_no : ExitCode::done;
+}
+
+}  // namespace
+
+void add_predict(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "predict",
+       .group = "Learn",
+       .summary = "what a learned model says about one run",
+       .description = "Latency with its interval, p99, throughput and memory of one batch on one slice, from the model "
+                      "that tangram learn wrote. Ends with 1 if the run more probably does not fit into memory.",
+       .examples = {{"tangram predict model.json --slice 2g.20gb --batch 8", "One run."},
+                    {"tangram predict model.json --model bert --slice 1g --batch 4 --size 128 --processes 2",
+                     "One of several models, with two processes on the slice."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.offers_files(verb.add_option("FILE", options->file, "The model, JSON.")->required());
+  verb.add_option("--slice", options->slice, "MigProfile of the slice.")->type_name("PROFILE")->required();
+  const auto count = CLI::Range(std::int64_t{1}, kCountMax);
+  verb.add_option("--batch", options->batch, "Samples in the batch.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(count);
+  verb.add_option("--size", options->size, "Input size of each.")->type_name("N")->capture_default_str()->check(count);
+  verb.add_option("--processes", options->processes, "Processes that share the slice.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->check(count);
+  verb.add_option("--model", options->model, "Which model, where the file holds several.")->type_name("NAME");
+  verb.add_option("--device", options->device, "On which device type, where it holds several.")->type_name("TYPE");
+}
+
+}  // namespace tangram::cli

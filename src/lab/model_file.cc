@@ -1,0 +1,424 @@
+#include "lab/model_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "learn/fit.h"
+
+namespace tangram::lab {
+namespace {
+
+using formats::Located;
+using formats::Position;
+using formats::Problems;
+using learn::Calibration;
+using learn::FittedRun;
+using learn::kParameterCount;
+
+constexpr double kCountMax = 1e6;  // Of batches, sizes and processes in a model.
+
+struct RowRecord {
+  Located<std::string> mig_profile;
+  std::int64_t batch = 1;
+  std::int64_t size = 1;
+  std::int64_t processes = 1;
+  std::optional<double> latency_ms;
+  std::optional<double> latency_spread_ms;
+  std::optional<double> memory_mib;
+  std::optional<double> throughput_per_s;
+};
+
+struct FormulaRecord {
+  std::vector<double> parameters;
+  std::vector<double> prior_mean;
+  std::vector<double> prior_covariance;
+  std::uint32_t prior_models = 0;
+  double size_reference = 1;
+};
+
+struct ResidualRecord {
+  double batch = 0;
+  double slice = 0;
+  double processes = 0;
+  double size = 0;
+  double together = 0;
+  double launch = 0;
+  double noise = 0;
+  double inflation = 1;
+};
+
+struct TreesRecord {
+  double base = 0;
+  std::vector<std::int32_t> roots;
+  std::vector<std::int32_t> left;
+  std::vector<std::int32_t> right;
+  std::vector<std::int32_t> feature;
+  std::vector<double> value;
+};
+
+struct MemoryRecord {
+  double size_reference = 1;
+  bool measured = false;
+  double base_log_mib = 0;
+  double sample_log_mib = 0;
+  std::vector<double> base_mib;
+  std::vector<double> sample_mib;
+  std::vector<double> quadratic;
+  std::vector<double> weights;
+};
+
+struct SharesRecord {
+  double analytic = 0;
+  double kriged = 1;
+  double boosted = 0;
+};
+
+struct ValidationRecord {
+  std::string member;
+  double median_error = 0;
+  double p90_error = 0;
+};
+
+enum class CalibrationName { own, borrowed, assumed };
+
+struct RunRecord {
+  Located<std::string> device;
+  std::string model;
+  std::string kind = "blend";
+  Located<FormulaRecord> formula;
+  ResidualRecord residual;
+  SharesRecord shares;
+  Located<std::optional<TreesRecord>> trees;
+  double interval_deviations = 2;
+  double coverage = 0.95;
+  CalibrationName calibration = CalibrationName::assumed;
+  double p99_log_spread = 0.05;
+  Located<MemoryRecord> memory;
+  std::vector<ValidationRecord> validation;
+  Located<std::vector<RowRecord>> measured;
+};
+
+struct ModelRecord {
+  int version = kModelFileVersion;
+  std::vector<RunRecord> models;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, CalibrationName& c) {
+  v.about("Calibration", "Where the width of the intervals comes from.");
+  v.name("own", c, CalibrationName::own, "From the model's own errors.");
+  v.name("borrowed", c, CalibrationName::borrowed, "Too few of its own: from the errors of other models.");
+  v.name("assumed", c, CalibrationName::assumed, "From neither: a wide guess.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, RowRecord& c) {
+  v.about("Measurement", "One timed run.");
+  v.field("mig_profile", c.mig_profile, {.required = true}, "MigProfile of the slice.");
+  v.field("batch", c.batch, {.min = 1, .max = kCountMax, .required = true}, "Samples in a batch.");
+  v.field("size", c.size, {.min = 1, .max = kCountMax}, "Input size of each sample.");
+  v.field("processes", c.processes, {.min = 1, .max = kCountMax}, "Processes that shared the slice.");
+  v.field("latency_ms", c.latency_ms, {.above = 0}, "Of one batch, mean; absent: out of memory.");
+  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0}, "Its standard deviation.");
+  v.field("memory_mib", c.memory_mib, {.min = 0}, "Peak memory of all processes together.");
+  v.field("throughput_per_s", c.throughput_per_s, {.above = 0}, "Samples a second, of all processes together.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, FormulaRecord& c) {
+  v.about("Formula", "Launch, roofline, attention, processes taking turns: parameters and where they were expected.");
+  v.field("parameters", c.parameters, {.required = true, .items_min = kParameterCount},
+          "Logarithms: launch, work, memory share, constant share, host, batch offset, launch growth, sharpness, "
+          "quadratic, size exponent, batch exponent.");
+  v.field("prior_mean", c.prior_mean, {.required = true, .items_min = kParameterCount}, "In the same order.");
+  v.field("prior_covariance", c.prior_covariance, {.required = true, .items_min = kParameterCount * kParameterCount},
+          "Row by row.");
+  v.field("prior_models", c.prior_models, {}, "How many models the expectation was learnt from.");
+  v.field("size_reference", c.size_reference, {.above = 0, .required = true}, "Input size to which work refers.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ResidualRecord& c) {
+  v.about("Residual", "Standard deviations of the parts of what the formula leaves over, in log latency.");
+  v.field("batch", c.batch, {.min = 0, .required = true}, "Of the batch alone.");
+  v.field("slice", c.slice, {.min = 0, .required = true}, "Of the slice alone.");
+  v.field("processes", c.processes, {.min = 0, .required = true}, "Of the processes alone.");
+  v.field("size", c.size, {.min = 0, .required = true}, "Of the size alone.");
+  v.field("together", c.together, {.min = 0, .required = true}, "Of all together.");
+  v.field("launch", c.launch, {.min = 0, .required = true}, "Where launching decides.");
+  v.field("noise", c.noise, {.above = 0, .required = true}, "Of one measurement.");
+  v.field("inflation", c.inflation, {.above = 0, .required = true}, "Factor on predicted deviations.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, TreesRecord& c) {
+  v.about("Trees", "Boosted trees on the residual; nodes as columns.");
+  v.field("base", c.base, {.required = true}, "Added to the sum of all trees.");
+  v.field("roots", c.roots, {.required = true}, "First node of each tree.");
+  v.field("left", c.left, {.min = -1, .required = true}, "Child for smaller values, -1 in a leaf.");
+  v.field("right", c.right, {.min = -1, .required = true}, "The other child.");
+  v.field("feature", c.feature, {.min = 0, .max = 4, .required = true},
+          "0 batch, 1 size, 2 compute, 3 bandwidth, 4 processes; logarithms.");
+  v.field("value", c.value, {.required = true}, "Threshold, or value of a leaf.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, MemoryRecord& c) {
+  v.about("Memory", "Weighted guesses: processes * (base + sample * batch * size factor).");
+  v.field("size_reference", c.size_reference, {.above = 0, .required = true}, "Input size to which `sample` refers.");
+  v.field("measured", c.measured, {}, "A peak was measured, so absolute numbers mean something.");
+  v.field("base_log_mib", c.base_log_mib, {}, "Weighted mean of log base.");
+  v.field("sample_log_mib", c.sample_log_mib, {}, "Weighted mean of log sample.");
+  v.field("base_mib", c.base_mib, {.above = 0, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("sample_mib", c.sample_mib, {.above = 0, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("quadratic", c.quadratic, {.min = 0, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("weights", c.weights, {.min = 0, .max = 1.000001, .required = true, .items_min = 1}, "They sum to one.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, SharesRecord& c) {
+  v.about("Shares", "Of the members in the mean of log latency; they sum to one.");
+  v.field("analytic", c.analytic, {.min = 0, .max = 1}, "The formula alone.");
+  v.field("kriged", c.kriged, {.min = 0, .max = 1}, "With a smooth residual.");
+  v.field("boosted", c.boosted, {.min = 0, .max = 1}, "With boosted trees.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ValidationRecord& c) {
+  v.about("Validation", "How a member did where it had not looked.");
+  v.field("member", c.member, {.required = true}, "Which.");
+  v.field("median_error", c.median_error, {.min = 0, .required = true}, "Relative.");
+  v.field("p90_error", c.p90_error, {.min = 0, .required = true}, "Relative.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, RunRecord& c) {
+  v.about("Fitted model", "One network on one device type.");
+  v.field("device", c.device, {.required = true}, "Device type.");
+  v.field("model", c.model, {.required = true}, "What was measured.");
+  v.field("kind", c.kind, {}, "Kind of fit.");
+  v.field("formula", c.formula, {.required = true}, "The latency formula.");
+  v.field("residual", c.residual, {.required = true}, "What it leaves over.");
+  v.field("shares", c.shares, {.required = true}, "Which members count.");
+  v.field("trees", c.trees, {}, "Only where they count.");
+  v.field("interval_deviations", c.interval_deviations, {.above = 0, .required = true},
+          "Half width of the intervals in predicted deviations.");
+  v.field("coverage", c.coverage, {.above = 0, .below = 1}, "What the intervals promise.");
+  v.field("calibration", c.calibration, {.required = true}, "Where that width comes from.");
+  v.field("p99_log_spread", c.p99_log_spread, {.min = 0}, "log(p99 / mean).");
+  v.field("memory", c.memory, {.required = true}, "What is believed of its memory.");
+  v.field("validation", c.validation, {}, "Cross-validation of the members.");
+  v.field("measured", c.measured, {.required = true, .items_min = 1}, "What it was fitted to.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, ModelRecord& c) {
+  v.about("Latency models", "What `tangram learn` made of measurements.");
+  v.field("version", c.version, {.min = kModelFileVersion, .max = kModelFileVersion, .required = true},
+          "Of this format.");
+  v.field("models", c.models, {.required = true, .items_min = 1}, "One for each network and device type.");
+}
+
+// Values to records.
+
+RowRecord record_of(const Measurement& m) {
+  return {{m.mig_profile, {}, {}, false},
+          m.batch,
+          m.size,
+          m.processes,
+          m.latency_ms,
+          m.latency_spread_ms,
+          m.memory_mib,
+          m.throughput_per_s};
+}
+
+FormulaRecord record_of(const learn::AnalyticFit& fit) {
+  return {{fit.parameters.begin(), fit.parameters.end()},
+          {fit.prior.mean.begin(), fit.prior.mean.end()},
+          {fit.prior.covariance.begin(), fit.prior.covariance.end()},
+          static_cast<std::uint32_t>(fit.prior.models),
+          fit.size_reference};
+}
+
+ResidualRecord record_of(const learn::Kriged& kriged) {
+  const auto& s = kriged.scale();
+  return {s.batch, s.slice, s.processes, s.size, s.together, s.launch, s.noise, kriged.inflation()};
+}
+
+std::optional<TreesRecord> record_of(const learn::Boosted& boosted) {
+  if (boosted.empty()) return std::nullopt;
+  TreesRecord record{boosted.trees.base, boosted.trees.roots, {}, {}, {}, {}};
+  for (const auto& node : boosted.trees.nodes) {
+    record.left.push_back(node.left);
+    record.right.push_back(node.right);
+    record.feature.push_back(node.feature);
+    record.value.push_back(node.value);
+  }
+  return record;
+}
+
+MemoryRecord record_of(const learn::MemoryBelief& memory) {
+  MemoryRecord record{memory.size_reference, memory.measured, memory.base_log_mib, memory.sample_log_mib, {}, {}, {},
+                      memory.weights};
+  for (const auto& guess : memory.guesses) {
+    record.base_mib.push_back(guess.base_mib);
+    record.sample_mib.push_back(guess.sample_mib);
+    record.quadratic.push_back(guess.quadratic);
+  }
+  return record;
+}
+
+RunRecord record_of(const FittedRun& run) {
+  RunRecord record;
+  record.device.value = run.device;
+  record.model = run.model;
+  record.kind = run.kind;
+  record.formula.value = record_of(run.analytic);
+  record.residual = record_of(run.kriged);
+  record.shares = {run.analytic_share, run.kriged_share, run.boosted_share};
+  record.trees.value = record_of(run.boosted);
+  record.interval_deviations = run.interval_deviations;
+  record.coverage = run.coverage;
+  record.calibration = static_cast<CalibrationName>(run.calibration);
+  record.p99_log_spread = run.p99_log_spread;
+  record.memory.value = record_of(run.memory);
+  for (const auto& v : run.validation) record.validation.push_back({v.member, v.median_error, v.p90_error});
+  for (const auto& m : run.measured) record.measured.value.push_back(record_of(m));
+  return record;
+}
+
+// Records to values.
+
+class Assembler {
+ public:
+  explicit Assembler(Problems& problems) : problems_(problems) {}
+
+  FittedRun assemble(const RunRecord& record) {
+    FittedRun run;
+    run.device = record.device.value;
+    run.model = record.model;
+    run.kind = record.kind;
+    run.analytic = formula(record.formula);
+    run.boosted = trees(record.trees);
+    run.analytic_share = record.shares.analytic;
+    run.kriged_share = record.shares.kriged;
+    run.boosted_share = record.shares.boosted;
+    run.interval_deviations = record.interval_deviations;
+    run.coverage = record.coverage;
+    run.calibration = static_cast<Calibration>(record.calibration);
+    run.p99_log_spread = record.p99_log_spread;
+    run.memory = memory(record.memory, record.device.value);
+    for (const auto& v : record.validation) run.validation.push_back({v.member, v.median_error, v.p90_error});
+    for (const auto& row : record.measured.value) run.measured.push_back(measurement(row, record));
+    const auto& r = record.residual;
+    auto observations = learn::observations_of(run.measured);
+    if (observations.empty()) problems_.add(record.measured.at, "no measurement has a latency");
+    if (problems_.empty()) {
+      run.kriged = learn::Kriged(run.analytic, {r.batch, r.slice, r.processes, r.size, r.together, r.launch, r.noise},
+                                 r.inflation, std::move(observations));
+    }
+    return run;
+  }
+
+ private:
+  learn::AnalyticFit formula(const Located<FormulaRecord>& record) {
+    learn::AnalyticFit fit;
+    const FormulaRecord& r = record.value;
+    copy(r.parameters, fit.parameters, record.at, "parameters");
+    copy(r.prior_mean, fit.prior.mean, record.at, "prior_mean");
+    copy(r.prior_covariance, fit.prior.covariance, record.at, "prior_covariance");
+    fit.prior.models = r.prior_models;
+    fit.size_reference = r.size_reference;
+    return fit;
+  }
+
+  template <std::size_t N>
+  void copy(const std::vector<double>& from, std::array<double, N>& to, Position at, std::string_view what) {
+    if (from.size() == N) {
+      std::ranges::copy(from, to.begin());
+    } else {
+      problems_.add(at, fmt::format("{} holds {} numbers; expected {}", what, from.size(), N));
+    }
+  }
+
+  // Children come after their parents, so that every walk ends.
+  learn::Boosted trees(const Located<std::optional<TreesRecord>>& record) {
+    if (!record.value) return {};
+    const TreesRecord& r = *record.value;
+    const auto count = static_cast<std::int32_t>(r.left.size());
+    const bool aligned = r.right.size() == r.left.size() && r.feature.size() == r.left.size() &&
+                         r.value.size() == r.left.size() &&
+                         std::ranges::all_of(r.roots, [&](auto root) { return root >= 0 && root < count; });
+    learn::Boosted boosted{{.base = static_cast<float>(r.base), .roots = r.roots, .nodes = {}}};
+    for (std::int32_t i = 0; aligned && i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      boosted.trees.nodes.push_back({r.left[at], r.right[at], r.feature[at], static_cast<float>(r.value[at])});
+      const bool leaf = r.left[at] < 0;
+      if (!leaf && (r.left[at] <= i || r.left[at] >= count || r.right[at] <= i || r.right[at] >= count)) {
+        problems_.add(record.at, fmt::format("node {} has children outside the nodes that follow it", i));
+      }
+    }
+    if (!aligned) problems_.add(record.at, "the columns of the trees do not belong together");
+    return boosted;
+  }
+
+  learn::MemoryBelief memory(const Located<MemoryRecord>& record, const std::string& device) {
+    const MemoryRecord& r = record.value;
+    learn::MemoryBelief belief{device, r.size_reference, r.measured, {}, r.weights, r.base_log_mib, r.sample_log_mib};
+    const std::size_t count = r.weights.size();
+    if (r.base_mib.size() != count || r.sample_mib.size() != count || r.quadratic.size() != count) {
+      problems_.add(record.at, "base_mib, sample_mib, quadratic and weights have different lengths");
+      return belief;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      belief.guesses.push_back({r.base_mib[i], r.sample_mib[i], r.quadratic[i]});
+    }
+    return belief;
+  }
+
+  Measurement measurement(const RowRecord& row, const RunRecord& record) {
+    Measurement m;
+    m.device = record.device.value;
+    m.model = record.model;
+    m.mig_profile = row.mig_profile.value;
+    m.batch = row.batch;
+    m.size = row.size;
+    m.processes = row.processes;
+    m.latency_ms = row.latency_ms;
+    m.latency_spread_ms = row.latency_spread_ms;
+    m.memory_mib = row.memory_mib;
+    m.throughput_per_s = row.throughput_per_s;
+    if (!learn::features_of(m.device, learn::candidate_of(m))) {
+      problems_.add(row.mig_profile.at, fmt::format("{} has no profile {}", m.device, m.mig_profile));
+    }
+    return m;
+  }
+
+  Problems& problems_;
+};
+
+}  // namespace
+
+Result<learn::FittedModel> parse_model(const formats::Source& source) {
+  Problems problems(source.name);
+  const auto root = formats::parse_json(source, problems);
+  if (!root) return problems.error();
+  ModelRecord record;
+  formats::read_document(*root, problems, record);
+  if (!problems.empty()) return problems.error();
+  std::vector<FittedRun> runs;
+  for (const auto& run : record.models) runs.push_back(Assembler(problems).assemble(run));
+  if (!problems.empty()) return problems.error();
+  return learn::FittedModel(std::move(runs));
+}
+
+std::string write_model(const learn::FittedModel& model) {
+  ModelRecord record;
+  for (const auto& run : model.runs()) record.models.push_back(record_of(run));
+  return formats::to_json(formats::write_document(record, formats::Defaults::keep)) + "\n";
+}
+
+formats::Shape model_shape() { return formats::shape_of<ModelRecord>(); }
+
+}  // namespace tangram::lab

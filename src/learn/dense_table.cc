@@ -1,0 +1,30 @@
+#include "learn/dense_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tangram::learn {
+
+DenseTable::DenseTable(const LatencyModel& model, DenseTableShape shape)
+    : shape_(std::move(shape)), batches_(static_cast<std::size_t>(std::max<std::int64_t>(shape_.batch_max, 1))) {
+  TANGRAM_CHECK(!shape_.sizes.empty() && shape_.batch_max >= 1, "a table has a size and a batch");
+  TANGRAM_CHECK(std::ranges::is_sorted(shape_.sizes), "sizes ascend");
+  cells_.reserve(shape_.sizes.size() * batches_);
+  for (const std::int64_t size : shape_.sizes) {
+    for (std::int64_t batch = 1; batch <= shape_.batch_max; ++batch) {
+      const auto prediction =
+          model.predict({shape_.device, shape_.mig_profile, shape_.model, batch, size, shape_.processes});
+      cells_.push_back(prediction.value_or(Prediction{Duration::max(), Duration::max()}));
+    }
+  }
+}
+
+std::int64_t DenseTable::batch_limit(std::size_t size_index) const {
+  for (std::int64_t batch = shape_.batch_max; batch > 0; --batch) {
+    if (fits(size_index, batch)) return batch;
+  }
+  return 0;
+}
+
+}  // namespace tangram::learn

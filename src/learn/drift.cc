@@ -1,0 +1,99 @@
+#include "learn/drift.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "learn/detail/statistics.h"
+
+namespace tangram::learn {
+namespace {
+
+// The deviation of log latency that an interval stands for.
+double deviation_of(const Estimate& estimate, const FittedRun& run) {
+  return math::log(estimate.high_ms / estimate.mean_ms) / run.interval_deviations;
+}
+
+}  // namespace
+
+bool DriftDetector::observe(const RunPoint& point, double latency_ms) {
+  const FittedRun* run = model_->find(point.device, point.model);
+  if (run == nullptr || !(latency_ms > 0)) return false;
+  const Candidate candidate{std::string(point.mig_profile), point.batch, point.size, point.processes};
+  const auto estimate = run->estimate(candidate);
+  if (!estimate) return false;
+  const double log_ratio = math::log(latency_ms / estimate->mean_ms);
+  const double away = log_ratio / std::max(deviation_of(*estimate, *run), options_.deviation_min);
+  // One batch counts for no more than two beyond the slack: a single hiccup is not a new reality.
+  slow_ = std::max(0.0, slow_ + std::min(away, options_.slack + 2) - options_.slack);
+  fast_ = std::max(0.0, fast_ + std::min(-away, options_.slack + 2) - options_.slack);
+  if (slow_ == 0 && fast_ == 0) served_.clear();
+  const Key key{{std::string(point.device), std::string(point.model)}, candidate};
+  if (served_.size() < options_.kept_max || served_.contains(key)) {
+    Served& served = served_[key];
+    served.log_sum += math::log(latency_ms);
+    ++served.count;
+  }
+  const bool before = drifted_;
+  drifted_ = drifted_ || std::max(slow_, fast_) >= options_.threshold;
+  return drifted_ && !before;
+}
+
+double DriftDetector::ratio() const {
+  std::vector<double> ratios;
+  for (const auto& [key, served] : served_) {
+    const auto estimate = model_->estimate(point_of(key.first, key.second));
+    if (!estimate) continue;
+    ratios.push_back(served.log_sum / static_cast<double>(served.count) - math::log(estimate->mean_ms));
+  }
+  return ratios.empty() ? 1 : math::exp(detail::quantile(std::move(ratios), 0.5));
+}
+
+Measurements DriftDetector::refreshed() const {
+  Measurements result;
+  const double moved = ratio();
+  std::map<Key, Served> unused = served_;
+  const auto served_target = [&](const Target& target) {
+    return std::ranges::any_of(served_, [&](const auto& entry) { return entry.first.first == target; });
+  };
+  for (const auto& run : model_->runs()) {
+    const bool moves = served_target({run.device, run.model});
+    for (Measurement m : run.measured) {
+      const auto found = unused.find({target_of(m), candidate_of(m)});
+      if (m.latency_ms && moves) {
+        m.latency_ms = *m.latency_ms * moved;
+        m.throughput_per_s.reset();
+      }
+      if (found != unused.end()) {
+        m.latency_ms = math::exp(found->second.log_sum / static_cast<double>(found->second.count));
+        unused.erase(found);
+      }
+      result.push_back(std::move(m));
+    }
+  }
+  for (const auto& [key, served] : unused) {
+    Measurement m;
+    m.device = key.first.device;
+    m.model = key.first.model;
+    m.mig_profile = key.second.mig_profile;
+    m.batch = key.second.batch;
+    m.size = key.second.size;
+    m.processes = key.second.processes;
+    m.latency_ms = math::exp(served.log_sum / static_cast<double>(served.count));
+    result.push_back(std::move(m));
+  }
+  return result;
+}
+
+void DriftDetector::restart(const FittedModel& model) {
+  model_ = &model;
+  slow_ = fast_ = 0;
+  drifted_ = false;
+  served_.clear();
+}
+
+Result<FittedModel> refit(const DriftDetector& detector, const Knowledge& knowledge, const FitOptions& options) {
+  return fit(detector.refreshed(), knowledge, options);
+}
+
+}  // namespace tangram::learn
