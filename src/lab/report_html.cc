@@ -42,7 +42,7 @@ p.sub{margin:0 0 6px;color:var(--muted)}
 p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
-.card b{display:block;font-size:25px;line-height:1.2;font-weight:640;font-variant-numeric:tabular-nums;letter-spacing:-.02em}
+.card b{display:block;font-size:22px;line-height:1.3;white-space:nowrap;font-weight:640;font-variant-numeric:tabular-nums;letter-spacing:-.02em}
 .card span{color:var(--muted);font-size:13px}
 .card.good b{color:var(--good)}.card.bad b{color:var(--bad)}
 .service{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px 8px;margin:0 0 14px}
@@ -53,6 +53,7 @@ p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
 .badge.good{color:var(--good)}.badge.bad{color:var(--bad)}
 .panels{display:grid;grid-template-columns:2fr 1.4fr 1fr;gap:18px}
 .panels figcaption,.wide figcaption{font-size:12.5px;color:var(--muted)}
+figure.wide figcaption{margin-bottom:10px}
 figure{margin:0;min-width:0}
 .wide{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
 svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
@@ -445,9 +446,15 @@ std::string comparison(const std::vector<RunView>& views) {
   }
   const double floor = std::floor(20 * worst - 1e-9) / 20;
   const auto attained = [&](const TallyView& t) { return (t.tally.slo_attainment() - floor) / (1 - floor); };
-  const auto p99_of_slo = [](const TallyView& t) {
-    const Duration p99 = t.tally.latency_quantile(0.99);
-    return p99 == Duration::max() ? 1e9 : to_milliseconds(p99) / to_milliseconds(t.slo->latency);
+  // Each service is judged at the percentile that it promised.
+  const auto promised = [](const TallyView& t) {
+    return t.tally.arrived == 0 ? Duration{} : t.tally.latency_quantile(t.slo->percentile / 100);
+  };
+  const auto of_slo = [&](const TallyView& t) {
+    return promised(t) == Duration::max() ? 1e9 : to_milliseconds(promised(t)) / to_milliseconds(t.slo->latency);
+  };
+  const auto promised_text = [&](const TallyView& t) {
+    return fmt::format("p{} {}", text::shortest(t.slo->percentile), latency_text(promised(t)));
   };
   out += "<div class=\"panels\" style=\"grid-template-columns:1fr 1fr\">";
   out +=
@@ -457,11 +464,9 @@ std::string comparison(const std::vector<RunView>& views) {
                       views, 1, attained, [](const TallyView& t) { return percent(t.tally.slo_attainment()); },
                       "answered in time"));
   out += fmt::format(
-      "<figure class=\"wide\"><figcaption>p99 of all requests; a full bar is twice the promise, or "
-      "never</figcaption>{}</figure>"
-      "</div>\n",
-      bars_picture(
-          views, 2, p99_of_slo, [](const TallyView& t) { return quantile_text(t.tally, 0.99); }, "p99"));
+      "<figure class=\"wide\"><figcaption>Latency at the promised percentile; a full bar is twice the promise, or "
+      "never</figcaption>{}</figure></div>\n",
+      bars_picture(views, 2, of_slo, promised_text, "latency"));
   out +=
       "<div class=\"scroll\" style=\"margin-top:14px\"><table><tr><th>Policy</th><th>In "
       "time</th><th>Goodput/s</th><th>p50</th><th>p99</th>"
@@ -588,9 +593,8 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
       "time.</p>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) out += service_card(run, view, timeline, s);
   out +=
-      "<h2>The fleet</h2>\n<p class=\"why\">Height is time: pale while a slice was busy, full where the work was "
-      "useful, "
-      "that is, neither padding nor what a fuller batch would have saved.</p>\n<div class=\"wide\">" +
+      "<h2>The fleet</h2>\n<p class=\"why\">The bar of a slice is time: pale while it was busy, full where the work "
+      "was useful, that is, neither padding nor what a fuller batch would have saved.</p>\n<div class=\"wide\">" +
       mosaic_picture(scenario, view) + legend(view) + "</div>\n";
   if (!metrics.batches.empty()) {
     out +=

@@ -72,7 +72,6 @@ expect 3 simulate "$SCENARIO" --duration 1 --html no/such/folder.html; has err "
 # What is published is what the program says.
 "$TANGRAM" schema scenario | cmp -s - "$SOURCE/docs/schema/scenario.schema.json" || fail "docs/schema/scenario.schema.json is old"
 "$TANGRAM" reference scenario | cmp -s - "$SOURCE/docs/reference/scenario.md" || fail "docs/reference/scenario.md is old"
-"$TANGRAM" reference cli | cmp -s - "$SOURCE/docs/reference/cli.md" || fail "docs/reference/cli.md is old"
 
 # The demonstration writes its report beside, and over nothing but its own.
 expect 0 demo --hours 0.2; has out "tangram-demo.html"; has out "A day, simulated"; has out "at the peak"
