@@ -86,7 +86,7 @@ std::string measure_table(const measure::Report& report, double precision, const
   if (before > 0) text += fmt::format(", beside {} that the file had already", before);
   text += fmt::format("; ended because {}.\n", report.stop_reason);
   if (report.expected_error > 0) {
-    text += fmt::format("Expected median error of the rest: {:.1f} %; expected regret {:.1f} %.\n",
+    text += fmt::format("Expected median error over all configurations: {:.1f} %; expected regret {:.1f} %.\n",
                         100 * report.expected_error, 100 * report.expected_regret);
   }
   for (const auto& skipped : report.skipped) {

@@ -90,6 +90,14 @@ awk -v ms="$ms" 'BEGIN { exit !(ms >= 4.214 && ms < 40) }' || fail "4.214 ms in 
 expect 0 "${emulated[@]}" --batches 1,64 --profiles 7g --memory-limit 2000 -o limited.csv
 has limited.csv "a100-80gb,7g.80gb,made-up,64,1,1,,,,"
 
+# Emulated by a model that was fitted to what was measured before.
+expect 0 learn whole.csv -o model.json
+expect 0 measure --model made-up --device a100-80gb --engine emulated --emulate model.json --batches 1,3 --profiles 7g --noise -o fitted.csv
+expect 0 validate fitted.csv
+awk -F, '$4 == 3 { found = 1; if ($7 < 4 || $7 > 5.5) wrong = 1 } END { exit wrong || !found }' fitted.csv ||
+  fail "4.643 ms became $(tail -1 fitted.csv)"
+expect 2 measure --model bert --device a100-80gb --engine emulated --emulate model.json -o x.csv; has err "it has made-up"
+
 # A limit of time.
 expect 0 "${slow[@]}" --real-time --max-minutes 0.005 -o timely.csv; has out "is used up"
 

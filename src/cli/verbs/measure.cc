@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "engines/recorded_memory.h"
 #include "formats/measurements_file.h"
 #include "lab/few_shot.h"
+#include "lab/model_file.h"
 #include "learn/models/table.h"
 #include "learn/sampler.h"
 #include "measure/session.h"
@@ -66,7 +68,31 @@ Result<Measurements> load_measurements(const std::string& path) {
   return formats::parse_measurements(*source);
 }
 
-// The file that the engine answers from.
+// What the engine answers from.
+struct EngineSource {
+  Measurements rows;                                 // Of a measurements file, or those that a model was fitted to.
+  std::shared_ptr<const learn::FittedModel> fitted;  // Of a model file; null: the rows are all.
+};
+
+// A model file is a JSON document.
+Result<EngineSource> load_engine_source(const Options& options, const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  if (options.engine == "replay" || !text::trim(source->text).starts_with('{')) {
+    auto rows = formats::parse_measurements(*source);
+    if (!rows) return rows.error();
+    return EngineSource{std::move(*rows), nullptr};
+  }
+  auto fitted = lab::parse_model(*source);
+  if (!fitted) return fitted.error();
+  EngineSource result{{}, std::make_shared<learn::FittedModel>(std::move(*fitted))};
+  for (const auto& run : result.fitted->runs()) {
+    result.rows.insert(result.rows.end(), run.measured.begin(), run.measured.end());
+  }
+  return result;
+}
+
+// The path of the file that the engine answers from.
 Result<std::string> source_path(const Options& options) {
   const bool replay = options.engine == "replay";
   const std::string& wanted = replay ? options.measurements : options.emulate;
@@ -177,19 +203,36 @@ Result<std::vector<learn::Candidate>> candidates_of(const Options& options, cons
   return candidates;
 }
 
-engines::EngineConfig engine_config(const Options& options, const Measurements& source) {
+// The memory that a fitted model believes a run to need; infinite where it more probably does not fit.
+std::optional<double> believed_memory_mib(const learn::FittedModel& model, const RunPoint& point) {
+  const auto estimate = model.estimate(point);
+  if (!estimate) return std::nullopt;
+  if (estimate->fits_probability < 0.5) return std::numeric_limits<double>::infinity();
+  return estimate->memory_mib;
+}
+
+void set_emulation(engines::EngineConfig& config, const EngineSource& source) {
+  if (source.fitted) {
+    config.latency = source.fitted;
+    config.memory_mib = [model = source.fitted](const RunPoint& point) { return believed_memory_mib(*model, point); };
+    return;
+  }
+  config.latency = std::make_shared<learn::TableModel>(source.rows);
+  const auto memory = std::make_shared<engines::RecordedMemory>(source.rows);
+  config.memory_mib = [memory](const RunPoint& point) { return memory->mib(point); };
+}
+
+engines::EngineConfig engine_config(const Options& options, const EngineSource& source) {
   engines::EngineConfig config;
   config.noise = options.noise;
   config.seed = options.sampling.seed;
+  config.memory_limit_mib = options.memory_limit_mib;
   if (options.real_time) config.sleep = [](Duration d) { std::this_thread::sleep_for(d); };
   if (options.engine == "replay") {
-    config.measurements = source;
-    return config;
+    config.measurements = source.rows;
+  } else {
+    set_emulation(config, source);
   }
-  config.latency = std::make_shared<learn::TableModel>(source);
-  config.memory_limit_mib = options.memory_limit_mib;
-  const auto memory = std::make_shared<engines::RecordedMemory>(source);
-  config.memory_mib = [memory](const RunPoint& point) { return memory->mib(point); };
   return config;
 }
 
@@ -339,15 +382,16 @@ ExitCode run(Session& session, Options options) {
   if (const auto geometry = geometry_of(options.device); !geometry) return session.fail(geometry.error());
   const auto path = source_path(options);
   if (!path) return session.fail(path.error());
-  const auto all = load_measurements(*path);
-  if (!all) return session.fail(all.error());
-  const auto source = select_target(*all, {options.device, options.model}, *path);
+  const auto source = load_engine_source(options, *path);
   if (!source) return session.fail(source.error());
-  auto task = task_of(options, *source);
+  const auto rows = select_target(source->rows, {options.device, options.model}, *path);
+  if (!rows) return session.fail(rows.error());
+  auto task = task_of(options, *rows);
   if (!task) return session.fail(task.error());
   const auto engine = engines::find_engine(options.engine)->make(engine_config(options, *source));
   if (const auto some = check_candidates(*task, *engine, *path); !some) return session.fail(some.error());
-  if (options.noise && !has_spread(*source)) session.note(*path + ": has no spread of this model; runs will not vary");
+  if (options.noise && !source->fitted && !has_spread(*rows))
+    session.note(*path + ": has no spread of this model; runs will not vary");
   const auto knowledge = knowledge_of(options);
   if (!knowledge) return session.fail(knowledge.error());
   const auto output = open_output(options, *path);
@@ -370,7 +414,7 @@ void add_what(Program& program, CLI::App& verb, Options& options) {
                  device_type_names());
   program.one_of(verb.add_option("--engine", options.engine,
                                  "What runs the batches: replay answers from --measurements, "
-                                 "emulated takes the time that the table of --emulate "
+                                 "emulated takes the time that --emulate "
                                  "predicts.")
                      ->required()
                      ->type_name("ENGINE"),
@@ -379,7 +423,8 @@ void add_what(Program& program, CLI::App& verb, Options& options) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
   file("--measurements", options.measurements, "The measurements that replay answers from.");
-  file("--emulate", options.emulate, "The measurements that emulated interpolates.");
+  file("--emulate", options.emulate,
+       "What emulated keeps the time of: measurements, between which it interpolates, or a model file.");
   file("-o,--to", options.to, "The measurements file to write or to go on with.")->required();
   file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
 }
