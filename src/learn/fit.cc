@@ -200,7 +200,7 @@ IntervalWidth interval_width(std::vector<double> own, std::vector<double> others
 }
 
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
-  const auto observations = observations_of(measurements);
+  const auto observations = thinned(observations_of(measurements));
   if (observations.empty()) {
     if (measurements.empty()) return Error{ErrorCode::invalid, "no measurements to learn from"};
     return Error{ErrorCode::invalid,

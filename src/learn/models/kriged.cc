@@ -40,7 +40,8 @@ double residual_covariance(const KrigedScale& scale, const Located& a, const Loc
   return a.work_share * b.work_share * work + (1 - a.work_share) * (1 - b.work_share) * launch;
 }
 
-// An even choice where there are more observations than can be solved for.
+}  // namespace
+
 std::vector<Observation> thinned(std::vector<Observation> observations) {
   const std::size_t n = observations.size();
   if (n <= kKrigedPointsMax) return observations;
@@ -48,8 +49,6 @@ std::vector<Observation> thinned(std::vector<Observation> observations) {
   for (std::size_t i = 0; i < kKrigedPointsMax; ++i) kept.push_back(observations[i * n / kKrigedPointsMax]);
   return kept;
 }
-
-}  // namespace
 
 std::vector<double> residual_factor(std::span<const Observation> observations, const AnalyticFit& analytic,
                                     const KrigedScale& scale) {

@@ -74,7 +74,9 @@ class Kriged {
   std::vector<double> solved_;  // Covariance^-1 * (observed - mean).
 };
 
+// Solving is cubic, so of more observations than this an even choice is used, in their order.
 inline constexpr std::size_t kKrigedPointsMax = 512;
+std::vector<Observation> thinned(std::vector<Observation> observations);
 
 // The covariance of the residuals of `observations` around the formula at `parameters`, noise included; the lower
 // Cholesky factor of it, row-major.

@@ -1,0 +1,62 @@
+#include "lab/model_file.h"
+
+#include <gtest/gtest.h>
+
+#include "learn/fit.h"
+#include "learn/test_network.h"
+
+namespace tangram::lab {
+namespace {
+
+learn::FittedModel fitted(const std::string& kind) {
+  return *learn::fit(learn::TestNetwork{}.table(2), {}, {.kind = kind});
+}
+
+// Same text after reading, and the same bytes predicted at points that were and were not measured.
+TEST(ModelFile, ReadsBackExactly) {
+  for (const auto& kind : learn::model_kinds()) {
+    const auto model = fitted(std::string(kind.name));
+    const auto text = write_model(model);
+    const auto read = parse_model({"model.json", text});
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(write_model(*read), text);
+    for (const learn::Candidate& c : {learn::Candidate{"3g.40gb", 24, 1, 1}, {"1g.10gb", 8, 1, 2}}) {
+      const auto before = model.runs()[0].estimate(c);
+      const auto after = read->runs()[0].estimate(c);
+      EXPECT_EQ(before->mean_ms, after->mean_ms) << kind.name;
+      EXPECT_EQ(before->high_ms, after->high_ms);
+      EXPECT_EQ(before->fits_probability, after->fits_probability);
+    }
+  }
+}
+
+// A model file without white space, with the first `from` replaced.
+std::string spoilt(const std::string& from, const std::string& to) {
+  std::string text = write_model(fitted("boosted"));
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+void expect_refused(const std::string& text, const std::string& words) {
+  const auto read = parse_model({"model.json", text});
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().message.find(words), std::string::npos) << read.error().message;
+}
+
+TEST(ModelFile, WhatDoesNotBelongTogetherIsRefused) {
+  expect_refused("{}", "version");
+  expect_refused(spoilt("\"version\":1", "\"version\":2"), "version");
+  expect_refused(spoilt("\"prior_mean\":[", "\"prior_mean\":[1,"), "prior_mean holds 12 numbers; expected 11");
+  expect_refused(spoilt("\"roots\":[0", "\"roots\":[99999999"), "the columns of the trees do not belong together");
+  expect_refused(spoilt("7g.80gb", "9g.80gb"), "a100-80gb has no profile 9g.80gb");
+  expect_refused(spoilt("\"weights\":[", "\"weights\":[0,"), "different lengths");
+}
+
+// A node that names itself as its child would be walked for ever.
+TEST(ModelFile, TreesThatDoNotEndAreRefused) {
+  expect_refused(spoilt("\"left\":[1", "\"left\":[0"), "children outside the nodes that follow it");
+}
+
+}  // namespace
+}  // namespace tangram::lab
