@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tangram::measure {
 namespace {
@@ -21,7 +22,7 @@ class Session {
       : task_(task),
         around_(around),
         begin_(around.clock.now()),
-        meter_(around.engine, around.clock, task.repeats, [this] { return halt(); }) {
+        meter_(around.engine, around.clock, task.repeats, [this] { return before_run(); }) {
     report_.measurements = task.before;
     for (const auto& m : task.before) note_known(m);
     gather_candidates();
@@ -89,11 +90,27 @@ class Session {
     return out_of_time() ? Halt::out_of_time : Halt::no;
   }
 
+  Halt before_run() {
+    const Halt now = halt();
+    ++runs_of_point_;
+    return now;
+  }
+
+  // How far the point at hand has come, if it takes as many runs as those before it took on average.
+  double share_of_point() const {
+    const std::size_t most = task_.repeats.warm_up + task_.repeats.repeats_max;
+    const double usual = report_.points.empty()
+                             ? static_cast<double>(most)
+                             : static_cast<double>(runs_) / static_cast<double>(report_.points.size());
+    return std::min(0.95, static_cast<double>(runs_of_point_) / std::max(1.0, usual));
+  }
+
   // Whichever budget is nearer to its end.
   void show_progress() {
     if (!around_.progress) return;
     const std::size_t todo = goal_ - std::min(goal_, task_.before.size());
-    double share = todo == 0 ? 1 : static_cast<double>(report_.points.size()) / static_cast<double>(todo);
+    const double done = static_cast<double>(report_.points.size()) + share_of_point();
+    double share = todo == 0 ? 1 : done / static_cast<double>(todo);
     if (task_.budget.time_max) {
       share = std::max(share, to_seconds(around_.clock.now() - begin_) / to_seconds(*task_.budget.time_max));
     }
@@ -135,6 +152,7 @@ class Session {
   // False when the session ends here.
   Result<bool> measure_one(const Next& next) {
     auto outcome = meter_.measure(task_.target, next.candidate);
+    runs_ += std::exchange(runs_of_point_, 0);
     if (!outcome) return outcome.error();
     if (const auto* abandoned = std::get_if<Abandoned>(&*outcome)) {
       stop_for(abandoned->why);
@@ -166,7 +184,9 @@ class Session {
   std::vector<Candidate> candidates_;
   std::vector<Candidate> failed_;  // Out of memory.
   std::set<Candidate> known_;
-  std::size_t goal_ = 0;  // Measurements when the budget or the candidates end.
+  std::size_t runs_ = 0;           // Of the points that ended.
+  std::size_t runs_of_point_ = 0;  // Of the point at hand.
+  std::size_t goal_ = 0;           // Measurements when the budget or the candidates end.
 };
 
 }  // namespace

@@ -149,6 +149,20 @@ TEST(Session, EndsWhenTheTimeIsUsedUp) {
   EXPECT_EQ(bench.shares.back(), 1);
 }
 
+// Two points of three runs of warm-up and eight timed ones. The first is taken to need 103 runs until it has ended; the
+// second has come half as far again after half of the 11 runs that the first took.
+TEST(Session, ShowsProgressWithinAPoint) {
+  Bench bench;
+  bench.engine.varies = true;
+  bench.task.candidates = batches({1, 2});
+  ASSERT_TRUE(bench.run().ok());
+  EXPECT_TRUE(std::ranges::is_sorted(bench.shares));
+  ASSERT_EQ(bench.shares.size(), 25U);  // Before each of 22 runs, before each of two choices, and at the end.
+  EXPECT_DOUBLE_EQ(bench.shares[11], 10.0 / 103 / 2);
+  EXPECT_DOUBLE_EQ(bench.shares[13 + 5], 0.5 + 5.0 / 11 / 2);
+  EXPECT_EQ(bench.shares.back(), 1);
+}
+
 TEST(Session, StopsWhereTheSamplerStops) {
   Bench bench;
   bench.choose = [](std::span<const Candidate> candidates, std::span<const Measurement> measured) {
