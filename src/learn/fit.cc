@@ -17,7 +17,7 @@ namespace {
 
 // The usual inflation is 1; it counts as this many observations against the model's own.
 constexpr double kInflationWeight = 10;
-constexpr std::size_t kOthersMin = 100;   // Errors of other models, to say anything about 95 %.
+constexpr std::size_t kOthersMin = 40;    // Errors of other models, to say anything about 95 %.
 constexpr double kAssumedDeviations = 3;  // Half width without any evidence.
 constexpr double kCountTolerance = 0.1;   // Of the logarithm of a number of measurements.
 constexpr std::size_t kFolds = 4;
@@ -193,10 +193,10 @@ IntervalWidth interval_width(std::vector<double> own, std::vector<double> others
   const bool borrow = others.size() >= kOthersMin;
   const bool enough = own.size() >= kOwnCalibrationMin;
   if (!borrow && !enough) return {kAssumedDeviations, Calibration::assumed};
-  const double borrowed = borrow ? detail::conformal_quantile(std::move(others), coverage) : 0;
+  const double borrowed = borrow ? detail::conformal_quantile(std::move(others), coverage) : kAssumedDeviations;
   if (!enough) return {borrowed, Calibration::borrowed};
   const double alone = detail::conformal_quantile(std::move(own), coverage);
-  return {borrow ? (alone + borrowed) / 2 : alone, Calibration::own};
+  return {(alone + borrowed) / 2, Calibration::own};
 }
 
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {

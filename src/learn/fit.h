@@ -33,8 +33,8 @@ inline constexpr std::size_t kMeasurementsMax = 200'000;
 std::vector<Observation> observations_of(const Measurements& measurements);
 
 // The half width of an interval in predicted deviations, from errors in the same unit. With enough errors of its own a
-// model's own count as much as those of other models, otherwise only the others do, and without either the interval is
-// wide.
+// model's own count as much as those of other models, otherwise only the others do; where there are no others a wide
+// assumption stands in for them.
 struct IntervalWidth {
   double deviations = 0;
   Calibration calibration = Calibration::assumed;

@@ -39,16 +39,20 @@ Indices random_order(std::size_t count, std::uint64_t seed) {
   return order;
 }
 
-// An even choice of `budget` of the suggested grid, then whatever else there is.
-Indices grid_order(std::span<const Candidate> candidates, std::size_t budget) {
+// Points of the suggested grid spread evenly over all its axes by steps of the golden ratio, then whatever else there
+// is. The whole grid once the budget allows it.
+Indices grid_order(std::span<const Candidate> candidates) {
+  constexpr double kGolden = 0.6180339887498949;
   const Indices grid = parvagpu_grid(candidates);
-  const std::size_t wanted = std::min(budget, grid.size());
   std::set<std::size_t> taken;
   Indices order;
   const auto take = [&](std::size_t i) {
     if (taken.insert(i).second) order.push_back(i);
   };
-  for (std::size_t i = 0; i < wanted; ++i) take(grid[i * grid.size() / wanted]);
+  for (std::size_t i = 1; i <= 2 * grid.size(); ++i) {
+    const double turn = static_cast<double>(i) * kGolden;
+    take(grid[static_cast<std::size_t>((turn - std::floor(turn)) * static_cast<double>(grid.size()))]);
+  }
   for (const std::size_t i : grid) take(i);
   for (std::size_t i = 0; i < candidates.size(); ++i) take(i);
   return order;
@@ -120,8 +124,11 @@ SamplerChoice first_open(const Indices& order, const std::vector<bool>& done, st
 // The active sampler.
 
 constexpr int kDraws = 32;
+constexpr double kAnchorFits = 0.6;  // An anchor should rather fit: a run that fails tells nothing of latency.
 constexpr std::size_t kRankMax = 48;
-constexpr double kRegretShare = 0.5;  // Of the score; the rest is plain accuracy.
+// The share of regret in the score grows with it; the rest is plain accuracy.
+constexpr double kRegretShareMax = 0.6;
+constexpr double kRegretHalf = 0.01;  // The expected regret at which half of that is reached.
 
 // Joint draws of the candidates' latencies from what is believed now.
 class Draws {
@@ -249,7 +256,8 @@ double score_of(const Outlook& outlook, std::size_t c, double blame_sum) {
   }
   const double accuracy = outlook.believed[c].fits * removed / std::max(deviations, 1e-12);
   if (blame_sum <= 0) return accuracy;
-  return (1 - kRegretShare) * accuracy + kRegretShare * blame / blame_sum;
+  const double share = kRegretShareMax * outlook.regret / (outlook.regret + kRegretHalf);
+  return (1 - share) * accuracy + share * blame / blame_sum;
 }
 
 // Before anything is known: the run that certainly fits, one sample on the largest slice alone, shows the launch.
@@ -266,15 +274,18 @@ std::size_t first_anchor(const SamplerInput& input) {
   return best;
 }
 
-// The largest work that probably fits on the smallest slice: it shows the work and the memory frontier.
-std::size_t second_anchor(const SamplerInput& input, const MemoryBelief& memory, const std::vector<bool>& done) {
+// The largest work of one process that probably fits on the smallest or the largest slice: it shows what work costs
+// there and where memory ends.
+std::size_t work_anchor(const SamplerInput& input, const MemoryBelief& memory, const std::vector<bool>& done,
+                        bool largest) {
   std::size_t best = input.candidates.size();
-  std::tuple<double, double> best_key;
+  std::tuple<double, double, double> best_key;
   for (std::size_t i = 0; i < input.candidates.size(); ++i) {
     const Candidate& c = input.candidates[i];
-    if (done[i] || memory.fits_probability(c) < 0.6) continue;
-    const std::tuple key(-features_of(input.target.device, c)->compute,
-                         static_cast<double>(c.batch) * static_cast<double>(c.size) / static_cast<double>(c.processes));
+    if (done[i] || memory.fits_probability(c) < kAnchorFits) continue;
+    const double compute = features_of(input.target.device, c)->compute;
+    const std::tuple key(largest ? compute : -compute, -static_cast<double>(c.processes),
+                         static_cast<double>(c.batch * c.size));
     if (best == input.candidates.size() || key > best_key) {
       best = i;
       best_key = key;
@@ -306,9 +317,13 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
     });
     return first_open(order, done, "nothing has fitted into memory yet");
   }
-  if (measured.size() == 1) {
-    const std::size_t anchor = second_anchor(input, run->memory, done);
-    if (anchor < done.size()) return {.next = anchor, .reason = "anchor: work on the smallest slice"};
+  if (measured.size() <= 2) {
+    const bool largest = measured.size() == 2;
+    const std::size_t anchor = work_anchor(input, run->memory, done, largest);
+    if (anchor < done.size()) {
+      return {.next = anchor,
+              .reason = fmt::format("anchor: work and memory on the {} slice", largest ? "largest" : "smallest")};
+    }
   }
   const Rng rng = Rng(options.seed).stream("active-sampler", input.measured.size());
   const Outlook outlook = look_ahead(input, *run, done, rng);
@@ -368,7 +383,7 @@ SamplerChoice next_measurement(const SamplerInput& input, const SamplerOptions& 
     case SamplerKind::latin:
       return first_open(latin_order(input.candidates, input.target.device, options.budget, options.seed), done,
                         "Latin hypercube");
-    case SamplerKind::grid: return first_open(grid_order(input.candidates, options.budget), done, "grid");
+    case SamplerKind::grid: return first_open(grid_order(input.candidates), done, "grid");
     case SamplerKind::active: break;
   }
   return next_active(input, options, done);
