@@ -68,10 +68,23 @@ bool same_cut(const ProfileName& asked, const MigProfile& profile) {
   return std::abs(own->memory_gb - asked.memory_gb) <= kNameDriftGb;
 }
 
+// The profile that was probably meant. Where the number of compute slices is plain it was hardly mistyped, so only
+// profiles of that number are near; among them the letters decide, and if they do not, there may be only one.
+std::optional<std::string> nearest_profile(const Geometry& geometry, std::string_view name) {
+  const auto asked = parse_profile_name(text::lower(name));
+  std::vector<std::string> names;
+  for (const auto& profile : geometry.profiles) {
+    if (!asked || profile.compute_slices == asked->compute_slices) names.push_back(profile.name);
+  }
+  auto near = text::nearest(name, names);
+  if (!near && asked && names.size() == 1) near = names[0];
+  return near;
+}
+
 Error unknown_profile(const Geometry& geometry, std::string_view name) {
   std::vector<std::string> names;
   for (const auto& profile : geometry.profiles) names.push_back(profile.name);
-  const auto near = text::nearest(name, names);
+  const auto near = nearest_profile(geometry, name);
   constexpr std::size_t kShown = 12;  // The host of 64 cores has 256 profiles: show how they begin.
   const bool cut = names.size() > kShown;
   if (cut) names.resize(kShown);
@@ -140,8 +153,9 @@ Geometry cpu_geometry(const CpuHost& host) {
   return geometry;
 }
 
-Result<std::size_t> find_profile(const Geometry& geometry, std::string_view name) {
+Result<std::size_t> find_profile(const Geometry& geometry, std::string_view written) {
   const auto& profiles = geometry.profiles;
+  const std::string name = text::lower(written);  // 3G.40GB stands on some labels.
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     if (profiles[i].name == name) return i;
   }
@@ -151,11 +165,11 @@ Result<std::size_t> find_profile(const Geometry& geometry, std::string_view name
     }
   }
   if (geometry.type == "cpu" && name.ends_with('c')) {  // 1.50c and 1.5c are the same cut.
-    const auto cores = text::parse_number(name.substr(0, name.size() - 1));
+    const auto cores = text::parse_number(std::string_view(name).substr(0, name.size() - 1));
     const double units = cores.value_or(0) * geometry.units_per_core;
     if (units >= 1 && units <= geometry.units && units == std::floor(units)) return static_cast<std::size_t>(units) - 1;
   }
-  return unknown_profile(geometry, name);
+  return unknown_profile(geometry, written);
 }
 
 }  // namespace tangram

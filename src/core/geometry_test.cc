@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Geometry& board(std::string_view type) {
   const Geometry* found = find_geometry(type);
@@ -231,9 +232,20 @@ TEST(FindProfile, UnderstandsTheShortForm) {
 TEST(FindProfile, ListsTheKnownNamesAndSuggestsTheNearest) {
   const auto message = find_profile(board("a100-40gb"), "3g.40gb").error().message;
   EXPECT_THAT(message, HasSubstr("a100-40gb has no profile 3g.40gb"));
-  EXPECT_THAT(message, HasSubstr("did you mean "));
+  EXPECT_THAT(message, HasSubstr("did you mean 3g.20gb?"));
   EXPECT_THAT(message, HasSubstr("known: 1g.5gb, 1g.10gb, 1g.5gb+me, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb"));
   EXPECT_EQ(find_profile(board("a30"), "x").error().code, ErrorCode::invalid);
+}
+
+// 1g.10gb is nearer to 7g.100gb by its letters, but nobody who wants seven slices wants one.
+TEST(FindProfile, SuggestsOnlyProfilesOfTheSameSlices) {
+  EXPECT_THAT(found_name("a100-80gb", "7g.100gb"), HasSubstr("did you mean 7g.80gb?"));
+  EXPECT_THAT(found_name("a100-80gb", "5g.20gb"), Not(HasSubstr("did you mean")));
+}
+
+TEST(FindProfile, UnderstandsCapitals) {
+  EXPECT_EQ(found_name("a100-80gb", "3G.40GB"), "3g.40gb");
+  EXPECT_EQ(found_name("a100-80gb", "1G+ME"), "1g.10gb+me");
 }
 
 TEST(FindProfile, RefusesWhatIsNoName) {
