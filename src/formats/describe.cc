@@ -160,12 +160,16 @@ Limits within_type(Limits limits, double lowest, double highest) {
   return limits;
 }
 
+bool all_right(RuleKeys keys, const std::vector<std::string_view>& wrong) {
+  return std::ranges::none_of(keys, [&](std::string_view key) { return std::ranges::find(wrong, key) != wrong.end(); });
+}
+
 }  // namespace detail
 
-void Reader::rule(bool holds, std::string_view key, std::string_view message) {
-  if (holds || problems_.count() != count_before_) return;
+void Reader::rule(bool holds, RuleKeys keys, std::string_view message) {
+  if (holds || !detail::all_right(keys, wrong_)) return;
   for (const auto& entry : node_.entries) {
-    if (entry.key == key) return problems_.add(entry.value.at, std::string(message));
+    if (entry.key == *keys.begin()) return problems_.add(entry.value.at, std::string(message));
   }
   problems_.add(node_.at, std::string(message));
 }

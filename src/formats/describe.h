@@ -7,7 +7,8 @@
 //     v.about("Batching", "How requests are put together.");
 //     v.field("batch_size_max", c.batch_size_max, {.min = 1, .max = 256}, "Largest batch a policy may form.");
 //     v.field("wait_ms", c.wait, {.min = 0}, "How long a batch may wait to grow.");
-//     v.rule(c.batch_size_max > 1 || c.wait == Duration::zero(), "wait_ms", "a batch of one has nothing to wait for");
+//     v.rule(c.batch_size_max > 1 || c.wait == Duration::zero(), {"wait_ms", "batch_size_max"},
+//            "a batch of one has nothing to wait for");
 //   }
 //
 // Reader, Writer and Describer below are visitors; from them come parsing with places, unknown keys with the nearest
@@ -27,6 +28,7 @@
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -60,6 +62,9 @@ struct Limits {
   std::vector<std::string> (*names)() = nullptr;  // Text must be one of these.
 };
 
+// The keys of the fields that a rule reads. The first one is where it is reported.
+using RuleKeys = std::initializer_list<std::string_view>;
+
 // A value and where it stood; a zero place means that it did not stand there.
 template <typename T>
 struct Located {
@@ -67,6 +72,7 @@ struct Located {
   Position at;
   Position begin;  // Of the bytes of a scalar, where they stand in the file as they are.
   bool literal = false;
+  bool wrong = false;  // It stood there, and something in it has been reported.
 
   Position at_offset(std::size_t offset) const {
     return literal ? Position{begin.line, begin.column + static_cast<int>(offset)} : at;
@@ -120,6 +126,12 @@ template <typename T>
 inline constexpr bool is_scalar =
     std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string> || is_time<T>;
 
+// The same, with or without its place.
+template <typename T>
+inline constexpr bool is_located_scalar = is_scalar<T>;
+template <typename T>
+inline constexpr bool is_located_scalar<Located<T>> = is_scalar<T>;
+
 // Each reads the whole of `text`, or says what was expected. An empty answer means that all is well.
 std::string read_boolean(std::string_view text, bool& value);
 std::string read_integer(std::string_view text, const Limits& limits, std::int64_t& value);
@@ -134,6 +146,8 @@ bool looks_typed(std::string_view text);
 std::string excerpt(std::string_view text);
 std::string unknown_word(std::string_view word, const std::vector<std::string>& known);
 Limits within_type(Limits limits, double lowest, double highest);
+// True if none of `keys` is in `wrong`.
+bool all_right(RuleKeys keys, const std::vector<std::string_view>& wrong);
 
 }  // namespace detail
 
@@ -222,21 +236,23 @@ Node write_scalar(const T& value, std::string_view key) {
 // Fills a described struct from a node. Every problem goes to `problems`; a value that is wrong keeps its default.
 class Reader {
  public:
-  Reader(const Node& node, Problems& problems) : node_(node), problems_(problems), count_before_(problems.count()) {}
+  Reader(const Node& node, Problems& problems) : node_(node), problems_(problems) {}
 
   void about(std::string_view, std::string_view) {}
 
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view) {
+    const std::size_t before = problems_.count();
     if (const Entry* entry = expect(key, limits.required)) read(entry->value, entry->key, limits, value);
+    if (problems_.count() != before) wrong_.push_back(key);
   }
   template <typename T>
   void field(std::string_view key, T& value, std::string_view help) {
     field(key, value, Limits{}, help);
   }
 
-  // A condition between fields, reported at `key`. It is looked at only when the fields themselves are right.
-  void rule(bool holds, std::string_view key, std::string_view message);
+  // A condition between fields. It is looked at only when the fields that it reads are right.
+  void rule(bool holds, RuleKeys keys, std::string_view message);
 
   template <typename Variant, typename Alternative>
   void option(std::string_view key, Variant& value, Alternative prototype, std::string_view) {
@@ -279,8 +295,8 @@ class Reader {
 
   const Node& node_;
   Problems& problems_;
-  std::size_t count_before_;
   std::vector<std::string> known_;
+  std::vector<std::string_view> wrong_;  // Keys of fields that are missing or not as they should be.
   std::vector<const Entry*> chosen_;
   bool bare_ = false;
 };
@@ -296,7 +312,7 @@ class Writer {
   }
 
   void about(std::string_view, std::string_view) {}
-  void rule(bool, std::string_view, std::string_view) {}
+  void rule(bool, RuleKeys, std::string_view) {}
 
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view) {
@@ -355,14 +371,14 @@ class Describer {
     shape_.title = title;
     shape_.help = help;
   }
-  void rule(bool, std::string_view, std::string_view) {}
+  void rule(bool, RuleKeys, std::string_view) {}
 
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view help) {
     // A column of optionals must be there, but its cells may be blank.
     const bool required = limits.required && !detail::is_a<T, std::optional>;
     Shape::Field field{std::string(key), std::string(help), required, std::nullopt, shape_of(value, limits)};
-    const bool shown = !limits.required && detail::is_scalar<T>;
+    const bool shown = !limits.required && detail::is_located_scalar<T>;
     if (shown) field.fallback = Writer(Defaults::keep).write(value, key);
     shape_.fields.push_back(std::move(field));
   }
@@ -415,7 +431,9 @@ void Reader::read(const Node& node, std::string_view key, const Limits& limits, 
     value.at = node.at;
     value.begin = node.begin;
     value.literal = node.literal;
+    const std::size_t before = problems_.count();
     read(node, key, limits, value.value);
+    value.wrong = problems_.count() != before;
   } else if constexpr (detail::is_a<T, std::vector>) {
     if (node.kind != Node::Kind::sequence) return report(node.at, key, "must be a list");
     if (node.items.size() < limits.items_min) report(node.at, key, "must not be empty");

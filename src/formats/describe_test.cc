@@ -43,7 +43,7 @@ template <typename Visitor>
 void describe(Visitor& v, Spread& c) {
   v.field("low", c.low, "Low end.");
   v.field("high", c.high, "High end.");
-  v.rule(c.low <= c.high, "high", "high must be at least low");
+  v.rule(c.low <= c.high, {"high", "low"}, "high must be at least low");
 }
 template <typename Visitor>
 void describe(Visitor& v, Choice& c) {
@@ -141,6 +141,16 @@ TEST(Describe, WantsExactlyOneOptionOfAChoice) {
   EXPECT_EQ(read("choice: {}\n").problems, "s.yaml:1:9: needs one of: fixed, spread");
   EXPECT_EQ(read("choice: {fixed: {}}\n").problems, "s.yaml:1:17: value is missing");
   EXPECT_EQ(read("choice: {spread: {low: 2, high: 1}}\n").problems, "s.yaml:1:33: high must be at least low");
+}
+
+// The rule reads low and high: a third field that is wrong does not hide it, one of these two does.
+TEST(Describe, AppliesARuleWhereTheFieldsItReadsAreRight) {
+  EXPECT_EQ(read("choice: {spread: {low: 2, high: 1, hihg: 3}}\n").problems,
+            "s.yaml:1:33: high must be at least low\n"
+            "s.yaml:1:36: key is unknown: \"hihg\", did you mean high?; known: low, high");
+  EXPECT_EQ(read("count: 0\nchoice: {spread: {low: 2, high: 1}}\n").problems,
+            "s.yaml:1:8: count must be at least 1, not 0\ns.yaml:2:33: high must be at least low");
+  EXPECT_EQ(read("choice: {spread: {low: x, high: -1}}\n").problems, "s.yaml:1:24: low must be a number, not \"x\"");
 }
 
 TEST(Describe, WritesWhatItReads) {

@@ -156,6 +156,10 @@ std::optional<Node> parse_json(const Source& source, Problems& problems) {
     problems.add(*bad, "not UTF-8 text");
     return std::nullopt;
   }
+  if (text::trim(text).empty()) {
+    problems.add({}, "the file is empty");
+    return std::nullopt;
+  }
   JsonHandler handler(text, problems);
   try {
     if (nlohmann::json::sax_parse(text, &handler)) return handler.take();

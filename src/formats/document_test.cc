@@ -44,10 +44,46 @@ TEST(Yaml, ReportsAKeyThatStandsTwiceWithBothLines) {
 }
 
 TEST(Yaml, SaysWhereItIsBroken) {
-  EXPECT_EQ(yaml_problem("a: [1, 2\nb: 3\n"), "a.yaml:2:2: not YAML: end of sequence flow not found");
+  EXPECT_EQ(yaml_problem("a: [1, 2}\n"), "a.yaml:1:9: not YAML: illegal flow end");
   EXPECT_EQ(yaml_problem("a: 1\n---\nb: 2\n"), "a.yaml:1:1: the file holds more than one document");
   EXPECT_EQ(yaml_problem("a: !secret b\n"), "a.yaml:1:4: tags such as !secret are not understood");
   EXPECT_EQ(yaml_problem("a: \xFF\n"), "a.yaml:1:4: not UTF-8 text");
+}
+
+// The parser itself complains about the line behind, or about a key that is a list.
+TEST(Yaml, PointsAtABracketThatIsNeverClosed) {
+  EXPECT_EQ(yaml_problem("a: [1, 2\nb: 3\n"), "a.yaml:1:4: not YAML: the [ here is never closed");
+  EXPECT_EQ(yaml_problem("[\n {type: a30\n"), "a.yaml:2:2: not YAML: the { here is never closed");
+  // Brackets in quotes, comments and words are none.
+  EXPECT_EQ(yaml_problem("a: '['  # [\nb: it's[\nc: [\"}\", {d: 1}\n"),
+            "a.yaml:3:4: not YAML: the [ here is never closed");
+}
+
+TEST(Yaml, SaysThatAFileIsEmpty) {
+  EXPECT_EQ(yaml_problem(""), "a.yaml: the file is empty");
+  EXPECT_EQ(yaml_problem(" \n\n"), "a.yaml: the file is empty");
+  EXPECT_EQ(json_problem("\n"), "a.json: the file is empty");
+}
+
+// A block ends with a line end that nobody means; what stands inside it is kept.
+TEST(Yaml, LeavesOutTheLineEndOfABlock) {
+  Problems problems("a.yaml");
+  const auto root = parse_yaml({"a.yaml", "a: >\n  x\n  y\nb: |\n  x\n  y\n\nc: \"x\\n\"\n"}, problems);
+  ASSERT_TRUE(root && problems.empty());
+  EXPECT_EQ(root->find("a")->text, "x y");
+  EXPECT_EQ(root->find("b")->text, "x\ny");
+  EXPECT_EQ(root->find("c")->text, "x\n");
+}
+
+// What a map says itself goes before what it merges, and earlier maps before later ones.
+TEST(Yaml, MergesMaps) {
+  Problems problems("a.yaml");
+  const auto root = parse_yaml({"a.yaml", "a: &x {k: 1, l: 2}\nb: {<<: *x, k: 3}\nc:\n  <<: [{k: 4}, *x]\n"}, problems);
+  ASSERT_TRUE(root && problems.empty());
+  EXPECT_EQ(to_json(*root->find("b")), "{\"k\": 3, \"l\": 2}");
+  EXPECT_EQ(to_json(*root->find("c")), "{\"k\": 4, \"l\": 2}");
+  EXPECT_EQ(yaml_problem("a: {<<: 3}\n"), "a.yaml:1:5: << takes a map or a list of maps, as in <<: *anchor");
+  EXPECT_EQ(yaml_problem("a:\n  <<: {b: 1}\n  <<: {c: 1}\n"), "a.yaml:3:3: << stands here twice; first in line 2");
 }
 
 TEST(Yaml, CopiesWhatAnAliasNames) {

@@ -10,12 +10,15 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "formats/detail/flow_brackets.h"
 #include "formats/detail/tree_builder.h"
 #include "formats/detail/utf8.h"
 #include "formats/document.h"
 
 namespace tangram::formats {
 namespace {
+
+constexpr const char* kKeyIsNoWord = "a key is a word, not a list or a map";
 
 Position position_of(const YAML::Mark& mark) {
   return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
@@ -62,6 +65,8 @@ class YamlHandler final : public YAML::EventHandler {
     node.text = value;
     node.quoted = quoted;
     find_in_source(node);
+    // The line end behind a block (`>` or `|`) ends the block and is no part of what was meant.
+    if (is_block(node)) node.text.erase(node.text.find_last_not_of('\n') + 1);
     builder_.scalar(std::move(node));
     remember(anchor, at);
   }
@@ -82,7 +87,7 @@ class YamlHandler final : public YAML::EventHandler {
 
   void begin(Node::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
     const Position at = position_of(mark);
-    if (builder_.expects_key()) throw DocumentStopped{at, "a key is a word, not a list or a map"};
+    if (builder_.expects_key()) throw DocumentStopped{at, kKeyIsNoWord};
     builder_.begin(kind, at);
     open_anchors_.push_back({anchor, at});
   }
@@ -90,6 +95,7 @@ class YamlHandler final : public YAML::EventHandler {
   void end() {
     const auto [anchor, at] = open_anchors_.back();
     open_anchors_.pop_back();
+    builder_.merge("<<");
     builder_.end();
     remember(anchor, at);
   }
@@ -107,11 +113,21 @@ class YamlHandler final : public YAML::EventHandler {
     }
   }
 
+  // Where a node begins in the text, or its end if that is not known.
+  std::size_t offset_of(const Node& node) const {
+    const auto line = static_cast<std::size_t>(node.at.line) - 1;
+    if (node.at.line < 1 || line >= line_begins_.size()) return text_.size();
+    return std::min(line_begins_[line] + static_cast<std::size_t>(node.at.column) - 1, text_.size());
+  }
+
+  bool is_block(const Node& node) const {
+    const std::size_t offset = offset_of(node);
+    return node.quoted && offset < text_.size() && (text_[offset] == '>' || text_[offset] == '|');
+  }
+
   // Escapes and folded lines change the text, so its columns are known only where source and value agree.
   void find_in_source(Node& node) const {
-    const auto line = static_cast<std::size_t>(node.at.line) - 1;
-    if (node.at.line < 1 || line >= line_begins_.size()) return;
-    const std::size_t offset = line_begins_[line] + static_cast<std::size_t>(node.at.column) - 1;
+    const std::size_t offset = offset_of(node);
     if (offset >= text_.size()) return;
     const std::size_t quote = text_[offset] == '"' || text_[offset] == '\'' ? 1 : 0;
     node.literal = text_.substr(offset + quote).starts_with(node.text);
@@ -144,6 +160,15 @@ std::optional<Node> read_document(std::string_view text, Problems& problems) {
   return root;
 }
 
+// A bracket that is never closed makes the parser stumble somewhere behind it, over something that is right. What stops
+// it there on purpose, such as a limit, keeps its own words.
+void report(std::string_view text, const DocumentStopped& stopped, Problems& problems) {
+  const bool stumbled = stopped.text.starts_with("not YAML") || stopped.text == kKeyIsNoWord;
+  const auto open = stumbled ? unclosed_bracket(text) : std::nullopt;
+  if (!open) return problems.add(stopped.at, stopped.text);
+  problems.add(open->at, fmt::format("not YAML: the {} here is never closed", open->bracket));
+}
+
 }  // namespace
 
 std::optional<Node> parse_yaml(const Source& source, Problems& problems) {
@@ -156,12 +181,16 @@ std::optional<Node> parse_yaml(const Source& source, Problems& problems) {
     problems.add(*bad, "not UTF-8 text");
     return std::nullopt;
   }
+  if (text::trim(text).empty()) {
+    problems.add({}, "the file is empty");
+    return std::nullopt;
+  }
   try {
     return read_document(text, problems);
   } catch (const DocumentStopped& stopped) {
-    problems.add(stopped.at, stopped.text);
+    report(text, {stopped.at, stopped.text}, problems);
   } catch (const YAML::Exception& exception) {
-    problems.add(position_of(exception.mark), "not YAML: " + exception.msg);
+    report(text, {position_of(exception.mark), "not YAML: " + exception.msg}, problems);
   } catch (const std::exception& exception) {
     problems.add({}, std::string("not YAML: ") + exception.what());
   }

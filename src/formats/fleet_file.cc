@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "formats/describe.h"
@@ -19,7 +20,7 @@ struct DeviceRecord {
   Located<std::optional<int>> count;
   Located<bool> unlimited;
   double price_per_hour = 0;
-  ProfileSet profiles = ProfileSet::all;
+  Located<ProfileSet> profiles{.value = ProfileSet::all, .at = {}, .begin = {}};
   Located<std::optional<std::string>> layout;
   Located<std::optional<int>> cores;
   Located<std::optional<double>> memory_gib;
@@ -85,10 +86,11 @@ bool names_host(const DeviceRecord& record) {
 }
 
 void check_record(const DeviceRecord& record, Problems& problems) {
-  if (record.count.value && record.unlimited.value) {
+  if (record.count.at.line != 0 && record.unlimited.value) {
     problems.add(record.unlimited.at, "count and unlimited exclude each other");
   }
-  if (record.type.value == "cpu") return;
+  // Where the type is wrong, which has been reported, nothing is known about what belongs to it.
+  if (record.type.value == "cpu" || record.type.value.empty()) return;
   const auto only_cpu = [&](Position at, std::string_view key) {
     if (at.line != 0) problems.add(at, fmt::format("{} belongs to type cpu, not to {}", key, record.type.value));
   };
@@ -97,20 +99,38 @@ void check_record(const DeviceRecord& record, Problems& problems) {
   only_cpu(record.quota.at, "quota");
 }
 
+// A device that is cut today into what its entry forbids tomorrow contradicts itself.
+void check_profiles(const DeviceRecord& record, const Geometry& geometry, const Layout& layout, Problems& problems) {
+  const Geometry allowed = restrict_to(geometry, record.profiles.value);
+  for (const auto& slice : layout.slices) {
+    const std::string& name = geometry.profiles[slice.profile].name;
+    const bool found = std::ranges::any_of(allowed.profiles, [&](const MigProfile& p) { return p.name == name; });
+    if (found) continue;
+    return problems.add(record.layout.at, fmt::format("layout holds {}, which profiles: {} leaves out", name,
+                                                      to_string(record.profiles.value)));
+  }
+}
+
+void read_layout(const DeviceRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
+  // A layout is bound to the size of its host, so from here on the group carries it.
+  if (group.type == "cpu") group.host = host_of(record, host);
+  if (record.cores.wrong || record.quota.wrong) return;
+  const Geometry geometry = group_geometry(group, host);
+  auto parsed = parse_layout(geometry, *record.layout.value);
+  for (const auto& problem : parsed.problems) problems.add(record.layout.at_offset(problem.offset), problem.message);
+  if (!record.profiles.wrong) check_profiles(record, geometry, parsed.layout, problems);
+  group.layout = std::move(parsed.layout);
+}
+
 DeviceGroup group_of(const DeviceRecord& record, const CpuHost& host, Problems& problems) {
   DeviceGroup group;
   group.type = record.type.value;
   group.name = record.name.value.value_or(group.type);
   group.price_per_hour = record.price_per_hour;
-  group.profiles = record.profiles;
+  group.profiles = record.profiles.value;
   if (!record.unlimited.value) group.count = record.count.value.value_or(1);
   if (group.type == "cpu" && names_host(record)) group.host = host_of(record, host);
-  if (!record.layout.value) return group;
-  // A layout is bound to the size of its host, so from here on the group carries it.
-  if (group.type == "cpu") group.host = host_of(record, host);
-  auto parsed = parse_layout(group_geometry(group, host), *record.layout.value);
-  for (const auto& problem : parsed.problems) problems.add(record.layout.at_offset(problem.offset), problem.message);
-  group.layout = std::move(parsed.layout);
+  if (record.layout.value) read_layout(record, host, group, problems);
   return group;
 }
 
@@ -119,6 +139,7 @@ void check_names(const std::vector<Located<DeviceRecord>>& devices, Problems& pr
   std::map<std::string, int> seen;
   for (const auto& device : devices) {
     const auto& record = device.value;
+    if (record.name.wrong || (!record.name.value && record.type.value.empty())) continue;  // Nobody knows its name.
     const auto [first, fresh] = seen.emplace(record.name.value.value_or(record.type.value), device.at.line);
     if (fresh) continue;
     problems.add(record.name.value ? record.name.at : record.type.at,
@@ -145,12 +166,11 @@ Result<Fleet> parse_fleet(const Source& source, const CpuHost& host) {
   Fleet fleet;
   fleet.spare = record.spare;
   for (const auto& device : record.devices) {
-    // An entry whose type is wrong has been reported; nothing else of it can be judged.
-    if (device.value.type.value.empty()) continue;
     check_record(device.value, problems);
+    if (device.value.type.value.empty()) continue;
     fleet.groups.push_back(group_of(device.value, host, problems));
   }
-  if (problems.empty()) check_names(record.devices, problems);
+  check_names(record.devices, problems);
   if (!problems.empty()) return problems.error();
   return fleet;
 }
@@ -165,7 +185,7 @@ std::string write_fleet(const Fleet& fleet) {
     device.count.value = group.count;
     device.unlimited.value = !group.count.has_value();
     device.price_per_hour = group.price_per_hour;
-    device.profiles = group.profiles;
+    device.profiles.value = group.profiles;
     if (group.host) {
       device.cores.value = group.host->cores;
       device.memory_gib.value = group.host->memory_gib;

@@ -82,9 +82,29 @@ TEST(FleetFile, WantsADistinctNameForEachGroup) {
 }
 
 TEST(FleetFile, RefusesAnEmptyFile) {
-  EXPECT_EQ(problems(""), "fleet.yaml: the document must be a map of keys and values");
+  EXPECT_EQ(problems(""), "fleet.yaml: the file is empty");
   EXPECT_EQ(problems("devices: []\n"), "fleet.yaml:1:10: devices must not be empty");
   EXPECT_EQ(problems("spare: none\n"), "fleet.yaml:1:1: devices is missing");
+}
+
+TEST(FleetFile, RefusesALayoutOfProfilesThatItForbids) {
+  EXPECT_EQ(problems("devices:\n  - {type: a30, profiles: base, layout: 1g+me@0}\n"),
+            "fleet.yaml:2:41: layout holds 1g.6gb+me, which profiles: base leaves out");
+  EXPECT_EQ(problems("devices:\n  - {type: a30, profiles: me, layout: 1g+me@0}\n"), "");
+}
+
+TEST(FleetFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
+  EXPECT_EQ(problems("devices:\n  - type: a30\n  - {type: a30, count: 0, unlimited: true, layout: 2g@1}\n"),
+            "fleet.yaml:3:12: the name a30 is taken by the entry in line 2; give this one a name of its own\n"
+            "fleet.yaml:3:24: count must be at least 1, not 0\n"
+            "fleet.yaml:3:38: count and unlimited exclude each other\n"
+            "fleet.yaml:3:52: 2g.12gb cannot start at 1; allowed: 0, 2");
+}
+
+TEST(FleetFile, ReadsAFoldedLayout) {
+  const auto fleet = parse("devices:\n  - type: a30\n    layout: >\n      2g@0 +\n      2g@2\n");
+  ASSERT_TRUE(fleet) << fleet.error().message;
+  EXPECT_EQ(fleet->groups[0].layout->slices.size(), 2U);
 }
 
 TEST(FleetFile, OfTheExamplesReadsBackTheSame) {

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "base/text.h"
+#include "formats/detail/utf8.h"
 #include "formats/importers/importers.h"
 
 namespace tangram::formats {
@@ -16,17 +21,17 @@ using Importer = Result<std::string> (*)(const importers::Files&, std::string_vi
 const ImportFormat kFormats[] = {
     {"parvagpu",
      "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment, whose overlapping slices are laid out anew.",
-     "measurements, services or plan", "a scenario"},
+     "measurements, services or plan", "SCENARIO"},
     {"migprofiler", "MIGProfiler: profiles.csv, rows of inference; of a configuration measured twice the first.",
      "measurements", "train"},
     {"azure-llm", "Azure's traces of language-model requests; time counts from the first request.", "trace", ""},
-    {"twitter", "A request rate for each second; gaps, marked by 0, are interpolated and commented.", "rate curve", ""},
+    {"twitter", "A request rate for each second; gaps, marked by 0, are interpolated and commented.", "curve", ""},
     {"pollux", "Pollux (OSDI'21): workloads, or the traces of applications in folders of their names.",
-     "jobs, or one table of all traces", ""},
+     "jobs or training", ""},
     {"deepboot", "DeepBoot's workloads of training jobs and inference tasks.", "jobs", ""},
     {"miso", "MISO (SoCC'22): training iteration times on slices of an A100-40GB.", "measurements", ""},
-    {"mig-reconfig", "Times to create and to destroy the slices of an A100, summed up.", "table of re-cut times", ""},
-    {"text-lengths", "Lengths of texts in words, for each corpus.", "histogram", "a corpus"},
+    {"mig-reconfig", "Times to create and to destroy the slices of an A100, summed up.", "recuts", ""},
+    {"text-lengths", "Lengths of texts in words, for each corpus.", "histogram", "CORPUS"},
 };
 
 constexpr Importer kImporters[] = {
@@ -34,6 +39,56 @@ constexpr Importer kImporters[] = {
     importers::deepboot, importers::miso,        importers::mig_reconfig, importers::text_lengths,
 };
 static_assert(std::size(kFormats) == std::size(kImporters));
+
+// What tells the files of a format apart: the columns that only they have, all of them, and the kind they become.
+struct Mark {
+  std::string_view format;
+  std::string_view kind;
+  std::initializer_list<std::string_view> columns;
+};
+
+const Mark kMarks[] = {
+    {"parvagpu", "measurements", {"mig_gpcs", "mps_procs"}},
+    {"parvagpu", "services", {"scenario", "slo_latency_ms"}},
+    {"parvagpu", "plan", {"Num GPU", "Placement"}},
+    {"migprofiler", "measurements", {"gpu", "mig_profile", "seq_length"}},
+    {"azure-llm", "trace", {"TIMESTAMP", "ContextTokens"}},
+    {"pollux", "jobs", {"application", "num_replicas", "time"}},
+    {"pollux", "training", {"local_bsz", "step_time"}},
+    {"pollux", "training", {"progress", "grad_sqr"}},
+    {"deepboot", "jobs", {"application", "num_replicas", "duration"}},
+    {"miso", "measurements", {"mig_profile", "iter_s_mean"}},
+    {"mig-reconfig", "recuts", {"partition", "action", "time_ms"}},
+    {"text-lengths", "histogram", {"corpus", "words"}},
+};
+
+// A rate curve has no header: its first line that says something is a number.
+bool begins_with_number(const Source& file) {
+  std::string_view rest = without_byte_order_mark(file.text);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = text::trim(rest.substr(0, end));
+    if (!line.empty() && !line.starts_with('#')) return text::parse_number(line).has_value();
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+// Nothing if all files become one kind. Those that are no files of the format are left to its reader.
+std::optional<Error> different_kinds(const ImportFormat& format, const std::vector<Source>& files) {
+  std::map<std::string_view, std::vector<std::string>> by_kind;
+  for (const auto& file : files) {
+    if (const auto kind = import_kind(format, file); !kind.empty()) by_kind[kind].push_back(file.name);
+  }
+  if (by_kind.size() <= 1) return std::nullopt;
+  std::string message =
+      fmt::format("{}: one import makes one file, and these become {} kinds", format.name, by_kind.size());
+  for (const auto& [kind, names] : by_kind) {
+    message += fmt::format("\n  {}: {}{}", kind, names.front(),
+                           names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "");
+  }
+  return Error{ErrorCode::invalid, message};
+}
 
 Error unknown_format(std::string_view format) {
   std::vector<std::string> names;
@@ -53,6 +108,16 @@ const ImportFormat* find_import_format(std::string_view format) {
   return nullptr;
 }
 
+std::string_view import_kind(const ImportFormat& format, const Source& file) {
+  if (format.name == "twitter") return begins_with_number(file) ? "curve" : "";
+  const auto columns = importers::header_of(file);
+  for (const auto& mark : kMarks) {
+    const bool all = std::ranges::all_of(mark.columns, [&](auto column) { return columns.contains(column); });
+    if (mark.format == format.name && all) return mark.kind;
+  }
+  return "";
+}
+
 Result<std::string> import_text(std::string_view format, const std::vector<Source>& files) {
   const ImportFormat* known = find_import_format(format);
   if (known == nullptr) return unknown_format(format);
@@ -62,6 +127,7 @@ Result<std::string> import_text(std::string_view format, const std::vector<Sourc
   if (!selection.empty() && known->selection.empty()) {
     return Error{ErrorCode::invalid, fmt::format("{} takes nothing behind a colon", known->name)};
   }
+  if (const auto error = different_kinds(*known, files)) return *error;
   return kImporters[known - kFormats](files, selection);
 }
 

@@ -13,8 +13,11 @@ namespace tangram::formats {
 struct ImportFormat {
   std::string name;       // What `tangram import` calls it.
   std::string summary;    // One sentence for the help.
-  std::string output;     // The file it becomes: "measurements", "trace", "rate curve", "services", ...
-  std::string selection;  // What may follow the name behind a colon, as in text-lengths:news; empty if nothing may.
+  std::string output;     // The kinds of file it becomes, in words: "jobs or training".
+  std::string selection;  // What may follow the name behind a colon, as in text-lengths:CORPUS; empty if nothing may.
+
+  // "text-lengths[:CORPUS]"
+  std::string usage() const { return selection.empty() ? name : name + "[:" + selection + "]"; }
 };
 
 // In the order of the help.
@@ -23,9 +26,14 @@ std::span<const ImportFormat> import_formats();
 // The format that a name means, with or without a selection behind it; null if there is none.
 const ImportFormat* find_import_format(std::string_view format);
 
+// The kind of file that `file` becomes ("measurements", "trace", "curve", ...), by its header; empty if it is none of
+// the format's files.
+std::string_view import_kind(const ImportFormat& format, const Source& file);
+
 // The text of one file of ours, made of all `files` together. Headers are checked, and every row that is wrong is
-// reported with its place; nothing is skipped silently unless the format's summary says so. A folder's files are given
-// one by one, named by their paths.
+// reported with its place; nothing is skipped silently unless the format's summary says so. Files that become different
+// kinds are refused: one import makes one file. A folder's files are given one by one, named by their paths; where
+// names in several files may be the same, that of the file goes in front.
 Result<std::string> import_text(std::string_view format, const std::vector<Source>& files);
 
 }  // namespace tangram::formats

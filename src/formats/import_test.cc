@@ -8,7 +8,9 @@
 #include "formats/jobs_file.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
+#include "formats/recuts_file.h"
 #include "formats/trace_file.h"
+#include "formats/training_file.h"
 #include "formats/workload_file.h"
 
 namespace tangram::formats {
@@ -43,7 +45,7 @@ TEST(ImportParvagpu, MakesServicesOfScenarios) {
   EXPECT_EQ(import("parvagpu:S2", text),
             "services:\n  - name: net\n    model: net\n    slo: {latency_ms: 50}\n    traffic: {rate_per_s: 30}\n");
   EXPECT_NE(import("parvagpu", text).find("name: S1-net"), std::string::npos);
-  EXPECT_EQ(import("parvagpu:S3", text), "error: \"S3\" is not in the file, which holds: S1, S2");
+  EXPECT_EQ(import("parvagpu:S3", text), "error: parvagpu:S3 is not there; there are: S1, S2");
 }
 
 // 3g.40gb at 4 covers units 4 to 7, so 1g.10gb cannot be at 6; the same two slices fit otherwise.
@@ -107,6 +109,19 @@ TEST(ImportPollux, MakesJobsOfWorkloadsAndOneTableOfTraces) {
       "net,placement,2,3,4,0.5,0.1,,,,,,\nnet,validation,,,,,,64,9,3,0.5,1,2\n");
 }
 
+// In mixed files every row has a duration; only the number of tasks tells that it means nothing for training.
+TEST(ImportDeepboot, TellsTrainingByItsApplicationAndTasks) {
+  const std::string header = "name,time,application,num_replicas,batch_size,duration";
+  const std::string jobs = "name,submit_s,application,replicas,batch,kind,duration_s\n";
+  EXPECT_EQ(import("deepboot", header + ",num_task\nt-1,20,net,6,64,4.0,-1\ni-1,21,infer-net,1,1,4.0,530\n"),
+            jobs + "t-1,20,net,6,64,training,\ni-1,21,infer-net,1,1,inference,4\n");
+  EXPECT_EQ(import("deepboot", header + "\nt-1,20,net,6,64,-1.0\nt-2,20,net,6,64,\n"),
+            jobs + "t-1,20,net,6,64,training,\nt-2,20,net,6,64,training,\n");
+  EXPECT_EQ(import("deepboot", header + "\ni-1,20,infer-net,6,64,-1\nt-1,20,net,6,64,9\n"),
+            "error: in.csv:2:23: an inference task needs a duration of at least 0\n"
+            "in.csv:3:17: a training job has a duration of -1 or a num_task of -1");
+}
+
 TEST(ImportDeepboot, TellsTrainingByItsDuration) {
   EXPECT_EQ(import("deepboot",
                    "name,time,application,num_replicas,batch_size,duration,num_task\ni-1,19,infer-net,1,1,7.0,530\nt-1,"
@@ -141,7 +156,51 @@ TEST(ImportMigReconfig, SumsUpRuns) {
 TEST(ImportTextLengths, MakesOneHistogramOfAChosenCorpus) {
   const std::string text = "corpus,words,count\nnews,0,2\nnews,1,3\nnews,9,1\nmail,4,1\n";
   EXPECT_EQ(import("text-lengths:news", text), "size,weight\n1,5\n9,1\n");
-  EXPECT_EQ(import("text-lengths", text), "error: the file holds several; choose one behind a colon: mail, news");
+  EXPECT_EQ(import("text-lengths", text),
+            "error: there are several; write text-lengths:NAME with one of these names: mail, news");
+}
+
+// GPU 0 of one deployment is not GPU 0 of the other.
+TEST(ImportParvagpu, KeepsDeploymentsOfSeveralFilesApart) {
+  const std::string header = "Num instance,Num GPU,Model,Placement,Instance size,Batch size,Num proc\n";
+  const std::vector<Source> files{{"d/S1.csv", header + "0,0,a,0,7,16,3\n"}, {"d/S 2.csv", header + "0,0,a,0,7,8,1\n"}};
+  const auto text = import_text("parvagpu", files);
+  ASSERT_TRUE(text) << text.error().message;
+  const auto plan = parse_plan({"p", *text});
+  ASSERT_TRUE(plan) << plan.error().message;
+  ASSERT_EQ(plan->devices.size(), 2U);
+  EXPECT_EQ(plan->devices[0].name, "S1-a100-80gb-0");
+  EXPECT_EQ(plan->devices[1].name, "S-2-a100-80gb-0");
+  EXPECT_EQ(plan->devices[0].slices[0].replicas[0].service, "S1-a");
+  const auto one = import_text("parvagpu:S1", files);
+  ASSERT_TRUE(one) << one.error().message;
+  EXPECT_EQ(parse_plan({"p", *one})->devices[0].name, "a100-80gb-0");
+  EXPECT_EQ(import_text("parvagpu:S3", files).error().message, "parvagpu:S3 is not there; there are: S 2, S1");
+  EXPECT_EQ(import_text("parvagpu", {{"a/S1.csv", files[0].text}, {"b/S1.csv", files[0].text}}).error().message,
+            "b/S1.csv: a/S1.csv has the same name, which is to tell their rows apart; import one of them");
+}
+
+TEST(Import, KnowsWhatAFileBecomesByItsHeader) {
+  const auto kind = [](const char* format, const char* text) {
+    return std::string(import_kind(*find_import_format(format), {"x", text}));
+  };
+  EXPECT_EQ(kind("parvagpu", "scenario,model,slo_latency_ms,request_rate_per_s\n"), "services");
+  EXPECT_EQ(kind("parvagpu", "Num instance,Num GPU,Model,Placement\n"), "plan");
+  EXPECT_EQ(kind("parvagpu", "model,mig_gpcs,batch_size,mps_procs\n"), "measurements");
+  EXPECT_EQ(kind("parvagpu", "progress,iteration,metric,grad_sqr,grad_var\n"), "");
+  EXPECT_EQ(kind("pollux", "progress,iteration,metric,grad_sqr,grad_var\n"), "training");
+  EXPECT_EQ(kind("twitter", "# rates\n3\n"), "curve");
+  EXPECT_EQ(kind("twitter", "# A page of text.\nmore\n"), "");
+}
+
+TEST(Import, MakesOneKindAtATime) {
+  EXPECT_EQ(import_text("pollux", {{"w/a.csv", "name,time,application,num_replicas,batch_size\n"},
+                                   {"t/net/p.csv", "placement,local_bsz,step_time,sync_time\n"},
+                                   {"t/net/q.csv", "placement,local_bsz,step_time,sync_time\n"}})
+                .error()
+                .message,
+            "pollux: one import makes one file, and these become 2 kinds\n  jobs: w/a.csv\n"
+            "  training: t/net/p.csv and 1 more");
 }
 
 TEST(Import, RefusesWhatItDoesNotKnow) {
@@ -237,8 +296,22 @@ TEST_F(PublicData, OfPolluxAndDeepbootBecomesJobs) {
   const auto traces = files_below("pollux/traces");
   std::ptrdiff_t expected = 1;
   for (const auto& path : traces) expected += rows(path);
-  EXPECT_EQ(std::ranges::count(imported("pollux", traces), '\n'), expected);
-  EXPECT_NE(imported("mig-reconfig", {"mig_reconfig/reconfig_times.csv"}), "");
+  const auto training = parse_training({"t", imported("pollux", traces)});
+  ASSERT_TRUE(training) << training.error().message;
+  EXPECT_EQ(std::ssize(*training) + 1, expected);
+  const auto recuts = parse_recuts({"r", imported("mig-reconfig", {"mig_reconfig/reconfig_times.csv"})});
+  ASSERT_TRUE(recuts) << recuts.error().message;
+  EXPECT_FALSE(recuts->empty());
+}
+
+// The mixed file of DeepBoot holds the jobs of the file of training alone.
+TEST_F(PublicData, OfDeepbootHoldsTheSameTrainingInBothFiles) {
+  auto mixed = parse_jobs({"m", imported("deepboot", {"deepboot/small.csv"})});
+  const auto alone = parse_jobs({"a", imported("deepboot", {"deepboot/pure_train.csv"})});
+  ASSERT_TRUE(mixed && alone);
+  const auto inferences = std::erase_if(*mixed, [](const Job& job) { return job.kind == JobKind::inference; });
+  EXPECT_GT(inferences, 0U);
+  EXPECT_EQ(*mixed, *alone);
 }
 
 }  // namespace

@@ -38,8 +38,8 @@ using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std:
 
 Key key_of(const Measurement& m) { return {m.device, m.mig_profile, m.model, m.batch, m.size, m.processes}; }
 
-void check_throughput(const Measurement& m, const RowPlace& place, Problems& problems) {
-  if (!m.throughput_per_s) return;
+void check_throughput(const Measurement& m, const RowPlace& place, const RowReader& read, Problems& problems) {
+  if (!m.throughput_per_s || !read.right({"throughput_per_s", "latency_ms", "batch", "processes"})) return;
   if (m.out_of_memory()) {
     problems.add(place.of("throughput_per_s"), "a run without latency was out of memory and has no throughput");
     return;
@@ -57,21 +57,29 @@ class MeasurementCheck {
  public:
   explicit MeasurementCheck(Problems& problems) : problems_(problems) {}
 
-  // Gives the profile its name in the tables and reports what is wrong. True if nothing is.
-  bool check(Measurement& m, const RowPlace& place) {
-    const std::size_t before = problems_.count();
-    if (auto profile = profile_name(m.device, m.mig_profile)) {
-      m.mig_profile = std::move(*profile);
-    } else {
-      const bool unknown_device = profile.error().code == ErrorCode::not_found;
-      problems_.add(place.of(unknown_device ? "device" : "mig_profile"), profile.error().message);
-    }
-    check_throughput(m, place, problems_);
-    if (problems_.count() == before) check_unique(m, place);
-    return problems_.count() == before;
+  // Gives the profile its name in the tables and reports what is wrong between the fields that are right themselves.
+  void check(Measurement& m, const RowPlace& place, const RowReader& read) {
+    const bool known = name_profile(m, place, read);
+    check_throughput(m, place, read, problems_);
+    if (known && read.right({"model", "batch", "size", "processes"})) check_unique(m, place);
   }
 
  private:
+  // True if the device and its profile are known.
+  bool name_profile(Measurement& m, const RowPlace& place, const RowReader& read) {
+    if (!read.right({"device"})) return false;
+    auto profile = profile_name(m.device, m.mig_profile);
+    if (profile) {
+      m.mig_profile = std::move(*profile);
+      return true;
+    }
+    const bool unknown_device = profile.error().code == ErrorCode::not_found;
+    if (unknown_device || read.right({"mig_profile"})) {
+      problems_.add(place.of(unknown_device ? "device" : "mig_profile"), profile.error().message);
+    }
+    return false;
+  }
+
   void check_unique(const Measurement& m, const RowPlace& place) {
     const auto [first, fresh] = lines_.emplace(key_of(m), place.line());
     if (fresh) return;
@@ -92,9 +100,10 @@ Result<Measurements> parse_measurements(const Source& source) {
   Problems problems(source.name);
   MeasurementCheck check(problems);
   Measurements measurements;
-  for_each_row<Measurement>(source, Header::strict, problems, [&](Measurement m, const RowPlace& place) {
-    if (check.check(m, place)) measurements.push_back(std::move(m));
-  });
+  for_each_judged_row<Measurement>(
+      source, Header::strict, problems,
+      [&](Measurement& m, const RowPlace& place, const RowReader& read) { check.check(m, place, read); },
+      [&](Measurement m, const RowPlace&) { measurements.push_back(std::move(m)); });
   if (!problems.empty()) return problems.error();
   return measurements;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "formats/detail/files_test.h"
 
 namespace tangram::formats {
@@ -45,12 +47,28 @@ TEST(MeasurementsFile, ReportsEveryBadRow) {
             "m.csv:2:1: device is unknown: \"a31\", did you mean a30?; known: a30, a100-40gb, a100-80gb, h100-80gb, "
             "h100-94gb, "
             "h100-96gb, h200-141gb, gh200-144gb, b200-180gb, gb200-186gb, b300, gb300, rtx-pro-6000, cpu\n"
-            "m.csv:3:5: a30 has no profile 3g.6gb, did you mean 1g.6gb?; known: 1g.6gb, 1g.6gb+me, 2g.12gb, "
+            "m.csv:3:5: a30 has no profile 3g.6gb; known: 1g.6gb, 1g.6gb+me, 2g.12gb, "
             "2g.12gb+me, 4g.24gb\n"
             "m.csv:4:16: batch must be at least 1, not 0\n"
             "m.csv:4:18: latency_ms must be greater than 0, not -1\n"
             "m.csv:5:1: the row has 3 fields, the header 5\n"
             "m.csv:6:5: cpu has no profile \"0.3c\"; expected cores in quarters such as 0.25c, 1c, 1.5c");
+}
+
+// Row 2 is wrong in its device and its batch, row 3 in profile and latency; row 4 has a throughput of 10 where
+// 1 / 5 ms = 200, and row 5 is row 4 again but for a memory that is wrong.
+TEST(MeasurementsFile, ReportsEverythingThatIsWrongInARow) {
+  const std::string text = problems(
+      "device,mig_profile,model,batch,latency_ms,memory_mib,throughput_per_s\n"
+      "a100-8gb,9g.1gb,m,0,5,,\na100-80gb,9g.1gb,m,1,-5,,\na30,1g,m,1,5,-1,10\na30,1g,m,1,5,-1,\n");
+  for (const char* part :
+       {"m.csv:2:1: device is unknown", "m.csv:2:19: batch must be at least 1", "m.csv:3:11: a100-80gb has no profile",
+        "m.csv:3:22: latency_ms must be greater", "m.csv:4:14: memory_mib must be", "m.csv:4:17: throughput_per_s 10 ",
+        "m.csv:5:1: m with batch 1, size 1 and 1 process on a30 1g.6gb stands in line 4 and again in line 5",
+        "m.csv:5:14: memory_mib must be"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ(std::ranges::count(text, '\n'), 7) << text;
 }
 
 TEST(MeasurementsFile, ReportsTheSameConfigurationTwiceWithBothLines) {

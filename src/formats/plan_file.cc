@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "formats/describe.h"
@@ -12,7 +13,7 @@ namespace tangram::formats {
 namespace {
 
 struct BucketRecord {
-  std::int64_t size_max = 1;
+  Located<std::int64_t> size_max;
   std::int64_t batch_size = 1;
 };
 
@@ -123,6 +124,7 @@ class PlanAssembler {
 
   std::optional<Geometry> host_geometry(const Located<DeviceRecord>& device) {
     const auto& record = device.value;
+    if (record.cores.wrong || record.memory_gib.wrong || record.quota.wrong) return std::nullopt;
     if (!record.cores.value || !record.memory_gib.value || !record.quota.value) {
       problems_.add(device.at, "a device of type cpu needs cores, memory_gib and quota");
       return std::nullopt;
@@ -141,36 +143,53 @@ class PlanAssembler {
     PlannedDevice device;
     device.name = record.name.value;
     device.type = record.type.value;
-    const std::size_t before = problems_.count();
-    const auto parsed = parse_layout(geometry, record.layout.value);
-    for (const auto& problem : parsed.problems) problems_.add(record.layout.at_offset(problem.offset), problem.message);
-    for (const auto& slice : record.slices.value) add_slice(slice, geometry, device);
-    if (problems_.count() == before && layout_of(device) != parsed.layout) {
+    const auto parsed = layout_in(record, geometry);
+    bool comparable = parsed && record.slices.at.line != 0;
+    for (const auto& slice : record.slices.value) comparable = add_slice(slice, geometry, device) && comparable;
+    if (comparable && layout_of(device) != *parsed) {
       problems_.add(record.slices.at,
                     fmt::format("slices say {}, but layout says {}", to_string(geometry, layout_of(device)),
-                                to_string(geometry, parsed.layout)));
+                                to_string(geometry, *parsed)));
     }
     device.geometry = std::move(geometry);
     return device;
   }
 
-  void add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
+  // Nothing where the layout is missing or wrong, which has then been reported.
+  std::optional<Layout> layout_in(const DeviceRecord& record, const Geometry& geometry) {
+    if (record.layout.at.line == 0 || record.layout.wrong) return std::nullopt;
+    auto parsed = parse_layout(geometry, record.layout.value);
+    for (const auto& problem : parsed.problems) problems_.add(record.layout.at_offset(problem.offset), problem.message);
+    if (!parsed.problems.empty()) return std::nullopt;
+    return std::move(parsed.layout);
+  }
+
+  // False if it is not known where the slice lies.
+  bool add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
     PlannedSlice planned;
-    if (record.profile.value.empty()) return;
-    const auto profile = find_profile(geometry, record.profile.value);
-    if (!profile) return problems_.add(record.profile.at, profile.error().message);
-    planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(record.start.value)};
     for (const auto& replica : record.replicas) planned.replicas.push_back(replica_of(replica));
+    if (record.profile.value.empty()) return false;
+    const auto profile = find_profile(geometry, record.profile.value);
+    if (!profile) {
+      problems_.add(record.profile.at, profile.error().message);
+      return false;
+    }
+    planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(record.start.value)};
     device.slices.push_back(std::move(planned));
+    return record.start.at.line != 0 && !record.start.wrong;
   }
 
   Replica replica_of(const ReplicaRecord& record) {
     Replica replica{.service = record.service, .buckets = {}, .processes = record.processes};
+    std::int64_t largest = 0;
     for (const auto& bucket : record.buckets.value) {
-      if (!replica.buckets.empty() && bucket.size_max <= replica.buckets.back().size_max) {
-        problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max", record.service));
+      const bool known = bucket.size_max.at.line != 0 && !bucket.size_max.wrong;
+      if (known && bucket.size_max.value <= largest) {
+        problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max",
+                                                     record.service.empty() ? "a replica" : record.service));
       }
-      replica.buckets.push_back({.size_max = bucket.size_max, .batch_size = bucket.batch_size});
+      if (known) largest = std::max(largest, bucket.size_max.value);
+      replica.buckets.push_back({.size_max = bucket.size_max.value, .batch_size = bucket.batch_size});
     }
     return replica;
   }
@@ -184,7 +203,11 @@ ReplicaRecord record_of(const Replica& replica) {
   ReplicaRecord record;
   record.service = replica.service;
   record.processes = replica.processes;
-  for (const auto& bucket : replica.buckets) record.buckets.value.push_back({bucket.size_max, bucket.batch_size});
+  for (const auto& bucket : replica.buckets) {
+    BucketRecord& last = record.buckets.value.emplace_back();
+    last.size_max.value = bucket.size_max;
+    last.batch_size = bucket.batch_size;
+  }
   return record;
 }
 

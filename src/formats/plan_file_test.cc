@@ -52,8 +52,19 @@ TEST(PlanFile, ReportsAllProblemsAtOnce) {
 TEST(PlanFile, RefusesAHostWithoutCores) {
   EXPECT_EQ(problems("{\"name\": \"h\", \"type\": \"cpu\", \"cores\": 0, \"memory_gib\": 1, \"quota\": true, "
                      "\"layout\": \"empty\", \"slices\": []}"),
-            "p.json:2:1: a device of type cpu needs cores, memory_gib and quota\n"
             "p.json:2:39: cores must be at least 1, not 0");
+}
+
+// A wrong size_max is no size: whether the buckets ascend is judged by the others, 9 and 8.
+TEST(PlanFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
+  EXPECT_EQ(problems("{\"name\": \"a\", \"type\": \"a30\", \"layout\": \"empty\", \"slices\":\n"
+                     "[{\"profile\": \"1g.6gb\", \"start\": 0, \"replicas\": [{\"service\": \"s\", \"buckets\":\n"
+                     "[{\"size_max\": 9, \"batch_size\": 0}, {\"size_max\": 0, \"batch_size\": 1},\n"
+                     "{\"size_max\": 8, \"batch_size\": 1}]}]}]}"),
+            "p.json:3:1: slices say 1g.6gb@0, but layout says empty\n"
+            "p.json:4:1: buckets of s must ascend in size_max\n"
+            "p.json:4:32: batch_size must be at least 1, not 0\n"
+            "p.json:4:49: size_max must be at least 1, not 0");
 }
 
 TEST(PlanFile, RefusesAnotherVersion) {

@@ -21,7 +21,8 @@ constexpr File kFiles[] = {
     {"fleet", fleet_shape, "fleet.yaml", "YAML"}, {"services", services_shape, "services.yaml", "YAML"},
     {"plan", plan_shape, "plan.json", "JSON"},    {"measurements", measurement_shape, "measurements.csv", "CSV"},
     {"trace", trace_shape, "trace.csv", "CSV"},   {"histogram", histogram_shape, "histogram.csv", "CSV"},
-    {"jobs", job_shape, "jobs.csv", "CSV"},
+    {"jobs", job_shape, "jobs.csv", "CSV"},       {"training", training_shape, "training.csv", "CSV"},
+    {"recuts", recut_shape, "recuts.csv", "CSV"},
 };
 
 Node map_node() {

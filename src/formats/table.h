@@ -18,7 +18,7 @@ class Columns {
   static constexpr int kAbsent = -1;
 
   void about(std::string_view, std::string_view) {}
-  void rule(bool, std::string_view, std::string_view) {}
+  void rule(bool, RuleKeys, std::string_view) {}
   template <typename T>
   void field(std::string_view key, T&, const Limits& limits, std::string_view) {
     keys_.emplace_back(key);
@@ -61,12 +61,14 @@ struct RowPlace {
 // The visitor that fills a struct from one row. Blank cells leave optionals and defaults as they are.
 class RowReader {
  public:
-  RowReader(const RowPlace& place, Problems& problems)
-      : place_(place), problems_(problems), count_before_(problems.count()) {}
+  RowReader(const RowPlace& place, Problems& problems) : place_(place), problems_(problems) {}
+
+  // True if each of these fields was read without a problem, so that a rule may judge them together.
+  bool right(RuleKeys keys) const { return detail::all_right(keys, wrong_); }
 
   void about(std::string_view, std::string_view) {}
-  void rule(bool holds, std::string_view key, std::string_view message) {
-    if (!holds && problems_.count() == count_before_) problems_.add(place_.of(key), std::string(message));
+  void rule(bool holds, RuleKeys keys, std::string_view message) {
+    if (!holds && right(keys)) problems_.add(place_.of(*keys.begin()), std::string(message));
   }
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view) {
@@ -81,7 +83,7 @@ class RowReader {
     } else {
       problem = detail::read_scalar(text, key, limits, value);
     }
-    if (!problem.empty()) problems_.add(cell.at(), std::string(key) + " " + problem);
+    if (!problem.empty()) report(cell, key, problem);
   }
   template <typename T>
   void field(std::string_view key, T& value, std::string_view help) {
@@ -92,13 +94,18 @@ class RowReader {
   template <typename T>
   void blank(const CsvField& cell, std::string_view key, const Limits& limits) {
     if (limits.required && !detail::is_a<T, std::optional>) {
-      problems_.add(cell.at(), std::string(key) + " has no value");
+      report(cell, key, "has no value");
     }
+  }
+
+  void report(const CsvField& cell, std::string_view key, const std::string& text) {
+    problems_.add(cell.at(), std::string(key) + " " + text);
+    wrong_.push_back(key);
   }
 
   const RowPlace& place_;
   Problems& problems_;
-  std::size_t count_before_;
+  std::vector<std::string_view> wrong_;
   std::size_t next_ = 0;
 };
 
@@ -106,7 +113,7 @@ class RowReader {
 class RowWriter {
  public:
   void about(std::string_view, std::string_view) {}
-  void rule(bool, std::string_view, std::string_view) {}
+  void rule(bool, RuleKeys, std::string_view) {}
   template <typename T>
   void field(std::string_view key, T& value, const Limits&, std::string_view) {
     const auto node = Writer(Defaults::keep).write(value, key);
@@ -131,9 +138,11 @@ bool right_width(const std::vector<CsvField>& row, const Columns& columns, Probl
 // Reports a file that is no CSV of UTF-8 text, or has no header; true if there is one in `header`.
 bool read_header(const Source& source, CsvReader& reader, std::vector<CsvField>& header, Problems& problems);
 
-// Calls `use(T&& row, const RowPlace& place)` for each row that is right, in order. A header that is wrong ends it.
-template <typename T, typename Use>
-void for_each_row(const Source& source, Header header, Problems& problems, Use&& use) {
+// Calls `judge(T& row, const RowPlace& place, const RowReader& read)` for each row, which reports what is wrong between
+// fields that were read well, and `use(T&& row, const RowPlace& place)` if the row is then still right, in order. A
+// header that is wrong ends it.
+template <typename T, typename Judge, typename Use>
+void for_each_judged_row(const Source& source, Header header, Problems& problems, Judge&& judge, Use&& use) {
   CsvReader reader(source.text, problems);
   std::vector<CsvField> row;
   if (!read_header(source, reader, row, problems)) return;
@@ -150,8 +159,16 @@ void for_each_row(const Source& source, Header header, Problems& problems, Use&&
     RowReader fields(place, problems);
     T value{};
     describe(fields, value);
+    judge(value, place, fields);
     if (problems.count() == before) use(std::move(value), place);
   }
+}
+
+// The same for rows that their description says everything about.
+template <typename T, typename Use>
+void for_each_row(const Source& source, Header header, Problems& problems, Use&& use) {
+  for_each_judged_row<T>(
+      source, header, problems, [](const T&, const RowPlace&, const RowReader&) {}, std::forward<Use>(use));
 }
 
 template <typename T>

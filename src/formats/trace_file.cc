@@ -42,13 +42,16 @@ std::optional<double> rate_in(std::string_view text, Position at, Problems& prob
 Result<Trace> parse_trace(const Source& source) {
   Problems problems(source.name);
   Trace trace;
-  for_each_row<TraceEntry>(source, Header::strict, problems, [&](TraceEntry entry, const RowPlace& place) {
-    if (!trace.empty() && entry.at < trace.back().at) {
+  TimePoint latest;
+  const auto in_order = [&](const TraceEntry& entry, const RowPlace& place, const RowReader& read) {
+    if (!read.right({"at_s"})) return;
+    if (entry.at < latest) {
       problems.add(place.of("at_s"), "at_s is earlier than in the row before; a trace is in order of time");
-      return;
     }
-    trace.push_back(entry);
-  });
+    latest = std::max(latest, entry.at);
+  };
+  for_each_judged_row<TraceEntry>(source, Header::strict, problems, in_order,
+                                  [&](const TraceEntry& entry, const RowPlace&) { trace.push_back(entry); });
   if (!problems.empty()) return problems.error();
   return trace;
 }
@@ -72,7 +75,9 @@ Result<std::vector<double>> parse_rate_curve(const Source& source) {
     }
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  if (rates.empty() && problems.empty()) problems.add({}, "the file holds no rate");
+  if (rates.empty() && problems.empty()) {
+    problems.add({}, text::trim(source.text).empty() ? "the file is empty" : "the file holds no rate");
+  }
   if (!problems.empty()) return problems.error();
   return rates;
 }
@@ -86,14 +91,14 @@ std::string write_rate_curve(const std::vector<double>& rate_per_s) {
 Result<std::vector<HistogramSize::Bin>> parse_histogram(const Source& source) {
   Problems problems(source.name);
   std::vector<HistogramSize::Bin> rows;
-  for_each_row<HistogramSize::Bin>(source, Header::strict, problems,
-                                   [&](HistogramSize::Bin row, const RowPlace& place) {
-                                     if (!rows.empty() && row.size <= rows.back().size) {
-                                       problems.add(place.of("size"), "sizes must ascend, each once");
-                                       return;
-                                     }
-                                     rows.push_back(row);
-                                   });
+  std::int64_t largest = 0;
+  const auto ascending = [&](const HistogramSize::Bin& row, const RowPlace& place, const RowReader& read) {
+    if (!read.right({"size"})) return;
+    if (row.size <= largest) problems.add(place.of("size"), "sizes must ascend, each once");
+    largest = std::max(largest, row.size);
+  };
+  for_each_judged_row<HistogramSize::Bin>(source, Header::strict, problems, ascending,
+                                          [&](const HistogramSize::Bin& row, const RowPlace&) { rows.push_back(row); });
   if (rows.empty() && problems.empty()) problems.add({}, "the histogram has no rows");
   if (!problems.empty()) return problems.error();
   return rows;

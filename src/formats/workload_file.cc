@@ -42,7 +42,7 @@ void describe(Visitor& v, Slo& c) {
   v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
           "The promise, in milliseconds.");
   v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
-  v.rule(c.latency > Duration::zero(), "latency_ms", "latency_ms must be at least a nanosecond");
+  v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }
 
 template <typename Visitor>
@@ -69,7 +69,7 @@ void describe(Visitor& v, DiurnalTraffic& c) {
   v.field("amplitude", c.amplitude, {.min = 0, .max = 1}, "Peak rate = mean * (1 + amplitude).");
   v.field("period_s", c.period_s, kSecondsLimits, "Length of a period.");
   v.field("peak_at_s", c.peak_at_s, {.min = 0, .max = kSecondsMax}, "When in the period the peak falls.");
-  v.rule(c.peak_at_s <= c.period_s, "peak_at_s", "peak_at_s must lie within period_s");
+  v.rule(c.peak_at_s <= c.period_s, {"peak_at_s", "period_s"}, "peak_at_s must lie within period_s");
 }
 
 template <typename Visitor>
@@ -115,7 +115,9 @@ void describe(Visitor& v, LogNormalSize& c) {
   v.field("sigma", c.sigma, {.min = 0, .max = 10, .required = true}, "Standard deviation of the logarithm.");
   v.field("min", c.min, {.min = 1, .max = kSizeMax}, "Smaller draws are moved here.");
   v.field("max", c.max, {.min = 1, .max = kSizeMax, .required = true}, "Larger draws are moved here.");
-  v.rule(c.min <= c.max, "max", "max must be at least min");
+  v.rule(c.min <= c.max, {"max", "min"}, "max must be at least min");
+  const bool within = static_cast<double>(c.min) <= c.median && c.median <= static_cast<double>(c.max);
+  v.rule(c.min > c.max || within, {"median", "min", "max"}, "median must lie within min and max");
 }
 
 template <typename Visitor>
@@ -206,8 +208,11 @@ class FileLoader {
   std::size_t rows_ = 0;
 };
 
-void check_trace(const Located<SizeDistribution>& sizes, const Traffic& traffic, const char* what, Problems& problems) {
-  if (!std::holds_alternative<TraceSize>(sizes.value) || std::holds_alternative<TraceTraffic>(traffic)) return;
+void check_trace(const Located<SizeDistribution>& sizes, const Located<Traffic>& traffic, const char* what,
+                 Problems& problems) {
+  if (!std::holds_alternative<TraceSize>(sizes.value) || std::holds_alternative<TraceTraffic>(traffic.value)) return;
+  // Traffic that is missing or wrong has been reported, and might have been meant to be a trace.
+  if (traffic.wrong || traffic.at.line == 0) return;
   problems.add(sizes.at, fmt::format("{} from a trace need traffic from a trace", what));
 }
 
@@ -218,17 +223,22 @@ std::int64_t largest_of(const SizeDistribution& sizes) {
   return histogram == nullptr || histogram->bins.empty() ? 1 : histogram->bins.back().size;
 }
 
-void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
+void check_names(const std::vector<ServiceRecord>& services, Problems& problems) {
   std::map<std::string, int> seen;
   for (const auto& service : services) {
     if (service.name.value.empty()) continue;
     const auto [first, fresh] = seen.emplace(service.name.value, service.name.at.line);
-    if (!fresh) {
-      problems.add(service.name.at,
-                   fmt::format("the name {} is taken by the service in line {}", service.name.value, first->second));
-    }
-    check_trace(service.input_size, service.traffic.value, "sizes", problems);
-    check_trace(service.samples, service.traffic.value, "samples", problems);
+    if (fresh) continue;
+    problems.add(service.name.at,
+                 fmt::format("the name {} is taken by the service in line {}", service.name.value, first->second));
+  }
+}
+
+void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
+  check_names(services, problems);
+  for (const auto& service : services) {
+    check_trace(service.input_size, service.traffic, "sizes", problems);
+    check_trace(service.samples, service.traffic, "samples", problems);
     if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
       problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
     }

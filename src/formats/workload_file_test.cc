@@ -119,6 +119,20 @@ TEST(WorkloadFile, ReportsWhatDoesNotGoTogether) {
             "s.yaml:6:11: the name a is taken by the service in line 2");
 }
 
+TEST(WorkloadFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
+  const auto sizes = [](const std::string& text) {
+    return problems(service("    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {" + text + "}}\n"));
+  };
+  EXPECT_EQ(sizes("median: 500, sigma: -1, min: 10, max: 5"),
+            "s.yaml:6:51: sigma must be at least 0, not -1\ns.yaml:6:69: max must be at least min");
+  EXPECT_EQ(sizes("median: 500, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must lie within min and max");
+  EXPECT_EQ(sizes("median: 5, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must lie within min and max");
+  EXPECT_EQ(sizes("median: 10, sigma: 1, min: 10, max: 10"), "");
+  // Traffic that is wrong might have been meant to be a trace.
+  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 0}\n    input_size: {trace: {}}\n    samples: 1000001\n")),
+            "s.yaml:5:27: rate_per_s must be greater than 0, not 0\ns.yaml:7:14: samples must be at most 1000000");
+}
+
 TEST(WorkloadFile, OfTheExamplesReadsBackTheSame) {
   const auto beside = [](const std::string& path) -> Result<std::string> { return test::example(path).text; };
   const auto workload = parse_workload(test::example("services.yaml"), beside);

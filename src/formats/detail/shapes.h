@@ -12,5 +12,7 @@ Shape measurement_shape();
 Shape trace_shape();
 Shape histogram_shape();
 Shape job_shape();
+Shape training_shape();
+Shape recut_shape();
 
 }  // namespace tangram::formats

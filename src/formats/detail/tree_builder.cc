@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <span>
 
 namespace tangram::formats {
 
@@ -89,6 +91,29 @@ void TreeBuilder::place(Node node) {
     parent.keyed = false;
   } else {
     parent.node.items.push_back(std::move(node));
+  }
+}
+
+void TreeBuilder::merge(std::string_view key) {
+  auto& entries = open_.back().node.entries;
+  const auto is_merge = [&](const Entry& entry) { return entry.key == key; };
+  const auto found = std::ranges::find_if(entries, is_merge);
+  if (found == entries.end()) return;
+  const Entry merged = std::move(*found);
+  entries.erase(found);
+  if (const auto again = std::ranges::find_if(entries, is_merge); again != entries.end()) {
+    throw DocumentStopped{again->at, fmt::format("{} stands here twice; first in line {}", key, merged.at.line)};
+  }
+  std::set<std::string> known;
+  for (const auto& entry : entries) known.insert(entry.key);
+  const bool list = merged.value.kind == Node::Kind::sequence;
+  for (const Node& map : list ? std::span<const Node>(merged.value.items) : std::span<const Node>(&merged.value, 1)) {
+    if (map.kind != Node::Kind::map) {
+      throw DocumentStopped{merged.at, fmt::format("{} takes a map or a list of maps, as in {}: *anchor", key, key)};
+    }
+    for (const auto& entry : map.entries) {
+      if (known.insert(entry.key).second) entries.push_back(entry);
+    }
   }
 }
 

@@ -27,6 +27,9 @@ class TreeBuilder {
   void begin(Node::Kind kind, Position at);
   void end();
   void key(std::string text, Position at);
+  // Puts what stands under `key` in the open map, a map or a list of maps, into that map itself, as YAML's `<<` asks
+  // for. What the map says itself goes before, and earlier maps before later ones. To be called before end().
+  void merge(std::string_view key);
 
   // True where the next value needs a key first.
   bool expects_key() const {

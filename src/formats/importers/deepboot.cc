@@ -1,4 +1,8 @@
-// DeepBoot's simulator: training jobs, whose duration is -1, among inference tasks that hold a device for a while.
+// DeepBoot's simulator: training jobs among inference tasks that hold a device for a while.
+//
+// The application of an inference task begins with "infer-". Training jobs end when their work is done: files of
+// training alone say so by a duration of -1, mixed files by a number of tasks of -1, beside a duration that is filled
+// in for all rows and means nothing there.
 
 #include "formats/detail/limits.h"
 #include "formats/importers/importers.h"
@@ -13,7 +17,11 @@ struct Row {
   std::string application;
   std::int64_t num_replicas = 1;
   std::int64_t batch_size = 1;
-  double duration = -1;
+  std::optional<double> duration;
+  std::optional<std::int64_t> num_task;
+
+  bool inference() const { return application.starts_with("infer-"); }
+  bool lasts() const { return duration && *duration >= 0; }
 };
 
 template <typename Visitor>
@@ -24,22 +32,26 @@ void describe(Visitor& v, Row& c) {
   v.field("num_replicas", c.num_replicas, {.min = 1, .max = 1e6, .required = true}, "");
   v.field("batch_size", c.batch_size, {.min = 1, .max = 1e9, .required = true}, "");
   v.field("duration", c.duration, {.min = -1, .max = kSecondsMax, .required = true}, "");
-  v.rule(c.duration == -1 || c.duration >= 0, "duration", "duration must be -1 for training, or at least 0");
+  v.field("num_task", c.num_task, {.min = -1, .max = 1e12}, "");
+  v.rule(!c.inference() || c.lasts(), {"duration", "application"}, "an inference task needs a duration of at least 0");
+  v.rule(c.inference() || !c.lasts() || c.num_task == -1, {"duration", "application", "num_task"},
+         "a training job has a duration of -1 or a num_task of -1");
 }
 
 }  // namespace
 
 Result<std::string> deepboot(const Files& files, std::string_view) {
   std::vector<Job> jobs;
-  const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace&, Problems&, const Source&) {
-    const bool training = row.duration < 0;
-    jobs.push_back({.name = row.name,
+  const auto prefixes = prefixes_of(files, "/");
+  if (!prefixes) return prefixes.error();
+  const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace&, Problems&, const Source& file) {
+    jobs.push_back({.name = prefixes->at(file.name) + row.name,
                     .submit_s = row.time,
                     .application = row.application,
                     .replicas = row.num_replicas,
                     .batch = row.batch_size,
-                    .kind = training ? JobKind::training : JobKind::inference,
-                    .duration_s = training ? std::nullopt : std::optional(row.duration)});
+                    .kind = row.inference() ? JobKind::inference : JobKind::training,
+                    .duration_s = row.inference() ? row.duration : std::nullopt});
   });
   if (!problems.empty()) return problems.error();
   return write_jobs(jobs);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace tangram::formats::importers {
@@ -12,24 +14,28 @@ void FileProblems::take(const Problems& problems) {
   message_ += problems.error().message;
 }
 
-bool has_column(const Source& file, std::string_view name) {
+std::set<std::string, std::less<>> header_of(const Source& file) {
   Problems ignored(file.name);
   CsvReader reader(file.text, ignored);
   std::vector<CsvField> header;
-  if (!reader.next(header)) return false;
-  for (const auto& field : header) {
-    if (text::trim(field.text) == name) return true;
-  }
-  return false;
+  std::set<std::string, std::less<>> columns;
+  if (!reader.next(header)) return columns;
+  for (const auto& field : header) columns.emplace(text::trim(field.text));
+  return columns;
 }
 
-Error unknown_selection(std::string_view selection, const std::set<std::string>& known) {
+bool have_column(const Files& files, std::string_view name) {
+  return std::ranges::any_of(files, [&](const Source& file) { return header_of(file).contains(name); });
+}
+
+Error unknown_selection(std::string_view format, std::string_view selection, const std::set<std::string>& known) {
   const std::vector<std::string> names(known.begin(), known.end());
   const std::string list = text::join(names, ", ");
   if (selection.empty()) {
-    return {ErrorCode::invalid, fmt::format("the file holds several; choose one behind a colon: {}", list)};
+    return {ErrorCode::invalid,
+            fmt::format("there are several; write {}:NAME with one of these names: {}", format, list)};
   }
-  return {ErrorCode::invalid, fmt::format("{} is not in the file, which holds: {}", detail::excerpt(selection), list)};
+  return {ErrorCode::invalid, fmt::format("{}:{} is not there; there are: {}", format, selection, list)};
 }
 
 Error no_rows(const Files& files) {
@@ -46,6 +52,22 @@ std::string folder_of(std::string_view path) {
   if (slash == std::string_view::npos) return {};
   const std::string_view folder = path.substr(0, slash);
   return std::string(folder.substr(folder.rfind('/') + 1));
+}
+
+Result<std::map<std::string, std::string>> prefixes_of(const Files& files, std::string_view separator) {
+  std::map<std::string, std::string> prefixes;
+  std::map<std::string, std::string> owners;
+  for (const auto& file : files) {
+    const std::string stem = stem_of(file.name);
+    const auto [owner, fresh] = owners.emplace(stem, file.name);
+    if (!fresh) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: {} has the same name, which is to tell their rows apart; import one of them",
+                               file.name, owner->second)};
+    }
+    prefixes[file.name] = files.size() > 1 ? stem + std::string(separator) : "";
+  }
+  return prefixes;
 }
 
 }  // namespace tangram::formats::importers

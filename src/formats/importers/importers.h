@@ -1,6 +1,8 @@
 // The readers of public formats, one file each, and what they share.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -48,15 +50,21 @@ FileProblems for_each_row_of(const Files& files, Use&& use) {
   return all;
 }
 
-// True if the header row of `file` has a column of this name.
-bool has_column(const Source& file, std::string_view name);
+// The columns of the header row of `file`; empty if it has none.
+std::set<std::string, std::less<>> header_of(const Source& file);
+// True if any of the files has a column of this name.
+bool have_column(const Files& files, std::string_view name);
 
-// "SLO1", "SLO2": names in a message or a refusal.
-Error unknown_selection(std::string_view selection, const std::set<std::string>& known);
+// What was selected behind the colon of `format` is not among `known`, or nothing was and there are several.
+Error unknown_selection(std::string_view format, std::string_view selection, const std::set<std::string>& known);
 Error no_rows(const Files& files);
 
 // Parts of a path: "traces/bert/placements.csv" has the stem "placements" and lies in "bert".
 std::string stem_of(std::string_view path);
 std::string folder_of(std::string_view path);
+
+// What goes in front of names so that they stay unique where several files are put together: the stem of the file, or
+// nothing where there is only one. Files whose stems are the same are an error.
+Result<std::map<std::string, std::string>> prefixes_of(const Files& files, std::string_view separator);
 
 }  // namespace tangram::formats::importers

@@ -60,7 +60,7 @@ Measurement measurement_of(Row row) {
 
 Result<std::string> migprofiler(const Files& files, std::string_view selection) {
   const bool training = selection == "train";
-  if (!training && !selection.empty()) return unknown_selection(selection, {"train"});
+  if (!training && !selection.empty()) return unknown_selection("migprofiler", selection, {"train"});
   Measurements result;
   std::set<std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t>> seen;
   const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace& place, Problems& bad, const Source&) {

@@ -33,7 +33,7 @@ void describe(Visitor& v, Row& c) {
   v.field("iter_s_mean", c.iter_s_mean, seconds, "");
   v.field("iter_s_p5", c.iter_s_p5, seconds, "");
   v.field("iter_s_p95", c.iter_s_p95, seconds, "");
-  v.rule(c.iter_s_p5 <= c.iter_s_p95, "iter_s_p95", "iter_s_p95 must be at least iter_s_p5");
+  v.rule(c.iter_s_p5 <= c.iter_s_p95, {"iter_s_p95", "iter_s_p5"}, "iter_s_p95 must be at least iter_s_p5");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void describe(Visitor& v, ProfileRow& c) {
   v.field("mps_procs", c.mps_procs, {.min = 1, .max = kProcessesMax, .required = true}, "");
   v.field("throughput_req_s", c.throughput_req_s, {.min = 0, .max = 1e9, .required = true}, "");
   v.field("feasible", c.feasible, {.min = 0, .max = 1, .required = true}, "");
-  v.rule(c.feasible == 0 || c.throughput_req_s.value_or(0) > 0, "throughput_req_s",
+  v.rule(c.feasible == 0 || c.throughput_req_s.value_or(0) > 0, {"throughput_req_s", "feasible"},
          "a feasible run needs a throughput");
 }
 
@@ -117,7 +117,8 @@ Result<std::string> services(const Files& files, std::string_view selection) {
         workload.services.push_back(std::move(service));
       });
   if (!problems.empty()) return problems.error();
-  if (workload.services.empty()) return scenarios.empty() ? no_rows(files) : unknown_selection(selection, scenarios);
+  if (workload.services.empty())
+    return scenarios.empty() ? no_rows(files) : unknown_selection("parvagpu", selection, scenarios);
   return write_workload(workload);
 }
 
@@ -152,38 +153,69 @@ std::optional<std::vector<PlannedSlice>> laid_out_anew(const Geometry& geometry,
 
 struct PublishedGpu {
   std::vector<PlannedSlice> slices;
+  std::string name;
   std::string place;  // Of its first row, for messages.
 };
 
-Result<std::string> plan_of(const std::map<int, PublishedGpu>& gpus) {
+// By the position of the file among all, and the number of the GPU in it.
+using PublishedGpus = std::map<std::pair<std::ptrdiff_t, int>, PublishedGpu>;
+
+Result<std::string> plan_of(const PublishedGpus& gpus) {
   const Geometry& geometry = *find_geometry(kDevice);
   Plan plan;
-  for (const auto& [number, gpu] : gpus) {
+  for (const auto& [key, gpu] : gpus) {
     auto slices = as_published(geometry, gpu.slices);
     if (!slices) slices = laid_out_anew(geometry, gpu.slices);
     if (!slices) {
       return Error{ErrorCode::invalid,
-                   fmt::format("{}: the slices of GPU {} do not fit on one {}", gpu.place, number, kDevice)};
+                   fmt::format("{}: the slices of GPU {} do not fit on one {}", gpu.place, key.second, kDevice)};
     }
-    plan.devices.push_back({.name = fmt::format("{}-{}", kDevice, number),
-                            .type = kDevice,
-                            .geometry = geometry,
-                            .slices = std::move(*slices)});
+    plan.devices.push_back({.name = gpu.name, .type = kDevice, .geometry = geometry, .slices = std::move(*slices)});
   }
   return write_plan(plan);
 }
 
-Result<std::string> plan(const Files& files) {
-  std::map<int, PublishedGpu> gpus;
+// The name of a file as a part of names in a plan, which hold fewer characters.
+std::string as_name(std::string text) {
+  for (char& c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
+    if (!plain) c = '-';
+  }
+  text.erase(0, text.find_first_not_of("-."));
+  return text;
+}
+
+// The files whose name, which is that of a scenario, was selected; all if nothing was.
+Result<Files> deployments_of(const Files& files, std::string_view selection) {
+  if (selection.empty()) return files;
+  std::set<std::string> names;
+  for (const auto& file : files) {
+    if (stem_of(file.name) == selection) return Files{file};
+    names.insert(stem_of(file.name));
+  }
+  return unknown_selection("parvagpu", selection, names);
+}
+
+// Each file is one deployment with GPUs of its own. Where there are several, the name of the file goes in front of
+// devices and services, as that of the scenario does in front of services.
+Result<std::string> plan(const Files& all, std::string_view selection) {
+  const auto files = deployments_of(all, selection);
+  if (!files) return files.error();
+  const auto prefixes = prefixes_of(*files, "-");
+  if (!prefixes) return prefixes.error();
+  PublishedGpus gpus;
   const auto problems = for_each_row_of<DeploymentRow>(
-      files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source& file) {
+      *files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source& file) {
+        const std::string prefix = as_name(prefixes->at(file.name));
         const auto profile = profile_of(row.size);
         if (!profile) return bad.add(place.of("Instance size"), profile.error().message);
         PlannedSlice planned;
         planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(row.placement)};
-        planned.replicas.push_back({.service = row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
-        PublishedGpu& gpu = gpus[row.gpu];
+        planned.replicas.push_back(
+            {.service = prefix + row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
+        PublishedGpu& gpu = gpus[{&file - files->data(), row.gpu}];
         if (gpu.slices.empty()) gpu.place = fmt::format("{}:{}", file.name, place.line());
+        gpu.name = fmt::format("{}{}-{}", prefix, kDevice, row.gpu);
         gpu.slices.push_back(std::move(planned));
       });
   if (!problems.empty()) return problems.error();
@@ -193,8 +225,8 @@ Result<std::string> plan(const Files& files) {
 }  // namespace
 
 Result<std::string> parvagpu(const Files& files, std::string_view selection) {
-  if (has_column(files.front(), "scenario")) return services(files, selection);
-  if (has_column(files.front(), "Placement")) return plan(files);
+  if (have_column(files, "scenario")) return services(files, selection);
+  if (have_column(files, "Placement")) return plan(files, selection);
   return measurements(files);
 }
 

@@ -9,6 +9,7 @@
 #include "formats/detail/limits.h"
 #include "formats/importers/importers.h"
 #include "formats/jobs_file.h"
+#include "formats/training_file.h"
 
 namespace tangram::formats::importers {
 namespace {
@@ -28,40 +29,6 @@ void describe(Visitor& v, WorkloadRow& c) {
   v.field("application", c.application, {.required = true}, "");
   v.field("num_replicas", c.num_replicas, {.min = 1, .max = 1e6, .required = true}, "");
   v.field("batch_size", c.batch_size, {.min = 1, .max = 1e9, .required = true}, "");
-}
-
-// One row of the output, which is also what each input row is read into.
-struct TraceRow {
-  std::string application;
-  std::string kind;
-  std::optional<std::int64_t> nodes;
-  std::optional<std::int64_t> replicas;
-  std::optional<std::int64_t> local_batch;
-  std::optional<double> step_s;
-  std::optional<double> sync_s;
-  std::optional<std::int64_t> batch;
-  std::optional<double> progress;
-  std::optional<std::int64_t> iteration;
-  std::optional<double> metric;
-  std::optional<double> grad_sqr;
-  std::optional<double> grad_var;
-};
-
-template <typename Visitor>
-void describe(Visitor& v, TraceRow& c) {
-  v.field("application", c.application, "");
-  v.field("kind", c.kind, "");
-  v.field("nodes", c.nodes, "");
-  v.field("replicas", c.replicas, "");
-  v.field("local_batch", c.local_batch, "");
-  v.field("step_s", c.step_s, "");
-  v.field("sync_s", c.sync_s, "");
-  v.field("batch", c.batch, "");
-  v.field("progress", c.progress, "");
-  v.field("iteration", c.iteration, "");
-  v.field("metric", c.metric, "");
-  v.field("grad_sqr", c.grad_sqr, "");
-  v.field("grad_var", c.grad_var, "");
 }
 
 struct StepRow {
@@ -102,11 +69,12 @@ void describe(Visitor& v, ValidationRow& c) {
 
 Result<std::string> jobs(const Files& files) {
   std::vector<Job> result;
-  const bool several = files.size() > 1;
+  // The workloads use the same names, so where there are several the file's goes in front.
+  const auto prefixes = prefixes_of(files, "/");
+  if (!prefixes) return prefixes.error();
   const auto problems =
       for_each_row_of<WorkloadRow>(files, [&](WorkloadRow row, const RowPlace&, Problems&, const Source& file) {
-        // The workloads use the same names, so the file's goes in front.
-        result.push_back({.name = several ? stem_of(file.name) + "/" + row.name : row.name,
+        result.push_back({.name = prefixes->at(file.name) + row.name,
                           .submit_s = row.time,
                           .application = row.application,
                           .replicas = row.num_replicas,
@@ -118,11 +86,11 @@ Result<std::string> jobs(const Files& files) {
   return write_jobs(result);
 }
 
-class TraceTable {
+class TrainingTable {
  public:
   void add_steps(const Source& file) {
     problems_.take(read<StepRow>(file, [&](const StepRow& row, const RowPlace& place, Problems& bad) {
-      TraceRow out = row_of(file, row.placement ? "placement" : "scalability");
+      TrainingRow out = row_of(file, row.placement ? TrainingRowKind::placement : TrainingRowKind::scalability);
       out.nodes = row.num_nodes;
       out.replicas = row.num_replicas;
       if (row.placement && !spread(*row.placement, out)) {
@@ -143,7 +111,7 @@ class TraceTable {
     problems_.take(read<ValidationRow>(file, [&](const ValidationRow& row, const RowPlace&, Problems& bad) {
       if (!batch || *batch < 1)
         return bad.add({}, "the name of a validation file ends in its batch size: validation-128.csv");
-      TraceRow out = row_of(file, "validation");
+      TrainingRow out = row_of(file, TrainingRowKind::validation);
       out.batch = *batch;
       out.progress = row.progress;
       out.iteration = row.iteration;
@@ -154,15 +122,15 @@ class TraceTable {
     }));
   }
 
-  void refuse(const Source& file) {
+  void refuse(const Source& file, std::string text) {
     Problems problems(file.name);
-    problems.add({}, "neither placements, scalability nor validation; workloads are imported apart from traces");
+    problems.add({}, std::move(text));
     problems_.take(problems);
   }
 
   Result<std::string> finish() const {
     if (!problems_.empty()) return problems_.error();
-    return write_table(rows_);
+    return write_training(rows_);
   }
 
  private:
@@ -174,14 +142,14 @@ class TraceTable {
     return problems;
   }
 
-  static TraceRow row_of(const Source& file, const char* kind) {
-    TraceRow row;
+  static TrainingRow row_of(const Source& file, TrainingRowKind kind) {
+    TrainingRow row;
     row.application = folder_of(file.name);
     row.kind = kind;
     return row;
   }
 
-  static bool spread(const std::string& placement, TraceRow& out) {
+  static bool spread(const std::string& placement, TrainingRow& out) {
     if (placement.find_first_not_of("123456789") != std::string::npos) return false;
     out.nodes = static_cast<std::int64_t>(placement.size());
     out.replicas = 0;
@@ -189,22 +157,26 @@ class TraceTable {
     return true;
   }
 
-  std::vector<TraceRow> rows_;
+  std::vector<TrainingRow> rows_;
   FileProblems problems_;
 };
 
 }  // namespace
 
 Result<std::string> pollux(const Files& files, std::string_view) {
-  if (has_column(files.front(), "num_replicas") && has_column(files.front(), "application")) return jobs(files);
-  TraceTable table;
+  if (have_column(files, "application")) return jobs(files);
+  TrainingTable table;
   for (const auto& file : files) {
-    if (has_column(file, "step_time")) {
+    const auto columns = header_of(file);
+    const bool known = columns.contains("step_time") || columns.contains("grad_sqr");
+    if (known && folder_of(file.name).empty()) {
+      table.refuse(file, "the folder names the application, so give the path with it: bert/" + file.name);
+    } else if (columns.contains("step_time")) {
       table.add_steps(file);
-    } else if (has_column(file, "grad_sqr")) {
+    } else if (columns.contains("grad_sqr")) {
       table.add_validation(file);
     } else {
-      table.refuse(file);
+      table.refuse(file, "no file of Pollux: neither a workload nor placements, scalability or validation");
     }
   }
   return table.finish();

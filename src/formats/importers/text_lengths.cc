@@ -36,7 +36,7 @@ Result<std::string> text_lengths(const Files& files, std::string_view selection)
   if (weights.empty()) return no_rows(files);
   const auto chosen = selection.empty() ? weights.begin() : weights.find(std::string(selection));
   if (chosen == weights.end() || (selection.empty() && corpora.size() > 1))
-    return unknown_selection(selection, corpora);
+    return unknown_selection("text-lengths", selection, corpora);
   std::vector<HistogramSize::Bin> histogram;
   for (const auto& [size, weight] : chosen->second) histogram.push_back({size, weight});
   return write_histogram(histogram);

@@ -1,0 +1,83 @@
+#include "formats/detail/flow_brackets.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "formats/detail/utf8.h"
+
+namespace tangram::formats {
+namespace {
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+class BracketScan {
+ public:
+  explicit BracketScan(std::string_view text) : text_(text) {}
+
+  std::optional<OpenBracket> run() {
+    while (offset_ < text_.size()) {
+      if (!step()) return std::nullopt;
+    }
+    if (open_.empty()) return std::nullopt;
+    return OpenBracket{position_of(text_, open_.back()), text_[open_.back()]};
+  }
+
+ private:
+  char at(std::size_t offset) const { return offset < text_.size() ? text_[offset] : '\n'; }
+
+  // False where a bracket closes another one.
+  bool step() {
+    const char c = text_[offset_];
+    if (c == '#' && (offset_ == 0 || is_blank(text_[offset_ - 1]))) {
+      offset_ = std::min(text_.find('\n', offset_), text_.size());
+    } else if ((c == '"' || c == '\'') && value_begins_) {
+      skip_quoted(c);
+    } else if ((c == '[' || c == '{') && (value_begins_ || !open_.empty())) {
+      open_.push_back(offset_++);
+      value_begins_ = true;
+    } else if ((c == ']' || c == '}') && !open_.empty()) {
+      if (text_[open_.back()] != (c == ']' ? '[' : '{')) return false;
+      open_.pop_back();
+      ++offset_;
+      value_begins_ = false;
+    } else {
+      pass(c);
+    }
+    return true;
+  }
+
+  // A value begins behind a line end, a colon, a dash and a comma, whatever blanks follow.
+  void pass(char c) {
+    const bool indicator = (c == ':' || c == '-') && is_blank(at(offset_ + 1));
+    const bool comma = c == ',' && !open_.empty();
+    if (indicator || comma || (c == '\n' && open_.empty())) {
+      value_begins_ = true;
+    } else if (!is_blank(c)) {
+      value_begins_ = false;
+    }
+    ++offset_;
+  }
+
+  // A quote inside is doubled in single quotes and escaped in double ones.
+  void skip_quoted(char quote) {
+    ++offset_;
+    while (offset_ < text_.size()) {
+      const char c = text_[offset_];
+      const bool escape = quote == '"' ? c == '\\' : c == '\'' && at(offset_ + 1) == '\'';
+      offset_ += escape ? 2 : 1;
+      if (!escape && c == quote) break;
+    }
+    value_begins_ = false;
+  }
+
+  std::string_view text_;
+  std::size_t offset_ = 0;
+  bool value_begins_ = true;
+  std::vector<std::size_t> open_;  // Where each open bracket stands.
+};
+
+}  // namespace
+
+std::optional<OpenBracket> unclosed_bracket(std::string_view text) { return BracketScan(text).run(); }
+
+}  // namespace tangram::formats

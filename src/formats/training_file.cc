@@ -1,0 +1,54 @@
+#include "formats/training_file.h"
+
+#include "formats/detail/limits.h"
+#include "formats/detail/shapes.h"
+#include "formats/table.h"
+
+namespace tangram::formats {
+
+template <typename Visitor>
+void describe(Visitor& v, TrainingRowKind& kind) {
+  v.name("placement", kind, TrainingRowKind::placement, "A step timed in one placement of workers on nodes.");
+  v.name("scalability", kind, TrainingRowKind::scalability, "A step timed with a number of workers.");
+  v.name("validation", kind, TrainingRowKind::validation, "Where training stood after some iterations.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, TrainingRow& c) {
+  v.about("Training", "One timed step, or one look at the gradients, of a training application in each row.");
+  v.field("application", c.application, {.required = true}, "What was trained.");
+  v.field("kind", c.kind, {.required = true}, "What the row holds.");
+  v.field("nodes", c.nodes, {.min = 1, .max = 1e6}, "Of a step: nodes it ran on.");
+  v.field("replicas", c.replicas, {.min = 1, .max = 1e6}, "Of a step: workers on all nodes together.");
+  v.field("local_batch", c.local_batch, {.min = 1, .max = 1e9}, "Of a step: batch size of one worker.");
+  v.field("step_s", c.step_s, {.max = kSecondsMax, .above = 0}, "Of a step: its time.");
+  v.field("sync_s", c.sync_s, {.min = 0, .max = kSecondsMax}, "Of a step: the part spent synchronising.");
+  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "Of a validation: batch size over all workers.");
+  v.field("progress", c.progress, {.min = 0}, "Of a validation: samples trained on, weighted by their worth.");
+  v.field("iteration", c.iteration, {.min = 0}, "Of a validation: steps done.");
+  v.field("metric", c.metric, "Of a validation: how good the model is.");
+  v.field("grad_sqr", c.grad_sqr, "Of a validation: squared norm of the gradient.");
+  v.field("grad_var", c.grad_var, "Of a validation: variance of the gradient.");
+  const bool validation = c.kind == TrainingRowKind::validation;
+  v.rule(validation || (c.nodes && c.replicas && c.local_batch && c.step_s && c.sync_s),
+         {"kind", "nodes", "replicas", "local_batch", "step_s", "sync_s"},
+         "a timed step needs nodes, replicas, local_batch, step_s and sync_s");
+  v.rule(!validation || (c.batch && c.progress && c.iteration && c.metric && c.grad_sqr && c.grad_var),
+         {"kind", "batch", "progress", "iteration", "metric", "grad_sqr", "grad_var"},
+         "a validation needs batch, progress, iteration, metric, grad_sqr and grad_var");
+}
+
+Result<std::vector<TrainingRow>> parse_training(const Source& source) {
+  Problems problems(source.name);
+  std::vector<TrainingRow> rows;
+  for_each_row<TrainingRow>(source, Header::strict, problems,
+                            [&](TrainingRow row, const RowPlace&) { rows.push_back(std::move(row)); });
+  if (!problems.empty()) return problems.error();
+  return rows;
+}
+
+std::string write_training(const std::vector<TrainingRow>& rows) { return write_table(rows); }
+
+Shape training_shape() { return shape_of<TrainingRow>(); }
+
+}  // namespace tangram::formats
