@@ -31,7 +31,8 @@ struct VerbInfo {
   std::string group;    // The heading it stands under in `tangram --help`.
   std::string summary;  // Half a sentence, for the list of verbs.
   std::string description;
-  std::vector<Example> examples;  // At least one.
+  std::vector<Example> examples;  // At least one. Files in them stand in the repository, or below DIR.
+  bool text_only = false;         // The answer is a text of its own form, so --output is not offered.
 };
 
 struct VerbTree {

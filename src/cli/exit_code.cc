@@ -16,8 +16,8 @@ std::span<const ExitCodeInfo> exit_codes() {
 
 ExitCode exit_code_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid:
-    case ErrorCode::exhausted: return ExitCode::wrong_input;
+    case ErrorCode::invalid: return ExitCode::wrong_input;
+    case ErrorCode::exhausted: return ExitCode::answer_is_no;  // Understood, and more than we are able to answer.
     case ErrorCode::not_found:
     case ErrorCode::denied:
     case ErrorCode::unavailable: return ExitCode::no_access;

@@ -27,6 +27,8 @@ std::optional<FileKind> kind_of_header(std::string_view line) {
   if (has("mig_profile") || has("latency_ms")) return FileKind::measurements;
   if (has("at_s")) return FileKind::trace;
   if (has("submit_s")) return FileKind::jobs;
+  if (has("application") && has("step_s")) return FileKind::training;
+  if (has("slices") && has("action")) return FileKind::recuts;
   if (has("size") && has("weight")) return FileKind::histogram;
   if (columns.size() == 1 && text::parse_number(columns[0])) return FileKind::curve;
   return std::nullopt;
@@ -56,8 +58,8 @@ std::optional<FileKind> kind_of_path(std::string_view path) {
 }  // namespace
 
 const std::vector<std::string>& file_kind_names() {
-  static const std::vector<std::string> names{"fleet",     "services", "measurements", "trace",   "curve",
-                                              "histogram", "jobs",     "plan",         "scenario"};
+  static const std::vector<std::string> names{"fleet", "services", "measurements", "trace", "curve",   "histogram",
+                                              "jobs",  "training", "recuts",       "plan",  "scenario"};
   return names;
 }
 

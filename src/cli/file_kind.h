@@ -8,7 +8,7 @@
 
 namespace tangram::cli {
 
-enum class FileKind { fleet, services, measurements, trace, curve, histogram, jobs, plan, scenario };
+enum class FileKind { fleet, services, measurements, trace, curve, histogram, jobs, training, recuts, plan, scenario };
 
 // In the order of the help.
 const std::vector<std::string>& file_kind_names();

@@ -16,6 +16,8 @@ TEST(FileKind, IsSeenInTheContentWhateverTheName) {
             FileKind::trace);
   EXPECT_EQ(detect_file_kind("x", "size,weight\r\n1,2\r\n"), FileKind::histogram);
   EXPECT_EQ(detect_file_kind("x", "name,submit_s\n"), FileKind::jobs);
+  EXPECT_EQ(detect_file_kind("x", "application,kind,nodes,replicas,local_batch,step_s\n"), FileKind::training);
+  EXPECT_EQ(detect_file_kind("x", "slices,action,runs,mean_ms\n"), FileKind::recuts);
   EXPECT_EQ(detect_file_kind("x", "# rates\n12.5\n13\n"), FileKind::curve);
 }
 

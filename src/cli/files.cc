@@ -55,7 +55,7 @@ class Descriptor {
 };
 
 Error too_large(const std::string& path, std::uint64_t size_max) {
-  return {ErrorCode::exhausted, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
+  return {ErrorCode::invalid, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
 }
 
 Result<std::string> read_all(int descriptor, const std::string& path, std::uint64_t size_max) {

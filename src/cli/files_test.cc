@@ -94,7 +94,7 @@ TEST_F(Files, SaysWhatIsWrongWithAFileItCannotRead) {
   std::ofstream(path("y")) << std::string((1 << 20) + 1, 'x');
   const auto large = read_file(path("y"), 1 << 20);
   ASSERT_FALSE(large);
-  EXPECT_EQ(large.error(), (Error{ErrorCode::exhausted, path("y") + ": larger than the limit of 1 MiB"}));
+  EXPECT_EQ(large.error(), (Error{ErrorCode::invalid, path("y") + ": larger than the limit of 1 MiB"}));
   EXPECT_TRUE(read_file(path("y"), (1 << 20) + 1));
 }
 

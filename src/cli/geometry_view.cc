@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -41,19 +42,24 @@ Evidence weakest(const Geometry& geometry, Of of) {
   return result;
 }
 
-template <typename T>
-Json figure_json(const Figure<T>& figure) {
+Json figure_json(const Figure<int>& figure) {
   return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(figure.value);
 }
 
-Json media_json(const MediaEngines& media) {
+// No listing of memory is finer than two decimals, and estimates are coarser.
+Json figure_json(const Figure<double>& figure) {
+  return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(std::round(figure.value * 100) / 100);
+}
+
+Json media_json(const MediaEngines& media, Evidence evidence) {
+  if (evidence != Evidence::verified) return nullptr;
   return {{"decoders", media.decoders},
           {"encoders", media.encoders},
           {"jpeg", media.jpeg},
           {"optical_flow", media.optical_flow}};
 }
 
-Json profile_json(const MigProfile& profile) {
+Json profile_json(const MigProfile& profile, Evidence media_evidence) {
   return {{"name", profile.name},
           {"family", to_text(profile.family)},
           {"compute_slices", profile.compute_slices},
@@ -64,7 +70,7 @@ Json profile_json(const MigProfile& profile) {
           {"units", profile.units},
           {"starts", profile.starts},
           {"count_max", profile.count_max},
-          {"media", media_json(profile.media)},
+          {"media", media_json(profile.media, media_evidence)},
           {"vendor_id", profile.vendor_id < 0 ? Json(nullptr) : Json(profile.vendor_id)}};
 }
 
@@ -130,13 +136,13 @@ Json geometry_json(const Geometry& geometry) {
   Json pci_ids = Json::array();
   for (const auto id : geometry.pci_ids) pci_ids.push_back(fmt::format("0x{:04X}", id));
   Json profiles = Json::array();
-  for (const auto& profile : geometry.profiles) profiles.push_back(profile_json(profile));
+  for (const auto& profile : geometry.profiles) profiles.push_back(profile_json(profile, geometry.media_evidence));
   Json json{{"type", geometry.type},
             {"title", geometry.title},
             {"units", geometry.units},
             {"compute_slices", geometry.compute_slices},
             {"placements_evidence", to_text(geometry.placements)},
-            {"media", media_json(geometry.media)},
+            {"media", media_json(geometry.media, geometry.media_evidence)},
             {"pci_ids", std::move(pci_ids)},
             {"profiles", std::move(profiles)}};
   if (geometry.units_per_core > 0) json["units_per_core"] = geometry.units_per_core;

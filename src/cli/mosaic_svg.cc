@@ -75,17 +75,19 @@ bool has_room(std::string_view text, double width) { return static_cast<double>(
 std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, double unit_width) {
   const double width = tile.units * unit_width - kTileGap;
   const double x = at.x + tile.start * unit_width;
-  const auto rectangle = [&](const std::string& attributes) {
-    return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" {}/>\n", x, at.y,
-                       width, kRowHeight, attributes);
+  // What a pointer that rests on the piece is told, where its name has no room; empty for nothing.
+  const auto rectangle = [&](const std::string& attributes, const std::string& hint) {
+    const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", escape(hint));
+    return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" {}{}\n", x, at.y,
+                       width, kRowHeight, attributes, end);
   };
-  if (tile.profile == nullptr) return rectangle("class=\"unused\"");
+  if (tile.profile == nullptr) return rectangle("class=\"unused\"", "");
   const TileColour& colour = colour_of(geometry, *tile.profile);
-  std::string result = rectangle(fmt::format("fill=\"{}\"", colour.hex));
+  const std::string fill = fmt::format("fill=\"{}\"", colour.hex);
   const std::string brief = short_name(*tile.profile);
   const std::string& name = has_room(tile.profile->name, width) ? tile.profile->name : brief;
-  if (!has_room(name, width)) return result;
-  return result +
+  if (!has_room(name, width)) return rectangle(fill, fmt::format("{}@{}", tile.profile->name, tile.start));
+  return rectangle(fill, "") +
          fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"tile\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
                      x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, escape(name));
 }

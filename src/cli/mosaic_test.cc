@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/text.h"
 #include "cli/mosaic_svg.h"
 #include "cli/text_width.h"
@@ -101,6 +103,25 @@ TEST(Picture, HasOneTileForEachSliceAndEachGap) {
   EXPECT_EQ(count_of(svg, "class=\"unused\""), 12U + 1U);
   EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
   EXPECT_EQ(svg.find("http", svg.find("www.w3.org")), std::string::npos);  // Nothing is fetched from elsewhere.
+}
+
+// 64 units of a column 420 wide leave some six pixels for each, too few for a name.
+TEST(Picture, TellsThePointerWhatHasNoRoomForAName) {
+  const Geometry host = cpu_geometry({.cores = 16, .memory_gib = 1});
+  const Layout layouts[] = {parse_layout(host, "0.25c@0 + 15.75c@1").layout};
+  const std::string svg = mosaic_svg(host, layouts, {.title = "t", .subtitle = "s"});
+  EXPECT_NE(svg.find("><title>0.25c@0</title></rect>"), std::string::npos);
+  EXPECT_EQ(svg.find("15.75c@1"), std::string::npos);  // This one has its name on it.
+}
+
+// On an RTX PRO 6000 the profiles of one size differ only in what they take along.
+TEST(Tiles, TellFamiliesApartByColour) {
+  const Geometry& rtx = *find_geometry("rtx-pro-6000");
+  std::set<std::string> colours;
+  for (const char* name : {"1g.24gb", "1g.24gb+me", "1g.24gb+gfx", "1g.24gb+me.all", "1g.24gb-me"}) {
+    colours.insert(colour_of(rtx, rtx.profiles[*find_profile(rtx, name)]).hex);
+  }
+  EXPECT_EQ(colours.size(), 5U);
 }
 
 }  // namespace

@@ -44,21 +44,22 @@ Program::Program() {
   app_.add_flag("--version", settings_.version, "Print the version and exit.");
   // At most one: after a verb, its name is no longer special, so a file may be called "demo".
   app_.require_subcommand(0, 1);
-  add_common_options(app_);
+  add_common_options(app_, false);
   for (const auto add : all_verbs()) add(*this);
 }
 
 CLI::App& Program::add_verb(VerbInfo info, Run run) {
   CLI::App* app = app_.add_subcommand(info.name, info.summary);
   app->set_help_flag("-h,--help", "Print this help and exit.")->group(kCommonGroup);
-  add_common_options(*app);
+  add_common_options(*app, info.text_only);
   verbs_.push_back({std::move(info), app, std::move(run)});
   return *app;
 }
 
-void Program::add_common_options(CLI::App& app) {
+void Program::add_common_options(CLI::App& app, bool text_only) {
+  // An option without a group is taken but not shown: scripts may pass --output to every verb alike.
   one_of(app.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
-      ->group(kCommonGroup);
+      ->group(text_only ? "" : kCommonGroup);
   app.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
   app.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
       ->group(kCommonGroup);
@@ -77,7 +78,20 @@ CLI::Option* Program::offers(CLI::Option* option, std::vector<std::string> value
   return option;
 }
 
+CLI::Option* Program::whole_number(CLI::Option* option, std::int64_t min, std::int64_t max) {
+  const auto check = [min, max](const std::string& value) {
+    const auto number = text::parse_integer(value);
+    if (number && *number >= min && *number <= max) return std::string();
+    return fmt::format("expected a whole number from {} to {}, read \"{}\"", min, max, value);
+  };
+  return option->check(CLI::Validator(check, ""));
+}
+
 CLI::Option* Program::offers_files(CLI::Option* option) {
+  const auto check = [](const std::string& value) {
+    return value.empty() ? "expected the name of a file, read an empty one" : "";
+  };
+  option->check(CLI::Validator(check, ""));
   hints_[option].files = true;
   return option;
 }

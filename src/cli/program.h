@@ -40,8 +40,11 @@ class Program {
 
   // The option takes one of `values` and nothing else; a near miss is suggested.
   CLI::Option* one_of(CLI::Option* option, std::vector<std::string> values);
-  // Completion offers `values`, or files; the verb checks for itself.
+  // The option takes a whole number within these bounds.
+  CLI::Option* whole_number(CLI::Option* option, std::int64_t min, std::int64_t max);
+  // Completion offers `values`; the verb checks for itself.
   CLI::Option* offers(CLI::Option* option, std::vector<std::string> values);
+  // Completion offers files. An empty name is refused; whether the file is there, the verb sees.
   CLI::Option* offers_files(CLI::Option* option);
 
   // Does what `arguments` (without the program's name) ask for. All text goes to `session`, whose form and colour
@@ -67,7 +70,7 @@ class Program {
     bool version = false;
   };
 
-  void add_common_options(CLI::App& app);
+  void add_common_options(CLI::App& app, bool text_only);
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
   void apply_settings(Session& session) const;

@@ -13,15 +13,23 @@ constexpr TileColour kColours[] = {
     {168, false, "#D9607B", "#FFFFFF"},  // 7g
     {149, true, "#ACCB66", "#273408"},   // double memory
     {221, true, "#F0CF5B", "#3A2E05"},   // media
-    {146, true, "#A9B4C4", "#1F2833"},   // special
+    {146, true, "#A9B4C4", "#1F2833"},   // special: without media engines
+    {180, true, "#CFA98A", "#33200F"},   // special: for graphics
+    {108, true, "#86B08C", "#14301A"},   // special: with all media engines
 };
+constexpr std::size_t kHostColours = 8;  // Repeated on the host.
+
+std::size_t special_colour(const MigProfile& profile) {
+  if (profile.name.ends_with("+gfx")) return 8;
+  return profile.name.ends_with("+me.all") ? 9 : 7;
+}
 
 std::size_t colour_index(const Geometry& geometry, const MigProfile& profile) {
-  if (geometry.units_per_core > 0) return static_cast<std::size_t>(profile.units - 1) % std::size(kColours);
+  if (geometry.units_per_core > 0) return static_cast<std::size_t>(profile.units - 1) % kHostColours;
   switch (profile.family) {
     case ProfileFamily::double_memory: return 5;
     case ProfileFamily::media: return 6;
-    case ProfileFamily::special: return 7;
+    case ProfileFamily::special: return special_colour(profile);
     case ProfileFamily::plain: break;
   }
   return profile.compute_slices <= 4 ? static_cast<std::size_t>(profile.compute_slices - 1) : 4;

@@ -135,9 +135,10 @@ void add_capacity(Program& program) {
            "Multiplies the rates of SCENARIO until a service breaks its promise, and finds the highest factor that "
            "keeps them all, by bisection on the same random numbers. Every arrival counts; a refused one has infinite "
            "latency. BINDING is the service that fails first above it.",
-       .examples = {{"tangram capacity day.yaml", "With the scenario's policy."},
-                    {"tangram capacity day.yaml --policies tangram,elsa,fifs", "Three policies."},
-                    {"tangram capacity day.yaml --percentile 95 --tolerance 0.002", "Another promise, more exactly."}}},
+       .examples = {{"tangram capacity examples/scenario-day.yaml", "With the scenario's policy."},
+                    {"tangram capacity examples/scenario-day.yaml --policies tangram,elsa,fifs", "Three policies."},
+                    {"tangram capacity examples/scenario-day.yaml --percentile 95 --tolerance 0.002",
+                     "Another promise, more exactly."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("SCENARIO", options->scenario, "The scenario file.")->required());
   std::vector<std::string> names;

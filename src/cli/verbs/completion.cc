@@ -25,7 +25,8 @@ void add_completion(Program& program) {
            "is expected.",
        .examples = {{"source <(tangram completion bash)", "Complete in this bash, from now on."},
                     {"tangram completion zsh > ~/.zfunc/_tangram", "For zsh, in a folder of $fpath."},
-                    {"tangram completion fish > ~/.config/fish/completions/tangram.fish", "For fish."}}},
+                    {"tangram completion fish > ~/.config/fish/completions/tangram.fish", "For fish."}},
+       .text_only = true},
       [&program, shell](Session& session) {
         session.print(script_for(*shell, program.tree()));
         return ExitCode::done;

@@ -356,7 +356,8 @@ void add_demo(Program& program) {
            "tangram-demo.html in this folder, or under a like name where that one is taken by something else.",
        .examples = {{"tangram demo", "The examples."},
                     {"tangram demo --hours 2 --html /tmp/report.html", "Two hours, with the report where you say."},
-                    {"tangram demo --fleet fleet.yaml --services services.yaml", "The same with your own files."}}},
+                    {"tangram demo --fleet examples/fleet.yaml --services examples/services.yaml",
+                     "The same with your own files."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
       verb.add_option("--fleet", options->fleet, "The fleet; the example without it.")->type_name("FILE"));

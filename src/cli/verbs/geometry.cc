@@ -155,6 +155,14 @@ ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& li
   const auto written = write_file_atomically(options.svg, svg);
   if (!written) return session.fail(written.error());
   session.note(fmt::format("{}: {} layouts drawn", options.svg, listing.layouts.size()));
+  if (session.structured()) {
+    session.print_value({{"file", options.svg},
+                         {"kind", "picture"},
+                         {"type", geometry.type},
+                         {"set", options.set},
+                         {"layouts_kind", options.layouts},
+                         {"layouts", listing.layouts.size()}});
+  }
   return ExitCode::done;
 }
 
@@ -396,12 +404,16 @@ void add_geometry(Program& program) {
       ->type_name("PROFILE");
   program.offers_files(
       verb.add_option("--svg", options->svg, "Write the layouts as a picture to FILE.")->type_name("FILE"));
-  verb.add_option("--cores", options->cores, "Cores of the type cpu; those of this machine where it is not given.")
-      ->type_name("N")
-      ->check(CLI::Range(1, kCpuCoresMax));
-  verb.add_option("--limit", options->limit, "Draw at most this many layouts in the terminal; 0 draws all.")
-      ->type_name("N")
-      ->capture_default_str();
+  program.whole_number(
+      verb.add_option("--cores", options->cores, "Cores of the type cpu; those of this machine where it is not given.")
+          ->type_name("N"),
+      1, kCpuCoresMax);
+  program.whole_number(verb.add_option("--limit", options->limit,
+                                       "Draw at most this many layouts in the terminal; 0 draws all. Pictures and the "
+                                       "other forms of output always hold all.")
+                           ->type_name("N")
+                           ->capture_default_str(),
+                       0, 1'000'000'000);
 }
 
 }  // namespace tangram::cli

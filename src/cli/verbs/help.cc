@@ -32,7 +32,8 @@ void add_help(Program& program) {
                                      .group = "About Tangram",
                                      .summary = "explain a verb",
                                      .description = "Prints what `tangram --help` or `tangram VERB --help` prints.",
-                                     .examples = {{"tangram help geometry", "Explain the verb geometry."}}},
+                                     .examples = {{"tangram help geometry", "Explain the verb geometry."}},
+                                     .text_only = true},
                                     [&program, name](Session& session) { return run(session, program.tree(), *name); });
   verb.add_option("VERB", *name, "The verb to explain.");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/text.h"
 #include "cli/files.h"
@@ -23,7 +24,10 @@ struct Options {
   std::string format;
   std::vector<std::string> paths;
   std::string to;
+  std::string kind;
 };
+
+constexpr const char* kColon = "Some formats take a choice behind a colon, as in text-lengths:CORPUS.";
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
@@ -35,16 +39,20 @@ ExitCode list_formats(Session& session) {
   if (session.structured()) {
     Json list = Json::array();
     for (const auto& format : formats::import_formats()) {
-      list.push_back({{"name", format.name}, {"summary", format.summary}, {"output", format.output}});
+      list.push_back({{"name", format.name},
+                      {"selection", format.selection.empty() ? Json(nullptr) : Json(format.selection)},
+                      {"summary", format.summary},
+                      {"output", format.output}});
     }
     session.print_value(list);
     return ExitCode::done;
   }
   Table table({{"FORMAT"}, {"BECOMES"}, {"WHAT IT IS", Align::left, true}});
   for (const auto& format : formats::import_formats()) {
-    table.add({{format.name, Style::accent}, format.output, format.summary});
+    table.add({{format.usage(), Style::accent}, format.output, format.summary});
   }
   session.print(table.render(session.terminal));
+  session.remark("\n" + std::string(kColon) + "\n");
   return ExitCode::done;
 }
 
@@ -61,7 +69,7 @@ Result<std::vector<std::string>> files_below(const std::string& path) {
     }
     if (entry->is_regular_file(error)) files.push_back(entry->path().string());
     if (files.size() > kFilesMax) {
-      return Error{ErrorCode::exhausted, fmt::format("{}: holds more than {} files", path, kFilesMax)};
+      return Error{ErrorCode::invalid, fmt::format("{}: holds more than {} files", path, kFilesMax)};
     }
   }
   if (error) return Error{ErrorCode::denied, fmt::format("{}: cannot list: {}", path, error.message())};
@@ -69,44 +77,117 @@ Result<std::vector<std::string>> files_below(const std::string& path) {
   return files;
 }
 
-Result<std::vector<formats::Source>> read_all(const std::vector<std::string>& paths) {
-  std::vector<formats::Source> sources;
-  for (const auto& path : paths) {
+// What is imported, and which files were passed over.
+struct Input {
+  std::vector<formats::Source> files;
+  std::vector<std::string> skipped;
+  std::set<std::string> kinds;
+};
+
+// Of a folder, only files of the format are taken. A file that is named itself is always taken: if it is wrong, the
+// reader says how. A wanted kind leaves out what becomes another one.
+Result<Input> read_all(const formats::ImportFormat& format, const Options& options) {
+  Input input;
+  for (const auto& path : options.paths) {
     const auto files = files_below(path);
     if (!files) return files.error();
     for (const auto& file : *files) {
       auto source = read_source(file);
       if (!source) return source.error();
-      sources.push_back(std::move(*source));
+      const std::string kind(formats::import_kind(format, *source));
+      const bool foreign = kind.empty() && file != path;
+      if (foreign || (!options.kind.empty() && kind != options.kind)) {
+        input.skipped.push_back(file);
+        continue;
+      }
+      if (!kind.empty()) input.kinds.insert(kind);
+      input.files.push_back(std::move(*source));
     }
   }
-  return sources;
+  return input;
+}
+
+Error nothing_to_import(const Options& options) {
+  const std::string what = options.kind.empty() ? options.format : options.format + " that becomes " + options.kind;
+  return {ErrorCode::invalid, fmt::format("{}: holds no file of {}", text::join(options.paths, ", "), what)};
+}
+
+std::string skipped_text(const std::vector<std::string>& skipped) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> shown(skipped.begin(),
+                                 skipped.begin() + static_cast<std::ptrdiff_t>(std::min(skipped.size(), kShown)));
+  std::string text = fmt::format("{} file{} of other kinds skipped: {}", skipped.size(), skipped.size() == 1 ? "" : "s",
+                                 text::join(shown, ", "));
+  if (skipped.size() > kShown) text += fmt::format(" and {} more", skipped.size() - kShown);
+  return text;
+}
+
+// Services and plans have no rows; a curve has rates and comments.
+Json rows_json(const std::string& kind, const std::string& text) {
+  if (kind == "services" || kind == "plan") return nullptr;
+  std::int64_t rows = kind == "curve" ? 0 : -1;  // Without the header.
+  for (const auto line : text::split(text, '\n')) rows += line.empty() || line.starts_with('#') ? 0 : 1;
+  return rows;
+}
+
+ExitCode answer(Session& session, const Options& options, const Input& input, const std::string& text) {
+  const bool to_file = !options.to.empty() && options.to != "-";
+  if (to_file) {
+    const auto written = write_file_atomically(options.to, text);
+    if (!written) return session.fail(written.error());
+    session.note(fmt::format("{}: {} lines from {} file{}", options.to, std::ranges::count(text, '\n'),
+                             input.files.size(), input.files.size() == 1 ? "" : "s"));
+  }
+  if (!session.structured()) {
+    if (!to_file) session.print(std::string_view(text));
+    return ExitCode::done;
+  }
+  const std::string kind = input.kinds.empty() ? "" : *input.kinds.begin();
+  Json json{{"file", to_file ? Json(options.to) : Json(nullptr)},
+            {"kind", kind},
+            {"rows", rows_json(kind, text)},
+            {"files_read", input.files.size()},
+            {"files_skipped", input.skipped}};
+  if (!to_file) json["text"] = text;
+  session.print_value(json);
+  return ExitCode::done;
 }
 
 ExitCode run(Session& session, const Options& options) {
   if (options.format.empty()) return list_formats(session);
   const auto names = format_names();
-  if (formats::find_import_format(options.format) == nullptr) {
+  const formats::ImportFormat* format = formats::find_import_format(options.format);
+  if (format == nullptr) {
     const auto near = text::nearest(options.format, names);
     return session.fail({ErrorCode::invalid,
                          fmt::format("unknown format \"{}\"{}; known: {}", options.format,
                                      near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
   }
   if (options.paths.empty()) return session.fail({ErrorCode::invalid, "expected a PATH to import"});
-  const auto sources = read_all(options.paths);
-  if (!sources) return session.fail(sources.error());
-  const auto imported = formats::import_text(options.format, *sources);
-  if (!imported) return session.fail(imported.error());
-  if (options.to.empty() || options.to == "-") {
-    session.print(std::string_view(*imported));
-    return ExitCode::done;
+  const auto input = read_all(*format, options);
+  if (!input) return session.fail(input.error());
+  if (input->files.empty()) return session.fail(nothing_to_import(options));
+  const auto imported = formats::import_text(options.format, input->files);
+  if (!imported) {
+    const char* advice = input->kinds.size() > 1 ? "\nChoose one with --kind, or name its files.\n" : "";
+    return session.fail({imported.error().code, imported.error().message + advice});
   }
-  const auto written = write_file_atomically(options.to, *imported);
-  if (!written) return session.fail(written.error());
-  const auto lines = std::ranges::count(*imported, '\n');
-  session.note(
-      fmt::format("{}: {} lines from {} file{}", options.to, lines, sources->size(), sources->size() == 1 ? "" : "s"));
-  return ExitCode::done;
+  if (!input->skipped.empty()) session.note(skipped_text(input->skipped));
+  return answer(session, options, *input, *imported);
+}
+
+// Every kind of file that some format becomes.
+std::vector<std::string> kinds() {
+  return {"measurements", "services", "plan", "trace", "curve", "jobs", "training", "recuts", "histogram"};
+}
+
+// "parvagpu[:SCENARIO], migprofiler[:train], ..."
+std::string choices_text() {
+  std::vector<std::string> usages;
+  for (const auto& format : formats::import_formats()) {
+    if (!format.selection.empty()) usages.push_back(format.usage());
+  }
+  return text::join(usages, ", ");
 }
 
 }  // namespace
@@ -118,17 +199,29 @@ void add_import(Program& program) {
        .group = "Files",
        .summary = "turn published measurements and traces into files of Tangram",
        .description =
-           "Without arguments, lists the formats it knows. With FORMAT and PATH, reads the files, or all files of "
-           "a folder, and writes one file of ours, whole or not at all.",
+           "Without arguments, lists the formats it knows. With FORMAT and PATH, reads the files, and all files of "
+           "that format in a folder and below, and writes one file of ours, whole or not at all. Files that become "
+           "different kinds are imported one kind at a time: --kind chooses. Several files of one kind become one "
+           "file; where their names clash, that of each file goes in front. What validate calls the result stands "
+           "under BECOMES in the list. Some formats take a choice behind a colon: " +
+           choices_text() +
+           ". With --output json or yaml the answer says what was written; without -o it holds the file as text.",
        .examples = {{"tangram import", "List the formats."},
-                    {"tangram import azure-llm conv.csv -o trace.csv", "A public trace becomes a trace of ours."},
-                    {"tangram import parvagpu profiles.csv | head", "Look at the first measurements."}}},
+                    {"tangram import azure-llm DIR/conv.csv -o trace.csv", "A public trace becomes a trace of ours."},
+                    {"tangram import text-lengths:CORPUS DIR/length_histograms.csv -o histogram.csv",
+                     "The lengths of one corpus."},
+                    {"tangram import pollux DIR --kind jobs -o jobs.csv",
+                     "The workloads of a folder, without its traces."},
+                    {"tangram import parvagpu DIR/profiles.csv | head", "Look at the first measurements."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers(verb.add_option("FORMAT", options->format, "What the files are; without it, the formats are listed."),
                  format_names());
   program.offers_files(verb.add_option("PATH", options->paths, "Files or folders to read."));
   program.offers_files(
       verb.add_option("-o,--to", options->to, "Where to write; standard output without it.")->type_name("FILE"));
+  program.one_of(
+      verb.add_option("--kind", options->kind, "Take only the files that become this kind.")->type_name("KIND"),
+      kinds());
 }
 
 }  // namespace tangram::cli

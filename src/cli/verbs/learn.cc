@@ -206,9 +206,11 @@ void add_learn(Program& program) {
            "error by slice, batch, input size and processes (each run predicted from all others), how many runs the "
            "stated intervals cover, and what to measure next. With few measurements of its own a model borrows the "
            "width of its intervals from the others, and says so.",
-       .examples = {{"tangram learn measurements.csv -o model.json", "Fit, report, and keep the model."},
-                    {"tangram learn few.csv --known others.csv -o model.json", "A new network, with others known."},
-                    {"tangram learn measurements.csv --html report.html", "Measured against predicted, as pictures."}}},
+       .examples = {{"tangram learn examples/measurements.csv -o model.json", "Fit, report, and keep the model."},
+                    {"tangram learn DIR/few.csv --known DIR/others.csv -o model.json",
+                     "A new network, with others known."},
+                    {"tangram learn examples/measurements.csv --html report.html",
+                     "Measured against predicted, as pictures."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("MEASUREMENTS", options->measurements, "What was measured, CSV.")->required());
   program.offers_files(verb.add_option("-o,--to", options->to, "Where to write the model, JSON; nowhere without it.")

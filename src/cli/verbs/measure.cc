@@ -513,11 +513,12 @@ void add_measure(Program& program) {
            {{"tangram measure --model mobile-vision --device a100-80gb --engine replay --measurements "
              "examples/measurements.csv -o mine.csv",
              "What the sampler would have measured of the example."},
-            {"tangram measure --model bert --device a100-80gb --engine replay --measurements all.csv --known "
-             "others.csv "
+            {"tangram measure --model bert --device a100-80gb --engine replay --measurements DIR/all.csv --known "
+             "DIR/others.csv "
              "--max-measurements 10 -o few.csv",
              "Ten points, knowing other models."},
-            {"tangram measure --model bert --device a100-80gb --engine emulated --emulate all.csv --noise --real-time "
+            {"tangram measure --model bert --device a100-80gb --engine emulated --emulate DIR/all.csv --noise "
+             "--real-time "
              "--max-minutes 5 -o few.csv",
              "Five minutes with an emulated device."}}},
       [options](Session& session) { return run(session, *options); });

@@ -36,7 +36,8 @@ void add_reference(Program& program) {
            "Prints a page of the reference: `files` describes every key and column of every file, `scenario` those "
            "of scenarios, `cli` every verb and option. The pages in docs/reference are exactly these.",
        .examples = {{"tangram reference files", "Every key of every file."},
-                    {"tangram reference cli > docs/reference/cli.md", "Write this page anew."}}},
+                    {"tangram reference cli > docs/reference/cli.md", "Write this page anew."}},
+       .text_only = true},
       [&program, page](Session& session) {
         session.print(page_of(*page, program));
         return ExitCode::done;

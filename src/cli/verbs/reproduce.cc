@@ -262,10 +262,10 @@ void add_reproduce(Program& program) {
            "queries of single samples with dynamic batching. few-shot: on the ParvaGPU and MIGProfiler tables, how "
            "well "
            "a few measurements of a model tell the rest, for four ways of choosing them; with --full over 20 seeds.",
-       .examples = {{"tangram reproduce paris-elsa --data data", "The table."},
-                    {"tangram reproduce paris-elsa --data data --output json", "The same for programs."},
-                    {"tangram reproduce few-shot --data data", "Errors, intervals and regret of learned models."},
-                    {"tangram reproduce paris-elsa --data data --full", "With dynamic batching; takes minutes."}}},
+       .examples = {{"tangram reproduce paris-elsa --data DIR", "The table."},
+                    {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
+                    {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
+                    {"tangram reproduce paris-elsa --data DIR --full", "With dynamic batching; takes minutes."}}},
       [options](Session& session) { return run(session, *options); });
   program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), {"paris-elsa", "few-shot"});
   program.offers_files(

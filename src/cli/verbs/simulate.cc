@@ -165,9 +165,10 @@ void add_simulate(Program& program) {
            "keys, and a latency that a share of the requests never reached is null. How fast it went is said on "
            "standard error.",
        .examples = {{"tangram simulate examples/scenario.yaml", "The example."},
-                    {"tangram simulate day.yaml --html day.html", "With a report to look at."},
-                    {"tangram simulate day.yaml --compare tangram,elsa,fifs", "Three policies side by side."},
-                    {"tangram simulate day.yaml --seed 7 --duration 60 --trace day.json",
+                    {"tangram simulate examples/scenario-day.yaml --html day.html", "With a report to look at."},
+                    {"tangram simulate examples/scenario-day.yaml --compare tangram,elsa,fifs",
+                     "Three policies side by side."},
+                    {"tangram simulate examples/scenario-day.yaml --seed 7 --duration 60 --trace day.json",
                      "A minute of it for ui.perfetto.dev."}}},
       [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);

@@ -8,12 +8,15 @@
 #include "base/text.h"
 #include "cli/file_kind.h"
 #include "cli/inputs.h"
+#include "cli/problem_text.h"
 #include "cli/program.h"
 #include "formats/fleet_file.h"
 #include "formats/jobs_file.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
+#include "formats/recuts_file.h"
 #include "formats/trace_file.h"
+#include "formats/training_file.h"
 #include "formats/workload_file.h"
 #include "lab/scenario.h"
 
@@ -79,6 +82,17 @@ std::string summary_of(const std::vector<HistogramSize::Bin>& bins) { return cou
 
 std::string summary_of(const std::vector<formats::Job>& jobs) { return counted(jobs.size(), "job", "jobs"); }
 
+std::string summary_of(const std::vector<formats::TrainingRow>& rows) {
+  std::set<std::string> applications;
+  for (const auto& row : rows) applications.insert(row.application);
+  return fmt::format("{} of {}", counted(rows.size(), "row", "rows"),
+                     counted(applications.size(), "training application", "training applications"));
+}
+
+std::string summary_of(const std::vector<formats::Recut>& recuts) {
+  return counted(recuts.size(), "summary of re-cuts", "summaries of re-cuts");
+}
+
 std::string summary_of(const Plan& plan) {
   std::size_t slices = 0;
   std::size_t replicas = 0;
@@ -110,6 +124,8 @@ Result<std::string> inspect(FileKind kind, const formats::Source& source, const 
     case FileKind::curve: return summarise(formats::parse_rate_curve(source));
     case FileKind::histogram: return summarise(formats::parse_histogram(source));
     case FileKind::jobs: return summarise(formats::parse_jobs(source));
+    case FileKind::training: return summarise(formats::parse_training(source));
+    case FileKind::recuts: return summarise(formats::parse_recuts(source));
     case FileKind::plan: return summarise(formats::parse_plan(source));
     case FileKind::scenario: return summarise(lab::parse_scenario(source, reader_beside(path)));
   }
@@ -118,21 +134,25 @@ Result<std::string> inspect(FileKind kind, const formats::Source& source, const 
 
 struct Verdict {
   std::string file;
+  std::string name;  // What problems call it.
   std::optional<FileKind> kind;
   Result<std::string> summary;
 };
 
 Verdict judge(const std::string& path, const Options& options) {
   const auto source = read_source(path);
-  if (!source) return {path, std::nullopt, source.error()};
+  if (!source) return {path, path, std::nullopt, source.error()};
+  if (options.kind.empty() && text::trim(source->text).empty()) {
+    return {path, source->name, std::nullopt, Error{ErrorCode::invalid, source->name + ": the file is empty"}};
+  }
   const auto kind = options.kind.empty() ? detect_file_kind(path, source->text) : parse_file_kind(options.kind);
   if (!kind) {
-    return {path, kind,
+    return {path, source->name, kind,
             Error{ErrorCode::invalid,
                   fmt::format("{}:1:1: cannot tell which kind of file this is; name it with --kind, one of {}",
                               source->name, text::join(file_kind_names(), ", "))}};
   }
-  return {path, kind, inspect(*kind, *source, path)};
+  return {path, source->name, kind, inspect(*kind, *source, path)};
 }
 
 Json verdict_json(const Verdict& verdict) {
@@ -140,13 +160,7 @@ Json verdict_json(const Verdict& verdict) {
             {"kind", verdict.kind ? Json(to_string(*verdict.kind)) : Json(nullptr)},
             {"valid", verdict.summary.ok()},
             {"summary", verdict.summary ? Json(*verdict.summary) : Json(nullptr)}};
-  Json problems = Json::array();
-  if (!verdict.summary) {
-    for (const auto line : text::split(verdict.summary.error().message, '\n')) {
-      if (!line.empty()) problems.push_back(std::string(line));
-    }
-  }
-  json["problems"] = std::move(problems);
+  json["problems"] = verdict.summary ? Json::array() : problems_json(verdict.summary.error().message, verdict.name);
   return json;
 }
 
@@ -177,9 +191,11 @@ void add_validate(Program& program) {
            "with "
            "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
            "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input.",
-       .examples = {{"tangram validate fleet.yaml services.yaml", "Check two files."},
-                    {"tangram validate --kind trace requests.csv", "Say what it is where it cannot be seen."},
-                    {"tangram validate --quiet *.yaml && echo fine", "Only the exit code and the problems."}}},
+       .examples = {{"tangram validate examples/fleet.yaml examples/services.yaml", "Check two files."},
+                    {"tangram validate --kind trace examples/trace.csv", "Say what it is where it cannot be seen."},
+                    {"tangram validate --quiet examples/*.yaml && echo fine", "Only the exit code and the problems."},
+                    {"tangram validate examples/fleet.yaml --output json",
+                     "Problems as file, line, column, message."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("FILE", options->files, "The files to check.")->required());
   program.one_of(
