@@ -228,7 +228,6 @@ namespace {
 // All seeds of one model, budget and sampler.
 struct Pool {
   FewShotResult result;
-  bool whole = false;
   std::vector<double> errors;
   std::vector<const FewShotOutcome*> outcomes;
 };
@@ -243,7 +242,7 @@ void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, con
   pool.result.sampler = replay.sampler;
   ++pool.result.seeds;
   pool.result.throughput_regret += outcome.regret;
-  pool.whole = outcome.whole;
+  pool.result.whole = outcome.whole;
   pool.errors.insert(pool.errors.end(), outcome.errors.begin(), outcome.errors.end());
   pool.outcomes.push_back(&outcome);
 }
@@ -252,7 +251,8 @@ void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, con
 std::vector<double> errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
   std::vector<double> errors;
   for (const auto& [key, other] : pools) {
-    const bool alike = pool.whole ? other.whole : !other.whole && other.result.budget == pool.result.budget;
+    const bool alike =
+        pool.result.whole ? other.result.whole : !other.result.whole && other.result.budget == pool.result.budget;
     if (!alike || other.result.sampler != pool.result.sampler || other.result.model == pool.result.model) continue;
     for (const auto* outcome : other.outcomes) {
       errors.insert(errors.end(), outcome->deviations.begin(), outcome->deviations.end());

@@ -79,6 +79,7 @@ struct FewShotResult {
   double coverage95 = 0;
   double throughput_regret = 0;
   std::size_t held_out = 0;  // Points that judged it, over all seeds.
+  bool whole = false;        // Everything was measured; each run was judged by all others.
 };
 
 struct FewShotRun {

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "cli/inputs.h"
@@ -23,6 +24,7 @@ constexpr std::array<const char*, 2> kDatasets{"parvagpu", "migprofiler"};
 constexpr std::array kSamplers{learn::SamplerKind::active, learn::SamplerKind::random, learn::SamplerKind::latin,
                                learn::SamplerKind::grid};
 constexpr std::array<std::size_t, 5> kBudgets{5, 10, 15, 25, 50};
+constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();  // The budget of a whole table, in summaries.
 constexpr int kSeedsUsual = 3;
 constexpr int kSeedsFull = 20;
 
@@ -165,11 +167,11 @@ double mean_of(const std::vector<double>& values) {
 std::string summary_table(const std::vector<lab::FewShotResult>& results, const Terminal& terminal) {
   std::map<std::pair<std::size_t, learn::SamplerKind>, Summary> summaries;
   for (const auto& result : results) {
+    // With everything measured all samplers are one; of the sizes of grids only the larger data set's is common.
+    if (result.whole && result.sampler != learn::SamplerKind::active) continue;
     const bool common = std::ranges::find(kBudgets, result.budget) != kBudgets.end();
-    const bool suggested =
-        result.sampler == learn::SamplerKind::grid && result.dataset == "parvagpu" && result.median_error > 0;
-    if (!common && !suggested) continue;
-    Summary& summary = summaries[{result.budget, result.sampler}];
+    if (!common && !result.whole && result.dataset != kDatasets[0]) continue;
+    Summary& summary = summaries[{result.whole ? kWhole : result.budget, result.sampler}];
     summary.median_errors.push_back(result.median_error);
     summary.p90_errors.push_back(result.p90_error);
     summary.regrets.push_back(result.throughput_regret);
@@ -184,8 +186,9 @@ std::string summary_table(const std::vector<lab::FewShotResult>& results, const 
                {"REGRET, MEAN (WORST)", Align::right},
                {"COVERAGE", Align::right}});
   for (const auto& [key, summary] : summaries) {
-    table.add({fmt::format("{}", key.first),
-               {std::string(learn::to_string(key.second)),
+    const bool whole = key.first == kWhole;
+    table.add({whole ? "all" : fmt::format("{}", key.first),
+               {whole ? "any" : std::string(learn::to_string(key.second)),
                 key.second == learn::SamplerKind::active ? Style::accent : Style::plain},
                fmt::format("{}", summary.regrets.size()),
                middle_and_worst(summary.median_errors),

@@ -1,0 +1,58 @@
+# Measurements become a model, the model answers, and what is wrong with measurements is said.
+source "$SOURCE/tests/e2e/lib.sh"
+
+# A network of 5 ms launch and 2 ms a sample, exact; batch 64 does not fit on 1g.
+{
+  echo "device,mig_profile,model,batch,latency_ms"
+  for batch in 1 2 4 8 16 32; do
+    for slices in 1:1g.10gb 2:2g.20gb 3:3g.40gb 7:7g.80gb; do
+      awk -v b="$batch" -v s="${slices%%:*}" -v p="${slices##*:}" \
+        'BEGIN { w = 2 * (b + 1) / s; printf "a100-80gb,%s,net,%d,%.4f\n", p, b, exp(log(5 ^ 6 + w ^ 6) / 6) }'
+    done
+  done
+  echo "a100-80gb,1g.10gb,net,64,"
+} > runs.csv
+
+expect 0 learn runs.csv -o model.json --html report.html
+has out "net"; has out "from its own errors"
+has report.html "<svg"; has report.html "net on a100-80gb"
+expect 0 learn runs.csv -o again.json
+cmp -s model.json again.json || fail "the same measurements gave another model"
+
+# 2 * (24 + 1) / 3 = 16.7 ms.
+expect 0 predict model.json --slice 3g --batch 24 --output json
+latency=$(sed -n 's/.*"latency_ms": \([0-9.]*\).*/\1/p' out)
+awk -v l="$latency" 'BEGIN { exit !(l > 15.5 && l < 18) }' || fail "batch 24 on 3g: $latency ms"
+expect 0 predict model.json --slice 7g.80gb --batch 1; has out "(measured)"
+expect 1 predict model.json --slice 1g --batch 256; has out "does not fit into memory"
+expect 2 predict model.json --slice 5g --batch 1
+expect 2 predict model.json --slice 1g --batch 0
+expect 2 predict model.json --slice 1g --batch 1 --model stranger; has err "net on a100-80gb"
+
+# Wrong measurements.
+(sed 1q runs.csv; echo "a100-80gb,1g.10gb,net,1,-3") > negative.csv
+expect 2 learn negative.csv; has err "negative.csv:2"
+(cat runs.csv; sed -n 2p runs.csv) > twice.csv
+expect 2 learn twice.csv; has err "twice.csv:27"
+(echo "device,mig_profile,model,batch,latency_ms,throughput_per_s"; echo "a100-80gb,1g.10gb,net,8,0.02,400") > units.csv
+expect 2 learn units.csv; has err "units"
+(sed 1q runs.csv; tail -1 runs.csv) > memory.csv
+expect 2 learn memory.csv; has err "ran out of memory"
+sed 1q runs.csv > none.csv
+expect 2 learn none.csv
+
+# One run alone: a model, but a wide one that says so.
+head -2 runs.csv > one.csv
+expect 0 learn one.csv -o one.json; has out "assumed"
+expect 0 predict one.json --slice 1g --batch 32 --output json
+awk -F'[:,]' '/latency_low/ { low = $2 } /latency_high/ { exit !($2 > 2 * low) }' out || fail "one run, narrow interval"
+
+# A model file of somebody else.
+echo '{"version": 1, "models": []}' > empty.json
+expect 2 predict empty.json --slice 1g; has err "empty.json"
+echo 'no json' > broken.json
+expect 2 predict broken.json --slice 1g
+
+expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
+"$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"
+finish
