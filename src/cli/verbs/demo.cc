@@ -357,7 +357,7 @@ void add_demo(Program& program) {
        .examples = {{"tangram demo", "The examples."},
                     {"tangram demo --hours 2 --html /tmp/report.html", "Two hours, with the report where you say."},
                     {"tangram demo --fleet examples/fleet.yaml --services examples/services.yaml",
-                     "The same with your own files."}}},
+                     "The same, with the files to show named."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
       verb.add_option("--fleet", options->fleet, "The fleet; the example without it.")->type_name("FILE"));

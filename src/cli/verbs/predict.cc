@@ -130,8 +130,8 @@ void add_predict(Program& program) {
        .summary = "what a learned model says about one run",
        .description = "Latency with its interval, p99, throughput and memory of one batch on one slice, from the model "
                       "that tangram learn wrote. Ends with 1 if the run more probably does not fit into memory.",
-       .examples = {{"tangram predict model.json --slice 2g.20gb --batch 8", "One run."},
-                    {"tangram predict model.json --model bert --slice 1g --batch 4 --size 128 --processes 2",
+       .examples = {{"tangram predict model.json --model text-encoder --slice 2g.20gb --batch 8", "One run."},
+                    {"tangram predict model.json --model text-encoder --slice 1g --batch 4 --size 128 --processes 2",
                      "One of several models, with two processes on the slice."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("FILE", options->file, "The model, JSON.")->required());
