@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 #include "learn/fit.h"
 
 namespace tangram::lab {

@@ -11,7 +11,7 @@
 #include "base/math.h"
 #include "core/geometry.h"
 #include "lab/few_shot.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 
 namespace tangram::lab {
 namespace {

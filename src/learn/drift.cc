@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 
 namespace tangram::learn {
 namespace {

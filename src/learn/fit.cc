@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "base/rng.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 
 namespace tangram::learn {
 namespace {

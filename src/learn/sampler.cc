@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/rng.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 #include "learn/fit.h"
 
 namespace tangram::learn {

@@ -15,7 +15,7 @@
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/few_shot.h"
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 
 namespace tangram::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "learn/detail/statistics.h"
+#include "learn/statistics.h"
 
 #include <gtest/gtest.h>
 
