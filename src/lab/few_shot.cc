@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/math.h"
-#include "learn/statistics.h"
 #include "learn/fit.h"
+#include "learn/statistics.h"
 
 namespace tangram::lab {
 namespace {
@@ -93,8 +93,8 @@ std::vector<double> few_shot_slos_ms(const FewShotTable& table) {
   for (const auto& m : table.measurements) {
     if (m.latency_ms) latencies.push_back(*m.latency_ms);
   }
-  const double low = 1.5 * learn::detail::quantile(latencies, 0);
-  const double high = std::max(low, learn::detail::quantile(latencies, 0.95));
+  const double low = 1.5 * learn::quantile(latencies, 0);
+  const double high = std::max(low, learn::quantile(latencies, 0.95));
   std::vector<double> slos;
   for (std::size_t i = 0; i < kSloCount; ++i) {
     slos.push_back(low * math::pow(high / low, static_cast<double>(i) / (kSloCount - 1)));
@@ -287,8 +287,8 @@ std::vector<FewShotResult> few_shot_results(std::span<const FewShotTable> tables
     result.held_out = pool.errors.size();
     result.coverage95 = coverage_of(pool, errors_of_others(pools, pool));
     if (!pool.errors.empty()) {
-      result.median_error = learn::detail::quantile(pool.errors, 0.5);
-      result.p90_error = learn::detail::quantile(pool.errors, 0.9);
+      result.median_error = learn::quantile(pool.errors, 0.5);
+      result.p90_error = learn::quantile(pool.errors, 0.9);
     }
     result.throughput_regret /= static_cast<double>(result.seeds);
     results.push_back(std::move(result));

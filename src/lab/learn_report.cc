@@ -43,8 +43,8 @@ std::vector<UnseenRun> unseen_runs(const FittedRun& run) {
 ErrorGroup group_of(std::string name, const std::vector<double>& errors) {
   std::vector<double> sizes;
   for (const double e : errors) sizes.push_back(std::abs(e));
-  return {std::move(name), errors.size(), learn::detail::quantile(sizes, 0.5), learn::detail::quantile(sizes, 0.9),
-          learn::detail::quantile(errors, 0.5)};
+  return {std::move(name), errors.size(), learn::quantile(sizes, 0.5), learn::quantile(sizes, 0.9),
+          learn::quantile(errors, 0.5)};
 }
 
 // Groups in ascending order of a number; `name` is what people call it.

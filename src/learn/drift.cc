@@ -46,7 +46,7 @@ double DriftDetector::ratio() const {
     if (!estimate) continue;
     ratios.push_back(served.log_sum / static_cast<double>(served.count) - math::log(estimate->mean_ms));
   }
-  return ratios.empty() ? 1 : math::exp(detail::quantile(std::move(ratios), 0.5));
+  return ratios.empty() ? 1 : math::exp(quantile(std::move(ratios), 0.5));
 }
 
 Measurements DriftDetector::refreshed() const {

@@ -128,7 +128,7 @@ CrossValidation judge(const Unseen& unseen, const Shares& shares) {
         shares.analytic * unseen.analytic[i] + shares.kriged * unseen.kriged[i] + shares.boosted * unseen.boosted[i];
     errors.push_back(std::abs(math::exp(mean - unseen.observed[i]) - 1));
   }
-  return {std::string(shares.name), detail::quantile(errors, 0.5), detail::quantile(errors, 0.9)};
+  return {std::string(shares.name), quantile(errors, 0.5), quantile(errors, 0.9)};
 }
 
 void use(FittedRun& run, const Shares& shares) {
@@ -164,7 +164,7 @@ double p99_log_spread(const Measurements& measurements) {
     if (!m.latency_ms || !m.latency_spread_ms) continue;
     spreads.push_back(math::log(1 + kP99Deviations * *m.latency_spread_ms / *m.latency_ms));
   }
-  return spreads.empty() ? 0.05 : detail::quantile(std::move(spreads), 0.5);
+  return spreads.empty() ? 0.05 : quantile(std::move(spreads), 0.5);
 }
 
 }  // namespace
@@ -193,9 +193,9 @@ IntervalWidth interval_width(std::vector<double> own, std::vector<double> others
   const bool borrow = others.size() >= kOthersMin;
   const bool enough = own.size() >= kOwnCalibrationMin;
   if (!borrow && !enough) return {kAssumedDeviations, Calibration::assumed};
-  const double borrowed = borrow ? detail::conformal_quantile(std::move(others), coverage) : kAssumedDeviations;
+  const double borrowed = borrow ? conformal_quantile(std::move(others), coverage) : kAssumedDeviations;
   if (!enough) return {borrowed, Calibration::borrowed};
-  const double alone = detail::conformal_quantile(std::move(own), coverage);
+  const double alone = conformal_quantile(std::move(own), coverage);
   return {(alone + borrowed) / 2, Calibration::own};
 }
 
@@ -231,8 +231,9 @@ Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowl
                  fmt::format("{} measurements; at most {} can be learnt from", measurements.size(), kMeasurementsMax)};
   }
   Knowledge all = know(measurements);
-  learn_errors(all, measurements);
   for (const auto& seen : knowledge.seen) all.seen.push_back(seen);
+  all.features = knowledge.features;
+  learn_errors(all, measurements);
   for (const auto& error : knowledge.errors) all.errors.push_back(error);
   std::vector<FittedRun> runs;
   for (const auto& target : targets_of(measurements)) {

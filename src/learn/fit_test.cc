@@ -138,6 +138,36 @@ TEST(Fit, ANetworkKnownOnAnotherDeviceNeedsLittleMore) {
   EXPECT_LT(errors[errors.size() / 2], 0.05);
 }
 
+// Four networks whose work is 1 ms per GFLOP, and a fifth of 6 GFLOP of which only the launch was seen: 6 ms a sample
+// instead of the 2 ms that the others have in the middle.
+TEST(Fit, FlopsTellTheWorkOfANewModelBeforeItIsMeasured) {
+  Measurements others;
+  Knowledge features;
+  for (int i = 0; i < 4; ++i) {
+    const double gflop = std::pow(2.0, i);
+    const TestNetwork net{"other" + std::to_string(i), 5, gflop};
+    const auto table = net.table(2);
+    others.insert(others.end(), table.begin(), table.end());
+    features.features.push_back({net.model, std::nullopt, 1e9 * gflop, 1});
+  }
+  Knowledge plain = know(others);
+  Knowledge informed = plain;
+  informed.features = features.features;
+  informed.features.push_back({"fresh", std::nullopt, 6e9, 1});
+  const TestNetwork fresh{"fresh", 5, 6};
+  const Measurements one{fresh.run("7g.80gb", 7, 78.75, 1)};
+  const Measurement judge = fresh.run("2g.20gb", 2, 19.5, 64);
+  EXPECT_LT(relative_error(*fit_target(one, informed, {}), judge), 0.15);
+  EXPECT_GT(relative_error(*fit_target(one, plain, {}), judge), 0.3);
+}
+
+// FLOPs that grow by 2 * (1 + 2 q) / (1 + q) from length 64 to 128 with q = 0.5: 2.667 times.
+TEST(Fit, FlopsAtTwoSizesTellTheQuadraticTerm) {
+  Knowledge knowledge = know(TestNetwork{}.table());
+  knowledge.features = {{"text", std::nullopt, 3e9, 64}, {"text", std::nullopt, 8e9, 128}};
+  EXPECT_NEAR(std::exp(prior_for(knowledge, {"a100-80gb", "text"}).mean[kQuadratic]), 0.5, 1e-9);
+}
+
 // 45 runs allow own calibration; 95 % of errors of normal size lie within two to three deviations.
 TEST(Fit, EnoughRunsCalibrateTheirOwnIntervals) {
   const auto run = fit_target(TestNetwork{}.table(2), {}, {});

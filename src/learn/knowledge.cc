@@ -17,14 +17,13 @@ constexpr double kGeneralWeight = 2;
 constexpr double kOtherDeviceScaleSpread = 0.35;
 constexpr double kOtherDeviceShapeShare = 0.15;  // Of the general spread.
 
+constexpr std::size_t kFeaturesMin = 3;   // Models with features, to tell how the factor spreads.
+constexpr double kFactorSpread = 0.2;     // Of the logarithm, beside what the models seen show.
+constexpr double kQuadraticSpread = 0.5;  // FLOPs of attention are cheaper or dearer than others.
+
 // Subsets that models are judged by; random, because nobody knows what will have been measured of the next one.
 constexpr std::size_t kSubsetSizes[] = {5, 10, 15, 25, 50};
 constexpr std::uint64_t kSubsetSeed = 1;
-
-const ModelFeatures* find_features(const std::vector<ModelFeatures>& features, std::string_view model) {
-  const auto found = std::ranges::find(features, model, &ModelFeatures::model);
-  return found == features.end() ? nullptr : &*found;
-}
 
 AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
   AnalyticPrior prior = general_prior();
@@ -39,31 +38,90 @@ AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
   return prior;
 }
 
-// How the logarithm of work follows the logarithm of FLOPs over the models seen, as an offset: with time proportional
-// to FLOPs only the constant is unknown.
-std::optional<double> work_from_flops(const Knowledge& knowledge, const std::optional<ModelFeatures>& features) {
-  if (!features || !features->flops_per_sample || *features->flops_per_sample <= 0) return std::nullopt;
-  double sum = 0;
-  int count = 0;
-  for (const auto& seen : knowledge.seen) {
-    if (!seen.features || !seen.features->flops_per_sample || *seen.features->flops_per_sample <= 0) continue;
-    sum += seen.analytic.parameters[kWork] - math::log(*seen.features->flops_per_sample);
-    ++count;
+// How much one sample works as its features tell, up to a factor that networks share: FLOPs where they are known for
+// the entry that is `flops`, otherwise the number of weights.
+std::optional<double> log_size_of_work(const Knowledge& knowledge, std::string_view model, bool flops) {
+  for (const auto& entry : knowledge.features) {
+    const auto& value = flops ? entry.flops_per_sample : entry.parameters;
+    if (entry.model == model && value && *value > 0) return math::log(*value / (flops ? entry.size : 1));
   }
-  if (count < 2) return std::nullopt;
-  return math::log(*features->flops_per_sample) + sum / count;
+  return std::nullopt;
+}
+
+struct Normal {
+  double mean = 0;
+  double variance = 0;
+};
+
+// Time proportional to what the features tell: only the factor is unknown, and the models seen show how it spreads.
+std::optional<Normal> work_from_features(const Knowledge& knowledge, const Target& target, bool flops) {
+  const auto own = log_size_of_work(knowledge, target.model, flops);
+  if (!own) return std::nullopt;
+  std::vector<double> factors;
+  for (const auto& seen : knowledge.seen) {
+    const auto other = log_size_of_work(knowledge, seen.target.model, flops);
+    if (other) factors.push_back(seen.analytic.parameters[kWork] - math::log(seen.analytic.size_reference) - *other);
+  }
+  if (factors.size() < kFeaturesMin) return std::nullopt;
+  const auto count = static_cast<double>(factors.size());
+  Normal normal;
+  for (const double f : factors) normal.mean += f / count;
+  for (const double f : factors) normal.variance += (f - normal.mean) * (f - normal.mean) / (count - 1);
+  normal.mean += *own;
+  normal.variance += kFactorSpread * kFactorSpread;
+  return normal;
+}
+
+// From FLOPs at two sizes: f2 / f1 = r * (1 + q s2) / (1 + q s1) with sizes s relative to the reference.
+std::optional<double> log_quadratic(const Knowledge& knowledge, const Target& target, double size_reference) {
+  const ModelFeatures* first = nullptr;
+  for (const auto& entry : knowledge.features) {
+    if (entry.model != target.model || !entry.flops_per_sample) continue;
+    if (first == nullptr) {
+      first = &entry;
+    } else if (entry.size != first->size) {
+      const double s1 = first->size / size_reference;
+      const double s2 = entry.size / size_reference;
+      const double bend = *entry.flops_per_sample / *first->flops_per_sample * s1 / s2;
+      const double q = (bend - 1) / (s2 - bend * s1);
+      return q > 0 ? std::optional(math::log(q)) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+// One parameter known better than from the crowd: its ties to the others are cut.
+void narrow(AnalyticPrior& prior, Parameter parameter, const Normal& to) {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    prior.covariance[parameter * kCount + i] = prior.covariance[i * kCount + parameter] = 0;
+  }
+  prior.mean[parameter] = to.mean;
+  prior.covariance[parameter * kCount + parameter] = to.variance;
+}
+
+void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target& target) {
+  auto work = work_from_features(knowledge, target, true);
+  if (!work) work = work_from_features(knowledge, target, false);
+  if (work) {
+    // Work refers to the reference size, which models with sizes have.
+    const bool sized = std::ranges::any_of(
+        knowledge.features, [&](const auto& entry) { return entry.model == target.model && entry.size > 1; });
+    work->mean += sized ? math::log(kTokensReference) : 0;
+    if (work->variance < prior.covariance[kWork * kCount + kWork]) narrow(prior, kWork, *work);
+  }
+  if (const auto quadratic = log_quadratic(knowledge, target, kTokensReference)) {
+    narrow(prior, kQuadratic, {*quadratic, kQuadraticSpread * kQuadraticSpread});
+  }
 }
 
 }  // namespace
 
-Knowledge know(const Measurements& measurements, const std::vector<ModelFeatures>& features) {
+Knowledge know(const Measurements& measurements) {
   Knowledge knowledge;
   for (const auto& target : targets_of(measurements)) {
     const auto run = fit_target(select(measurements, target), {}, {.kind = "kriged"});
     if (!run) continue;
-    Knowledge::Seen seen{target, run->analytic, run->memory, run->kriged.scale(), std::nullopt};
-    if (const auto* known = find_features(features, target.model)) seen.features = *known;
-    knowledge.seen.push_back(std::move(seen));
+    knowledge.seen.push_back({target, run->analytic, run->memory});
   }
   return knowledge;
 }
@@ -104,8 +162,7 @@ Knowledge without(const Knowledge& knowledge, const Target& target) {
   return rest;
 }
 
-AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target,
-                        const std::optional<ModelFeatures>& features) {
+AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target) {
   const AnalyticPrior general = general_prior();
   if (knowledge.seen.empty()) return general;
   for (const auto& seen : knowledge.seen) {
@@ -128,7 +185,7 @@ AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target,
       prior.covariance[i * kCount + j] = sum / (count + kGeneralWeight);
     }
   }
-  if (const auto work = work_from_flops(knowledge, features)) prior.mean[kWork] = *work;
+  use_features(prior, knowledge, target);
   return prior;
 }
 

@@ -12,15 +12,16 @@
 #include "learn/candidate.h"
 #include "learn/memory_belief.h"
 #include "learn/models/analytic_fit.h"
-#include "learn/models/kriged.h"
 
 namespace tangram::learn {
 
-// What is known of a network without running it.
+// What is known of a network without running it. A model may have several entries, one for each size at which its
+// FLOPs are known: from two of them follows how work grows with size.
 struct ModelFeatures {
   std::string model;
   std::optional<double> parameters;        // Trainable weights.
-  std::optional<double> flops_per_sample;  // At the reference size of its measurements.
+  std::optional<double> flops_per_sample;  // Of one sample of `size`.
+  double size = 1;
 
   bool operator==(const ModelFeatures&) const = default;
 };
@@ -39,15 +40,15 @@ struct Knowledge {
     Target target;
     AnalyticFit analytic;
     MemoryBelief memory;
-    KrigedScale residual;  // How the residuals over the formula were distributed.
-    std::optional<ModelFeatures> features;
   };
   std::vector<Seen> seen;
+  std::vector<ModelFeatures> features;  // Of models that were seen, and of others.
   std::vector<ScaledError> errors;
 };
 
-// What the targets of `measurements` tell, each fitted on its own. `features` may name models that were not measured.
-Knowledge know(const Measurements& measurements, const std::vector<ModelFeatures>& features = {});
+// What the targets of `measurements` tell, each fitted on its own. Those of which nothing fitted into memory tell
+// nothing.
+Knowledge know(const Measurements& measurements);
 
 // Adds to `errors` how far each target of `measurements` is from what a few of its own measurements and all other
 // models say: the evidence for the intervals of models with few measurements.
@@ -59,8 +60,7 @@ Knowledge without(const Knowledge& knowledge, std::string_view model);
 Knowledge without(const Knowledge& knowledge, const Target& target);
 
 // Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint; then
-// those like it in features; then all of them; then general experience.
-AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target,
-                        const std::optional<ModelFeatures>& features = std::nullopt);
+// all of them, and its features beside theirs; then general experience.
+AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target);
 
 }  // namespace tangram::learn

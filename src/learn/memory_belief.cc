@@ -5,11 +5,11 @@
 
 #include "base/math.h"
 #include "core/geometry.h"
+#include "learn/models/analytic_fit.h"
 
 namespace tangram::learn {
 namespace {
 
-constexpr double kTokensReference = 64;
 constexpr double kBaseMibMin = 200;
 constexpr double kSampleMibMin = 0.25;
 constexpr int kBaseSteps = 15;    // 200 MiB to 25 GiB.

@@ -11,8 +11,8 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/rng.h"
-#include "learn/statistics.h"
 #include "learn/fit.h"
+#include "learn/statistics.h"
 
 namespace tangram::learn {
 namespace {
@@ -300,7 +300,7 @@ double median_deviation(const Outlook& outlook) {
     if (belief.fits >= 0.5) deviations.push_back(belief.deviation);
   }
   // The median of |error| of a normal error is 0.674 deviations.
-  return deviations.empty() ? 0 : 0.674 * detail::quantile(std::move(deviations), 0.5);
+  return deviations.empty() ? 0 : 0.674 * quantile(std::move(deviations), 0.5);
 }
 
 SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& options, const std::vector<bool>& done) {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace tangram::learn::detail {
+namespace tangram::learn {
 
 double quantile(std::vector<double> values, double share) {
   TANGRAM_CHECK(!values.empty(), "a quantile needs a value");
@@ -23,4 +23,4 @@ double conformal_quantile(std::vector<double> values, double coverage) {
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
 
-}  // namespace tangram::learn::detail
+}  // namespace tangram::learn

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace tangram::learn::detail {
+namespace tangram::learn {
 
 // Linear between the order statistics; 0 <= share <= 1, at least one value.
 double quantile(std::vector<double> values, double share);
@@ -12,4 +12,4 @@ double quantile(std::vector<double> values, double share);
 // ceil((n + 1) * coverage), or the largest where there are too few.
 double conformal_quantile(std::vector<double> values, double coverage);
 
-}  // namespace tangram::learn::detail
+}  // namespace tangram::learn

@@ -47,6 +47,12 @@ expect 0 learn one.csv -o one.json; has out "assumed"
 expect 0 predict one.json --slice 1g --batch 32 --output json
 awk -F'[:,]' '/latency_low/ { low = $2 } /latency_high/ { exit !($2 > 2 * low) }' out || fail "one run, narrow interval"
 
+# What is known without measuring.
+printf 'model,parameters,flops_per_sample\nnet,25e6,4e9\n' > features.csv
+expect 0 learn runs.csv --features features.csv
+printf 'model,flops\nnet,4e9\n' > features.csv
+expect 2 learn runs.csv --features features.csv; has err "features.csv:1"
+
 # A model file of somebody else.
 echo '{"version": 1, "models": []}' > empty.json
 expect 2 predict empty.json --slice 1g; has err "empty.json"

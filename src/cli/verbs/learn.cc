@@ -8,6 +8,7 @@
 #include "cli/program.h"
 #include "cli/table.h"
 #include "formats/measurements_file.h"
+#include "lab/features_file.h"
 #include "lab/learn_report.h"
 #include "lab/model_file.h"
 #include "learn/fit.h"
@@ -18,6 +19,7 @@ namespace {
 struct Options {
   std::string measurements;
   std::vector<std::string> known;
+  std::string features;
   std::string to;
   std::string html;
   std::string kind = "blend";
@@ -36,15 +38,22 @@ Result<Measurements> load_measurements(const std::string& path) {
   return formats::parse_measurements(*source);
 }
 
-// What models measured elsewhere tell.
-Result<learn::Knowledge> load_knowledge(const std::vector<std::string>& paths) {
+// What models measured elsewhere tell, and what is known of all without measuring.
+Result<learn::Knowledge> load_knowledge(const Options& options) {
   Measurements all;
-  for (const auto& path : paths) {
+  for (const auto& path : options.known) {
     auto measurements = load_measurements(path);
     if (!measurements) return measurements.error();
     all.insert(all.end(), measurements->begin(), measurements->end());
   }
   learn::Knowledge knowledge = learn::know(all);
+  if (!options.features.empty()) {
+    const auto source = read_source(options.features);
+    if (!source) return source.error();
+    auto features = lab::parse_features(*source);
+    if (!features) return features.error();
+    knowledge.features = std::move(*features);
+  }
   learn::learn_errors(knowledge, all);
   return knowledge;
 }
@@ -53,6 +62,7 @@ std::vector<lab::LearnReport> report_all(const Measurements& measurements, const
                                          const learn::FittedModel& model) {
   learn::Knowledge knowledge = learn::know(measurements);
   knowledge.seen.insert(knowledge.seen.end(), elsewhere.seen.begin(), elsewhere.seen.end());
+  knowledge.features = elsewhere.features;
   std::vector<lab::LearnReport> reports(model.runs().size());
   run_all(reports.size(), [&](std::size_t i) {
     const auto& run = model.runs()[i];
@@ -173,7 +183,7 @@ Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& 
 ExitCode run(Session& session, const Options& options) {
   const auto measurements = load_measurements(options.measurements);
   if (!measurements) return session.fail(measurements.error());
-  const auto knowledge = load_knowledge(options.known);
+  const auto knowledge = load_knowledge(options);
   if (!knowledge) return session.fail(knowledge.error());
   const auto model = learn::fit(*measurements, *knowledge, {.kind = options.kind, .coverage = options.coverage});
   if (!model) {
@@ -219,6 +229,10 @@ void add_learn(Program& program) {
       verb.add_option("--html", options->html, "Where to write a page with pictures.")->type_name("FILE"));
   program.offers_files(
       verb.add_option("--known", options->known, "Measurements of other models to learn from.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--features", options->features,
+                      "What is known without measuring, CSV: model, parameters, flops_per_sample, size.")
+          ->type_name("FILE"));
   program.one_of(verb.add_option("--kind", options->kind, "What to fit.")->capture_default_str(), kind_names());
   verb.add_option("--coverage", options->coverage, "Share of new runs that an interval should hold.")
       ->type_name("SHARE")

@@ -154,8 +154,7 @@ struct Summary {
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string middle_and_worst(const std::vector<double>& values) {
-  return fmt::format("{} ({})", percent(learn::detail::quantile(values, 0.5)),
-                     percent(learn::detail::quantile(values, 1)));
+  return fmt::format("{} ({})", percent(learn::quantile(values, 0.5)), percent(learn::quantile(values, 1)));
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -193,8 +192,7 @@ std::string summary_table(const std::vector<lab::FewShotResult>& results, const 
                fmt::format("{}", summary.regrets.size()),
                middle_and_worst(summary.median_errors),
                middle_and_worst(summary.p90_errors),
-               fmt::format("{} ({})", percent(mean_of(summary.regrets)),
-                           percent(learn::detail::quantile(summary.regrets, 1))),
+               fmt::format("{} ({})", percent(mean_of(summary.regrets)), percent(learn::quantile(summary.regrets, 1))),
                percent(summary.covered / summary.held_out)});
   }
   return table.render(terminal);

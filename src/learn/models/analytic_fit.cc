@@ -13,8 +13,7 @@ namespace tangram::learn {
 namespace {
 
 constexpr std::size_t kCount = kParameterCount;
-constexpr double kTokensReference = 64;  // A usual length; only the meaning of W and q depends on it.
-constexpr double kSmsOfOneSlice = 14;    // On an A100, the reference of `compute`.
+constexpr double kSmsOfOneSlice = 14;  // On an A100, the reference of `compute`.
 constexpr int kStepsMax = 40;
 
 struct Usual {

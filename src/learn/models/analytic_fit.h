@@ -95,6 +95,9 @@ struct Observation {
   bool operator==(const Observation&) const = default;
 };
 
+// A usual length in tokens. Only the meaning of W and q depends on it.
+inline constexpr double kTokensReference = 64;
+
 // 1 where the model has one size, otherwise a fixed length, so that parameters of different models can be compared.
 double size_reference_of(std::span<const Observation> observations);
 

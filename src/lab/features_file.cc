@@ -1,0 +1,36 @@
+#include "lab/features_file.h"
+
+#include "formats/table.h"
+
+namespace tangram::lab {
+namespace {
+
+struct Row {
+  std::string model;
+  std::optional<double> parameters;
+  std::optional<double> flops_per_sample;
+  double size = 1;
+};
+
+template <typename Visitor>
+void describe(Visitor& v, Row& c) {
+  v.about("Features", "What is known of a network without running it.");
+  v.field("model", c.model, {.required = true}, "As in the measurements.");
+  v.field("parameters", c.parameters, {.max = 1e18, .above = 0}, "Trainable weights.");
+  v.field("flops_per_sample", c.flops_per_sample, {.max = 1e24, .above = 0}, "Of one sample of `size`.");
+  v.field("size", c.size, {.min = 1, .max = 1e9}, "Input size to which the FLOPs belong.");
+}
+
+}  // namespace
+
+Result<std::vector<learn::ModelFeatures>> parse_features(const formats::Source& source) {
+  formats::Problems problems(source.name);
+  std::vector<learn::ModelFeatures> features;
+  formats::for_each_row<Row>(source, formats::Header::strict, problems, [&](Row row, const formats::RowPlace&) {
+    features.push_back({std::move(row.model), row.parameters, row.flops_per_sample, row.size});
+  });
+  if (!problems.empty()) return problems.error();
+  return features;
+}
+
+}  // namespace tangram::lab
