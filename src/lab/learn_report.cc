@@ -11,6 +11,7 @@
 #include "base/math.h"
 #include "core/geometry.h"
 #include "lab/few_shot.h"
+#include "learn/fit.h"
 #include "learn/statistics.h"
 
 namespace tangram::lab {
@@ -24,8 +25,8 @@ constexpr std::size_t kCandidatesMax = 2000;  // Beyond it a choice takes second
 
 std::vector<UnseenRun> unseen_runs(const FittedRun& run) {
   std::vector<UnseenRun> unseen;
-  const auto forecasts = run.kriged.leave_one_out();
-  if (forecasts.size() < 2) return unseen;
+  if (run.kriged.observations().size() < 2) return unseen;
+  const auto forecasts = learn::unseen_forecasts(run);
   // The residual part may have been thinned; runs are found again by what the formula sees of them.
   std::size_t next = 0;
   for (const auto& m : run.measured) {

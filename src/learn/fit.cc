@@ -21,6 +21,7 @@ constexpr std::size_t kOthersMin = 40;    // Errors of other models, to say anyt
 constexpr double kAssumedDeviations = 3;  // Half width without any evidence.
 constexpr double kCountTolerance = 0.1;   // Of the logarithm of a number of measurements.
 constexpr std::size_t kFolds = 4;
+constexpr std::uint64_t kFoldSeed = 1;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
 constexpr double kBlendMargin = 0.9;
 
@@ -77,6 +78,7 @@ void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
 
 // What the members of a blend predict for observations that they have not seen.
 struct Unseen {
+  std::vector<std::size_t> index;  // Of the observation.
   std::vector<double> observed;
   std::vector<double> analytic;
   std::vector<double> kriged;
@@ -94,11 +96,13 @@ Unseen cross_validate(const std::vector<Observation>& observations, const Analyt
     for (std::size_t i = 0; i < order.size(); ++i) {
       if (i % kFolds != fold) seen.push_back(observations[order[i]]);
     }
+    if (seen.empty()) continue;
     const AnalyticFit analytic = fit_formula(seen, prior);
     const Kriged kriged(analytic, {}, 1, seen);
     const Boosted boosted = fit_boosted(seen, analytic, seed);
     for (std::size_t i = fold; i < order.size(); i += kFolds) {
       const Observation& o = observations[order[i]];
+      unseen.index.push_back(order[i]);
       unseen.observed.push_back(o.log_ms);
       unseen.analytic.push_back(analytic.log_ms(o.features));
       unseen.kriged.push_back(kriged.forecast(o.features).log_ms);
@@ -197,6 +201,17 @@ IntervalWidth interval_width(std::vector<double> own, std::vector<double> others
   if (!enough) return {borrowed, Calibration::borrowed};
   const double alone = conformal_quantile(std::move(own), coverage);
   return {(alone + borrowed) / 2, Calibration::own};
+}
+
+std::vector<Forecast> unseen_forecasts(const FittedRun& run) {
+  auto forecasts = run.kriged.leave_one_out();
+  if (run.kriged_share == 1) return forecasts;
+  const Unseen unseen = cross_validate(run.kriged.observations(), run.analytic.prior, kFoldSeed);
+  for (std::size_t i = 0; i < unseen.index.size(); ++i) {
+    forecasts[unseen.index[i]].log_ms = run.analytic_share * unseen.analytic[i] + run.kriged_share * unseen.kriged[i] +
+                                        run.boosted_share * unseen.boosted[i];
+  }
+  return forecasts;
 }
 
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {

@@ -41,6 +41,10 @@ struct IntervalWidth {
 };
 IntervalWidth interval_width(std::vector<double> own, std::vector<double> others, double coverage);
 
+// What `run` says of each of its observations (run.kriged.observations()) without having seen it: each left out alone
+// where the smooth residual answers, otherwise in folds. At least two observations.
+std::vector<Forecast> unseen_forecasts(const FittedRun& run);
+
 // One target. An error if no measurement has a latency, because then there is nothing to learn but that memory ran out.
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);
 

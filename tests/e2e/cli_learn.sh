@@ -59,6 +59,31 @@ expect 2 predict empty.json --slice 1g; has err "empty.json"
 echo 'no json' > broken.json
 expect 2 predict broken.json --slice 1g
 
+# A data set of the public form with two models of our own: every budget below its 90 configurations, four samplers.
+mkdir -p data/parvagpu
+{
+  echo "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible"
+  for work in 1 3; do
+    for slices in 1 2 3 4 7; do
+      for batch in 1 2 4 8 16 32 64 128 256; do
+        for processes in 1 2; do
+          awk -v m="net$work" -v w="$work" -v s="$slices" -v b="$batch" -v p="$processes" 'BEGIN {
+            t = exp(log(5 ^ 6 + (w * p * (b + 1) / s) ^ 6) / 6)
+            printf "%s,%d,%d,%d,%.3f,%.3f,1\n", m, s, b, p, 1000 * b / t, t / 1000 }'
+        done
+      done
+    done
+  done
+} > data/parvagpu/profiles.csv
+expect 0 reproduce few-shot --data data --output json
+for field in dataset model budget sampler median_error p90_error coverage95 throughput_regret measurements device; do
+  has out "\"$field\":"
+done
+[[ $(grep -c '"sampler": "active"' out) == 12 ]] || fail "two models, six budgets: $(grep -c '"sampler": "active"' out)"
+cp out first
+expect 0 reproduce few-shot --data data --output json
+cmp -s out first || fail "the same data gave other figures"
+
 expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
 "$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"
 finish
