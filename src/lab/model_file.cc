@@ -16,7 +16,11 @@ using learn::Calibration;
 using learn::FittedRun;
 using learn::kParameterCount;
 
-constexpr double kCountMax = 1e6;  // Of batches, sizes and processes in a model.
+constexpr double kCountMax = 1e6;       // Of batches, sizes and processes in a model.
+constexpr double kLatencyMsMax = 1e9;   // Of a run.
+constexpr double kLogMax = 100;         // Of any logarithm: e^100 is beyond everything that can be timed.
+constexpr double kCovarianceMax = 1e4;  // Of the prior.
+constexpr double kMibMax = 1e12;
 
 struct RowRecord {
   Located<std::string> mig_profile;
@@ -119,7 +123,7 @@ void describe(Visitor& v, RowRecord& c) {
   v.field("batch", c.batch, {.min = 1, .max = kCountMax, .required = true}, "Samples in a batch.");
   v.field("size", c.size, {.min = 1, .max = kCountMax}, "Input size of each sample.");
   v.field("processes", c.processes, {.min = 1, .max = kCountMax}, "Processes that shared the slice.");
-  v.field("latency_ms", c.latency_ms, {.above = 0}, "Of one batch, mean; absent: out of memory.");
+  v.field("latency_ms", c.latency_ms, {.max = kLatencyMsMax, .above = 0}, "Of one batch, mean; absent: out of memory.");
   v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0}, "Its standard deviation.");
   v.field("memory_mib", c.memory_mib, {.min = 0}, "Peak memory of all processes together.");
   v.field("throughput_per_s", c.throughput_per_s, {.above = 0}, "Samples a second, of all processes together.");
@@ -128,51 +132,57 @@ void describe(Visitor& v, RowRecord& c) {
 template <typename Visitor>
 void describe(Visitor& v, FormulaRecord& c) {
   v.about("Formula", "Launch, roofline, attention, processes taking turns: parameters and where they were expected.");
-  v.field("parameters", c.parameters, {.required = true, .items_min = kParameterCount},
+  v.field("parameters", c.parameters, {.min = -kLogMax, .max = kLogMax, .required = true, .items_min = kParameterCount},
           "Logarithms: launch, work, memory share, constant share, host, batch offset, launch growth, sharpness, "
           "quadratic, size exponent, batch exponent.");
-  v.field("prior_mean", c.prior_mean, {.required = true, .items_min = kParameterCount}, "In the same order.");
-  v.field("prior_covariance", c.prior_covariance, {.required = true, .items_min = kParameterCount * kParameterCount},
-          "Row by row.");
+  v.field("prior_mean", c.prior_mean, {.min = -kLogMax, .max = kLogMax, .required = true, .items_min = kParameterCount},
+          "In the same order.");
+  v.field(
+      "prior_covariance", c.prior_covariance,
+      {.min = -kCovarianceMax, .max = kCovarianceMax, .required = true, .items_min = kParameterCount * kParameterCount},
+      "Row by row.");
   v.field("prior_models", c.prior_models, {}, "How many models the expectation was learnt from.");
-  v.field("size_reference", c.size_reference, {.above = 0, .required = true}, "Input size to which work refers.");
+  v.field("size_reference", c.size_reference, {.min = 1, .max = kCountMax, .required = true},
+          "Input size to which work refers.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ResidualRecord& c) {
   v.about("Residual", "Standard deviations of the parts of what the formula leaves over, in log latency.");
-  v.field("batch", c.batch, {.min = 0, .required = true}, "Of the batch alone.");
-  v.field("slice", c.slice, {.min = 0, .required = true}, "Of the slice alone.");
-  v.field("processes", c.processes, {.min = 0, .required = true}, "Of the processes alone.");
-  v.field("size", c.size, {.min = 0, .required = true}, "Of the size alone.");
-  v.field("together", c.together, {.min = 0, .required = true}, "Of all together.");
-  v.field("launch", c.launch, {.min = 0, .required = true}, "Where launching decides.");
-  v.field("noise", c.noise, {.above = 0, .required = true}, "Of one measurement.");
-  v.field("inflation", c.inflation, {.above = 0, .required = true}, "Factor on predicted deviations.");
+  v.field("batch", c.batch, {.min = 0, .max = 10, .required = true}, "Of the batch alone.");
+  v.field("slice", c.slice, {.min = 0, .max = 10, .required = true}, "Of the slice alone.");
+  v.field("processes", c.processes, {.min = 0, .max = 10, .required = true}, "Of the processes alone.");
+  v.field("size", c.size, {.min = 0, .max = 10, .required = true}, "Of the size alone.");
+  v.field("together", c.together, {.min = 0, .max = 10, .required = true}, "Of all together.");
+  v.field("launch", c.launch, {.min = 0, .max = 10, .required = true}, "Where launching decides.");
+  v.field("noise", c.noise, {.min = 1e-6, .max = 10, .required = true}, "Of one measurement.");
+  v.field("inflation", c.inflation, {.min = 1e-3, .max = 1e3, .required = true}, "Factor on predicted deviations.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, TreesRecord& c) {
   v.about("Trees", "Boosted trees on the residual; nodes as columns.");
-  v.field("base", c.base, {.required = true}, "Added to the sum of all trees.");
+  v.field("base", c.base, {.min = -kLogMax, .max = kLogMax, .required = true}, "Added to the sum of all trees.");
   v.field("roots", c.roots, {.required = true}, "First node of each tree.");
   v.field("left", c.left, {.min = -1, .required = true}, "Child for smaller values, -1 in a leaf.");
   v.field("right", c.right, {.min = -1, .required = true}, "The other child.");
   v.field("feature", c.feature, {.min = 0, .max = 4, .required = true},
           "0 batch, 1 size, 2 compute, 3 bandwidth, 4 processes; logarithms.");
-  v.field("value", c.value, {.required = true}, "Threshold, or value of a leaf.");
+  v.field("value", c.value, {.min = -kLogMax, .max = kLogMax, .required = true}, "Threshold, or value of a leaf.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, MemoryRecord& c) {
   v.about("Memory", "Weighted guesses: processes * (base + sample * batch * size factor).");
-  v.field("size_reference", c.size_reference, {.above = 0, .required = true}, "Input size to which `sample` refers.");
+  v.field("size_reference", c.size_reference, {.min = 1, .max = kCountMax, .required = true},
+          "Input size to which `sample` refers.");
   v.field("measured", c.measured, {}, "A peak was measured, so absolute numbers mean something.");
   v.field("base_log_mib", c.base_log_mib, {}, "Weighted mean of log base.");
   v.field("sample_log_mib", c.sample_log_mib, {}, "Weighted mean of log sample.");
-  v.field("base_mib", c.base_mib, {.above = 0, .required = true, .items_min = 1}, "Of each guess.");
-  v.field("sample_mib", c.sample_mib, {.above = 0, .required = true, .items_min = 1}, "Of each guess.");
-  v.field("quadratic", c.quadratic, {.min = 0, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("base_mib", c.base_mib, {.min = 1e-6, .max = kMibMax, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("sample_mib", c.sample_mib, {.min = 1e-6, .max = kMibMax, .required = true, .items_min = 1},
+          "Of each guess.");
+  v.field("quadratic", c.quadratic, {.min = 0, .max = 1e6, .required = true, .items_min = 1}, "Of each guess.");
   v.field("weights", c.weights, {.min = 0, .max = 1.000001, .required = true, .items_min = 1}, "They sum to one.");
 }
 
@@ -202,11 +212,11 @@ void describe(Visitor& v, RunRecord& c) {
   v.field("residual", c.residual, {.required = true}, "What it leaves over.");
   v.field("shares", c.shares, {.required = true}, "Which members count.");
   v.field("trees", c.trees, {}, "Only where they count.");
-  v.field("interval_deviations", c.interval_deviations, {.above = 0, .required = true},
+  v.field("interval_deviations", c.interval_deviations, {.min = 1e-3, .max = 1e3, .required = true},
           "Half width of the intervals in predicted deviations.");
   v.field("coverage", c.coverage, {.above = 0, .below = 1}, "What the intervals promise.");
   v.field("calibration", c.calibration, {.required = true}, "Where that width comes from.");
-  v.field("p99_log_spread", c.p99_log_spread, {.min = 0}, "log(p99 / mean).");
+  v.field("p99_log_spread", c.p99_log_spread, {.min = 0, .max = 10}, "log(p99 / mean).");
   v.field("memory", c.memory, {.required = true}, "What is believed of its memory.");
   v.field("validation", c.validation, {}, "Cross-validation of the members.");
   v.field("measured", c.measured, {.required = true, .items_min = 1}, "What it was fitted to.");

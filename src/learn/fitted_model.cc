@@ -1,6 +1,7 @@
 #include "learn/fitted_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/math.h"
 
@@ -66,7 +67,7 @@ std::optional<Estimate> FittedModel::estimate(const RunPoint& point) const {
 
 std::optional<Prediction> FittedModel::predict(const RunPoint& point) const {
   const auto found = estimate(point);
-  if (!found || found->fits_probability < kFitsMin) return std::nullopt;
+  if (!found || found->fits_probability < kFitsMin || !std::isfinite(found->p99_ms)) return std::nullopt;
   return Prediction{from_milliseconds(found->mean_ms), from_milliseconds(found->p99_ms)};
 }
 
