@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/text.h"
@@ -126,10 +127,37 @@ const Program::Verb* Program::parsed_verb() const {
   return parsed.empty() ? nullptr : find_verb(parsed.front()->get_name());
 }
 
+namespace {
+
+// The parser takes "nan" for a number that lies in every range, and wraps a negative seed around: both are refused
+// before it sees them.
+std::optional<std::string> unusable_number(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--")) continue;
+    const auto equals = argument.find('=');
+    if (equals == std::string::npos && i + 1 == arguments.size()) continue;
+    const std::string name = argument.substr(0, equals);
+    const std::string value = equals == std::string::npos ? arguments[i + 1] : argument.substr(equals + 1);
+    const std::string plain = text::lower(value.starts_with('-') || value.starts_with('+') ? value.substr(1) : value);
+    if (plain == "nan") return fmt::format("{}: expected a number, read {}", name, value);
+    if (name != "--seed") continue;
+    std::uint64_t seed = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seed);
+    if (error != std::errc{} || end != value.data() + value.size()) {
+      return fmt::format("--seed: expected a whole number from 0 to 18446744073709551615, read {}", value);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   const auto settings = settings_from_environment();
   if (!settings) return session.fail(settings.error());
   settings_ = *settings;
+  if (const auto wrong = unusable_number(arguments)) return session.fail({ErrorCode::invalid, *wrong});
   std::ranges::reverse(arguments);  // The parser takes them from the back.
   try {
     app_.parse(std::move(arguments));

@@ -37,6 +37,20 @@ TEST(Program, PrintsHelpWithoutArguments) {
   for (const auto& verb : Program().tree().verbs) EXPECT_NE(outcome.out.find("  " + verb.info.name), std::string::npos);
 }
 
+// The parser would take nan for a number in range, and -1 for the largest seed.
+TEST(Program, RefusesNumbersThatTheParserWouldBend) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"simulate", "any.yaml", "--duration", "nan"},
+           {"capacity", "any.yaml", "--tolerance=-NaN"},
+           {"simulate", "any.yaml", "--seed", "-1"},
+           {"simulate", "any.yaml", "--seed", "18446744073709551616"},
+       }) {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, ExitCode::wrong_input);
+    EXPECT_NE(outcome.err.find("expected a"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(Program, SuggestsTheVerbThatWasMeant) {
   const auto outcome = run({"geometri", "a30"});
   EXPECT_EQ(outcome.code, ExitCode::wrong_input);

@@ -6,6 +6,7 @@ namespace tangram::lab {
 namespace {
 
 constexpr std::uint64_t kArrivalsMin = 20;
+constexpr double kTooFew = 1e-9;
 
 struct Trial {
   std::vector<ServiceAtCapacity> services;
@@ -84,9 +85,10 @@ class Search {
                                 service.slo.latency});
       trial.rate_per_s += rate;
       // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %. So few
-      // requests that none is late by luck prove nothing, so a load that light counts as broken.
+      // requests that none is late by luck prove nothing, so a load that light counts as broken, by so little that a
+      // promise which is really broken goes first.
       if (needed_.size() <= s) needed_.push_back(std::min(kArrivalsMin, tally.arrived));
-      const double reserve = tally.arrived < needed_[s] ? -1 : tally.slo_attainment() - percentile / 100;
+      const double reserve = tally.arrived < needed_[s] ? -kTooFew : tally.slo_attainment() - percentile / 100;
       if (s == 0 || reserve < trial.reserve) {
         trial.reserve = reserve;
         trial.worst = s;

@@ -120,7 +120,8 @@ ExitCode run(Session& session, Options options) {
   } else {
     session.print(capacity_table(results, session.terminal));
   }
-  return ExitCode::done;
+  const bool none = std::ranges::any_of(results, [](const auto& result) { return result.rate_scale <= 0; });
+  return none ? ExitCode::answer_is_no : ExitCode::done;
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ Json row_json(const Row& row) {
   if (row.cell.single) json["merge"] = row.cell.merge;
   if (const auto reference = lab::paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
   json["slices"] = first.counts;
-  json["p95_ms"] = first.p95_ms;
-  json["p99_ms"] = first.p99_ms;
+  json["p95_ms"] = first.qps > 0 ? Json(first.p95_ms) : Json(nullptr);
+  json["p99_ms"] = first.qps > 0 ? Json(first.p99_ms) : Json(nullptr);
   json["busy_share"] = first.busy_share;
   if (row.by_seed.size() > 1) {
     Json seeds = Json::array();

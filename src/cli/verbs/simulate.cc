@@ -61,6 +61,13 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   if (auto r = write(options.timeline, [&] { return lab::timeline_csv(head, scenario, runs); }); !r) return r;
   if (auto r = write(options.html, [&] { return lab::html_report(head, scenario, runs); }); !r) return r;
   if (auto r = write(options.trace, [&] { return lab::perfetto_trace(head, scenario, runs); }); !r) return r;
+  for (const auto& run : runs) {
+    const auto& metrics = run.result.metrics;
+    if (options.trace.empty() || metrics.batches_beyond == 0) continue;
+    session.note(
+        fmt::format("the trace holds the first {} of {} batches of {}: shorten the run with --duration to see all",
+                    metrics.batches.size(), metrics.batches.size() + metrics.batches_beyond, run.policy));
+  }
   return write(options.log, [&] { return lab::decision_log(head, runs); });
 }
 
