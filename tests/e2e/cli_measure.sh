@@ -86,7 +86,7 @@ expect 0 "${emulated[@]}" --batches 1,3 --profiles 7g --max-measurements 2 -o em
 has emulated.csv "a100-80gb,7g.80gb,made-up,3,1,1,4.643,"
 expect 0 "${emulated[@]}" --batches 1 --profiles 7g --real-time --max-repeats 5 -o timed.csv --output json
 ms=$(tail -1 timed.csv | cut -d, -f7)
-awk -v ms="$ms" 'BEGIN { exit !(ms >= 4.214 && ms < 40) }' || fail "4.214 ms in real time took $ms ms"
+awk -v ms="$ms" 'BEGIN { exit !(ms >= 4.214) }' || fail "4.214 ms in real time took only $ms ms"
 expect 0 "${emulated[@]}" --batches 1,64 --profiles 7g --memory-limit 2000 -o limited.csv
 has limited.csv "a100-80gb,7g.80gb,made-up,64,1,1,,,,"
 
