@@ -40,6 +40,24 @@ TEST(ImportParvagpu, ReportsEveryBadRow) {
             "in.csv:4:7: batch_size must be a whole number, not \"x\"");
 }
 
+// A header alone says what the file is, so the reason is not that it is another one, and nothing is written.
+TEST(Import, RefusesAFileThatHasOnlyItsHeader) {
+  const std::string profiles = "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\n";
+  const std::string deployment = "Num instance,Num GPU,Model,Placement,Instance size,Batch size,Num proc\n";
+  EXPECT_EQ(import("parvagpu", profiles), "error: in.csv: no rows to import");
+  EXPECT_EQ(import("parvagpu", deployment), "error: in.csv: no rows to import");
+  EXPECT_EQ(import("parvagpu", "scenario,model,slo_latency_ms,request_rate_per_s\n"),
+            "error: in.csv: no rows to import");
+  EXPECT_EQ(import("pollux", "name,time,application,num_replicas,batch_size\n"), "error: in.csv: no rows to import");
+  EXPECT_EQ(import("mig-reconfig", "partition,action,time_ms\n"), "error: in.csv: no rows to import");
+}
+
+TEST(ImportParvagpu, DoesNotIgnoreAScenarioThatMeasurementsDoNotHave) {
+  EXPECT_EQ(import("parvagpu:SLO1",
+                   "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\nnet,3,1,2,100,0.01,1\n"),
+            "error: parvagpu:SLO1: a scenario is chosen of scenarios and deployments; measurements have none");
+}
+
 TEST(ImportParvagpu, MakesServicesOfScenarios) {
   const std::string text = "scenario,model,slo_latency_ms,request_rate_per_s\nS1,net,100.5,20\nS2,net,50,30\n";
   EXPECT_EQ(import("parvagpu:S2", text),
@@ -105,8 +123,8 @@ TEST(ImportPollux, MakesJobsOfWorkloadsAndOneTableOfTraces) {
   ASSERT_TRUE(table) << table.error().message;
   EXPECT_EQ(
       *table,
-      "application,kind,nodes,replicas,local_batch,step_s,sync_s,batch,progress,iteration,metric,grad_sqr,grad_var\n"
-      "net,placement,2,3,4,0.5,0.1,,,,,,\nnet,validation,,,,,,64,9,3,0.5,1,2\n");
+      "application,kind,nodes,replicas,local_batch,step_s,sync_s,batch,progress,iteration,metric,grad_sqr,grad_var,"
+      "placement\nnet,placement,2,3,4,0.5,0.1,,,,,,,12\nnet,validation,,,,,,64,9,3,0.5,1,2,\n");
 }
 
 // In mixed files every row has a duration; only the number of tasks tells that it means nothing for training.

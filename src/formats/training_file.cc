@@ -29,10 +29,13 @@ void describe(Visitor& v, TrainingRow& c) {
   v.field("metric", c.metric, "Of a validation: how good the model is.");
   v.field("grad_sqr", c.grad_sqr, "Of a validation: squared norm of the gradient.");
   v.field("grad_var", c.grad_var, "Of a validation: variance of the gradient.");
+  v.field("placement", c.placement, "Of a step: workers on each node, a digit from 1 to 9 for each: 12.");
   const bool validation = c.kind == TrainingRowKind::validation;
   v.rule(validation || (c.nodes && c.replicas && c.local_batch && c.step_s && c.sync_s),
          {"kind", "nodes", "replicas", "local_batch", "step_s", "sync_s"},
          "a timed step needs nodes, replicas, local_batch, step_s and sync_s");
+  v.rule(!c.placement || c.placement->find_first_not_of("123456789") == std::string::npos, {"placement"},
+         "a placement is a digit from 1 to 9 for each node");
   v.rule(!validation || (c.batch && c.progress && c.iteration && c.metric && c.grad_sqr && c.grad_var),
          {"kind", "batch", "progress", "iteration", "metric", "grad_sqr", "grad_var"},
          "a validation needs batch, progress, iteration, metric, grad_sqr and grad_var");

@@ -28,6 +28,7 @@ struct TrainingRow {
   std::optional<double> metric;
   std::optional<double> grad_sqr;
   std::optional<double> grad_var;
+  std::optional<std::string> placement;  // Of a step: how many workers ran on each node, a digit for each.
 
   bool operator==(const TrainingRow&) const = default;
 };

@@ -8,11 +8,12 @@ namespace tangram::formats {
 namespace {
 
 constexpr const char* kHeader =
-    "application,kind,nodes,replicas,local_batch,step_s,sync_s,batch,progress,iteration,metric,grad_sqr,grad_var\n";
+    "application,kind,nodes,replicas,local_batch,step_s,sync_s,batch,progress,iteration,metric,grad_sqr,grad_var,"
+    "placement\n";
 
 TEST(TrainingFile, ReadsBackWhatItWrites) {
   const std::string text =
-      std::string(kHeader) + "net,placement,2,3,4,0.5,0.1,,,,,,\nnet,validation,,,,,,64,9,3,0.5,1,-2\n";
+      std::string(kHeader) + "net,placement,2,3,4,0.5,0.1,,,,,,,12\nnet,validation,,,,,,64,9,3,0.5,1,-2,\n";
   const auto rows = parse_training({"t.csv", text});
   ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ((*rows)[0].step_s, 0.5);
@@ -21,8 +22,8 @@ TEST(TrainingFile, ReadsBackWhatItWrites) {
 }
 
 TEST(TrainingFile, WantsTheColumnsOfEachKind) {
-  EXPECT_EQ(parse_training({"t.csv", std::string(kHeader) + "net,scalability,2,3,4,0.5,,,,,,,\n"
-                                                            "net,validation,2,3,4,0.5,0.1,,,,,,\n"})
+  EXPECT_EQ(parse_training({"t.csv", std::string(kHeader) + "net,scalability,2,3,4,0.5,,,,,,,,\n"
+                                                            "net,validation,2,3,4,0.5,0.1,,,,,,,\n"})
                 .error()
                 .message,
             "t.csv:2:5: a timed step needs nodes, replicas, local_batch, step_s and sync_s\n"

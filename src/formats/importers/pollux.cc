@@ -83,6 +83,7 @@ Result<std::string> jobs(const Files& files) {
                           .duration_s = std::nullopt});
       });
   if (!problems.empty()) return problems.error();
+  if (result.empty()) return no_rows(files);
   return write_jobs(result);
 }
 
@@ -128,8 +129,9 @@ class TrainingTable {
     problems_.take(problems);
   }
 
-  Result<std::string> finish() const {
+  Result<std::string> finish(const Files& files) const {
     if (!problems_.empty()) return problems_.error();
+    if (rows_.empty()) return no_rows(files);
     return write_training(rows_);
   }
 
@@ -151,6 +153,7 @@ class TrainingTable {
 
   static bool spread(const std::string& placement, TrainingRow& out) {
     if (placement.find_first_not_of("123456789") != std::string::npos) return false;
+    out.placement = placement;
     out.nodes = static_cast<std::int64_t>(placement.size());
     out.replicas = 0;
     for (const char digit : placement) *out.replicas += digit - '0';
@@ -179,7 +182,7 @@ Result<std::string> pollux(const Files& files, std::string_view) {
       table.refuse(file, "no file of Pollux: neither a workload nor placements, scalability or validation");
     }
   }
-  return table.finish();
+  return table.finish(files);
 }
 
 }  // namespace tangram::formats::importers
