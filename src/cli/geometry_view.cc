@@ -133,8 +133,11 @@ Table profile_table(const Geometry& geometry) {
 }
 
 Json geometry_json(const Geometry& geometry) {
-  Json pci_ids = Json::array();
-  for (const auto id : geometry.pci_ids) pci_ids.push_back(fmt::format("0x{:04X}", id));
+  const auto hexadecimal = [](const std::vector<std::uint16_t>& ids) {
+    Json list = Json::array();
+    for (const auto id : ids) list.push_back(fmt::format("0x{:04X}", id));
+    return list;
+  };
   Json profiles = Json::array();
   for (const auto& profile : geometry.profiles) profiles.push_back(profile_json(profile, geometry.media_evidence));
   Json json{{"type", geometry.type},
@@ -143,7 +146,8 @@ Json geometry_json(const Geometry& geometry) {
             {"compute_slices", geometry.compute_slices},
             {"placements_evidence", to_text(geometry.placements)},
             {"media", media_json(geometry.media, geometry.media_evidence)},
-            {"pci_ids", std::move(pci_ids)},
+            {"pci_ids", hexadecimal(geometry.pci_ids)},
+            {"pci_ids_alike", hexadecimal(geometry.pci_ids_alike)},
             {"profiles", std::move(profiles)}};
   if (geometry.units_per_core > 0) json["units_per_core"] = geometry.units_per_core;
   return json;

@@ -117,13 +117,6 @@ const Geometry* find_geometry(std::string_view type) {
   return nullptr;
 }
 
-const Geometry* find_geometry_by_pci(std::uint16_t pci_device_id) {
-  for (const auto& geometry : known_geometries()) {
-    if (std::ranges::find(geometry.pci_ids, pci_device_id) != geometry.pci_ids.end()) return &geometry;
-  }
-  return nullptr;
-}
-
 std::vector<std::string> device_type_names() {
   std::vector<std::string> names;
   for (const auto& geometry : known_geometries()) names.push_back(geometry.type);

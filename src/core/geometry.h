@@ -79,6 +79,9 @@ struct Geometry {
   Evidence media_evidence = Evidence::unknown;
   std::vector<MigProfile> profiles;  // Smallest first; within a size plain, double_memory, media, special.
   std::vector<std::uint16_t> pci_ids;
+  // Boards that are cut alike but are other chips, or have more or fewer multiprocessors: names, starts and counts hold
+  // for them, figures do not.
+  std::vector<std::uint16_t> pci_ids_alike;
   int units_per_core = 0;  // 4 or 1 on the host, 0 on a GPU.
 
   bool operator==(const Geometry&) const = default;
@@ -99,7 +102,8 @@ Geometry restrict_to(const Geometry& geometry, ProfileSet set);
 std::span<const Geometry> known_geometries();
 // The type with this id, or null.
 const Geometry* find_geometry(std::string_view type);
-// The type that a PCI device id belongs to, or null.
+// The type that a PCI device id belongs to, or null. For a board that is only cut alike (`pci_ids_alike`) it is the
+// type under the board's own title, its multiprocessors unknown and its memory unverified.
 const Geometry* find_geometry_by_pci(std::uint16_t pci_device_id);
 // All ids of device types, "cpu" included.
 std::vector<std::string> device_type_names();

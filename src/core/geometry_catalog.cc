@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/geometry.h"
@@ -34,6 +35,18 @@ struct EightUnitBoard {
   std::array<Figure<double>, kCuts> memory_gib;  // Zero and unknown: estimated from the name.
   std::vector<std::uint16_t> pci_ids;
 };
+
+// A board that the vendor's tools cut like one of the types, though nobody has listed its slices: an H100 PCIe has 114
+// multiprocessors where the SXM has 132, an H20 has 78, and the PG506 is an Ampere chip.
+struct BoardAlike {
+  std::uint16_t pci_id;
+  const char* type;
+  const char* title;
+};
+constexpr BoardAlike kBoardsAlike[] = {{0x2331, "h100-80gb", "NVIDIA H100 80GB PCIe"},
+                                       {0x2322, "h100-80gb", "NVIDIA H800 80GB PCIe"},
+                                       {0x20B6, "h100-96gb", "NVIDIA PG506 96GB"},
+                                       {0x2329, "h100-96gb", "NVIDIA H20 96GB"}};
 
 constexpr Figure<int> kSmUnknown{0, kNo};
 constexpr Figure<double> kGibUnknown{0, kNo};
@@ -87,6 +100,9 @@ Geometry eight_units(const EightUnitBoard& board) {
   geometry.placements = board.placements;
   geometry.media.optical_flow = 1;
   geometry.pci_ids = board.pci_ids;
+  for (const auto& alike : kBoardsAlike) {
+    if (geometry.type == alike.type) geometry.pci_ids_alike.push_back(alike.pci_id);
+  }
   auto& profiles = geometry.profiles;
   for (const Cut cut : {k1g, k1g_double, k2g, k3g, k4g, k7g}) {
     profiles.push_back(eight_unit_profile(board, cut));
@@ -206,7 +222,7 @@ std::vector<Geometry> make_catalog() {
        {10, 20, 20, 40, 40, 80},
        kHopperSm,
        {{{9.75}, {19.62}, {19.62}, {39.5}, {39.5}, {79.25}}},
-       {0x2330, 0x2331, 0x2322, 0x2324}},
+       {0x2330, 0x2324}},
       {"h100-94gb",
        "NVIDIA H100 94GB NVL",
        Evidence::verified,
@@ -220,7 +236,7 @@ std::vector<Geometry> make_catalog() {
        {12, 24, 24, 48, 48, 96},
        kHopperSm,
        {{kGibUnknown, {23.0}, {23.0}, {46.5}, {46.5}, {93.0}}},
-       {0x2342, 0x233D, 0x20B6, 0x2329}},
+       {0x2342, 0x233D}},
       {"h200-141gb",
        "NVIDIA H200 141GB",
        kMaybe,
@@ -258,7 +274,39 @@ std::vector<Geometry> make_catalog() {
   return catalog;
 }
 
+Geometry geometry_of(const BoardAlike& board) {
+  Geometry geometry = *find_geometry(board.type);
+  geometry.title = board.title;
+  geometry.placements = kMaybe;
+  for (auto& profile : geometry.profiles) {
+    profile.sm_count = kSmUnknown;
+    profile.memory_gib.evidence = kMaybe;
+  }
+  geometry.pci_ids = {board.pci_id};
+  geometry.pci_ids_alike.clear();
+  return geometry;
+}
+
+const std::vector<Geometry>& boards_alike() {
+  static const std::vector<Geometry> boards = [] {
+    std::vector<Geometry> list;
+    for (const auto& board : kBoardsAlike) list.push_back(geometry_of(board));
+    return list;
+  }();
+  return boards;
+}
+
 }  // namespace
+
+const Geometry* find_geometry_by_pci(std::uint16_t pci_device_id) {
+  const auto holds = [&](const Geometry& geometry) {
+    return std::ranges::find(geometry.pci_ids, pci_device_id) != geometry.pci_ids.end();
+  };
+  const auto known = known_geometries();
+  if (const auto found = std::ranges::find_if(known, holds); found != known.end()) return &*found;
+  const auto alike = std::ranges::find_if(boards_alike(), holds);
+  return alike == boards_alike().end() ? nullptr : &*alike;
+}
 
 std::span<const Geometry> known_geometries() {
   static const std::vector<Geometry> catalog = make_catalog();

@@ -190,6 +190,24 @@ TEST(GeometryCatalogue, FindsBoardsByTheirPciId) {
   EXPECT_EQ(find_geometry_by_pci(0x1234), nullptr);
 }
 
+// The H100 PCIe has 114 multiprocessors in all and the H20 78, so the 132 of the SXM board say nothing about them.
+TEST(GeometryCatalogue, ClaimsNoMultiprocessorsForBoardsThatAreOnlyCutAlike) {
+  for (const int id : {0x2331, 0x2322, 0x20B6, 0x2329}) {
+    const Geometry* board = find_geometry_by_pci(static_cast<std::uint16_t>(id));
+    ASSERT_NE(board, nullptr) << id;
+    const Geometry& type = *find_geometry(board->type);
+    EXPECT_NE(board->title, type.title);
+    EXPECT_THAT(type.pci_ids, testing::Not(testing::Contains(id)));
+    EXPECT_THAT(type.pci_ids_alike, testing::Contains(id));
+    ASSERT_EQ(board->profiles.size(), type.profiles.size());
+    for (std::size_t i = 0; i < type.profiles.size(); ++i) {
+      EXPECT_EQ(board->profiles[i].sm_count, (Figure<int>{0, Evidence::unknown})) << board->title;
+      EXPECT_EQ(board->profiles[i].memory_gib.evidence, Evidence::unverified) << board->title;
+      EXPECT_EQ(board->profiles[i].starts, type.profiles[i].starts) << board->title;
+    }
+  }
+}
+
 TEST(FindProfile, UnderstandsEveryNameItPrints) {
   for (const auto& geometry : known_geometries()) {
     for (std::size_t i = 0; i < geometry.profiles.size(); ++i) {

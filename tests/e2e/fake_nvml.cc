@@ -2,7 +2,8 @@
 //
 // GPU 0 is an A100 80GB in MIG mode, cut as 1g@0 + 1g@1 + 3g@4, whose driver says 7g.79gb where the tables say
 // 7g.80gb. GPU 1 is an H100 80GB with MIG mode off until the next reset. $FAKE_NVML_INIT is the status of nvmlInit_v2,
-// and $FAKE_NVML_INSTANCES that of listing slices, so that refusals can be tried.
+// and $FAKE_NVML_INSTANCES that of listing slices, so that refusals can be tried. With $FAKE_NVML_PCIE set, GPU 1 is
+// the PCIe board.
 
 #include <algorithm>
 #include <cstdio>
@@ -55,6 +56,8 @@ Status status_from(const char* variable) {
   return value == nullptr ? kSuccess : std::atoi(value);
 }
 
+unsigned second_device_id() { return std::getenv("FAKE_NVML_PCIE") == nullptr ? 0x233010DEU : 0x233110DEU; }
+
 int index_of(DeviceHandle device) { return static_cast<int>(reinterpret_cast<int*>(device) - devices); }
 
 const FakeProfile* find_number(unsigned number) {
@@ -98,7 +101,7 @@ Status nvmlDeviceGetUUID(DeviceHandle device, char* buffer, unsigned size) {
 }
 Status nvmlDeviceGetPciInfo_v3(DeviceHandle device, PciInfo* info) {
   *info = {};
-  info->pci_device_id = index_of(device) == 0 ? 0x20B210DEU : 0x233010DEU;
+  info->pci_device_id = index_of(device) == 0 ? 0x20B210DEU : second_device_id();
   std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", index_of(device) + 1);
   return kSuccess;
 }

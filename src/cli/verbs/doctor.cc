@@ -29,6 +29,12 @@ const char* to_text(adapters::CgroupVersion version) {
 
 const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
 
+// True for a board that is cut like a type and is another one, such as the PCIe board beside the SXM.
+bool only_cut_alike(const adapters::DriverGpu& gpu) {
+  const Geometry* geometry = geometry_of(gpu);
+  return geometry != nullptr && geometry->title != find_geometry(geometry->type)->title;
+}
+
 int count_mig_capable(const adapters::DriverReport& driver) {
   int count = 0;
   for (const auto& gpu : driver.gpus) count += gpu.mig_capable ? 1 : 0;
@@ -56,6 +62,12 @@ std::vector<std::string> consequences(const Findings& findings) {
       list.push_back(fmt::format("GPU {} can be cut, but its type (PCI id 0x{:04X}) is not in the tables.", gpu.index,
                                  gpu.pci_device_id));
     }
+    if (gpu.mig_capable && only_cut_alike(gpu)) {
+      list.push_back(
+          fmt::format("GPU {} is cut like {}, but the multiprocessors and the memory of its slices are not "
+                      "in the tables: measure on it rather than use what another board took.",
+                      gpu.index, geometry_of(gpu)->type));
+    }
   }
   if (any_off) {
     list.push_back(findings.permissions.sys_admin ? "MIG mode is off on a GPU; this user may switch it on."
@@ -76,6 +88,7 @@ Json gpu_json(const adapters::DriverGpu& gpu) {
             {"pci_bus_id", gpu.pci_bus_id},
             {"pci_device_id", fmt::format("0x{:04X}", gpu.pci_device_id)},
             {"type", geometry == nullptr ? Json(nullptr) : Json(geometry->type)},
+            {"sm_count_known", geometry != nullptr && !only_cut_alike(gpu)},
             {"memory_gib", gpu.memory_gib},
             {"mig_capable", gpu.mig_capable},
             {"mig_enabled", gpu.mig_enabled},
@@ -159,7 +172,10 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   if (!gpu.problem.empty()) report.line("problem", gpu.problem, Style::bad);
   if (gpu.name.empty()) return;
   report.line("type", geometry == nullptr ? fmt::format("unknown to the tables (PCI id 0x{:04X})", gpu.pci_device_id)
-                                          : geometry->type);
+                      : only_cut_alike(gpu)
+                          ? fmt::format("{} by its cuts; {} has other multiprocessors, which the tables do not know",
+                                        geometry->type, geometry->title)
+                          : geometry->type);
   report.line("identity", fmt::format("{} at {}", gpu.uuid, gpu.pci_bus_id));
   report.line("memory", fmt::format("{:.1f} GiB", gpu.memory_gib));
   std::string mode = !gpu.mig_capable ? "cannot be cut" : gpu.mig_enabled ? "on" : "off";
