@@ -28,6 +28,8 @@ endif()
 function(tangram_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
                                            -Woverloaded-virtual -Werror -ffp-contract=off)
+  # A failed check names its file from the root of the source: where that stood is nobody's business.
+  target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports these inside libstdc++ and fmt at -O2 where nothing is wrong (GCC bugs 105562, 107852).

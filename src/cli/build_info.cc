@@ -26,6 +26,4 @@ BuildInfo build_info() {
           .sanitizers = TANGRAM_SANITIZERS};
 }
 
-std::string source_directory() { return TANGRAM_BUILT_FROM; }
-
 }  // namespace tangram::cli

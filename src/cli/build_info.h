@@ -15,7 +15,4 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-// The folder of the source this was built from, which serves the examples before anything is installed.
-std::string source_directory();
-
 }  // namespace tangram::cli

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "adapters/cpu_host/cpu_host.h"
-#include "cli/build_info.h"
 #include "cli/files.h"
 #include "formats/fleet_file.h"
 #include "formats/workload_file.h"
@@ -66,10 +65,11 @@ Result<std::string> examples_directory() {
     places.push_back(program / "../share/tangram");
     places.push_back(program / "../../..");  // build/<preset>/bin in the source.
   }
-  places.emplace_back(source_directory());
+  places.emplace_back();  // Where the user stands, for a build elsewhere.
   for (const auto& place : places) {
     std::error_code error;
-    if (fs::is_directory(place / "examples", error)) return (place / "examples").lexically_normal().string();
+    const fs::path examples = (place / "examples").lexically_normal();
+    if (fs::is_regular_file(examples / "scenario-day.yaml", error)) return examples.string();
   }
   return Error{ErrorCode::not_found,
                "the examples were not found; set TANGRAM_SHARE to the folder that holds examples/"};

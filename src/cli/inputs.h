@@ -23,7 +23,8 @@ Result<Fleet> load_fleet(const std::string& path);
 Result<Workload> load_workload(const std::string& path);
 Result<lab::Scenario> load_scenario(const std::string& path);
 
-// The folder with the shipped examples: below $TANGRAM_SHARE, beside the installed program, or in the source.
+// The folder with the shipped examples: below $TANGRAM_SHARE, beside the installed program, in the source that the
+// program was built in, or below the current folder.
 Result<std::string> examples_directory();
 
 }  // namespace tangram::cli
