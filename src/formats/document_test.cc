@@ -59,6 +59,16 @@ TEST(Yaml, PointsAtABracketThatIsNeverClosed) {
             "a.yaml:3:4: not YAML: the [ here is never closed");
 }
 
+// The parser would take all that follows for a part of the value, and the keys behind it for missing.
+TEST(Yaml, NamesAQuoteThatIsNeverClosed) {
+  EXPECT_EQ(yaml_problem("a: 1\nb: \"two\nc: 3\n"), "a.yaml:2:4: not YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: 'it''s\n"), "a.yaml:1:4: not YAML: the ' here is never closed");
+  EXPECT_EQ(yaml_problem("a: &x \"b\\\"\n"), "a.yaml:1:7: not YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: [1, \"b]\n"), "a.yaml:1:8: not YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("\"a: 1\n"), "a.yaml:1:1: not YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: 'it''s'\nb: \"\\\"\"\nc: |\n  \"open in a block\n"), "");
+}
+
 TEST(Yaml, SaysThatAFileIsEmpty) {
   EXPECT_EQ(yaml_problem(""), "a.yaml: the file is empty");
   EXPECT_EQ(yaml_problem(" \n\n"), "a.yaml: the file is empty");

@@ -53,6 +53,7 @@ class YamlHandler final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const Position at = position_of(mark);
+    refuse_open_quote(at);
     const bool quoted = tag == "!" || tag == kTextTag;
     if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not understood"};
     if (builder_.expects_key()) {
@@ -114,10 +115,19 @@ class YamlHandler final : public YAML::EventHandler {
   }
 
   // Where a node begins in the text, or its end if that is not known.
-  std::size_t offset_of(const Node& node) const {
-    const auto line = static_cast<std::size_t>(node.at.line) - 1;
-    if (node.at.line < 1 || line >= line_begins_.size()) return text_.size();
-    return std::min(line_begins_[line] + static_cast<std::size_t>(node.at.column) - 1, text_.size());
+  std::size_t offset_of(const Node& node) const { return offset_of(node.at); }
+  std::size_t offset_of(Position at) const {
+    const auto line = static_cast<std::size_t>(at.line) - 1;
+    if (at.line < 1 || line >= line_begins_.size()) return text_.size();
+    return std::min(line_begins_[line] + static_cast<std::size_t>(at.column) - 1, text_.size());
+  }
+
+  // The parser takes the end of the text for the end of a quote, and so everything behind a forgotten one for a part of
+  // the value.
+  void refuse_open_quote(Position at) const {
+    if (const auto open = unclosed_quote(text_, offset_of(at))) {
+      throw DocumentStopped{open->at, fmt::format("not YAML: the {} here is never closed", open->bracket)};
+    }
   }
 
   bool is_block(const Node& node) const {
@@ -163,7 +173,8 @@ std::optional<Node> read_document(std::string_view text, Problems& problems) {
 // A bracket that is never closed makes the parser stumble somewhere behind it, over something that is right. What stops
 // it there on purpose, such as a limit, keeps its own words.
 void report(std::string_view text, const DocumentStopped& stopped, Problems& problems) {
-  const bool stumbled = stopped.text.starts_with("not YAML") || stopped.text == kKeyIsNoWord;
+  const bool exact = stopped.text.ends_with("is never closed");
+  const bool stumbled = !exact && (stopped.text.starts_with("not YAML") || stopped.text == kKeyIsNoWord);
   const auto open = stumbled ? unclosed_bracket(text) : std::nullopt;
   if (!open) return problems.add(stopped.at, stopped.text);
   problems.add(open->at, fmt::format("not YAML: the {} here is never closed", open->bracket));

@@ -10,6 +10,19 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
+// Just behind the quote that closes the one at `offset`, or nothing. A quote inside is doubled in single quotes and
+// escaped in double ones.
+std::optional<std::size_t> end_of_quoted(std::string_view text, std::size_t offset) {
+  const char quote = text[offset++];
+  while (offset < text.size()) {
+    const char c = text[offset];
+    const bool escape = quote == '"' ? c == '\\' : c == '\'' && text.substr(offset).starts_with("''");
+    offset += escape ? 2 : 1;
+    if (!escape && c == quote) return offset;
+  }
+  return std::nullopt;
+}
+
 class BracketScan {
  public:
   explicit BracketScan(std::string_view text) : text_(text) {}
@@ -31,7 +44,7 @@ class BracketScan {
     if (c == '#' && (offset_ == 0 || is_blank(text_[offset_ - 1]))) {
       offset_ = std::min(text_.find('\n', offset_), text_.size());
     } else if ((c == '"' || c == '\'') && value_begins_) {
-      skip_quoted(c);
+      skip_quoted();
     } else if ((c == '[' || c == '{') && (value_begins_ || !open_.empty())) {
       open_.push_back(offset_++);
       value_begins_ = true;
@@ -58,15 +71,8 @@ class BracketScan {
     ++offset_;
   }
 
-  // A quote inside is doubled in single quotes and escaped in double ones.
-  void skip_quoted(char quote) {
-    ++offset_;
-    while (offset_ < text_.size()) {
-      const char c = text_[offset_];
-      const bool escape = quote == '"' ? c == '\\' : c == '\'' && at(offset_ + 1) == '\'';
-      offset_ += escape ? 2 : 1;
-      if (!escape && c == quote) break;
-    }
+  void skip_quoted() {
+    offset_ = end_of_quoted(text_, offset_).value_or(text_.size());
     value_begins_ = false;
   }
 
@@ -79,5 +85,15 @@ class BracketScan {
 }  // namespace
 
 std::optional<OpenBracket> unclosed_bracket(std::string_view text) { return BracketScan(text).run(); }
+
+std::optional<OpenBracket> unclosed_quote(std::string_view text, std::size_t offset) {
+  const auto at = [&] { return offset < text.size() ? text[offset] : '\0'; };
+  while (at() == '&' || at() == '!') {
+    while (offset < text.size() && !is_blank(at())) ++offset;
+    while (offset < text.size() && is_blank(at())) ++offset;
+  }
+  if ((at() != '"' && at() != '\'') || end_of_quoted(text, offset)) return std::nullopt;
+  return OpenBracket{position_of(text, offset), at()};
+}
 
 }  // namespace tangram::formats
