@@ -54,6 +54,7 @@ Result<std::string> deepboot(const Files& files, std::string_view) {
                     .duration_s = row.inference() ? row.duration : std::nullopt});
   });
   if (!problems.empty()) return problems.error();
+  if (jobs.empty()) return no_rows(files);
   return write_jobs(jobs);
 }
 

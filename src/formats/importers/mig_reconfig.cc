@@ -39,6 +39,7 @@ Result<std::string> mig_reconfig(const Files& files, std::string_view) {
         row.time_ms);
   });
   if (!problems.empty()) return problems.error();
+  if (times.empty()) return no_rows(files);
   std::vector<Recut> recuts;
   for (auto& [key, values] : times) {
     std::ranges::sort(values);

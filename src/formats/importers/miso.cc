@@ -54,6 +54,7 @@ Result<std::string> miso(const Files& files, std::string_view) {
     result.push_back(std::move(m));
   });
   if (!problems.empty()) return problems.error();
+  if (result.empty()) return no_rows(files);
   return write_measurements(result);
 }
 

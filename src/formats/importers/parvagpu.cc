@@ -98,6 +98,7 @@ Result<std::string> measurements(const Files& files) {
         result.push_back(std::move(m));
       });
   if (!problems.empty()) return problems.error();
+  if (result.empty()) return no_rows(files);
   return write_measurements(result);
 }
 
@@ -219,6 +220,7 @@ Result<std::string> plan(const Files& all, std::string_view selection) {
         gpu.slices.push_back(std::move(planned));
       });
   if (!problems.empty()) return problems.error();
+  if (gpus.empty()) return no_rows(*files);
   return plan_of(gpus);
 }
 
@@ -227,6 +229,11 @@ Result<std::string> plan(const Files& all, std::string_view selection) {
 Result<std::string> parvagpu(const Files& files, std::string_view selection) {
   if (have_column(files, "scenario")) return services(files, selection);
   if (have_column(files, "Placement")) return plan(files, selection);
+  if (!selection.empty()) {
+    return Error{ErrorCode::invalid, fmt::format("parvagpu:{}: a scenario is chosen of scenarios and deployments; "
+                                                 "measurements have none",
+                                                 selection)};
+  }
   return measurements(files);
 }
 
