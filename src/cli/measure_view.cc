@@ -9,7 +9,11 @@
 namespace tangram::cli {
 namespace {
 
-std::string digits(double value) { return fmt::format("{:.4g}", value); }
+// Four digits that say something, without an exponent.
+std::string digits(double value) {
+  const std::string text = fmt::format("{:.4g}", value);
+  return text.find('e') == std::string::npos ? text : fmt::format("{:.{}f}", value, value < 1 ? 7 : 0);
+}
 
 std::string optional_digits(const std::optional<double>& value) { return value ? digits(*value) : "-"; }
 

@@ -132,7 +132,7 @@ std::string latency_text(Duration latency) {
   if (latency == Duration::max()) return "never";
   const double ms = to_milliseconds(latency);
   if (ms >= 1e4) return fmt::format("{:.1f} s", ms * 1e-3);
-  return fmt::format("{:.{}f} ms", ms, ms < 10 ? 2 : ms < 100 ? 1 : 0);
+  return fmt::format("{:.{}f} ms", ms, ms < 1 && ms > 0 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0);
 }
 
 }  // namespace tangram::lab

@@ -137,7 +137,9 @@ TEST(DecisionLog, HasALineForEveryOutcome) {
 }
 
 TEST(LatencyText, HasSensibleDigits) {
+  EXPECT_EQ(latency_text(123400ns), "0.123 ms");
   EXPECT_EQ(latency_text(1234us), "1.23 ms");
+  EXPECT_EQ(latency_text(1106ms), "1106 ms");
   EXPECT_EQ(latency_text(123400us), "123 ms");
   EXPECT_EQ(latency_text(12s), "12.0 s");
   EXPECT_EQ(latency_text(Duration::max()), "never");

@@ -90,6 +90,9 @@ awk -v ms="$ms" 'BEGIN { exit !(ms >= 4.214) }' || fail "4.214 ms in real time t
 expect 0 "${emulated[@]}" --batches 1,64 --profiles 7g --memory-limit 2000 -o limited.csv
 has limited.csv "a100-80gb,7g.80gb,made-up,64,1,1,,,,"
 
+expect 2 "${measure[@]}" --memory-limit 2000 -o limited-replay.csv; has err "--memory-limit is for the engine emulated"
+[[ ! -e limited-replay.csv ]] || fail "a refused limit left a file"
+
 # Emulated by a model that was fitted to what was measured before.
 expect 0 learn whole.csv -o model.json
 expect 0 measure --model made-up --device a100-80gb --engine emulated --emulate model.json --batches 1,3 --profiles 7g --noise -o fitted.csv

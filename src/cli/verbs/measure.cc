@@ -100,6 +100,9 @@ Result<std::string> source_path(const Options& options) {
   const char* name = replay ? "--measurements" : "--emulate";
   if (wanted.empty())
     return invalid(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
+  if (replay && options.memory_limit_mib) {
+    return invalid("--memory-limit is for the engine emulated: replay answers what the file says fitted or did not");
+  }
   if (!other.empty()) return invalid(fmt::format("the engine {} reads {}, not both files", options.engine, name));
   return wanted;
 }

@@ -11,6 +11,7 @@
 #include "core/geometry.h"
 #include "lab/learn_report.h"
 #include "lab/model_file.h"
+#include "lab/report.h"
 
 namespace tangram::cli {
 namespace {
@@ -75,6 +76,13 @@ Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidat
           {"measured", estimate.measured}};
 }
 
+std::string latency_text(double ms) { return lab::latency_text(from_milliseconds(ms)); }
+
+// Four digits that say something, and never an exponent.
+std::string rate_text(double per_s) {
+  return fmt::format("{:.{}f}", per_s, per_s < 1 ? 4 : per_s < 10 ? 3 : per_s < 100 ? 2 : per_s < 1000 ? 1 : 0);
+}
+
 std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& candidate,
                           const learn::Estimate& estimate) {
   std::string out =
@@ -86,10 +94,11 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
     out += fmt::format("does not fit into memory, probability {:.0f} %\n", 100 * (1 - estimate.fits_probability));
     return out;
   }
-  out += fmt::format("latency     {:.3g} ms, between {:.3g} and {:.3g} ms with {:.0f} % (width {})\n", estimate.mean_ms,
-                     estimate.low_ms, estimate.high_ms, 100 * run.coverage, lab::calibration_text(run.calibration));
-  out += fmt::format("p99         {:.3g} ms\n", estimate.p99_ms);
-  out += fmt::format("throughput  {:.4g} samples/s, all processes together\n", estimate.throughput_per_s);
+  out += fmt::format("latency     {}, between {} and {} with {:.0f} % (width {})\n", latency_text(estimate.mean_ms),
+                     latency_text(estimate.low_ms), latency_text(estimate.high_ms), 100 * run.coverage,
+                     lab::calibration_text(run.calibration));
+  out += fmt::format("p99         {}\n", latency_text(estimate.p99_ms));
+  out += fmt::format("throughput  {} samples/s, all processes together\n", rate_text(estimate.throughput_per_s));
   if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
   if (estimate.fits_probability < 0.995) {
     out += fmt::format("fits into memory with {:.0f} %\n", 100 * estimate.fits_probability);
