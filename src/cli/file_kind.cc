@@ -1,6 +1,9 @@
 #include "cli/file_kind.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <span>
 
 #include "base/text.h"
 
@@ -34,14 +37,48 @@ std::optional<FileKind> kind_of_header(std::string_view line) {
   return std::nullopt;
 }
 
-std::optional<FileKind> kind_of_keys(const std::vector<std::string_view>& lines) {
-  // A scenario has services too, but how long runs take stands only there.
+struct KeyOfKind {
+  std::string_view key;
+  FileKind kind;
+};
+// The first key that a document has decides. A scenario has services too, but how long runs take stands only there.
+constexpr KeyOfKind kKeysOfYaml[] = {
+    {"latency", FileKind::scenario}, {"devices", FileKind::fleet}, {"services", FileKind::services}};
+constexpr KeyOfKind kKeysOfJson[] = {{"models", FileKind::model}, {"devices", FileKind::plan}};
+
+// The keys at the beginning of a line of a YAML document.
+std::set<std::string, std::less<>> yaml_keys(const std::vector<std::string_view>& lines) {
+  std::set<std::string, std::less<>> keys;
   for (const auto line : lines) {
-    if (line.starts_with("latency:")) return FileKind::scenario;
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos) keys.emplace(line.substr(0, colon));
   }
-  for (const auto line : lines) {
-    if (line.starts_with("devices:")) return FileKind::fleet;
-    if (line.starts_with("services:")) return FileKind::services;
+  return keys;
+}
+
+// The keys of the outermost object of a JSON document, which may be wrong further on: strings one level deep that a
+// colon follows.
+std::set<std::string, std::less<>> json_keys(std::string_view text) {
+  std::set<std::string, std::less<>> keys;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (c != '"') continue;
+    const std::size_t begin = i + 1;
+    for (++i; i < text.size() && text[i] != '"'; ++i) i += text[i] == '\\' ? 1 : 0;
+    const std::size_t next = text.find_first_not_of(" \t\r\n", std::min(i + 1, text.size()));
+    const bool key = depth == 1 && next != std::string_view::npos && text[next] == ':';
+    if (key) keys.emplace(text.substr(begin, i - begin));
+  }
+  return keys;
+}
+
+std::optional<FileKind> kind_of_keys(const std::set<std::string, std::less<>>& keys,
+                                     std::span<const KeyOfKind> known) {
+  for (const auto& [key, kind] : known) {
+    if (keys.contains(key)) return kind;
   }
   return std::nullopt;
 }
@@ -59,7 +96,7 @@ std::optional<FileKind> kind_of_path(std::string_view path) {
 
 const std::vector<std::string>& file_kind_names() {
   static const std::vector<std::string> names{"fleet", "services", "measurements", "trace", "curve",   "histogram",
-                                              "jobs",  "training", "recuts",       "plan",  "scenario"};
+                                              "jobs",  "training", "recuts",       "plan",  "scenario", "model"};
   return names;
 }
 
@@ -74,9 +111,12 @@ std::string_view to_string(FileKind kind) { return file_kind_names()[static_cast
 
 std::optional<FileKind> detect_file_kind(std::string_view path, std::string_view content) {
   if (content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);  // The mark that some editors put first.
-  if (text::trim(content).starts_with('{')) return FileKind::plan;
+  if (text::trim(content).starts_with('{')) {
+    const auto kind = kind_of_keys(json_keys(content), kKeysOfJson);
+    return kind ? kind : kind_of_path(path);
+  }
   const auto lines = first_lines(content);
-  if (const auto kind = kind_of_keys(lines)) return kind;
+  if (const auto kind = kind_of_keys(yaml_keys(lines), kKeysOfYaml)) return kind;
   if (!lines.empty()) {
     if (const auto kind = kind_of_header(lines.front())) return kind;
   }

@@ -24,6 +24,12 @@ expect 0 predict model.json --slice 3g --batch 24 --output json
 latency=$(sed -n 's/.*"latency_ms": \([0-9.]*\).*/\1/p' out)
 awk -v l="$latency" 'BEGIN { exit !(l > 15.5 && l < 18) }' || fail "batch 24 on 3g: $latency ms"
 expect 0 predict model.json --slice 7g.80gb --batch 1; has out "(measured)"
+# 2 * (1000 + 1) / 1 = 2002 ms and a throughput of four digits: numbers as people write them.
+grep -v ',64,$' runs.csv > roomy.csv
+expect 0 learn roomy.csv -o roomy.json
+expect 0 predict roomy.json --slice 1g --batch 1000
+grep -qE '[0-9]e[+-]' out && fail "an exponent for a person: $(cat out)"
+grep -qE '^latency     [0-9]{4} ms, between [0-9]{3,5} ms and' out || fail "predict: $(cat out)"
 expect 1 predict model.json --slice 1g --batch 256; has out "does not fit into memory"
 expect 2 predict model.json --slice 5g --batch 1
 expect 2 predict model.json --slice 1g --batch 0
@@ -52,6 +58,15 @@ printf 'model,parameters,flops_per_sample\nnet,25e6,4e9\n' > features.csv
 expect 0 learn runs.csv --features features.csv
 printf 'model,flops\nnet,4e9\n' > features.csv
 expect 2 learn runs.csv --features features.csv; has err "features.csv:1"
+
+# A model is a file like others: it is told from a plan by what stands in it, under any name.
+cp model.json plan.json
+expect 0 validate model.json plan.json --output json
+[[ $(grep -c '"kind": "model"' out) == 2 ]] || fail "validate: $(cat out)"
+sed 's/"models"/"modles"/' model.json > odd.json
+expect 2 validate odd.json; has err "odd.json:1:1: cannot tell which kind of file this is"
+sed 's/"coverage"/"cuverage"/' model.json > odd.json
+expect 2 validate odd.json; has err "did you mean coverage?"
 
 # A model file of somebody else.
 echo '{"version": 1, "models": []}' > empty.json

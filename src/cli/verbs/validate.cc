@@ -18,6 +18,7 @@
 #include "formats/trace_file.h"
 #include "formats/training_file.h"
 #include "formats/workload_file.h"
+#include "lab/model_file.h"
 #include "lab/scenario.h"
 
 namespace tangram::cli {
@@ -109,6 +110,18 @@ std::string summary_of(const lab::Scenario& scenario) {
                      scenario.config.scheduler.policy);
 }
 
+std::string summary_of(const learn::FittedModel& model) {
+  std::set<std::string> devices;
+  std::size_t measured = 0;
+  for (const auto& run : model.runs()) {
+    devices.insert(run.device);
+    measured += run.measured.size();
+  }
+  return fmt::format("{} on {}, fitted to {}", counted(model.runs().size(), "model", "models"),
+                     counted(devices.size(), "device type", "device types"),
+                     counted(measured, "measurement", "measurements"));
+}
+
 template <typename T>
 Result<std::string> summarise(const Result<T>& parsed) {
   if (!parsed) return parsed.error();
@@ -127,6 +140,7 @@ Result<std::string> inspect(FileKind kind, const formats::Source& source, const 
     case FileKind::training: return summarise(formats::parse_training(source));
     case FileKind::recuts: return summarise(formats::parse_recuts(source));
     case FileKind::plan: return summarise(formats::parse_plan(source));
+    case FileKind::model: return summarise(lab::parse_model(source));
     case FileKind::scenario: return summarise(lab::parse_scenario(source, reader_beside(path)));
   }
   return Error{ErrorCode::invalid, "no such kind"};
@@ -187,7 +201,7 @@ void add_validate(Program& program) {
        .group = "Files",
        .summary = "check files, and say everything that is wrong with them",
        .description =
-           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, ...) and checks it whole, "
+           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, plan, model, ...) and checks it whole, "
            "with "
            "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
            "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input.",
