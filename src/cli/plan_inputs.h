@@ -1,0 +1,25 @@
+// Plans, and what is needed to judge them, read from the files that users name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/latency_model.h"
+#include "core/plan.h"
+
+namespace tangram::cli {
+
+Result<Plan> load_plan(const std::string& path);
+
+// Where run times come from. At most one of the two is given.
+struct LatencySource {
+  std::string measurements;  // CSV; between its points run times are linear.
+  std::string model;         // What `tangram learn` wrote.
+
+  bool given() const { return !measurements.empty() || !model.empty(); }
+};
+
+// Errors: neither is given, or the file is wrong.
+Result<std::shared_ptr<const LatencyModel>> load_latency(const LatencySource& source);
+
+}  // namespace tangram::cli

@@ -1,0 +1,251 @@
+// `tangram export`: a plan in the words of other tools.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/plan_inputs.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "formats/export.h"
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string format;
+  std::string plan;
+  std::string services;
+  std::string to;
+  std::vector<std::string> uuids;
+  std::vector<std::string> boards;
+  formats::ExportOptions shared;
+};
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const auto& format : formats::export_formats()) names.emplace_back(format.name);
+  return names;
+}
+
+ExitCode list_formats(Session& session) {
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& format : formats::export_formats()) {
+      list.push_back({{"name", format.name}, {"summary", format.summary}, {"several_files", format.several}});
+    }
+    session.print_value(list);
+    return ExitCode::done;
+  }
+  Table table({{"FORMAT"}, {"MAKES"}, {"WHAT IT IS", Align::left, true}});
+  for (const auto& format : formats::export_formats()) {
+    table.add({{std::string(format.name), Style::accent},
+               format.several ? "a folder" : "a file",
+               std::string(format.summary)});
+  }
+  session.print(table.render(session.terminal));
+  return ExitCode::done;
+}
+
+// NAME=VALUE pairs of one option.
+Result<std::map<std::string, std::string>> pairs_of(const char* option, const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> pairs;
+  for (const auto& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return Error{ErrorCode::invalid, fmt::format("{}: expected NAME=VALUE, found \"{}\"", option, text)};
+    }
+    if (!pairs.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      return Error{ErrorCode::invalid, fmt::format("{}: {} is given twice", option, text.substr(0, equals))};
+    }
+  }
+  return pairs;
+}
+
+// A pair whose name means nothing in the plan is a slip of the keyboard, not a wish.
+Result<Nothing> check_names(const Plan& plan, const formats::ExportOptions& options) {
+  const auto known = [&](const std::string& name, auto field) {
+    return std::ranges::any_of(plan.devices, [&](const PlannedDevice& device) { return device.*field == name; });
+  };
+  for (const auto& [name, uuid] : options.uuids) {
+    if (!known(name, &PlannedDevice::name)) {
+      return Error{ErrorCode::invalid, fmt::format("--uuid: the plan has no device {}", name)};
+    }
+    if (!uuid.starts_with("GPU-")) {
+      return Error{ErrorCode::invalid, fmt::format("--uuid: {} is not the UUID of a GPU; expected GPU-...", uuid)};
+    }
+  }
+  for (const auto& [type, board] : options.boards) {
+    if (known(type, &PlannedDevice::type)) continue;
+    return Error{ErrorCode::invalid, fmt::format("--board: the plan has no device of type {}", type)};
+  }
+  return Nothing{};
+}
+
+struct Inputs {
+  Plan plan;
+  std::optional<Workload> workload;
+  formats::ExportOptions options;
+};
+
+Result<Inputs> read_inputs(const Options& options) {
+  Inputs inputs{{}, std::nullopt, options.shared};
+  auto plan = load_plan(options.plan);
+  if (!plan) return plan.error();
+  inputs.plan = std::move(*plan);
+  if (!options.services.empty()) {
+    auto workload = load_workload(options.services);
+    if (!workload) return workload.error();
+    inputs.workload = std::move(*workload);
+  }
+  auto uuids = pairs_of("--uuid", options.uuids);
+  if (!uuids) return uuids.error();
+  auto boards = pairs_of("--board", options.boards);
+  if (!boards) return boards.error();
+  inputs.options.uuids = std::move(*uuids);
+  inputs.options.boards = std::move(*boards);
+  if (const auto checked = check_names(inputs.plan, inputs.options); !checked) return checked.error();
+  return inputs;
+}
+
+// Each file whole or not at all; files that were there and are not written again stay.
+Result<Nothing> write_folder(const std::string& folder, const std::vector<formats::ExportedFile>& files) {
+  for (const auto& file : files) {
+    const fs::path path = fs::path(folder) / file.path;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error) {
+      return Error{ErrorCode::denied,
+                   fmt::format("{}: cannot make the folder: {}", path.parent_path().string(), error.message())};
+    }
+    if (const auto written = write_file_atomically(path.string(), file.text); !written) return written;
+  }
+  return Nothing{};
+}
+
+std::string counted_files(std::size_t count) { return fmt::format("{} file{}", count, count == 1 ? "" : "s"); }
+
+Result<Nothing> write(Session& session, const Options& options, const formats::ExportFormat& format,
+                      const formats::Export& result) {
+  if (!format.several) {
+    const auto written = write_file_atomically(options.to, result.files.front().text);
+    if (written) session.note("wrote " + options.to);
+    return written;
+  }
+  const auto written = write_folder(options.to, result.files);
+  if (written) session.note(fmt::format("wrote {} to {}", counted_files(result.files.size()), options.to));
+  return written;
+}
+
+// Several files on one stream are told apart by a comment in front of each.
+Result<Nothing> print(Session& session, const formats::ExportFormat& format, const formats::Export& result) {
+  if (result.files.size() > 1 && !format.comments) {
+    return Error{ErrorCode::invalid, fmt::format("{} makes {} here; give a folder with -o", format.name,
+                                                 counted_files(result.files.size()))};
+  }
+  for (const auto& file : result.files) {
+    if (result.files.size() > 1) session.print(fmt::format("# {}\n", file.path));
+    session.print(file.text);
+  }
+  return Nothing{};
+}
+
+Json answer_json(const Options& options, bool to_file, const formats::ExportFormat& format,
+                 const formats::Export& result) {
+  Json files = Json::array();
+  for (const auto& file : result.files) {
+    const std::string path = !to_file         ? file.path
+                             : format.several ? (fs::path(options.to) / file.path).string()
+                                              : options.to;
+    Json item{{"path", path}};
+    if (!to_file) item["text"] = file.text;
+    files.push_back(std::move(item));
+  }
+  return {{"format", format.name}, {"written", to_file}, {"files", std::move(files)}, {"notes", result.notes}};
+}
+
+ExitCode run(Session& session, const Options& options) {
+  if (options.format.empty()) return list_formats(session);
+  const auto names = format_names();
+  const formats::ExportFormat* format = formats::find_export_format(options.format);
+  if (format == nullptr) {
+    const auto near = text::nearest(options.format, names);
+    return session.fail({ErrorCode::invalid,
+                         fmt::format("unknown format \"{}\"{}; known: {}", options.format,
+                                     near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
+  }
+  if (options.plan.empty()) return session.fail({ErrorCode::invalid, "expected a PLAN to export"});
+  const auto inputs = read_inputs(options);
+  if (!inputs) return session.fail(inputs.error());
+  const auto result = format->write({&inputs->plan, inputs->workload ? &*inputs->workload : nullptr, inputs->options});
+  if (!result) return session.fail({result.error().code, fmt::format("{}: {}", options.plan, result.error().message)});
+  const bool to_file = !options.to.empty() && options.to != "-";
+  if (to_file) {
+    if (const auto written = write(session, options, *format, *result); !written) return session.fail(written.error());
+  } else if (!session.structured()) {
+    if (const auto printed = print(session, *format, *result); !printed) return session.fail(printed.error());
+  }
+  for (const auto& note : result->notes) session.note(note);
+  if (session.structured()) session.print_value(answer_json(options, to_file, *format, *result));
+  return ExitCode::done;
+}
+
+VerbInfo info() {
+  return {.name = "export",
+          .group = "Plan",
+          .summary = "a plan in the words of mig-parted, Kubernetes, Slurm or Triton",
+          .description =
+              "Without arguments, lists the formats it knows. With FORMAT and PLAN, writes the plan for another tool: "
+              "to standard output, or with -o to a file, or a folder where the format makes several. Each file is "
+              "written whole or not at all. Devices are called PREFIX-NUMBER: the prefix is the node, the number the "
+              "index of the GPU there, unless --gpus-per-node says otherwise. With --services, names of models, "
+              "promises and rates are known too. What a format cannot say is said on standard error.",
+          .examples = {{"tangram export", "List the formats."},
+                       {"tangram export mig-parted examples/plan.json -o mig-parted.yaml", "For nvidia-mig-parted."},
+                       {"tangram export kubernetes examples/plan.json --services examples/services.yaml --image "
+                        "registry.example/tritonserver:latest | kubectl apply --server-side -f -",
+                        "Layouts, node labels and Deployments."},
+                       {"tangram export triton examples/plan.json --services examples/services.yaml -o models",
+                        "A model repository for each slice."},
+                       {"tangram export slurm examples/plan.json --gpus-per-node 8", "gres.conf and node lines."}}};
+}
+
+}  // namespace
+
+void add_export(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  program.offers(verb.add_option("FORMAT", options->format, "The tool; without it, the formats are listed."),
+                 format_names());
+  program.offers_files(verb.add_option("PLAN", options->plan, "The plan, JSON."));
+  program.offers_files(
+      verb.add_option("--services", options->services, "The services that the plan serves.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("-o,--to", options->to, "Where to write: a file, or a folder where the format makes several.")
+          ->type_name("PATH"));
+  auto& shared = options->shared;
+  program.whole_number(verb.add_option("--gpus-per-node", shared.gpus_per_node,
+                                       "GPUs of one node; without it, devices with one prefix share a node.")
+                           ->type_name("N"),
+                       1, 64);
+  verb.add_option("--label", shared.label, "mig-parted, kubernetes: what names of layouts begin with.")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb.add_option("--uuid", options->uuids, "mig-checkpoint: DEVICE=GPU-..., once for each device.")
+      ->type_name("NAME=UUID");
+  verb.add_option("--board", options->boards, "slurm: TYPE=NAME, what slurmd -G prints before the profile.")
+      ->type_name("TYPE=NAME");
+  verb.add_option("--image", shared.image, "kubernetes: the image that serves a slice.")
+      ->type_name("IMAGE")
+      ->capture_default_str();
+  verb.add_option("--namespace", shared.name_space, "kubernetes: of the Deployments.")->type_name("NAME");
+  verb.add_option("--backend", shared.backend, "triton: the backend of all models.")->type_name("NAME");
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,33 @@
+#include "formats/export.h"
+
+namespace tangram::formats {
+
+namespace exports {
+
+#define TANGRAM_EXPORT(function, name, several, comments, summary) Result<Export> function(const ExportInput& input);
+#include "formats/exports/exports.def"
+#undef TANGRAM_EXPORT
+
+}  // namespace exports
+
+namespace {
+
+constexpr ExportFormat kFormats[] = {
+#define TANGRAM_EXPORT(function, name, several, comments, summary) \
+  {name, summary, several, comments, exports::function},
+#include "formats/exports/exports.def"
+#undef TANGRAM_EXPORT
+};
+
+}  // namespace
+
+std::span<const ExportFormat> export_formats() { return kFormats; }
+
+const ExportFormat* find_export_format(std::string_view name) {
+  for (const auto& format : kFormats) {
+    if (format.name == name) return &format;
+  }
+  return nullptr;
+}
+
+}  // namespace tangram::formats

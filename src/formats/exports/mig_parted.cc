@@ -1,0 +1,90 @@
+// The file of nvidia-mig-parted.
+//
+// `version: v1`, and under `mig-configs` a list of entries for each label. An entry says which GPUs of a node it means
+// and how many of each profile they hold; it never says where. GPUs that no entry names keep their state.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "formats/exports/exports.h"
+
+namespace tangram::formats::exports {
+namespace {
+
+constexpr unsigned kVendorNvidia = 0x10DE;
+
+// GPUs that hold the same: they share an entry.
+struct Group {
+  const PlannedDevice* device = nullptr;
+  std::vector<int> indices;
+};
+
+std::vector<Group> groups_of(const ClusterNode& node) {
+  std::vector<Group> groups;
+  for (const auto& seat : node.seats) {
+    const auto same = std::ranges::find_if(groups, [&](const Group& group) {
+      const PlannedDevice& other = *group.device;
+      return other.type == seat.device->type && multiset_of(other.geometry, layout_of(other)) ==
+                                                    multiset_of(seat.device->geometry, layout_of(*seat.device));
+    });
+    if (same == groups.end())
+      groups.push_back({seat.device, {seat.index}});
+    else
+      same->indices.push_back(seat.index);
+  }
+  return groups;
+}
+
+// The ids of all boards of the type, so that a layout cannot reach a board of another type in the same place.
+Node device_filter(const Geometry& geometry) {
+  std::vector<Node> ids;
+  for (const auto id : geometry.pci_ids) ids.push_back(text_node(fmt::format("0x{:04X}{:04X}", id, kVendorNvidia)));
+  return list_node(std::move(ids));
+}
+
+Node counts(const PlannedDevice& device) {
+  std::vector<std::pair<std::string, Node>> entries;
+  const Multiset multiset = multiset_of(device.geometry, layout_of(device));
+  for (std::size_t i = multiset.size(); i-- > 0;) {
+    if (multiset[i] > 0) entries.emplace_back(device.geometry.profiles[i].name, number_node(multiset[i]));
+  }
+  return map_node(std::move(entries));
+}
+
+Node entry(const Group& group) {
+  std::vector<Node> indices;
+  for (const int index : group.indices) indices.push_back(number_node(index));
+  std::vector<std::pair<std::string, Node>> fields;
+  if (!group.device->geometry.pci_ids.empty()) {
+    fields.emplace_back("device-filter", device_filter(group.device->geometry));
+  }
+  fields.emplace_back("devices", list_node(std::move(indices)));
+  fields.emplace_back("mig-enabled", plain_node("true"));
+  fields.emplace_back("mig-devices", counts(*group.device));
+  return map_node(std::move(fields));
+}
+
+}  // namespace
+
+std::string mig_parted_text(const ExportInput& input, const std::vector<ClusterNode>& nodes) {
+  std::vector<std::pair<std::string, Node>> labels;
+  for (const auto& node : nodes) {
+    std::vector<Node> entries;
+    for (const auto& group : groups_of(node)) entries.push_back(entry(group));
+    labels.emplace_back(layout_label(input, node), list_node(std::move(entries)));
+  }
+  return to_yaml(map_node({{"version", text_node("v1")}, {"mig-configs", map_node(std::move(labels))}}));
+}
+
+Result<Export> mig_parted(const ExportInput& input) {
+  Export result;
+  const auto nodes = nodes_of(input, result.notes);
+  if (!nodes) return nodes.error();
+  result.files.push_back({"mig-parted.yaml", mig_parted_text(input, *nodes)});
+  result.notes.emplace_back(
+      "mig-parted chooses the places of the slices itself; mig-checkpoint keeps those of the plan");
+  return result;
+}
+
+}  // namespace tangram::formats::exports

@@ -1,0 +1,167 @@
+#include "formats/exports/naming.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tangram::formats::exports {
+namespace {
+
+// More GPUs than that in one machine were hardly meant.
+constexpr int kGpusPerNodeUsual = 16;
+
+bool is_label_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+// FNV-1a: short, and the same on every machine.
+std::uint32_t hash_of(std::string_view text) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
+struct NumberedName {
+  std::string_view prefix;
+  int number = 0;
+};
+
+// "rack1-12" is number 12 of rack1. A name without a number stands alone.
+NumberedName split_number(std::string_view name) {
+  constexpr std::int64_t kNumberMax = 1'000'000;
+  const std::size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos || dash == 0) return {name, 0};
+  const std::string_view digits = name.substr(dash + 1);
+  const bool all_digits = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  const auto number = all_digits ? text::parse_integer(digits) : std::nullopt;
+  if (!number || *number > kNumberMax) return {name, 0};
+  return {name.substr(0, dash), static_cast<int>(*number)};
+}
+
+struct Address {
+  std::string node;
+  int index = 0;
+};
+
+Address address_of(const PlannedDevice& device, int gpus_per_node) {
+  const NumberedName name = split_number(device.name);
+  if (gpus_per_node <= 0) return {std::string(name.prefix), name.number};
+  return {fmt::format("{}-{}", name.prefix, name.number / gpus_per_node), name.number % gpus_per_node};
+}
+
+std::optional<Error> why_wrong(const ClusterNode& node) {
+  if (!is_host_name(node.name)) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("device {}: \"{}\" is no name of a machine; expected letters a-z, digits and dashes",
+                             node.seats.front().device->name, node.name)};
+  }
+  for (std::size_t i = 1; i < node.seats.size(); ++i) {
+    if (node.seats[i - 1].index != node.seats[i].index) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("devices {} and {} would both be GPU {} of node {}", node.seats[i - 1].device->name,
+                             node.seats[i].device->name, node.seats[i].index, node.name)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<ClusterNode>> nodes_of(const ExportInput& input, std::vector<std::string>& notes) {
+  std::vector<ClusterNode> nodes;
+  std::map<std::string, std::size_t> places;
+  for (const auto& device : input.plan->devices) {
+    if (device.geometry.units_per_core > 0) {
+      notes.push_back(fmt::format("{} is left out: cores of a host are not cut by MIG", device.name));
+      continue;
+    }
+    const Address address = address_of(device, input.options.gpus_per_node);
+    const auto [place, fresh] = places.emplace(address.node, nodes.size());
+    if (fresh) nodes.push_back({address.node, {}});
+    nodes[place->second].seats.push_back({&device, address.index});
+  }
+  if (nodes.empty()) return Error{ErrorCode::invalid, "the plan has no GPU, so there is nothing to export"};
+  for (auto& node : nodes) {
+    std::ranges::stable_sort(node.seats, {}, &Seat::index);
+    if (const auto error = why_wrong(node)) return *error;
+    if (node.seats.back().index >= kGpusPerNodeUsual) {
+      notes.push_back(fmt::format("{} would have a GPU {}: say how many one node has (--gpus-per-node)", node.name,
+                                  node.seats.back().index));
+    }
+  }
+  return nodes;
+}
+
+std::string dns_label(std::string_view text, std::size_t length_max) {
+  std::string label;
+  for (const char c : text::lower(text)) {
+    if (is_label_letter(c))
+      label += c;
+    else if (!label.empty() && label.back() != '-')
+      label += '-';
+  }
+  while (!label.empty() && label.back() == '-') label.pop_back();
+  if (label == text && label.size() <= length_max) return label;
+  const std::string suffix = fmt::format("{:08x}", hash_of(text));
+  label.resize(std::min(label.size(), length_max - suffix.size() - 1));
+  while (!label.empty() && label.back() == '-') label.pop_back();
+  return label.empty() ? "x-" + suffix : label + "-" + suffix;
+}
+
+std::string profile_label(std::string_view profile) {
+  std::string label;
+  for (const char c : profile) {
+    if (c == '+')
+      label += "-and-";
+    else
+      label += c == '.' ? '-' : c;
+  }
+  return label;
+}
+
+bool is_host_name(std::string_view text) {
+  if (text.size() > 253) return false;
+  return std::ranges::all_of(text::split(text, '.'), [](std::string_view label) {
+    const auto allowed = [](char c) { return is_label_letter(c) || c == '-'; };
+    return !label.empty() && label.size() <= 63 && is_label_letter(label.front()) && is_label_letter(label.back()) &&
+           std::ranges::all_of(label, allowed);
+  });
+}
+
+std::string unique_name(const std::string& name, std::set<std::string>& taken) {
+  std::string result = name;
+  for (int i = 2; !taken.insert(result).second; ++i) result = fmt::format("{}-{}", name, i);
+  return result;
+}
+
+std::string layout_label(const ExportInput& input, const ClusterNode& node) {
+  return dns_label(fmt::format("{}-{}", input.options.label, node.name));
+}
+
+const Service* find_service(const ExportInput& input, std::string_view name) {
+  if (input.workload == nullptr) return nullptr;
+  for (const auto& service : input.workload->services) {
+    if (service.name == name) return &service;
+  }
+  return nullptr;
+}
+
+Node map_node(std::vector<std::pair<std::string, Node>> entries) {
+  Node node;
+  node.kind = Node::Kind::map;
+  for (auto& [key, value] : entries) node.entries.push_back({std::move(key), {}, std::move(value)});
+  return node;
+}
+
+Node list_node(std::vector<Node> items) {
+  Node node;
+  node.kind = Node::Kind::sequence;
+  node.items = std::move(items);
+  return node;
+}
+
+Node number_node(std::int64_t value) { return plain_node(fmt::format("{}", value)); }
+
+}  // namespace tangram::formats::exports

@@ -1,0 +1,136 @@
+// Triton: a model repository for each slice, with one config.pbtxt for each replica.
+//
+// Triton knows no MIG: one server runs for each slice, with CUDA_VISIBLE_DEVICES=MIG-<uuid>, and sees it as GPU 0.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "formats/exports/exports.h"
+
+namespace tangram::formats::exports {
+namespace {
+
+// A string of the protobuf text format.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      result += fmt::format("\\{}", c);
+    else if (byte < 0x20 || byte == 0x7F)
+      result += fmt::format("\\{:03o}", byte);
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+// A name of a folder: what could lead elsewhere or confuse a shell becomes a label.
+std::string folder_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+           c == '.';
+  };
+  const bool safe = !name.empty() && name[0] != '.' && name.size() <= 128 && std::ranges::all_of(name, plain);
+  return safe ? name : dns_label(name);
+}
+
+// How many processes of the plan answer for a service.
+std::int64_t processes_of(const Plan& plan, const std::string& service) {
+  std::int64_t count = 0;
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      for (const auto& replica : slice.replicas) count += replica.service == service ? replica.processes : 0;
+    }
+  }
+  return count;
+}
+
+std::int64_t batch_max(const Replica& replica) {
+  return std::ranges::max_element(replica.buckets, {}, &PlannedBucket::batch_size)->batch_size;
+}
+
+// How long a server may wait for a batch to fill: as long as its share of the requests takes to bring one, and never
+// more than a quarter of the promise, so that waiting and a run of half the promise leave room.
+std::int64_t queue_delay_us(const ExportInput& input, const Service& service, const Replica& replica) {
+  constexpr double kShareOfSlo = 0.25;
+  const double limit_us = kShareOfSlo * to_seconds(service.slo.latency) * 1e6;
+  const double rate = mean_rate_per_s(service.traffic);
+  if (rate <= 0) return static_cast<std::int64_t>(limit_us);
+  const auto processes = static_cast<double>(processes_of(*input.plan, replica.service));
+  const double fill_us = static_cast<double>(batch_max(replica) - 1) * processes * 1e6 / rate;
+  return static_cast<std::int64_t>(std::min(limit_us, fill_us));
+}
+
+std::string batching(const ExportInput& input, const Replica& replica) {
+  std::set<std::int64_t> sizes;
+  for (const auto& bucket : replica.buckets) sizes.insert(bucket.batch_size);
+  std::string text = fmt::format("dynamic_batching {{\n  preferred_batch_size: [ {} ]\n", fmt::join(sizes, ", "));
+  if (const Service* service = find_service(input, replica.service)) {
+    text += fmt::format("  max_queue_delay_microseconds: {}\n", queue_delay_us(input, *service, replica));
+    // A request that has waited for the whole promise cannot be in time any more.
+    text += fmt::format(
+        "  default_queue_policy {{\n    timeout_action: REJECT\n    default_timeout_microseconds: {}\n"
+        "    allow_timeout_override: true\n  }}\n",
+        std::max<std::int64_t>(1, service->slo.latency.count() / 1000));
+  }
+  return text + "}\n";
+}
+
+std::string parameters(const Replica& replica) {
+  std::vector<std::string> buckets;
+  for (const auto& bucket : replica.buckets)
+    buckets.push_back(fmt::format("{}:{}", bucket.size_max, bucket.batch_size));
+  return fmt::format("parameters {{\n  key: \"tangram_buckets\"\n  value {{ string_value: {} }}\n}}\n",
+                     quoted(text::join(buckets, ",")));
+}
+
+std::string model_text(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice,
+                       const Replica& replica, const std::string& name) {
+  const bool host = device.geometry.units_per_core > 0;
+  std::string text = fmt::format("# {} on {}@{} of {}.\n", "One replica",
+                                 device.geometry.profiles[slice.slice.profile].name, slice.slice.start, device.type);
+  text += fmt::format("name: {}\n", quoted(name));
+  if (!input.options.backend.empty()) text += fmt::format("backend: {}\n", quoted(input.options.backend));
+  text += fmt::format("max_batch_size: {}\n", batch_max(replica));
+  text += batching(input, replica);
+  text += fmt::format("instance_group [\n  {{\n    count: {}\n    kind: {}\n{}  }}\n]\n", replica.processes,
+                      host ? "KIND_CPU" : "KIND_GPU", host ? "" : "    gpus: [ 0 ]\n");
+  return text + parameters(replica);
+}
+
+// The models of one slice, whose names must differ: a slice may hold a service twice.
+void add_slice(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice, Export& result) {
+  const std::string& profile = device.geometry.profiles[slice.slice.profile].name;
+  const std::string folder = fmt::format("{}/{}-{}", folder_name(device.name), profile, slice.slice.start);
+  std::set<std::string> taken;
+  for (const auto& replica : slice.replicas) {
+    const std::string name = unique_name(folder_name(replica.service), taken);
+    result.files.push_back(
+        {fmt::format("{}/{}/config.pbtxt", folder, name), model_text(input, device, slice, replica, name)});
+    if (name == replica.service) continue;
+    result.notes.push_back(fmt::format("{}: the service {} is called {}", folder, replica.service, name));
+  }
+}
+
+}  // namespace
+
+Result<Export> triton(const ExportInput& input) {
+  Export result;
+  for (const auto& device : input.plan->devices) {
+    for (const auto& slice : device.slices) add_slice(input, device, slice, result);
+  }
+  if (result.files.empty())
+    return Error{ErrorCode::invalid, "the plan has no replica, so there is no model to configure"};
+  if (input.workload == nullptr) {
+    result.notes.emplace_back("without the services' promises and rates there are no queue delays; give --services");
+  }
+  result.notes.emplace_back("run one server for each folder DEVICE/SLICE, with CUDA_VISIBLE_DEVICES=MIG-<uuid> of it");
+  return result;
+}
+
+}  // namespace tangram::formats::exports
