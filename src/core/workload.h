@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/tensor.h"
 
 namespace tangram {
 
@@ -109,7 +110,10 @@ struct Service {
   SizeDistribution input_size = ConstantSize{};
   SizeDistribution samples = ConstantSize{};  // How many inputs a request holds; they run in one batch.
   Padding padding = Padding::bucket;
-  int priority = 0;  // Larger goes first.
+  int priority = 0;                                 // Larger goes first.
+  std::optional<Signature> tensors = std::nullopt;  // What the model takes and answers, where it is said.
+
+  const Signature& signature() const { return tensors ? *tensors : default_signature(); }
 };
 
 struct Workload {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "formats/describe.h"
@@ -22,6 +23,7 @@ struct ServiceRecord {
   Located<SizeDistribution> samples;
   Padding padding = Padding::bucket;
   int priority = 0;
+  std::optional<Located<Signature>> tensors;
 };
 
 struct WorkloadRecord {
@@ -144,6 +146,39 @@ void describe(Visitor& v, Padding& padding) {
   v.name("none", padding, Padding::none, "Nothing: inputs of different sizes never share a batch.");
 }
 
+template <typename Visitor>
+void describe(Visitor& v, Datatype& datatype) {
+  for (const Datatype each : all_datatypes()) {
+    if (each == Datatype::bytes) continue;  // Its elements have no fixed size, so nothing can be padded.
+    const std::size_t size = size_of(each);
+    v.name(to_string(each), datatype, each,
+           size == 1   ? "1 byte."
+           : size == 2 ? "2 bytes."
+           : size == 4 ? "4 bytes."
+                       : "8 bytes.");
+  }
+}
+
+template <typename Visitor>
+void describe(Visitor& v, TensorSpec& c) {
+  v.about("Tensor", "One tensor of a model, for one sample.");
+  v.field("name", c.name, {.required = true}, "As clients call it.");
+  v.field("datatype", c.datatype, "Of its elements, in the words of the Open Inference Protocol.");
+  v.field("shape", c.shape, {.required = true},
+          "Of one sample, without the batch: the length of each axis, -1 for one that grows with the input.");
+  v.field("pad", c.pad, "Of an input: the value of elements that only fill it up to its bucket.");
+  v.field("mask", c.mask,
+          "Of an input: 1 where an element is real and 0 where it is padding. It is made for clients that do not send "
+          "it.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, Signature& c) {
+  v.about("Tensors", "What the model takes and what it answers.");
+  v.field("inputs", c.inputs, {.required = true, .items_min = 1}, "In the order of the model's arguments.");
+  v.field("outputs", c.outputs, {.required = true, .items_min = 1}, "In the order of the model's answers.");
+}
+
 namespace {
 
 template <typename Visitor>
@@ -157,6 +192,10 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
   v.field("padding", c.padding, "To what an input is padded before it joins a batch.");
   v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Larger goes first.");
+  v.field(
+      "tensors", c.tensors,
+      "What the model takes and answers, for serving; one FP32 input INPUT of any length and one FP32 output OUTPUT "
+      "of one element if not given.");
 }
 
 template <typename Visitor>
@@ -234,11 +273,44 @@ void check_names(const std::vector<ServiceRecord>& services, Problems& problems)
   }
 }
 
+constexpr std::size_t kAxesMax = 8;
+constexpr std::int64_t kAxisMax = 1'000'000'000;
+
+std::string why_wrong(const TensorSpec& spec, bool input) {
+  if (spec.shape.size() > kAxesMax) return fmt::format("{} has more than {} axes", spec.name, kAxesMax);
+  for (const std::int64_t axis : spec.shape) {
+    if (axis == kVariableAxis || (axis >= 1 && axis <= kAxisMax)) continue;
+    return fmt::format("an axis of {} must be -1 or a length from 1 to {}, read {}", spec.name, kAxisMax, axis);
+  }
+  if (!input && (spec.mask || spec.pad != 0))
+    return fmt::format("{} is an output: only inputs have pad and mask", spec.name);
+  if (std::ranges::count(spec.shape, kVariableAxis) > 1) return fmt::format("{} has several axes of -1", spec.name);
+  if (spec.mask && !has_variable_axis(spec)) return fmt::format("the mask {} needs an axis of -1", spec.name);
+  if (spec.mask && spec.pad != 0) return fmt::format("the mask {} is 0 where there is padding", spec.name);
+  return "";
+}
+
+// Names are unique within inputs and within outputs, axes make sense, and at least one input is the client's own.
+void check_tensors(const Located<Signature>& tensors, Problems& problems) {
+  const auto check = [&](const std::vector<TensorSpec>& specs, bool input) {
+    std::map<std::string, int> seen;
+    for (const auto& spec : specs) {
+      if (const std::string wrong = why_wrong(spec, input); !wrong.empty()) problems.add(tensors.at, wrong);
+      if (++seen[spec.name] == 2) problems.add(tensors.at, fmt::format("the tensor {} stands there twice", spec.name));
+    }
+  };
+  check(tensors.value.inputs, true);
+  check(tensors.value.outputs, false);
+  const bool all_masks = std::ranges::all_of(tensors.value.inputs, &TensorSpec::mask);
+  if (all_masks && !tensors.value.inputs.empty()) problems.add(tensors.at, "every input is a mask");
+}
+
 void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
   check_names(services, problems);
   for (const auto& service : services) {
     check_trace(service.input_size, service.traffic, "sizes", problems);
     check_trace(service.samples, service.traffic, "samples", problems);
+    if (service.tensors && !service.tensors->wrong) check_tensors(*service.tensors, problems);
     if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
       problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
     }
@@ -253,7 +325,8 @@ Service service_of(ServiceRecord record) {
           .input_size = std::move(record.input_size.value),
           .samples = std::move(record.samples.value),
           .padding = record.padding,
-          .priority = record.priority};
+          .priority = record.priority,
+          .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt};
 }
 
 ServiceRecord record_of(const Service& service) {
@@ -266,6 +339,7 @@ ServiceRecord record_of(const Service& service) {
   record.samples.value = service.samples;
   record.padding = service.padding;
   record.priority = service.priority;
+  if (service.tensors) record.tensors.emplace().value = *service.tensors;
   return record;
 }
 

@@ -1,5 +1,6 @@
 #include "formats/workload_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -144,6 +145,37 @@ TEST(WorkloadFile, OfTheExamplesReadsBackTheSame) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(write_workload(*again), text);
   EXPECT_EQ(again->services[1].slo, workload->services[1].slo);
+}
+
+constexpr const char* kTensorService =
+    "services:\n- {name: a, model: m, slo: {latency_ms: 1}, traffic: {rate_per_s: 1}, tensors: {inputs: [";
+
+TEST(ServicesFile, SaysWhatAModelTakesAndAnswers) {
+  const auto workload = parse(std::string(kTensorService) +
+                              "{name: ids, datatype: INT64, shape: [-1], pad: 7}, {name: mask, datatype: INT64, shape: "
+                              "[-1], mask: true}], outputs: [{name: out, datatype: FP16, shape: [-1, 4]}]}}\n");
+  ASSERT_TRUE(workload) << workload.error().message;
+  const Signature& signature = workload->services[0].signature();
+  ASSERT_EQ(signature.inputs.size(), 2u);
+  EXPECT_EQ(signature.inputs[0], (TensorSpec{"ids", Datatype::int64, {-1}, 7, false}));
+  EXPECT_TRUE(signature.inputs[1].mask);
+  EXPECT_EQ(signature.outputs[0], (TensorSpec{"out", Datatype::fp16, {-1, 4}, 0, false}));
+  const auto again = parse(write_workload(*workload));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->services[0].tensors, workload->services[0].tensors);
+}
+
+TEST(ServicesFile, RefusesTensorsThatNoModelCanHave) {
+  const auto with = [](const std::string& rest) { return problems(kTensorService + rest + "]}}\n"); };
+  const std::string out = "], outputs: [{name: o, shape: [1]}";
+  EXPECT_THAT(with("{name: i, shape: [0]}" + out), testing::HasSubstr("an axis of i must be -1 or a length from 1"));
+  EXPECT_THAT(with("{name: i, shape: [1]}, {name: i, shape: [2]}" + out), testing::HasSubstr("i stands there twice"));
+  EXPECT_THAT(with("{name: i, shape: [-1, -1]}" + out), testing::HasSubstr("several axes of -1"));
+  EXPECT_THAT(with("{name: i, shape: [4], mask: true}" + out), testing::HasSubstr("needs an axis of -1"));
+  EXPECT_THAT(with("{name: i, shape: [-1], mask: true}" + out), testing::HasSubstr("every input is a mask"));
+  EXPECT_THAT(with("{name: i, shape: [1]}], outputs: [{name: o, shape: [1], pad: 2}"),
+              testing::HasSubstr("is an output"));
+  EXPECT_THAT(with("{name: i, datatype: BYTES, shape: [1]}" + out), testing::HasSubstr("BYTES"));
 }
 
 }  // namespace
