@@ -1,0 +1,514 @@
+#include "plan/difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "plan/detail/assignment.h"
+
+namespace tangram::plan {
+namespace {
+
+// Hosts have far more slices than that, and there the places are left as the plan says.
+constexpr std::size_t kMovedSlicesMax = 12;
+
+// How much of a nuisance a change is: cutting stops what runs there, loading takes seconds, retuning takes nothing.
+constexpr std::int64_t kCutCost = 4;
+constexpr std::int64_t kLoadCost = 2;
+constexpr std::int64_t kRetuneCost = 1;
+
+std::string key_of(const Replica& replica) {
+  std::string key = fmt::format("{}\n{}", replica.service, replica.processes);
+  for (const auto& bucket : replica.buckets) key += fmt::format(" {}:{}", bucket.size_max, bucket.batch_size);
+  return key + "\n";
+}
+
+std::vector<Replica> sorted(std::vector<Replica> replicas) {
+  std::ranges::stable_sort(replicas, {}, key_of);
+  return replicas;
+}
+
+bool same_replicas(const std::vector<Replica>& a, const std::vector<Replica>& b) { return sorted(a) == sorted(b); }
+
+std::string key_of(const std::vector<Replica>& replicas) {
+  std::string key;
+  for (const auto& replica : sorted(replicas)) key += key_of(replica);
+  return key;
+}
+
+// What a device holds, in one text: equal texts, equal devices. `placed`: the starts count.
+std::string content_key(const PlannedDevice& device, bool placed) {
+  std::vector<std::string> parts;
+  for (const auto& planned : device.slices) {
+    parts.push_back(
+        fmt::format("{}@{}\n{}", planned.slice.profile, placed ? planned.slice.start : 0, key_of(planned.replicas)));
+  }
+  std::ranges::sort(parts);
+  std::string key;
+  for (const auto& part : parts) key += part + "\x1f";
+  return key;
+}
+
+std::int64_t change_cost(const std::vector<Replica>& before, const std::vector<Replica>& after) {
+  const ReplicaChanges changes = compare_replicas(before, after);
+  return kLoadCost * static_cast<std::int64_t>(changes.stopped.size() + changes.loaded.size()) +
+         kRetuneCost * static_cast<std::int64_t>(changes.retuned.size());
+}
+
+std::int64_t whole_cost(const PlannedSlice& planned) {
+  return kCutCost + kLoadCost * static_cast<std::int64_t>(planned.replicas.size());
+}
+
+// Pairs of equal cuts, before and after, by their indices into the slices of two devices.
+struct Pair {
+  std::size_t before = 0;
+  std::size_t after = 0;
+  bool same = false;  // The replicas are the same, too.
+};
+
+// Pairs off slices of one profile: with the same replicas first, in the same place first. `placed`: only in the same
+// place.
+std::vector<Pair> pair_slices(const PlannedDevice& before, const PlannedDevice& after, bool placed) {
+  std::vector<Pair> pairs;
+  std::vector<char> used_before(before.slices.size(), 0);
+  std::vector<char> used_after(after.slices.size(), 0);
+  const auto pass = [&](bool same_content_wanted, bool same_start) {
+    for (std::size_t i = 0; i < before.slices.size(); ++i) {
+      for (std::size_t j = 0; j < after.slices.size() && !used_before[i]; ++j) {
+        const PlannedSlice& a = before.slices[i];
+        const PlannedSlice& b = after.slices[j];
+        if (used_after[j] || a.slice.profile != b.slice.profile) continue;
+        if (same_start && a.slice.start != b.slice.start) continue;
+        const bool same = same_replicas(a.replicas, b.replicas);
+        if (same_content_wanted && !same) continue;
+        pairs.push_back({i, j, same});
+        used_before[i] = used_after[j] = 1;
+      }
+    }
+  };
+  pass(true, true);
+  if (!placed) pass(true, false);
+  pass(false, true);
+  if (!placed) pass(false, false);
+  return pairs;
+}
+
+// Slices with numbers instead of lists of replicas, so that thousands of devices can be compared with each other.
+struct SliceKey {
+  std::uint16_t profile = 0;
+  std::uint16_t start = 0;
+  std::size_t content = 0;
+};
+using DeviceKey = std::vector<SliceKey>;
+
+// Gives equal lists of replicas one number, and remembers what it costs to turn one list into another.
+class Contents {
+ public:
+  DeviceKey key_of(const PlannedDevice& device) {
+    DeviceKey key;
+    for (const auto& planned : device.slices) {
+      key.push_back({planned.slice.profile, planned.slice.start, number_of(planned.replicas)});
+    }
+    return key;
+  }
+
+  // What it takes to turn one device into the other. Whatever is not paired off is cut.
+  std::int64_t cost(const DeviceKey& before, const DeviceKey& after, bool placed) {
+    std::int64_t cost = 0;
+    std::uint64_t used_after = 0;
+    std::uint64_t used_before = 0;
+    const auto pair = [&](bool same_content, bool same_start) {
+      for (std::size_t i = 0; i < std::min(before.size(), kBits); ++i) {
+        for (std::size_t j = 0; j < std::min(after.size(), kBits) && !(used_before >> i & 1u); ++j) {
+          const SliceKey& a = before[i];
+          const SliceKey& b = after[j];
+          if ((used_after >> j & 1u) || a.profile != b.profile) continue;
+          if ((same_start && a.start != b.start) || (same_content && a.content != b.content)) continue;
+          cost += change(a.content, b.content);
+          used_before |= std::uint64_t{1} << i;
+          used_after |= std::uint64_t{1} << j;
+        }
+      }
+    };
+    pair(true, placed);
+    pair(false, placed);
+    for (std::size_t i = 0; i < before.size(); ++i) cost += i < kBits && (used_before >> i & 1u) ? 0 : whole(before[i]);
+    for (std::size_t j = 0; j < after.size(); ++j) cost += j < kBits && (used_after >> j & 1u) ? 0 : whole(after[j]);
+    return cost;
+  }
+
+ private:
+  static constexpr std::size_t kBits = 64;  // Only hosts have more slices; the others count as cut.
+
+  std::size_t number_of(const std::vector<Replica>& replicas) {
+    const auto [found, fresh] = numbers_.emplace(plan::key_of(replicas), lists_.size());
+    if (fresh) lists_.push_back(replicas);
+    return found->second;
+  }
+
+  std::int64_t change(std::size_t before, std::size_t after) {
+    if (before == after) return 0;
+    const auto [found, fresh] = changes_.emplace(std::pair(before, after), 0);
+    if (fresh) found->second = change_cost(lists_[before], lists_[after]);
+    return found->second;
+  }
+
+  std::int64_t whole(const SliceKey& slice) const {
+    return kCutCost + kLoadCost * static_cast<std::int64_t>(lists_[slice.content].size());
+  }
+
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<std::vector<Replica>> lists_;
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> changes_;
+};
+
+bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
+  const int a_end = a.start + geometry.profiles[a.profile].units;
+  const int b_end = b.start + geometry.profiles[b.profile].units;
+  return a.start < b_end && b.start < a_end;
+}
+
+// Puts the slices of a role onto a device that is cut already: those that have a partner lie where it lies, the others
+// where they fit, on units that are free now where possible.
+class Placer {
+ public:
+  Placer(const PlannedDevice& before, const PlannedDevice& role) : before_(before), role_(role) {}
+
+  // The starts of the role's slices, or nothing if the partners leave no room for the others.
+  std::optional<std::vector<std::uint16_t>> place(const std::vector<Pair>& pairs) {
+    starts_.assign(role_.slices.size(), 0);
+    open_.clear();
+    Layout layout;
+    std::vector<char> fixed(role_.slices.size(), 0);
+    for (const auto& pair : pairs) {
+      fixed[pair.after] = 1;
+      starts_[pair.after] = before_.slices[pair.before].slice.start;
+      layout = with_slice(role_.geometry, std::move(layout), before_.slices[pair.before].slice);
+    }
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+      if (!fixed[i]) open_.push_back(i);
+    }
+    std::ranges::stable_sort(open_, std::greater{}, [&](std::size_t i) { return profile_of(i).units; });
+    if (!place_from(0, layout)) return std::nullopt;
+    return starts_;
+  }
+
+ private:
+  const MigProfile& profile_of(std::size_t i) const { return role_.geometry.profiles[role_.slices[i].slice.profile]; }
+
+  int slices_in_the_way(const Slice& slice) const {
+    return static_cast<int>(std::ranges::count_if(
+        before_.slices, [&](const PlannedSlice& planned) { return overlap(role_.geometry, planned.slice, slice); }));
+  }
+
+  // The place that the plan says comes first among those that disturb equally few.
+  std::vector<Slice> choices(std::size_t i) const {
+    std::vector<Slice> slices;
+    for (const int start : profile_of(i).starts) {
+      slices.push_back({role_.slices[i].slice.profile, static_cast<std::uint16_t>(start)});
+    }
+    std::ranges::stable_sort(slices, {}, [&](const Slice& slice) {
+      return 2 * slices_in_the_way(slice) + (slice.start == role_.slices[i].slice.start ? 0 : 1);
+    });
+    return slices;
+  }
+
+  bool place_from(std::size_t index, const Layout& layout) {
+    if (index == open_.size()) return true;
+    for (const Slice& slice : choices(open_[index])) {
+      if (!fits(role_.geometry, layout, slice)) continue;
+      starts_[open_[index]] = slice.start;
+      if (place_from(index + 1, with_slice(role_.geometry, layout, slice))) return true;
+    }
+    return false;
+  }
+
+  const PlannedDevice& before_;
+  const PlannedDevice& role_;
+  std::vector<std::size_t> open_;
+  std::vector<std::uint16_t> starts_;
+};
+
+// The role on the device, moved so that the most valuable pairs stay. Fewer and fewer pairs are held until the rest has
+// room; with none, the role's own layout is always possible.
+std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const PlannedDevice& role) {
+  const std::vector<Pair> pairs = pair_slices(before, role, false);
+  Placer placer(before, role);
+  std::vector<std::uint32_t> sets(std::size_t{1} << pairs.size());
+  const auto value = [&](std::uint32_t set) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (!(set >> i & 1u)) continue;
+      const PlannedSlice& a = before.slices[pairs[i].before];
+      const PlannedSlice& b = role.slices[pairs[i].after];
+      sum += whole_cost(a) + whole_cost(b) - change_cost(a.replicas, b.replicas);
+    }
+    return sum;
+  };
+  for (std::uint32_t set = 0; set < sets.size(); ++set) sets[set] = set;
+  std::ranges::stable_sort(sets, std::greater{}, value);
+  for (const auto set : sets) {
+    std::vector<Pair> held;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (set >> i & 1u) held.push_back(pairs[i]);
+    }
+    if (auto starts = placer.place(held)) return *starts;
+  }
+  std::vector<std::uint16_t> own;
+  for (const auto& planned : role.slices) own.push_back(planned.slice.start);
+  return own;
+}
+
+PlannedDevice placed_role(const PlannedDevice& before, const PlannedDevice& role, bool move) {
+  PlannedDevice after = role;
+  after.name = before.name;
+  if (!move || role.slices.size() > kMovedSlicesMax || before.slices.size() > kMovedSlicesMax) return after;
+  const auto starts = best_starts(before, role);
+  for (std::size_t i = 0; i < starts.size(); ++i) after.slices[i].slice.start = starts[i];
+  std::ranges::sort(after.slices, {}, [](const PlannedSlice& planned) { return planned.slice.start; });
+  return after;
+}
+
+std::vector<SliceDifference> slice_differences(const PlannedDevice& before, const PlannedDevice& after) {
+  std::vector<SliceDifference> result;
+  std::vector<char> found(after.slices.size(), 0);
+  for (const auto& a : before.slices) {
+    const auto b = std::ranges::find(after.slices, a.slice, &PlannedSlice::slice);
+    if (b == after.slices.end()) {
+      result.push_back({SliceChange::destroyed, a.slice, a.replicas, {}});
+      continue;
+    }
+    found[static_cast<std::size_t>(b - after.slices.begin())] = 1;
+    const bool same = same_replicas(a.replicas, b->replicas);
+    result.push_back({same ? SliceChange::kept : SliceChange::changed, a.slice, a.replicas, b->replicas});
+  }
+  for (std::size_t i = 0; i < after.slices.size(); ++i) {
+    const PlannedSlice& b = after.slices[i];
+    if (!found[i]) result.push_back({SliceChange::created, b.slice, {}, b.replicas});
+  }
+  std::ranges::stable_sort(result, {}, [](const SliceDifference& slice) { return slice.slice.start; });
+  return result;
+}
+
+void count(const SliceDifference& slice, DifferenceCounts& counts) {
+  switch (slice.change) {
+    case SliceChange::kept: ++counts.slices_kept; break;
+    case SliceChange::changed: ++counts.slices_changed; break;
+    case SliceChange::destroyed: ++counts.slices_destroyed; break;
+    case SliceChange::created: ++counts.slices_created; break;
+  }
+  const ReplicaChanges changes = compare_replicas(slice.before, slice.after);
+  counts.replicas_kept += static_cast<int>(changes.kept.size());
+  counts.replicas_retuned += static_cast<int>(changes.retuned.size());
+  counts.replicas_stopped += static_cast<int>(changes.stopped.size());
+  counts.replicas_loaded += static_cast<int>(changes.loaded.size());
+}
+
+// Decides which device takes which role.
+class Matcher {
+ public:
+  Matcher(std::vector<PlannedDevice> devices, const Plan& after, const DifferenceOptions& options)
+      : devices_(std::move(devices)),
+        after_(after),
+        options_(options),
+        device_of_(after.devices.size(), kNone),
+        taken_(devices_.size(), 0) {}
+
+  // By role of the new plan, the index of its device.
+  std::vector<std::size_t> match() {
+    match_equal(true);
+    if (options_.rename) {
+      match_equal(false);
+      match_rest();
+    } else {
+      match_names();
+    }
+    return device_of_;
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  void take(std::size_t role, std::size_t device) {
+    device_of_[role] = device;
+    taken_[device] = 1;
+  }
+
+  void match_names() {
+    if (indices_.empty()) index_names();
+    for (std::size_t role = 0; role < after_.devices.size(); ++role) {
+      if (device_of_[role] == kNone) take(role, indices_.at(after_.devices[role].name));
+    }
+  }
+
+  void index_names() {
+    for (std::size_t i = 0; i < devices_.size(); ++i) indices_.emplace(devices_[i].name, i);
+  }
+
+  // Roles that some device plays already; `named`: under the same name.
+  void match_equal(bool named) {
+    if (indices_.empty()) index_names();
+    std::multimap<std::string, std::size_t> free;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      if (!taken_[i]) free.emplace(full_key(devices_[i]), i);
+    }
+    for (std::size_t role = 0; role < after_.devices.size(); ++role) {
+      if (device_of_[role] != kNone) continue;
+      auto [begin, end] = free.equal_range(full_key(after_.devices[role]));
+      for (auto found = begin; found != end; ++found) {
+        const PlannedDevice& device = devices_[found->second];
+        const bool possible =
+            named ? device.name == after_.devices[role].name : device.geometry == after_.devices[role].geometry;
+        if (!possible) continue;
+        take(role, found->second);
+        free.erase(found);
+        break;
+      }
+    }
+  }
+
+  std::string full_key(const PlannedDevice& device) const {
+    return device.type + "\x1e" + content_key(device, !options_.move);
+  }
+
+  // Of the rest, the cheapest assignment within each geometry.
+  void match_rest() {
+    for (std::size_t first = 0; first < after_.devices.size(); ++first) {
+      if (device_of_[first] != kNone) continue;
+      const Geometry& geometry = after_.devices[first].geometry;
+      std::vector<std::size_t> roles;
+      std::vector<std::size_t> candidates;
+      for (std::size_t role = first; role < after_.devices.size(); ++role) {
+        if (device_of_[role] == kNone && after_.devices[role].geometry == geometry) roles.push_back(role);
+      }
+      for (std::size_t i = 0; i < devices_.size(); ++i) {
+        if (!taken_[i] && devices_[i].geometry == geometry) candidates.push_back(i);
+      }
+      match_group(roles, candidates);
+    }
+  }
+
+  void match_group(const std::vector<std::size_t>& roles, const std::vector<std::size_t>& candidates) {
+    Contents contents;
+    std::vector<DeviceKey> role_keys;
+    std::vector<DeviceKey> device_keys;
+    for (const auto role : roles) role_keys.push_back(contents.key_of(after_.devices[role]));
+    for (const auto device : candidates) device_keys.push_back(contents.key_of(devices_[device]));
+    const auto scale = static_cast<std::int64_t>(roles.size()) + 1;
+    const auto columns = assign(roles.size(), candidates.size(), [&](std::size_t row, std::size_t column) {
+      // Among equally good devices the one of the same name.
+      const bool same_name = after_.devices[roles[row]].name == devices_[candidates[column]].name;
+      return scale * contents.cost(device_keys[column], role_keys[row], !options_.move) + (same_name ? 0 : 1);
+    });
+    for (std::size_t row = 0; row < roles.size(); ++row) take(roles[row], candidates[columns[row]]);
+  }
+
+  std::vector<PlannedDevice> devices_;
+  const Plan& after_;
+  DifferenceOptions options_;
+  std::vector<std::size_t> device_of_;
+  std::vector<char> taken_;
+  std::map<std::string, std::size_t> indices_;
+};
+
+Result<Nothing> check_layouts(const Plan& plan) {
+  for (const auto& device : plan.devices) {
+    const std::string wrong = why_invalid(device.geometry, layout_of(device));
+    if (!wrong.empty()) return Error{ErrorCode::invalid, fmt::format("{}: {}", device.name, wrong)};
+  }
+  return Nothing{};
+}
+
+// Every device that either plan names, as the old plan has it.
+Result<std::vector<PlannedDevice>> all_devices(const Plan& before, const Plan& after) {
+  std::vector<PlannedDevice> devices = before.devices;
+  std::map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < devices.size(); ++i) known.emplace(devices[i].name, i);
+  for (const auto& device : after.devices) {
+    const auto found = known.find(device.name);
+    if (found == known.end()) {
+      devices.push_back({device.name, device.type, device.geometry, {}});
+    } else if (devices[found->second].geometry != device.geometry) {
+      return Error{ErrorCode::invalid, fmt::format("{} is of type {} in one plan and of type {} in the other, or of "
+                                                   "another size",
+                                                   device.name, devices[found->second].type, device.type)};
+    }
+  }
+  return devices;
+}
+
+}  // namespace
+
+ReplicaChanges compare_replicas(const std::vector<Replica>& before, const std::vector<Replica>& after) {
+  ReplicaChanges changes;
+  std::vector<Replica> old_left;
+  std::vector<Replica> new_left = after;
+  for (const auto& replica : before) {
+    const auto same = std::ranges::find(new_left, replica);
+    if (same == new_left.end()) {
+      old_left.push_back(replica);
+      continue;
+    }
+    changes.kept.push_back(replica);
+    new_left.erase(same);
+  }
+  for (const auto& replica : old_left) {
+    const auto near = std::ranges::find_if(new_left, [&](const Replica& other) {
+      return other.service == replica.service && other.processes == replica.processes;
+    });
+    if (near == new_left.end()) {
+      changes.stopped.push_back(replica);
+      continue;
+    }
+    changes.retuned.push_back({replica, *near});
+    new_left.erase(near);
+  }
+  changes.loaded = std::move(new_left);
+  return changes;
+}
+
+bool Difference::empty() const {
+  return counts.slices_changed == 0 && counts.slices_destroyed == 0 && counts.slices_created == 0;
+}
+
+Result<Difference> diff(const Plan& before, const Plan& after, const DifferenceOptions& options) {
+  for (const Plan* plan : {&before, &after}) {
+    if (const auto checked = check_layouts(*plan); !checked) return checked.error();
+  }
+  const auto devices = all_devices(before, after);
+  if (!devices) return devices.error();
+  Difference result;
+  for (const auto& device : *devices) {
+    PlannedDevice empty{device.name, device.type, device.geometry, {}};
+    result.devices.push_back({device, std::move(empty), "", {}});
+    result.counts.devices_before += device.slices.empty() ? 0 : 1;
+  }
+  const auto device_of = Matcher(*devices, after, options).match();
+  for (std::size_t role = 0; role < after.devices.size(); ++role) {
+    DeviceDifference& device = result.devices[device_of[role]];
+    device.role = after.devices[role].name;
+    device.after = placed_role(device.before, after.devices[role], options.move);
+    result.target.devices.push_back(device.after);
+    result.counts.devices_after += device.after.slices.empty() ? 0 : 1;
+  }
+  for (auto& device : result.devices) {
+    device.slices = slice_differences(device.before, device.after);
+    for (const auto& slice : device.slices) count(slice, result.counts);
+  }
+  return result;
+}
+
+bool same_content(const Plan& a, const Plan& b) {
+  const auto contents = [](const Plan& plan) {
+    std::map<std::string, std::string> by_name;
+    for (const auto& device : plan.devices) {
+      if (!device.slices.empty()) by_name[device.name] = device.type + "\n" + content_key(device, true);
+    }
+    return by_name;
+  };
+  return contents(a) == contents(b);
+}
+
+}  // namespace tangram::plan
