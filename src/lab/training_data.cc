@@ -1,0 +1,66 @@
+#include "lab/training_data.h"
+
+#include <map>
+
+namespace tangram::lab {
+namespace {
+
+struct Rows {
+  std::vector<train::TimedStep> steps;
+  std::map<std::int64_t, train::ValidationRun> runs;
+};
+
+train::TimedStep step_of(const formats::TrainingRow& row) {
+  train::TimedStep step;
+  step.nodes = static_cast<int>(*row.nodes);
+  step.replicas = static_cast<int>(*row.replicas);
+  step.local_batch = static_cast<int>(*row.local_batch);
+  step.time = {*row.step_s, *row.sync_s};
+  if (row.placement) {
+    for (const char digit : *row.placement) step.placement.push_back(digit - '0');
+  }
+  return step;
+}
+
+void add_validation(const formats::TrainingRow& row, std::map<std::int64_t, train::ValidationRun>& runs) {
+  train::ValidationRun& run = runs[*row.batch];
+  run.batch = static_cast<int>(*row.batch);
+  run.progress.push_back(*row.progress);
+  run.iterations.push_back(static_cast<double>(*row.iteration));
+  run.gradients.push_back({*row.grad_sqr, *row.grad_var});
+}
+
+}  // namespace
+
+Result<train::Applications> training_applications(const std::vector<formats::TrainingRow>& rows) {
+  std::map<std::string, Rows> by_name;
+  for (const auto& row : rows) {
+    Rows& mine = by_name[row.application];
+    if (row.kind == formats::TrainingRowKind::validation) {
+      add_validation(row, mine.runs);
+    } else {
+      mine.steps.push_back(step_of(row));
+    }
+  }
+  train::Applications applications;
+  for (auto& [name, mine] : by_name) {
+    std::vector<train::ValidationRun> runs;
+    for (auto& [batch, run] : mine.runs) runs.push_back(std::move(run));
+    auto application = train::Application::make(name, mine.steps, runs);
+    if (!application) return application.error();
+    applications.emplace(name, std::move(*application));
+  }
+  return applications;
+}
+
+Result<Nothing> check_applications(const std::string& name, const std::vector<formats::Job>& jobs,
+                                   const train::Applications& applications) {
+  for (const auto& job : jobs) {
+    if (job.kind == formats::JobKind::training && !applications.contains(job.application)) {
+      return Error{ErrorCode::not_found, name + ": no traces of the application " + job.application};
+    }
+  }
+  return Nothing{};
+}
+
+}  // namespace tangram::lab

@@ -1,0 +1,72 @@
+#include "lab/training_job.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace tangram::lab {
+namespace {
+
+constexpr int kReplicasMax = 64;  // The largest number that was timed.
+
+}  // namespace
+
+int TrainingJob::replicas_max() const {
+  if (application_->runs_alone()) return 1;
+  return std::min({std::max(2 * model_.replicas_seen_max(), 1), kReplicasMax,
+                   application_->batch_max() / application_->local_batch_min()});
+}
+
+void TrainingJob::choose_batch() { choice_ = model_.choose(static_cast<int>(allocation_.size()), gpus_); }
+
+void TrainingJob::reallocate(train::Allocation allocation, double restart_s) {
+  allocation_ = std::move(allocation);
+  gpus_ = train::gpus_of(allocation_);
+  if (gpus_ == 0) return;
+  curve_ = application_->curve(train::placement_of(allocation_));
+  choose_batch();
+  restart_left_s_ = restart_s;
+  if (started_) ++restarts_;
+  started_ = true;
+}
+
+double TrainingJob::learn(double seconds, double interference) {
+  const double batch = choice_.total(gpus_);
+  const train::StepTime time = curve_.at(choice_.local_batch);
+  const train::Gradient gradient = application_->gradient(batch, epoch_);
+  model_.observe({static_cast<int>(allocation_.size()), gpus_, choice_.local_batch, time}, gradient);
+  const double iteration_s = time.step_s + (time.step_s - time.sync_s) * choice_.accumulation;
+  const double rate = train::gain(gradient, batch, application_->batch_min()) / iteration_s * (1 - interference);
+  const double boundary = application_->progress_after(epoch_ + 1);
+  double used = seconds;
+  if (progress_ + rate * seconds < boundary) {
+    progress_ += rate * seconds;
+  } else {
+    used = std::min(std::nearbyint((boundary - progress_) / rate), seconds);
+    progress_ = boundary;
+    ++epoch_;
+  }
+  attained_s_ += used * gpus_;
+  return used;
+}
+
+double TrainingJob::advance(double seconds, double interference) {
+  TANGRAM_CHECK(!done(), "a job that has ended does not run");
+  if (gpus_ == 0) return seconds;
+  const double restarting = std::min(restart_left_s_, seconds);
+  restart_left_s_ -= restarting;
+  attained_s_ += restarting * gpus_;
+  double passed = restarting;
+  while (passed < seconds) {
+    passed += learn(seconds - passed, interference);
+    if (epoch_ >= application_->epochs()) {
+      completed_after_s_ = passed;
+      return passed;
+    }
+    choose_batch();
+  }
+  return seconds;
+}
+
+}  // namespace tangram::lab
