@@ -1,0 +1,45 @@
+// Steps as they are done one after the other, with their times and what they leave of every service's capacity.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan/transition.h"
+
+namespace tangram::plan {
+
+class Narrator {
+ public:
+  // `options` outlives it.
+  Narrator(LiveFleet fleet, const TransitionOptions& options, const std::map<std::string, double>& floors);
+
+  // Does steps that may run at once, all in one phase. Every step is possible.
+  void tell(std::vector<Step> steps);
+
+  const LiveFleet& fleet() const { return fleet_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  std::vector<Step> take_steps() { return std::move(steps_); }
+  int phases() const { return phase_; }
+  Duration takes() const { return now_ - kTimeZero; }
+
+ private:
+  Duration duration_of(const Step& step) const;
+  void count(Step& step, const std::map<std::string, double>& before);
+
+  LiveFleet fleet_;
+  const TransitionOptions& options_;
+  std::map<std::string, double> floors_;
+  Capacity capacity_;
+  std::map<std::string, double> totals_;
+  std::set<std::string> below_;
+  std::vector<Step> steps_;
+  int phase_ = 0;
+  TimePoint now_ = kTimeZero;
+};
+
+// The capacity that is used where the options set none.
+double compute_slices_shared(const PlannedDevice& device, const PlannedSlice& slice, const Replica& replica);
+
+}  // namespace tangram::plan
