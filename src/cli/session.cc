@@ -18,6 +18,11 @@ void Session::note(std::string_view line) {
   if (!quiet) err << line << '\n';
 }
 
+void Session::warn(std::string_view line) {
+  out.flush();
+  err << paint(err_terminal, Style::bold, "warning:") << ' ' << line << '\n';
+}
+
 ExitCode Session::fail(const Error& error) {
   out.flush();
   err << error.message << (error.message.ends_with('\n') ? "" : "\n");

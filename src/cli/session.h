@@ -34,6 +34,9 @@ struct Session {
   // The same to `err`, in every form.
   void note(std::string_view line);
 
+  // What is allowed and probably not meant, to `err`; not even --quiet leaves it out.
+  void warn(std::string_view line);
+
   // Reports the error, one line or many, and says how the program ends.
   ExitCode fail(const Error& error);
 

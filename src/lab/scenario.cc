@@ -10,6 +10,8 @@
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
 #include "formats/workload_file.h"
+#include "lab/detail/servable.h"
+#include "lab/model_file.h"
 #include "learn/models/analytic.h"
 #include "learn/models/table.h"
 #include "sched/policy.h"
@@ -67,7 +69,10 @@ using PlanSource = std::variant<PlanFile, std::vector<Located<DeviceRecord>>>;
 struct MeasurementsFile {
   std::string path;
 };
-using LatencySource = std::variant<MeasurementsFile, std::vector<learn::AnalyticRun>>;
+struct ModelFile {
+  std::string path;
+};
+using LatencySource = std::variant<MeasurementsFile, ModelFile, std::vector<learn::AnalyticRun>>;
 
 struct PlanChangeRecord {
   TimePoint at;
@@ -223,6 +228,8 @@ template <typename Visitor>
 void describe(Visitor& v, LatencySource& latency) {
   v.shorthand("measurements", latency, &MeasurementsFile::path, {},
               "A measurements file, relative to this one; between its points run times are linear.");
+  v.shorthand("model", latency, &ModelFile::path, {},
+              "What `tangram learn` wrote, relative to this file: run times and memory by the fitted models.");
   v.option("models", latency, std::vector<learn::AnalyticRun>{}, "A formula for each model.");
 }
 
@@ -315,6 +322,7 @@ class Assembler {
     if (const auto* runs = std::get_if<std::vector<learn::AnalyticRun>>(&source.value)) {
       return std::make_shared<learn::AnalyticModel>(*runs);
     }
+    if (const auto* model = std::get_if<ModelFile>(&source.value)) return fitted(model->path, source.at);
     const std::string& path = std::get<MeasurementsFile>(source.value).path;
     const auto text = read(path, source.at);
     if (!text) return nullptr;
@@ -325,6 +333,15 @@ class Assembler {
   }
 
  private:
+  std::shared_ptr<const LatencyModel> fitted(const std::string& path, Position at) {
+    const auto text = read(path, at);
+    if (!text) return nullptr;
+    auto model = parse_model({path, *text});
+    if (model) return std::make_shared<learn::FittedModel>(std::move(*model));
+    problems_.add_complete(at, model.error().message);
+    return nullptr;
+  }
+
   std::optional<std::string> read(const std::string& path, Position at) {
     if (path.empty()) return std::nullopt;  // It is missing or wrong, which has been said.
     auto text = read_file_(path);
@@ -494,6 +511,14 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   }
   add_plan_changes(record, assembler, scenario, problems);
   if (!problems.empty()) return problems.error();
+  std::vector<const sched::Deployment*> plans{&scenario.deployment};
+  for (const auto& change : scenario.config.plan_changes) plans.push_back(&change.deployment);
+  for (const auto& service : services_without_replica(scenario.workload, plans)) {
+    problems.add(record.plan.at, fmt::format("the service {} has no replica in the plan{}: nothing would answer it",
+                                             service, plans.size() > 1 ? ", nor in a later one" : ""));
+  }
+  if (!problems.empty()) return problems.error();
+  scenario.warnings = doubts(scenario.workload, plans);
   scenario.document = formats::write_document(record, formats::Defaults::keep);
   make_json(scenario.document);
   return scenario;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/latency_model.h"
 #include "core/plan.h"
@@ -21,6 +22,10 @@ struct Scenario {
   std::shared_ptr<const LatencyModel> latency;
   sched::Deployment deployment;  // The plan, compiled.
   sim::SimulationConfig config;
+
+  // What runs and is probably not meant: services that the plan cannot serve, sizes that no bucket takes, promises that
+  // no slice can keep. One sentence each.
+  std::vector<std::string> warnings;
 
   formats::Node document;  // The file with its defaults filled in.
 };

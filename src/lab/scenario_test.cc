@@ -5,6 +5,8 @@
 #include <map>
 
 #include "formats/schema.h"
+#include "lab/model_file.h"
+#include "learn/fit.h"
 
 namespace tangram::lab {
 namespace {
@@ -82,6 +84,76 @@ TEST(Scenario, ReadsFilesRelativeToTheOneThatNamesThem) {
   ASSERT_TRUE(scenario) << scenario.error().message;
   EXPECT_EQ(std::get<TraceTraffic>(scenario->workload.services[0].traffic).trace.size(), 2U);
   EXPECT_EQ(scenario->deployment.pools[0].services[0].latency.mean_ns(0, 4), 10'000'000);
+}
+
+// A fitted model stands beside measurements as a source of run times, and what is wrong with it is said in its own
+// terms.
+TEST(Scenario, TakesRunTimesFromAFittedModel) {
+  Measurements rows;
+  for (const std::int64_t batch : {1, 2, 4, 8}) {
+    Measurement m;
+    m.device = "a30";
+    m.mig_profile = "1g.6gb";
+    m.model = "net";
+    m.batch = batch;
+    m.latency_ms = 2.0 + 2.0 * static_cast<double>(batch);
+    rows.push_back(m);
+  }
+  const auto model = learn::fit(rows, {}, {});
+  ASSERT_TRUE(model) << model.error().message;
+  const std::string file = write_model(*model);
+  const auto read = [&](const std::string& path) -> Result<std::string> {
+    if (path == "model.json") return file;
+    if (path == "odd.json") return std::string("{\"version\": 1}");
+    return Error{ErrorCode::not_found, "no such file"};
+  };
+  const std::string text = std::string(kServices) + kPlan + "duration_s: 10\n";
+  const auto scenario = parse_scenario({"s.yaml", text + "latency: {model: model.json}\n"}, read);
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  // Measured points are answered exactly: a batch of four takes 10 ms.
+  EXPECT_EQ(scenario->deployment.pools[0].services[0].latency.mean_ns(0, 4), 10'000'000);
+  const auto odd = parse_scenario({"s.yaml", text + "latency: {model: odd.json}\n"}, read);
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().message.substr(0, 8), "odd.json");
+}
+
+// Without a replica of `b`, no request of it could ever be answered.
+TEST(Scenario, RefusesAServiceWithoutAReplica) {
+  const std::string two = std::string(kServices) +
+                          "  - {name: b, model: net, slo: {latency_ms: 50}, traffic: {rate_per_s: 1}}\n" + kPlan +
+                          kLatency + "duration_s: 10\n";
+  EXPECT_EQ(problems(two), "s.yaml:8:3: the service b has no replica in the plan: nothing would answer it");
+  const std::string later =
+      "plan_changes:\n  - at_s: 5\n    plan: {devices: [{type: a30, layout: 4g.24gb@0, replicas: [{service: b, "
+      "buckets: "
+      "[{batch_size: 2}]}]}]}\n";
+  EXPECT_EQ(problems(two + later), "");
+}
+
+// A run takes max(2, 3 * batch) ms on one compute slice, so 3 ms alone; sizes are 1 unless said otherwise.
+TEST(Scenario, WarnsOfRequestsThatCannotBeServedInTime) {
+  const auto warnings = [](const std::string& service, const std::string& buckets) {
+    const auto scenario =
+        parse("services: [{name: a, model: net, traffic: {rate_per_s: 1}, " + service +
+              "}]\nplan: {devices: [{type: a30, layout: 1g.6gb@0, replicas: [{service: a, buckets: " + buckets +
+              "}]}]}\n" + kLatency + "duration_s: 1\n");
+    if (!scenario) return scenario.error().message;
+    return scenario->warnings.empty() ? std::string() : scenario->warnings.front();
+  };
+  EXPECT_EQ(warnings("slo: {latency_ms: 3}", "[{batch_size: 1}]"), "");
+  EXPECT_EQ(warnings("slo: {latency_ms: 2.9}", "[{batch_size: 1}]"),
+            "service a: no request can be in time: the promise is 2.90 ms, and one alone takes longer on the fastest "
+            "slice: inputs up to 1 (3.00 ms)");
+  EXPECT_EQ(warnings("slo: {latency_ms: 5}, input_size: {log_normal: {median: 2, sigma: 1, max: 8}}",
+                     "[{size_max: 1, batch_size: 1}, {size_max: 8, batch_size: 1}]"),
+            "service a: inputs up to 8 (24.0 ms) cannot be in time: the promise is 5.00 ms, and one alone takes longer "
+            "on the fastest slice");
+  EXPECT_EQ(warnings("slo: {latency_ms: 50}, input_size: {log_normal: {median: 2, sigma: 1, max: 8}}",
+                     "[{size_max: 4, batch_size: 1}]"),
+            "service a: inputs above 4 are refused: no bucket takes them, and inputs reach 8");
+  EXPECT_EQ(warnings("slo: {latency_ms: 50}, samples: 3", "[{batch_size: 2}]"),
+            "service a: requests of more than 2 samples are refused: no slice takes such a batch, and requests hold up "
+            "to 3");
 }
 
 TEST(Scenario, ReportsProblemsAtTheirPlaces) {

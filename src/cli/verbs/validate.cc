@@ -122,13 +122,24 @@ std::string summary_of(const learn::FittedModel& model) {
                      counted(measured, "measurement", "measurements"));
 }
 
+// What stands in a file, and what is odd about it though it is right.
+struct Summary {
+  std::string text;
+  std::vector<std::string> warnings;
+};
+
 template <typename T>
-Result<std::string> summarise(const Result<T>& parsed) {
+Result<Summary> summarise(const Result<T>& parsed) {
   if (!parsed) return parsed.error();
-  return summary_of(*parsed);
+  return Summary{summary_of(*parsed), {}};
 }
 
-Result<std::string> inspect(FileKind kind, const formats::Source& source, const std::string& path) {
+Result<Summary> summarise(const Result<lab::Scenario>& parsed) {
+  if (!parsed) return parsed.error();
+  return Summary{summary_of(*parsed), parsed->warnings};
+}
+
+Result<Summary> inspect(FileKind kind, const formats::Source& source, const std::string& path) {
   switch (kind) {
     case FileKind::fleet: return summarise(formats::parse_fleet(source, this_host()));
     case FileKind::services: return summarise(formats::parse_workload(source, reader_beside(path)));
@@ -150,7 +161,7 @@ struct Verdict {
   std::string file;
   std::string name;  // What problems call it.
   std::optional<FileKind> kind;
-  Result<std::string> summary;
+  Result<Summary> summary;
 };
 
 Verdict judge(const std::string& path, const Options& options) {
@@ -173,7 +184,8 @@ Json verdict_json(const Verdict& verdict) {
   Json json{{"file", verdict.file},
             {"kind", verdict.kind ? Json(to_string(*verdict.kind)) : Json(nullptr)},
             {"valid", verdict.summary.ok()},
-            {"summary", verdict.summary ? Json(*verdict.summary) : Json(nullptr)}};
+            {"summary", verdict.summary ? Json(verdict.summary->text) : Json(nullptr)},
+            {"warnings", verdict.summary ? Json(verdict.summary->warnings) : Json::array()}};
   json["problems"] = verdict.summary ? Json::array() : problems_json(verdict.summary.error().message, verdict.name);
   return json;
 }
@@ -186,7 +198,9 @@ ExitCode run(Session& session, const Options& options) {
     const Verdict verdict = judge(path, options);
     if (!verdict.summary) worst = std::max(worst, session.fail(verdict.summary.error()));
     if (session.structured()) list.push_back(verdict_json(verdict));
-    if (verdict.summary) session.remark(fmt::format("{}: {}\n", path, *verdict.summary));
+    if (!verdict.summary) continue;
+    session.remark(fmt::format("{}: {}\n", path, verdict.summary->text));
+    for (const auto& warning : verdict.summary->warnings) session.warn(fmt::format("{}: {}", verdict.name, warning));
   }
   if (session.structured()) session.print_value(list);
   return worst;
@@ -201,7 +215,8 @@ void add_validate(Program& program) {
        .group = "Files",
        .summary = "check files, and say everything that is wrong with them",
        .description =
-           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, plan, model, ...) and checks it whole, "
+           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, plan, model, ...) and checks "
+           "it whole, "
            "with "
            "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
            "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input.",
