@@ -123,12 +123,15 @@ std::string draw_day(const lab::RunView& view, const lab::Run& run, const Termin
     out += fmt::format("{}{}  {}  {:.{}f}/s at the peak\n", begin,
                        paint(terminal, Style::accent, pad_right(service.name, name_width)), sparkline(load), peak_per_s,
                        peak_per_s < 10 ? 1 : 0);
-    out += fmt::format(
-        "{}{}  {}  {} ({})\n", begin, std::string(static_cast<std::size_t>(name_width), ' '),
-        attainment_line(columns, *service.slo, terminal),
-        paint(terminal, service.kept() ? Style::good : Style::bad, share_text(service.tally.slo_attainment())),
-        fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
-                    text::shortest(to_milliseconds(service.slo->latency))));
+    out += fmt::format("{}{}  {}  {} ({})\n", begin, std::string(static_cast<std::size_t>(name_width), ' '),
+                       attainment_line(columns, *service.slo, terminal),
+                       paint(terminal,
+                             !service.counted() ? Style::plain
+                             : service.kept()   ? Style::good
+                                                : Style::bad,
+                             service.counted() ? share_text(service.tally.slo_attainment()) : "-"),
+                       fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
+                                   text::shortest(to_milliseconds(service.slo->latency))));
   }
   const std::string under(static_cast<std::size_t>(name_width) + 2, ' ');
   return out + begin + under + paint(terminal, Style::dim, pad_right(hours_line(span_s, width), width)) + "  " +

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "cli/build_info.h"
 #include "cli/parallel.h"
 #include "cli/table.h"
+#include "sched/policy.h"
 
 namespace tangram::cli {
 namespace {
@@ -41,14 +43,24 @@ std::string reasons_text(const sim::Tally& tally) {
   return parts.empty() ? "-" : text::join(parts, ", ");
 }
 
+// Of no request, no share was in time.
+std::string in_time_text(const lab::TallyView& view) {
+  return view.counted() ? share_text(view.tally.slo_attainment()) : "-";
+}
+
+std::string padding_text(const lab::TallyView& view) {
+  return view.tally.latency.empty() ? "-" : share_text(view.padding_share);
+}
+
+std::string depth_text(double depth) { return fmt::format("{:.{}f}", depth, depth < 100 ? 1 : 0); }
+
 std::vector<Cell> tally_cells(const lab::TallyView& view) {
   const sim::Tally& tally = view.tally;
   const bool judged = view.slo && tally.arrived > 0;
+  const Style style = !judged ? Style::plain : view.kept() ? Style::good : Style::bad;
   std::vector<Cell> cells{{view.name, Style::accent},
                           std::to_string(tally.arrived),
-                          {share_text(tally.slo_attainment()), !judged       ? Style::plain
-                                                               : view.kept() ? Style::good
-                                                                             : Style::bad},
+                          {in_time_text(view), style},
                           rate_text(view.goodput_per_s)};
   for (const double q : kQuantiles) cells.emplace_back(tally.arrived == 0 ? "-" : ms_text(quantile(tally, q)));
   cells.emplace_back(count_text(tally.late));
@@ -67,13 +79,14 @@ std::vector<Column> tally_columns(std::string first) {
 std::string service_table(const lab::RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
   columns.insert(columns.begin() + 3, {"PROMISE", Align::right});
-  columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}});
+  columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
   Table table(std::move(columns));
   for (const auto& service : run.services) {
     auto cells = tally_cells(service);
     cells.insert(cells.begin() + 3, fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
                                                 text::shortest(to_milliseconds(service.slo->latency))));
-    cells.insert(cells.end() - 1, {fmt::format("{:.1f}", service.batch_mean), share_text(service.padding_share)});
+    cells.insert(cells.end() - 1,
+                 {fmt::format("{:.1f}", service.batch_mean), padding_text(service), depth_text(service.queue.mean)});
     table.add(std::move(cells));
   }
   return table.render(terminal, indent);
@@ -82,16 +95,24 @@ std::string service_table(const lab::RunView& run, const Terminal& terminal, int
 std::string bucket_table(const lab::RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
   columns.insert(columns.begin() + 1, {"BUCKET"});
+  columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
   Table table(std::move(columns));
   for (std::size_t s = 0; s < run.buckets.size(); ++s) {
     for (const auto& bucket : run.buckets[s]) {
       auto cells = tally_cells(bucket);
+      cells.insert(cells.end() - 1,
+                   {fmt::format("{:.1f}", bucket.batch_mean), padding_text(bucket), depth_text(bucket.queue.mean)});
       cells[0] = {run.services[s].name, Style::accent};
       cells.insert(cells.begin() + 1, bucket.name);
       table.add(std::move(cells));
     }
   }
   return table.render(terminal, indent);
+}
+
+std::string slice_quantile_text(const lab::SliceView& slice, double q) {
+  if (!slice.latency || slice.latency->empty()) return "-";
+  return ms_text(Duration(static_cast<std::int64_t>(slice.latency->quantile(q))));
 }
 
 std::string slice_table(const lab::RunView& run, const Terminal& terminal, int indent) {
@@ -101,22 +122,41 @@ std::string slice_table(const lab::RunView& run, const Terminal& terminal, int i
                {"USEFUL", Align::right},
                {"BATCHES", Align::right},
                {"SAMPLES", Align::right},
+               {"ANSWERED", Align::right},
+               {"IN TIME", Align::right},
+               {"P50 MS", Align::right},
+               {"P99", Align::right},
+               {"PADDING", Align::right},
+               {"QUEUE", Align::right},
                {"SERVES", Align::left, true}});
   for (const auto& slice : run.slices) {
+    const std::uint64_t answered = slice.served + slice.late;
     table.add({{slice.device, Style::accent},
-               slice.slice,
+               slice.slice + (slice.first_plan ? "" : " (later)"),
                share_text(slice.busy_share),
                share_text(slice.useful_share),
                std::to_string(slice.batches),
                std::to_string(slice.samples),
+               std::to_string(answered),
+               answered == 0 ? "-" : share_text(static_cast<double>(slice.served) / static_cast<double>(answered)),
+               slice_quantile_text(slice, 0.5),
+               slice_quantile_text(slice, 0.99),
+               slice.batches == 0 ? "-" : share_text(slice.padding_share),
+               depth_text(slice.queue_mean),
                text::join(slice.services, ", ")});
   }
   return table.render(terminal, indent);
 }
 
 std::string tenant_table(const lab::RunView& run, const Terminal& terminal, int indent) {
-  Table table(tally_columns("TENANT"));
-  for (const auto& tenant : run.tenants) table.add(tally_cells(tenant));
+  auto columns = tally_columns("TENANT");
+  columns.insert(columns.end() - 1, {{"PADDING", Align::right}, {"QUEUE", Align::right}});
+  Table table(std::move(columns));
+  for (const auto& tenant : run.tenants) {
+    auto cells = tally_cells(tenant);
+    cells.insert(cells.end() - 1, {padding_text(tenant), depth_text(tenant.queue.mean)});
+    table.add(std::move(cells));
+  }
   return table.render(terminal, indent);
 }
 
@@ -129,7 +169,11 @@ std::string totals(const lab::RunView& run, const Terminal& terminal, int indent
       "{}{}: {} requests in {:.1f} s of virtual time, {} in time, goodput {}/s\n"
       "{}compute slices busy {}, with useful work {}; padding {} of the input\n",
       begin, paint(terminal, Style::bold, run.policy), total.tally.arrived, run.counted_s,
-      paint(terminal, run.kept() ? Style::good : Style::bad, share_text(total.tally.slo_attainment())),
+      paint(terminal,
+            !total.counted() ? Style::plain
+            : run.kept()     ? Style::good
+                             : Style::bad,
+            in_time_text(total)),
       rate_text(total.goodput_per_s), begin, optional_share(run.busy_share), optional_share(run.useful_share),
       share_text(run.padding_share));
 }
@@ -138,15 +182,24 @@ Json duration_json(Duration latency) {
   return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
 }
 
+Json queue_json(const lab::QueueView& queue) {
+  return {{"mean", queue.mean}, {"p50", queue.p50}, {"p99", queue.p99}, {"max", queue.max}};
+}
+
+// Nothing was answered: there is no latency and no padding to speak of.
+Json answered_json(const sim::Tally& tally, double value) {
+  return tally.latency.empty() ? Json(nullptr) : Json(value);
+}
+
 Json tally_json(const lab::TallyView& view) {
   const sim::Tally& tally = view.tally;
   Json rejected;
   for (std::size_t i = 1; i < tally.rejected.size(); ++i) rejected[kReasons[i]] = tally.rejected[i];
-  Json latency{{"mean_ms", tally.latency.mean() * 1e-6}};
+  Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
   for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
-    latency[fmt::format("{}_ms", kQuantileNames[i])] = duration_json(quantile(tally, kQuantiles[i]));
+    latency[fmt::format("{}_ms", kQuantileNames[i])] = duration_json(tally.latency_quantile(kQuantiles[i]));
   }
-  latency["max_ms"] = static_cast<double>(tally.latency.max()) * 1e-6;
+  latency["max_ms"] = answered_json(tally, static_cast<double>(tally.latency.max()) * 1e-6);
   return {{"name", view.name},
           {"requests", tally.arrived},
           {"served", tally.served},
@@ -154,10 +207,12 @@ Json tally_json(const lab::TallyView& view) {
           {"failed", tally.failed},
           {"rejected", tally.rejected_total()},
           {"rejected_by_reason", std::move(rejected)},
-          {"slo_attainment", tally.slo_attainment()},
+          {"slo_attainment", view.counted() ? Json(tally.slo_attainment()) : Json(nullptr)},
           {"arrived_per_s", view.arrived_per_s},
           {"goodput_per_s", view.goodput_per_s},
-          {"latency", std::move(latency)}};
+          {"latency", std::move(latency)},
+          {"padding_share", answered_json(tally, view.padding_share)},
+          {"queue_depth", queue_json(view.queue)}};
 }
 
 Json batch_sizes_json(const CountHistogram& sizes) {
@@ -174,21 +229,51 @@ Json service_json(const lab::RunView& run, const lab::Run& source, std::size_t s
   Json json = tally_json(service);
   json["slo_latency_ms"] = to_milliseconds(service.slo->latency);
   json["slo_percentile"] = service.slo->percentile;
-  json["slo_kept"] = service.kept();
+  json["slo_kept"] = service.counted() ? Json(service.kept()) : Json(nullptr);
   json["batch_mean_samples"] = service.batch_mean;
-  json["padding_share"] = service.padding_share;
-  json["batch_sizes"] = batch_sizes_json(source.result.metrics.batch_sizes[s]);
+  json["batch_sizes"] = batch_sizes_json(source.result.metrics.service_batch_sizes(s));
   Json buckets = Json::array();
-  for (const auto& bucket : run.buckets[s]) buckets.push_back(tally_json(bucket));
+  for (const auto& bucket : run.buckets[s]) {
+    Json entry = tally_json(bucket);
+    entry["batch_mean_samples"] = bucket.batch_mean;
+    entry["batch_sizes"] = batch_sizes_json(source.result.metrics.batch_sizes[s][bucket.number]);
+    buckets.push_back(std::move(entry));
+  }
   json["buckets"] = std::move(buckets);
   return json;
 }
 
+// Of a slice only what it answered is known: what was refused had none.
 Json slice_json(const lab::SliceView& slice) {
-  return {{"device", slice.device},         {"slice", slice.slice},
-          {"services", slice.services},     {"compute_slices", slice.compute_slices},
-          {"busy_share", slice.busy_share}, {"useful_share", slice.useful_share},
-          {"batches", slice.batches},       {"samples", slice.samples}};
+  const std::uint64_t answered = slice.served + slice.late;
+  Json json{{"device", slice.device},
+            {"slice", slice.slice},
+            {"later_plan", !slice.first_plan},
+            {"services", slice.services},
+            {"compute_slices", slice.compute_slices},
+            {"busy_share", slice.busy_share},
+            {"useful_share", slice.useful_share},
+            {"batches", slice.batches},
+            {"samples", slice.samples},
+            {"batch_mean_samples", slice.batches == 0
+                                       ? Json(nullptr)
+                                       : Json(static_cast<double>(slice.samples) / static_cast<double>(slice.batches))},
+            {"served", slice.served},
+            {"late", slice.late},
+            {"in_time_share",
+             answered == 0 ? Json(nullptr) : Json(static_cast<double>(slice.served) / static_cast<double>(answered))},
+            {"goodput_per_s", slice.goodput_per_s},
+            {"padding_share", slice.batches == 0 ? Json(nullptr) : Json(slice.padding_share)},
+            {"queue_depth", {{"mean", slice.queue_mean}, {"max", slice.queue_max}}}};
+  if (!slice.latency) return json;
+  Json latency;
+  for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
+    latency[fmt::format("{}_ms", kQuantileNames[i])] =
+        slice.latency->empty() ? Json(nullptr)
+                               : Json(static_cast<double>(slice.latency->quantile(kQuantiles[i])) * 1e-6);
+  }
+  json["latency"] = std::move(latency);
+  return json;
 }
 
 sim::SimulationResult simulate(const lab::Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
@@ -214,9 +299,30 @@ std::string share_text(double share) {
   return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
 }
 
+Result<Nothing> check_policies(const std::vector<std::string>& policies) {
+  std::vector<std::string> known;
+  for (const auto& policy : sched::policies()) known.emplace_back(policy.name);
+  std::set<std::string> seen;
+  for (const auto& policy : policies) {
+    if (sched::find_policy(policy) == nullptr) {
+      const auto near = text::nearest(policy, known);
+      return Error{ErrorCode::invalid,
+                   fmt::format("unknown policy \"{}\"{}; known: {}", policy,
+                               near ? fmt::format(", did you mean {}?", *near) : "", text::join(known, ", "))};
+    }
+    if (seen.insert(policy).second) continue;
+    return Error{ErrorCode::invalid, fmt::format("the policy {} is named twice; name each once", policy)};
+  }
+  return Nothing{};
+}
+
 lab::ReportHead report_head(const lab::Scenario& scenario) {
   const BuildInfo build = build_info();
   return {"tangram " + build.version, build.commit, lab::effective_configuration(scenario), scenario.config.seed};
+}
+
+void warn(Session& session, const lab::Scenario& scenario) {
+  for (const auto& warning : scenario.warnings) session.warn(warning);
 }
 
 std::vector<lab::Run> run_policies(Session& session, const lab::Scenario& scenario,
@@ -280,22 +386,18 @@ Json head_json(const lab::ReportHead& head) {
 
 Json run_json(const lab::RunView& run, const lab::Run& source) {
   Json total = tally_json(run.total);
-  total["padding_share"] = run.padding_share;
   total["busy_share"] = run.busy_share ? Json(*run.busy_share) : Json(nullptr);
   total["useful_share"] = run.useful_share ? Json(*run.useful_share) : Json(nullptr);
-  const QuantileSketch& depth = source.result.metrics.queue_depth;
-  Json json{
-      {"policy", run.policy},
-      {"slo_kept", run.kept()},
-      {"requests", run.requests},
-      {"batches", run.batches},
-      {"events", run.events},
-      {"end_s", run.end_s},
-      {"counted_s", run.counted_s},
-      {"digest", fmt::format("{:016x}", run.digest)},
-      {"queue_depth",
-       {{"mean", depth.mean()}, {"p50", depth.quantile(0.5)}, {"p99", depth.quantile(0.99)}, {"max", depth.max()}}},
-      {"total", std::move(total)}};
+  Json json{{"policy", run.policy},
+            {"slo_kept", run.total.counted() ? Json(run.kept()) : Json(nullptr)},
+            {"requests", run.requests},
+            {"batches", run.batches},
+            {"events", run.events},
+            {"end_s", run.end_s},
+            {"counted_s", run.counted_s},
+            {"digest", fmt::format("{:016x}", run.digest)},
+            {"queue_depth", queue_json(run.total.queue)},
+            {"total", std::move(total)}};
   Json services = Json::array();
   for (std::size_t s = 0; s < run.services.size(); ++s) services.push_back(service_json(run, source, s));
   json["services"] = std::move(services);

@@ -12,8 +12,14 @@
 
 namespace tangram::cli {
 
+// Every name is that of a policy, and stands once.
+Result<Nothing> check_policies(const std::vector<std::string>& policies);
+
 // What heads every result file.
 lab::ReportHead report_head(const lab::Scenario& scenario);
+
+// Says on standard error, even when quiet, what is odd about the scenario.
+void warn(Session& session, const lab::Scenario& scenario);
 
 // How much of the run pictures and files need beyond its numbers.
 struct RunDetail {

@@ -82,7 +82,7 @@ class Search {
       const double rate = counted_s > 0 ? static_cast<double>(tally.arrived) / counted_s : 0;
       trial.services.push_back({service.name, percentile, rate, tally.slo_attainment(),
                                 tally.arrived == 0 ? Duration{} : tally.latency_quantile(percentile / 100),
-                                service.slo.latency});
+                                service.slo.latency, tally.arrived > 0});
       trial.rate_per_s += rate;
       // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %. So few
       // requests that none is late by luck prove nothing, so a load that light counts as broken, by so little that a

@@ -23,6 +23,7 @@ struct ServiceAtCapacity {
   double attainment = 1;  // Share of all arrivals that were answered in time.
   Duration latency{};     // At the percentile; Duration::max() where so many had no answer.
   Duration slo{};
+  bool counted = true;  // False: no request came, and there is neither a share nor a latency.
 };
 
 struct CapacityResult {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/text.h"
 
@@ -17,6 +18,7 @@ TallyView tally_view(std::string name, sim::Tally tally, double counted_s) {
   view.name = std::move(name);
   view.arrived_per_s = ratio(static_cast<double>(tally.arrived), counted_s);
   view.goodput_per_s = ratio(static_cast<double>(tally.served), counted_s);
+  view.padding_share = tally.padding_share();
   view.tally = std::move(tally);
   return view;
 }
@@ -29,6 +31,11 @@ double batch_mean(const CountHistogram& sizes) {
   return ratio(sum, static_cast<double>(sizes.total()));
 }
 
+QueueView queue_view(const QuantileSketch& found) {
+  if (found.empty()) return {};
+  return {found.mean(), found.quantile(0.5), found.quantile(0.99), found.max()};
+}
+
 std::vector<TallyView> bucket_views(const Scenario& scenario, const sim::Metrics& metrics, std::size_t s,
                                     double counted_s) {
   const auto& edges = scenario.deployment.services[s].edges;
@@ -38,54 +45,79 @@ std::vector<TallyView> bucket_views(const Scenario& scenario, const sim::Metrics
     // After the last edge come requests that no bucket takes; a later plan may know more buckets than the first.
     if (b >= edges.size() && tally.arrived == 0) continue;
     views.push_back(tally_view(b < edges.size() ? fmt::format("up to {}", edges[b]) : "larger", tally, counted_s));
+    views.back().batch_mean = batch_mean(metrics.batch_sizes[s][b]);
+    views.back().queue = queue_view(metrics.queue_by_bucket[s][b].found());
+    views.back().number = b;
   }
   return views;
 }
 
-SliceView slice_view(const Scenario& scenario, std::size_t index) {
-  const auto& deployment = scenario.deployment;
+SliceView slice_view(const Scenario& scenario, const sim::Metrics& metrics, std::size_t index, double end_s) {
+  const sim::SlicePlace& place = metrics.places[index];
+  const sim::SliceTally& tally = metrics.slices[index];
   SliceView view;
-  if (index >= deployment.places.size()) {
-    view.device = "later plan";
-    view.slice = fmt::format("slice {}", index);
-    return view;
-  }
-  const sched::Place& place = deployment.places[index];
-  const auto& device = deployment.devices[place.device.index()];
-  const sched::Pool& pool = deployment.pools[place.pool.index()];
-  view.device = device.name;
-  view.device_id = place.device;
+  view.device = place.device;
+  view.slice = place.name;
+  view.device_id = place.device_id;
   view.place = place.slice;
   view.process = place.process;
-  view.slice = fmt::format("{}@{}", device.geometry.profiles[place.slice.profile].name, place.slice.start);
-  if (place.process > 0) view.slice += fmt::format("#{}", place.process);
-  const auto processes = std::ranges::count_if(deployment.places, [&](const sched::Place& other) {
-    return other.device == place.device && other.slice == place.slice;
-  });
-  view.compute_slices = ratio(pool.compute_slices, static_cast<double>(processes));
-  for (const auto& entry : pool.services) view.services.push_back(deployment.services[entry.service.index()].name);
+  view.compute_slices = place.compute_slices;
+  view.first_plan = index < scenario.deployment.places.size();
+  for (const ServiceId service : place.services)
+    view.services.push_back(scenario.workload.services[service.index()].name);
+  view.busy_share = ratio(1e-9 * static_cast<double>(tally.busy_ns), end_s);
+  view.useful_share = std::min(view.busy_share, ratio(1e-9 * tally.useful_ns, end_s));
+  view.batches = tally.batches;
+  view.samples = tally.samples;
+  view.served = tally.served;
+  view.late = tally.late;
+  view.padding_share = tally.size_padded > 0 ? 1 - tally.size_real / tally.size_padded : 0;
+  view.queue_mean = ratio(static_cast<double>(tally.queue_sum), static_cast<double>(tally.batches));
+  view.queue_max = tally.queue_max;
+  if (index < metrics.slice_latency.size()) view.latency = metrics.slice_latency[index];
   return view;
+}
+
+double compute_slices_of(const sched::Deployment& deployment) {
+  // Processes that divide a slice are several places with one name.
+  std::map<std::tuple<DeviceId, std::uint16_t, std::uint16_t>, int> slices;
+  for (const auto& place : deployment.places) {
+    slices[{place.device, place.slice.profile, place.slice.start}] =
+        deployment.pools[place.pool.index()].compute_slices;
+  }
+  double sum = 0;
+  for (const auto& [place, compute_slices] : slices) sum += compute_slices;
+  return sum;
+}
+
+// Compute slices times seconds that the plans offered until the end.
+double capacity_of(const Scenario& scenario, double end_s) {
+  double sum = 0;
+  double from_s = 0;
+  const sched::Deployment* plan = &scenario.deployment;
+  for (const auto& change : scenario.config.plan_changes) {
+    const double at_s = std::min(to_seconds(change.at), end_s);
+    sum += compute_slices_of(*plan) * (at_s - from_s);
+    from_s = at_s;
+    plan = &change.deployment;
+  }
+  return sum + compute_slices_of(*plan) * (end_s - from_s);
 }
 
 void add_slices(const Scenario& scenario, const sim::SimulationResult& result, RunView& view) {
   double busy = 0;
   double useful = 0;
-  double capacity = 0;
-  for (std::size_t i = 0; i < result.metrics.slices.size(); ++i) {
-    const sim::SliceTally& tally = result.metrics.slices[i];
-    SliceView slice = slice_view(scenario, i);
-    slice.busy_share = ratio(1e-9 * static_cast<double>(tally.busy_ns), view.end_s);
-    slice.useful_share = std::min(slice.busy_share, ratio(1e-9 * tally.useful_ns, view.end_s));
-    slice.batches = tally.batches;
-    slice.samples = tally.samples;
+  for (std::size_t i = 0; i < result.metrics.places.size(); ++i) {
+    SliceView slice = slice_view(scenario, result.metrics, i, view.end_s);
+    slice.goodput_per_s = ratio(static_cast<double>(slice.served), view.counted_s);
     busy += slice.busy_share * slice.compute_slices;
     useful += slice.useful_share * slice.compute_slices;
-    capacity += slice.compute_slices;
     view.slices.push_back(std::move(slice));
   }
-  if (!scenario.config.plan_changes.empty()) return;
-  view.busy_share = ratio(busy, capacity);
-  view.useful_share = ratio(useful, capacity);
+  const double capacity = capacity_of(scenario, view.end_s);
+  if (capacity <= 0) return;
+  view.busy_share = std::min(1.0, busy * view.end_s / capacity);
+  view.useful_share = std::min(1.0, useful * view.end_s / capacity);
 }
 
 }  // namespace
@@ -108,21 +140,19 @@ RunView view_of(const Scenario& scenario, const Run& run) {
   // The warm-up is not counted, and takes its share of the time.
   view.counted_s = view.end_s * ratio(static_cast<double>(total.arrived), static_cast<double>(result.requests));
   view.total = tally_view("total", total, view.counted_s);
-  double real = 0;
-  double padded = 0;
+  view.total.queue = queue_view(metrics.queue_depth);
   for (std::size_t s = 0; s < metrics.services.size(); ++s) {
     TallyView service = tally_view(scenario.workload.services[s].name, metrics.service_total(s), view.counted_s);
     service.slo = scenario.workload.services[s].slo;
-    service.batch_mean = batch_mean(metrics.batch_sizes[s]);
-    service.padding_share = metrics.size_padded[s] > 0 ? 1 - metrics.size_real[s] / metrics.size_padded[s] : 0;
-    real += metrics.size_real[s];
-    padded += metrics.size_padded[s];
+    service.batch_mean = batch_mean(metrics.service_batch_sizes(s));
+    service.queue = queue_view(metrics.queue_by_service[s].found());
     view.services.push_back(std::move(service));
     view.buckets.push_back(bucket_views(scenario, metrics, s, view.counted_s));
   }
-  view.padding_share = padded > 0 ? 1 - real / padded : 0;
+  view.padding_share = view.total.padding_share;
   for (std::size_t t = 0; t < metrics.tenants.size() && metrics.tenants.size() > 1; ++t) {
     view.tenants.push_back(tally_view(fmt::format("tenant {}", t), metrics.tenants[t], view.counted_s));
+    view.tenants.back().queue = queue_view(metrics.queue_by_tenant[t].found());
   }
   add_slices(scenario, result, view);
   return view;

@@ -28,6 +28,14 @@ struct Run {
   sim::SimulationResult result;
 };
 
+// Waiting requests, as arrivals find them.
+struct QueueView {
+  double mean = 0;
+  std::uint64_t p50 = 0;
+  std::uint64_t p99 = 0;
+  std::uint64_t max = 0;
+};
+
 // Counts of a service, bucket or tenant with the rates that follow from them. Shares lie between 0 and 1.
 struct TallyView {
   std::string name;
@@ -35,9 +43,13 @@ struct TallyView {
   double arrived_per_s = 0;
   double goodput_per_s = 0;  // Answered in time.
   std::optional<Slo> slo;    // Of a service.
-  double batch_mean = 0;     // Samples; of a service.
-  double padding_share = 0;  // Share of what ran that was padding; of a service.
-  // The promise: the share that was in time is at least the percentile of the Slo.
+  double batch_mean = 0;     // Samples; of a service or bucket.
+  double padding_share = 0;  // Share of the answered input that was padding.
+  QueueView queue;
+  std::size_t number = 0;  // Of a bucket, among those of its service.
+  // False: no request was counted, and neither shares nor promises say anything.
+  bool counted() const { return tally.arrived > 0; }
+  // The promise: the share that was in time is at least the percentile of the Slo. Of nothing, every promise is kept.
   bool kept() const { return !slo || 100 * tally.slo_attainment() >= slo->percentile; }
 };
 
@@ -47,12 +59,20 @@ struct SliceView {
   DeviceId device_id;
   Slice place;
   int process = 0;
+  bool first_plan = true;     // Otherwise it came with a later one.
   double compute_slices = 0;  // Its share of them, where processes divide the slice.
   std::vector<std::string> services;
   double busy_share = 0;
   double useful_share = 0;  // Busy time less padding and less what fuller batches would have saved.
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
+  std::uint64_t served = 0;
+  std::uint64_t late = 0;
+  double goodput_per_s = 0;
+  double padding_share = 0;
+  double queue_mean = 0;  // Requests that wait for this slice alone, at the start of its batches.
+  std::uint64_t queue_max = 0;
+  std::optional<QuantileSketch> latency;  // Of what it answered; nothing in a large fleet.
 };
 
 struct RunView {
@@ -68,7 +88,8 @@ struct RunView {
   std::uint64_t batches = 0;
   std::uint64_t events = 0;
   std::uint64_t digest = 0;
-  // Of the compute slices that the plan gives to services. Nothing when the plan changes on the way.
+  // Of the compute slices that the plan gives to services. Where it changes on the way, each plan counts from when it
+  // is to come into force, so that the time of re-cutting is idle time. Nothing if there are none, or no time passes.
   std::optional<double> busy_share;
   std::optional<double> useful_share;
   double padding_share = 0;

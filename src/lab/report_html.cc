@@ -100,8 +100,18 @@ std::string with_thousands(std::uint64_t value) {
 }
 
 std::string quantile_text(const sim::Tally& tally, double q) {
-  return tally.arrived == 0 ? "" : latency_text(tally.latency_quantile(q));
+  return tally.arrived == 0 ? "-" : latency_text(tally.latency_quantile(q));
 }
+
+// The share of requests that were in time; of none, nothing can be said.
+std::string in_time_text(const TallyView& view) { return view.counted() ? percent(view.tally.slo_attainment()) : "-"; }
+
+// The class of the colour in which a promise is shown.
+std::string_view verdict(const TallyView& view) {
+  return !view.slo || !view.counted() ? "" : view.kept() ? "good" : "bad";
+}
+
+std::string_view verdict(const RunView& view) { return !view.total.counted() ? "" : view.kept() ? "good" : "bad"; }
 
 std::string promise_text(const Slo& slo) {
   return fmt::format("p{} within {} ms", text::shortest(slo.percentile), text::shortest(to_milliseconds(slo.latency)));
@@ -173,27 +183,31 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
   return picture.take();
 }
 
+// The longest queues of the services in each step, on top of each other.
 std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline) {
   constexpr double kWidth = 1130;
-  std::vector<double> depth(timeline.steps, 0);
+  std::vector<double> sums(timeline.steps, 0);
   for (const auto& steps : metrics.timeline) {
-    for (std::size_t i = 0; i < timeline.steps; ++i)
-      depth[i] = std::max(depth[i], static_cast<double>(steps[i].queue_max));
+    for (std::size_t i = 0; i < timeline.steps; ++i) sums[i] += static_cast<double>(steps[i].queue_max);
   }
-  const double most = depth.empty() ? 1 : std::max(1.0, *std::ranges::max_element(depth));
+  const double most = sums.empty() ? 1 : std::max(1.0, *std::ranges::max_element(sums));
   const Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
   const Scale y{0, most * 1.05, 130, 10};
   Picture picture(kWidth, 156, "waiting requests over time");
   picture.y_axis(y, x.from, x.to, 3);
   std::vector<double> at;
-  std::vector<double> low;
-  std::vector<double> high;
-  for (std::size_t i = 0; i < depth.size(); ++i) {
-    at.push_back(x((static_cast<double>(i) + 0.5) * timeline.step_s));
-    low.push_back(y(0));
-    high.push_back(y(depth[i]));
+  for (std::size_t i = 0; i < timeline.steps; ++i) at.push_back(x((static_cast<double>(i) + 0.5) * timeline.step_s));
+  std::vector<double> sum(timeline.steps, 0);
+  for (std::size_t s = 0; s < metrics.timeline.size(); ++s) {
+    std::vector<double> low;
+    std::vector<double> high;
+    for (std::size_t i = 0; i < timeline.steps; ++i) {
+      low.push_back(y(sum[i]));
+      sum[i] += static_cast<double>(metrics.timeline[s][i].queue_max);
+      high.push_back(y(sum[i]));
+    }
+    picture.area(at, low, high, colour_of(s), 0.75);
   }
-  picture.area(at, low, high, "s7", 0.7);
   picture.time_axis(x, 130, 10);
   return picture.take();
 }
@@ -284,7 +298,7 @@ struct SliceUse {
 SliceUse use_of(const RunView& view, std::size_t device, const Slice& slice) {
   SliceUse use;
   for (const auto& place : view.slices) {
-    if (place.compute_slices == 0 || place.device_id.index() != device || !(place.place == slice)) continue;
+    if (!place.first_plan || place.device_id.index() != device || !(place.place == slice)) continue;
     use.services = place.services;
     use.busy += place.busy_share;
     use.useful += place.useful_share;
@@ -391,7 +405,7 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
   return picture.take();
 }
 
-std::string padding_picture(const RunView& view, const sim::Metrics& metrics) {
+std::string padding_picture(const RunView& view) {
   constexpr double kWidth = 1130;
   constexpr double kRow = 24;
   Picture picture(kWidth, static_cast<double>(view.services.size()) * (kRow + 8) + 4, "padding");
@@ -404,7 +418,7 @@ std::string padding_picture(const RunView& view, const sim::Metrics& metrics) {
     picture.rect({left, y, whole * (1 - padding), kRow}, colour_of(s), "", 0.85, 3);
     picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, colour_of(s), "padding", 0.25, 3);
     picture.text(left + whole + 10, y + 17,
-                 metrics.size_padded[s] == 0 ? "nothing ran" : fmt::format("{} padding", percent(padding)),
+                 view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent(padding)),
                  Anchor::start, "ink", 12);
   }
   return picture.take();
@@ -461,8 +475,7 @@ std::string comparison(const std::vector<RunView>& views) {
       fmt::format("<figure class=\"wide\"><figcaption>Answered in time; bars begin at {:.0f} %</figcaption>{}</figure>",
                   100 * floor,
                   bars_picture(
-                      views, 1, attained, [](const TallyView& t) { return percent(t.tally.slo_attainment()); },
-                      "answered in time"));
+                      views, 1, attained, [](const TallyView& t) { return in_time_text(t); }, "answered in time"));
   out += fmt::format(
       "<figure class=\"wide\"><figcaption>Latency at the promised percentile; a full bar is twice the promise, or "
       "never</figcaption>{}</figure></div>\n",
@@ -477,10 +490,10 @@ std::string comparison(const std::vector<RunView>& views) {
         "<tr><td>{}</td><td "
         "class=\"{}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td></tr>\n",
-        escape(view.policy), view.kept() ? "good" : "bad", percent(tally.slo_attainment()),
-        rate_text(view.total.goodput_per_s), quantile_text(tally, 0.5), quantile_text(tally, 0.99), tally.late,
-        tally.rejected_total(), tally.failed, view.busy_share ? percent(*view.busy_share) : "",
-        view.useful_share ? percent(*view.useful_share) : "", view.batches);
+        escape(view.policy), verdict(view), in_time_text(view.total), rate_text(view.total.goodput_per_s),
+        quantile_text(tally, 0.5), quantile_text(tally, 0.99), tally.late, tally.rejected_total(), tally.failed,
+        view.busy_share ? percent(*view.busy_share) : "", view.useful_share ? percent(*view.useful_share) : "",
+        view.batches);
   }
   return out + "</table></div>\n";
 }
@@ -493,10 +506,11 @@ std::string card(std::string_view value, std::string_view name, std::string_view
 
 std::string cards(const RunView& view) {
   const sim::Tally& tally = view.total.tally;
-  const auto kept = std::ranges::count_if(view.services, [](const TallyView& s) { return s.kept(); });
+  const auto kept = std::ranges::count_if(view.services, [](const TallyView& s) { return s.counted() && s.kept(); });
+  const auto judged = std::ranges::count_if(view.services, &TallyView::counted);
   std::string out = "<div class=\"cards\">";
-  out += card(percent(tally.slo_attainment()), "answered in time", view.kept() ? "good" : "bad");
-  out += card(fmt::format("{} of {}", kept, view.services.size()), "promises kept", view.kept() ? "good" : "bad");
+  out += card(in_time_text(view.total), "answered in time", verdict(view));
+  out += card(judged == 0 ? "-" : fmt::format("{} of {}", kept, judged), "promises kept", verdict(view));
   out += card(with_thousands(tally.arrived), "requests");
   out += card(rate_text(view.total.goodput_per_s), "in time, a second");
   out += card(quantile_text(tally, 0.99), "p99 of all requests");
@@ -513,10 +527,10 @@ std::string service_card(const Run& run, const RunView& view, const Timeline& ti
       "<div class=\"service\"><header><h3><i class=\"dot\" style=\"background:var(--{})\"></i>{}</h3>"
       "<span class=\"badge {}\">{} in time</span><small>{}</small><small>{} requests, {}/s</small><small>p50 {}, p99 "
       "{}</small>"
-      "<small>batches of {:.1f}</small></header><div class=\"panels\">",
-      colour, escape(service.name), service.kept() ? "good" : "bad", percent(service.tally.slo_attainment()),
-      promise_text(*service.slo), with_thousands(service.tally.arrived), rate_text(service.arrived_per_s),
-      quantile_text(service.tally, 0.5), quantile_text(service.tally, 0.99), service.batch_mean);
+      "<small>batches of {:.1f}</small><small>{:.1f} waiting</small></header><div class=\"panels\">",
+      colour, escape(service.name), verdict(service), in_time_text(service), promise_text(*service.slo),
+      with_thousands(service.tally.arrived), rate_text(service.arrived_per_s), quantile_text(service.tally, 0.5),
+      quantile_text(service.tally, 0.99), service.batch_mean, service.queue.mean);
   if (!metrics.timeline.empty()) {
     out += fmt::format("<figure>{}<figcaption>requests a second, and the share in time</figcaption></figure>",
                        load_picture(metrics.timeline[s], timeline, colour));
@@ -524,26 +538,27 @@ std::string service_card(const Run& run, const RunView& view, const Timeline& ti
   out += fmt::format("<figure>{}<figcaption>latency in ms, logarithmic</figcaption></figure>",
                      latency_picture(service, colour));
   out += fmt::format("<figure>{}<figcaption>samples in a batch</figcaption></figure></div></div>\n",
-                     batch_picture(metrics.batch_sizes[s], colour));
+                     batch_picture(metrics.service_batch_sizes(s), colour));
   return out;
 }
 
 std::string tally_rows(const std::string& name, const std::string& bucket, const TallyView& view) {
   const sim::Tally& tally = view.tally;
   std::string out = fmt::format("<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td class=\"{}\">{}</td>",
-                                escape(name), escape(bucket), tally.arrived,
-                                view.slo ? (view.kept() ? "good" : "bad") : "", percent(tally.slo_attainment()));
+                                escape(name), escape(bucket), tally.arrived, verdict(view), in_time_text(view));
   for (const double q : {0.5, 0.9, 0.95, 0.99, 0.999}) out += fmt::format("<td>{}</td>", quantile_text(tally, q));
-  return out +
-         fmt::format("<td>{}</td><td>{}</td><td>{}</td></tr>\n", tally.late, tally.rejected_total(), tally.failed);
+  const std::string batch = view.batch_mean > 0 ? fmt::format("{:.1f}", view.batch_mean) : "";
+  return out + fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", tally.late,
+                           tally.rejected_total(), tally.failed, batch,
+                           tally.latency.empty() ? "-" : percent(view.padding_share), view.queue.mean);
 }
 
 std::string tally_table(const RunView& view) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>Service</th><th class=\"text\">Input size</th><th>Requests</th><th>In "
       "time</th>"
-      "<th>p50</th><th>p90</th><th>p95</th><th>p99</th><th>p99.9</th><th>Late</th><th>Rejected</th><th>Failed</th></"
-      "tr>\n";
+      "<th>p50</th><th>p90</th><th>p95</th><th>p99</th><th>p99.9</th><th>Late</th><th>Rejected</th><th>Failed</th>"
+      "<th>Batch</th><th>Padding</th><th>Waiting</th></tr>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     out += tally_rows(view.services[s].name, "all", view.services[s]);
     if (view.buckets[s].size() < 2) continue;
@@ -553,18 +568,27 @@ std::string tally_table(const RunView& view) {
   return out + "</table></div>\n";
 }
 
+std::string slice_quantile(const SliceView& slice, double q) {
+  if (!slice.latency || slice.latency->empty()) return "-";
+  return latency_text(Duration(static_cast<std::int64_t>(slice.latency->quantile(q))));
+}
+
 std::string slice_table(const RunView& view) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>Device</th><th class=\"text\">Slice</th><th "
       "class=\"text\">Serves</th><th>Busy</th>"
-      "<th>Useful</th><th>Batches</th><th>Samples</th></tr>\n";
+      "<th>Useful</th><th>Batches</th><th>Samples</th><th>In "
+      "time</th><th>Late</th><th>p50</th><th>p99</th><th>Padding</th>"
+      "<th>Waiting</th></tr>\n";
   for (std::size_t i = 0; i < std::min(view.slices.size(), kRowsMax); ++i) {
     const SliceView& slice = view.slices[i];
     out += fmt::format(
         "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td></tr>\n",
-        escape(slice.device), escape(slice.slice), escape(text::join(slice.services, ", ")), percent(slice.busy_share),
-        percent(slice.useful_share), slice.batches, slice.samples);
+        "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n",
+        escape(slice.device), escape(slice.slice) + (slice.first_plan ? "" : " (later plan)"),
+        escape(text::join(slice.services, ", ")), percent(slice.busy_share), percent(slice.useful_share), slice.batches,
+        slice.samples, slice.served, slice.late, slice_quantile(slice, 0.5), slice_quantile(slice, 0.99),
+        slice.batches == 0 ? "-" : percent(slice.padding_share), slice.queue_mean);
   }
   out += "</table></div>\n";
   if (view.slices.size() > kRowsMax)
@@ -605,14 +629,14 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
   if (timeline.steps > 0) {
     const QuantileSketch& depth = metrics.queue_depth;
     out += fmt::format(
-        "<h2>Waiting requests</h2>\n<p class=\"why\">The longest queue in each step. Arrivals found {:.1f} "
-        "requests waiting on average, {} at p99.</p>\n<div class=\"wide\">{}</div>\n",
-        depth.mean(), depth.quantile(0.99), queue_picture(metrics, timeline));
+        "<h2>Waiting requests</h2>\n<p class=\"why\">The longest queue of each service in each step. Arrivals found "
+        "{:.1f} requests of all services waiting on average, {} at p99.</p>\n<div class=\"wide\">{}{}</div>\n",
+        depth.mean(), depth.quantile(0.99), queue_picture(metrics, timeline), legend(view));
   }
   out +=
       "<h2>Padding</h2>\n<p class=\"why\">Of the input that ran, how much was filled up to the bucket.</p>\n"
       "<div class=\"wide\">" +
-      padding_picture(view, metrics) + "</div>\n";
+      padding_picture(view) + "</div>\n";
   out += "<h2>Numbers</h2>\n" + tally_table(view) + "<p></p>" + slice_table(view);
   return out + "</section>\n";
 }

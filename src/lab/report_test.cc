@@ -60,6 +60,49 @@ TEST(RunView, AddsUp) {
   EXPECT_EQ(view.buckets[0][0].name, "up to 8");
 }
 
+// The two slices of one compute slice each serve for five seconds, then one of four for the other five: 2 * 5 + 4 * 5 =
+// 30 compute-slice seconds. Re-cutting takes 1 s of them; 10 ms a request, 15 requests a second.
+TEST(RunView, KnowsTheUtilisationOfAPlanThatChanges) {
+  Scenario scenario = small();
+  Plan plan = scenario.plan;
+  const Geometry& geometry = plan.devices[0].geometry;
+  plan.devices[0].slices = {{{static_cast<std::uint16_t>(*find_profile(geometry, "4g.24gb")), 0}, {}}};
+  for (const char* service : {"a", "b"}) plan.devices[0].slices[0].replicas.push_back({service, {{8, 1}}, 1});
+  auto next = sched::compile(plan, scenario.workload, *scenario.latency);
+  ASSERT_TRUE(next) << next.error().message;
+  scenario.config.plan_changes.push_back({kTimeZero + 5s, *next});
+  scenario.config.faults.reshape_s = 1;
+  scenario.config.scheduler.admission = false;
+  for (auto& service : scenario.workload.services) service.slo.latency = 5s;
+  for (auto& service : scenario.deployment.services) service.slo.latency = 5s;
+  const RunView view = view_of(scenario, run_of(scenario));
+  ASSERT_EQ(view.slices.size(), 3U);
+  EXPECT_EQ(view.slices[2].slice, "4g.24gb@0");
+  EXPECT_EQ(view.slices[2].device, view.slices[0].device);
+  EXPECT_FALSE(view.slices[2].first_plan);
+  EXPECT_EQ(view.slices[2].compute_slices, 4);
+  const double on_small = 1e-2 * static_cast<double>(view.slices[0].batches + view.slices[1].batches);
+  const double on_large = 1e-2 * static_cast<double>(view.slices[2].batches);
+  ASSERT_TRUE(view.busy_share);
+  EXPECT_NEAR(*view.busy_share, (on_small + 4 * on_large) / (10 + 4 * (view.end_s - 5)), 1e-6);
+  // While the device is re-cut nothing serves, and what comes is refused.
+  EXPECT_EQ(view.slices[0].batches + view.slices[1].batches + view.slices[2].batches +
+                view.total.tally.rejected_total(),
+            150U);
+}
+
+// Every request belongs to the warm-up: nothing is counted, and nothing was in time.
+TEST(HtmlReport, ClaimsNothingAboutNoRequests) {
+  Scenario scenario = small();
+  scenario.config.warmup_requests = 1000;
+  const Runs runs{run_of(scenario), run_of(scenario)};
+  EXPECT_FALSE(view_of(scenario, runs[0]).total.counted());
+  const std::string page = html_report(kHead, scenario, runs);
+  EXPECT_EQ(page.find(">100 %"), std::string::npos);
+  EXPECT_EQ(page.find("2 of 2"), std::string::npos);
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+}
+
 TEST(RunView, HasTheSameBytesForTheSameSeed) {
   const Scenario scenario = small();
   const Runs one{run_of(scenario)};

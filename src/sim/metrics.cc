@@ -34,11 +34,25 @@ void Tally::add(const Tally& other) {
   for (std::size_t i = 0; i < rejected.size(); ++i) rejected[i] += other.rejected[i];
   latency.merge(other.latency);
   wait_sum_ns += other.wait_sum_ns;
+  size_real += other.size_real;
+  size_padded += other.size_padded;
+}
+
+QuantileSketch QueueDepth::found() const {
+  QuantileSketch all = long_;
+  for (std::size_t depth = 0; depth < kShort; ++depth) all.add(depth, short_[depth]);
+  return all;
 }
 
 Tally Metrics::service_total(std::size_t service) const {
   Tally sum;
   for (const auto& bucket : services[service]) sum.add(bucket);
+  return sum;
+}
+
+CountHistogram Metrics::service_batch_sizes(std::size_t service) const {
+  CountHistogram sum(kBatchSizesCounted);
+  for (const auto& bucket : batch_sizes[service]) sum.merge(bucket);
   return sum;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/quantile_sketch.h"
@@ -23,13 +24,18 @@ struct Tally {
   QuantileSketch latency;                   // Of answered requests, nanoseconds; relative error 0.4 %.
 
   double wait_sum_ns = 0;  // Time that answered requests waited before their batch started.
+  double size_real = 0;    // Sum of the input sizes of answered requests, ...
+  double size_padded = 0;  // ... and of what they were padded to.
 
   std::uint64_t rejected_total() const;
   std::uint64_t resolved() const { return served + late + failed + rejected_total(); }
   // Mean time between arrival and start, of answered requests.
   Duration wait_mean() const;
-  // The share of all requests that were answered in time. One if there were none.
+  // The share of all requests that were answered in time. One if there were none, so that nothing is broken; who shows
+  // it looks at `arrived` first.
   double slo_attainment() const;
+  // The share of the input that was padding; zero if nothing was answered.
+  double padding_share() const { return size_padded > 0 ? 1 - size_real / size_padded : 0; }
   // The latency below which a share `q` of all requests lies, those without an answer counting as infinite: kTimeNever
   // then.
   Duration latency_quantile(double q) const;
@@ -41,6 +47,47 @@ struct SliceTally {
   double useful_ns = 0;  // Busy time less padding and less what a better filled batch would have saved.
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
+  std::uint64_t served = 0;     // Requests that it answered in time, ...
+  std::uint64_t late = 0;       // ... and late.
+  double size_real = 0;         // Sum of the input sizes that ran, ...
+  double size_padded = 0;       // ... and of what they were padded to.
+  std::uint64_t queue_sum = 0;  // Requests that still waited for this slice alone, at the start of each batch.
+  std::uint64_t queue_max = 0;
+};
+
+// Where a slice was. Those of a later plan stand behind those of the first.
+struct SlicePlace {
+  std::string device;
+  std::string name;  // "3g.40gb@4", with "#1" for the second process on it.
+  DeviceId device_id;
+  Slice slice;
+  int process = 0;
+  double compute_slices = 0;  // Its share of them, where processes divide the slice.
+  std::vector<ServiceId> services;
+};
+
+// How many requests wait, as arrivals find them. Short queues, which are the usual ones, cost an increment.
+class QueueDepth {
+ public:
+  std::uint64_t waiting = 0;  // Now.
+
+  // One more waits. What it found is remembered if it is to be `counted`.
+  void join(bool counted) {
+    if (counted && waiting < kShort) {
+      ++short_[waiting];
+    } else if (counted) {
+      long_.add(waiting);
+    }
+    ++waiting;
+  }
+  void leave() { waiting -= waiting > 0 ? 1 : 0; }
+  QuantileSketch found() const;
+
+ private:
+  static constexpr std::size_t kShort = 128;
+
+  std::array<std::uint64_t, kShort> short_{};
+  QuantileSketch long_;
 };
 
 // One step of the time line of a service.
@@ -49,7 +96,7 @@ struct TimelineStep {
   std::uint32_t served = 0;
   std::uint32_t late = 0;
   std::uint32_t lost = 0;       // Rejected and failed.
-  std::uint32_t queue_max = 0;  // Waiting requests of all services; the same in each service's step.
+  std::uint32_t queue_max = 0;  // Most requests of the service that waited when another came.
 };
 
 // A batch as it ran, for pictures and traces.
@@ -63,20 +110,28 @@ struct BatchSpan {
   std::uint32_t requests = 0;
 };
 
+// A sketch takes some kilobytes, so that a large fleet has none for each slice.
+inline constexpr std::size_t kSlicesWithLatency = 256;
+inline constexpr std::size_t kBatchSizesCounted = 256;  // Larger batches are counted together.
+
 struct Metrics {
   std::vector<std::vector<Tally>> services;  // By service, then bucket; one further for requests that fit no bucket.
   std::vector<Tally> tenants;
   std::vector<SliceTally> slices;
-  std::vector<CountHistogram> batch_sizes;  // Samples per batch, by service.
-  std::vector<double> size_real;            // Sum of input sizes that ran, by service.
-  std::vector<double> size_padded;          // The same after padding.
-  QuantileSketch queue_depth;               // Waiting requests, as arrivals find them.
+  std::vector<SlicePlace> places;             // By slice, like `slices`.
+  std::vector<QuantileSketch> slice_latency;  // Of what each slice answered; empty beyond kSlicesWithLatency slices.
+  std::vector<std::vector<CountHistogram>> batch_sizes;  // Samples per batch, by service and bucket.
+  QuantileSketch queue_depth;                            // Waiting requests of all services.
+  std::vector<QueueDepth> queue_by_service;              // Those of one service, as its own arrivals find them, ...
+  std::vector<std::vector<QueueDepth>> queue_by_bucket;  // ... of one of its buckets, ...
+  std::vector<QueueDepth> queue_by_tenant;               // ... and of one tenant. Empty if there is only one.
   Duration timeline_step{};
   std::vector<std::vector<TimelineStep>> timeline;  // By service.
   std::vector<BatchSpan> batches;                   // The first ones, up to a limit.
   std::uint64_t batches_beyond = 0;                 // Those that are not in `batches`.
 
   Tally service_total(std::size_t service) const;
+  CountHistogram service_batch_sizes(std::size_t service) const;
   Tally total() const;
 };
 

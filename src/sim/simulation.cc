@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -75,9 +77,17 @@ class Simulation final : public sched::World {
       if ((result_.events & 0xffff) == 0 && !report_progress()) break;
     }
     result_.end = last_resolution_;
+    name_slices();
     result_.batches = scheduler_.batches_started();
     if (config_.tenants == 1) result_.metrics.tenants[0] = result_.metrics.total();
     TANGRAM_CHECK(result_.stopped || scheduler_.outstanding_count() == 0, "every request has been resolved");
+    auto& metrics = result_.metrics;
+    for (std::size_t s = 0; s < metrics.queue_by_service.size(); ++s) {
+      if (metrics.queue_by_bucket[s].size() <= 2) metrics.queue_by_bucket[s][0] = metrics.queue_by_service[s];
+    }
+    for (const auto& queue : metrics.queue_by_service) {
+      TANGRAM_CHECK(result_.stopped || queue.waiting == 0, "every request that waited has been counted out again");
+    }
     return std::move(result_);
   }
 
@@ -99,6 +109,8 @@ class Simulation final : public sched::World {
     const std::int64_t real_ns = run_time(table_ns, &kind);
     run.batch = batch.id.value();
     run.started = now_;
+    run.padded_size = batch.padded_size;
+    for (const Request* member : batch.members) leave_queue(*member);
     if (kind != kWake)
       events_.push(now_ + Duration(real_ns), EventLane::completion, kind, batch.slice.value(), batch.id.value());
     count_batch(batch, entry, real_ns);
@@ -107,7 +119,10 @@ class Simulation final : public sched::World {
 
   void restart(SliceId slice) override {
     SliceRun& run = slice_run(slice);
-    if (run.batch != 0) result_.metrics.slices[slice.index()].busy_ns += (now_ - run.started).count();
+    if (run.batch != 0) {
+      result_.metrics.slices[slice.index()].busy_ns += (now_ - run.started).count();
+      rejoin_queue(slice);
+    }
     run.batch = 0;
     log("restart slice {}", slice.value());
     events_.push(now_ + from_seconds(config_.faults.restart_s), EventLane::completion, kRestarted, slice.value(), 0);
@@ -132,6 +147,7 @@ class Simulation final : public sched::World {
     result_.digest =
         (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
     result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
+    if (batch == nullptr) leave_queue(request);
     if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
     if (config_.log_decisions) log_outcome(request, outcome);
     const auto service = request.service.value();
@@ -145,6 +161,7 @@ class Simulation final : public sched::World {
     std::uint64_t batch = 0;  // 0: idle.
     TimePoint started;
     double useful_ns = 0;  // Of its batch, if it succeeds.
+    std::int64_t padded_size = 1;
   };
 
   // Arrivals have a queue of their own: it holds one for each service, so it costs little beside that of the slices.
@@ -166,8 +183,7 @@ class Simulation final : public sched::World {
 
   SliceRun& slice_run(SliceId slice) {
     if (slice.index() >= runs_.size()) {
-      runs_.resize(slice.index() + 1);
-      result_.metrics.slices.resize(runs_.size());
+      grow_slices(slice.index() + 1);
     }
     return runs_[slice.index()];
   }
@@ -212,7 +228,7 @@ class Simulation final : public sched::World {
     result_.requests = made_;
     if (event.tag == 0) schedule_arrival(service);
     if (request.id.value() >= config_.warmup_requests) result_.metrics.queue_depth.add(scheduler_.waiting_count());
-    note_queue();
+    note_queue(request);
     if (config_.log_decisions) {
       log("arrival r{} {} size {} samples {}", request.id.value(), workload_.services[service].name, request.size,
           request.samples);
@@ -220,18 +236,66 @@ class Simulation final : public sched::World {
     scheduler_.on_arrival(request);
   }
 
-  void note_queue() {
-    for (std::size_t s = 0; s < result_.metrics.timeline.size(); ++s) {
-      if (TimelineStep* step = step_of(s, now_)) {
-        step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(scheduler_.waiting_count()));
-      }
+  void note_queue(const Request& request) {
+    QueueDepth& own = result_.metrics.queue_by_service[request.service.index()];
+    if (TimelineStep* step = step_of(request.service.index(), now_)) {
+      step->queue_max = std::max(step->queue_max, static_cast<std::uint32_t>(own.waiting));
     }
+    const bool counted = request.id.value() >= config_.warmup_requests;
+    own.join(counted);
+    if (bucketed(request)) bucket_queue(request).join(counted);
+    if (config_.tenants > 1) result_.metrics.queue_by_tenant[request.tenant.index()].join(counted);
     const bool last = pending_count_ == 0;
     if (last) result_.queue_at_end = scheduler_.waiting_count();
     const bool by_count = config_.requests_max != UINT64_MAX;
     const bool first_half =
         by_count ? made_ * 2 <= config_.requests_max : now_.time_since_epoch() * 2 <= config_.duration;
     if (first_half) result_.queue_at_middle = scheduler_.waiting_count();
+  }
+
+  void leave_queue(const Request& request) {
+    result_.metrics.queue_by_service[request.service.index()].leave();
+    if (bucketed(request)) bucket_queue(request).leave();
+    if (config_.tenants > 1) result_.metrics.queue_by_tenant[request.tenant.index()].leave();
+  }
+
+  // The batch of the slice has failed: its members wait again, or are resolved as if they had.
+  void rejoin_queue(SliceId slice) {
+    for (const Request* member : scheduler_.state().slices[slice.index()].members) {
+      ++result_.metrics.queue_by_service[member->service.index()].waiting;
+      if (bucketed(*member)) ++bucket_queue(*member).waiting;
+      if (config_.tenants > 1) ++result_.metrics.queue_by_tenant[member->tenant.index()].waiting;
+    }
+  }
+
+  // The edges of buckets have moved, so what waits stands in other buckets than those it joined.
+  void recount_buckets() {
+    for (auto& queues : result_.metrics.queue_by_bucket) {
+      for (auto& queue : queues) queue.waiting = 0;
+    }
+    const auto count = [&](const sched::RequestQueue& queue) {
+      for (const sched::Waiting* w = queue.front(); w != nullptr; w = w->next) ++bucket_queue(w->request).waiting;
+    };
+    for (const auto& lane : scheduler_.state().lanes) count(lane.queue);
+    for (const auto& slice : scheduler_.state().slices) count(slice.bound);
+  }
+
+  // The number of edges where the request is larger than all.
+  std::size_t bucket_of(const Request& request) const {
+    const auto& edges = scheduler_.state().deployment.services[request.service.index()].edges;
+    std::size_t bucket = 0;
+    while (bucket < edges.size() && edges[bucket] < request.size) ++bucket;
+    return bucket;
+  }
+
+  // False where the queue of the service is that of its only bucket, so that counting once suffices.
+  bool bucketed(const Request& request) const {
+    return result_.metrics.queue_by_bucket[request.service.index()].size() > 2;
+  }
+
+  QueueDepth& bucket_queue(const Request& request) {
+    auto& queues = result_.metrics.queue_by_bucket[request.service.index()];
+    return queues[std::min(bucket_of(request), queues.size() - 1)];
   }
 
   // ---- Events ----
@@ -259,8 +323,10 @@ class Simulation final : public sched::World {
         } else {
           log("plan change {}", event.index);
           best_units_.clear();  // They are known by address, and batches may start while the plan is put in place.
+          name_slices();
+          extend_metrics(config_.plan_changes[event.index].deployment);
           scheduler_.on_plan_ready(config_.plan_changes[event.index].deployment);
-          extend_metrics();
+          recount_buckets();
           best_units_.clear();
         }
         break;
@@ -274,7 +340,11 @@ class Simulation final : public sched::World {
     run.batch = 0;
     SliceTally& tally = result_.metrics.slices[event.index];
     tally.busy_ns += (now_ - run.started).count();
-    if (event.kind == kBatchDone) tally.useful_ns += run.useful_ns;
+    if (event.kind == kBatchDone) {
+      tally.useful_ns += run.useful_ns;
+    } else {
+      rejoin_queue(SliceId(event.index));
+    }
     scheduler_.on_batch_done({SliceId(event.index), BatchId(event.tag), event.kind == kBatchDone});
   }
 
@@ -325,27 +395,67 @@ class Simulation final : public sched::World {
   void prepare_metrics(const sched::Deployment& deployment) {
     Metrics& metrics = result_.metrics;
     metrics.tenants.resize(config_.tenants);
-    metrics.slices.resize(deployment.places.size());
-    runs_.resize(deployment.places.size());
-    for (const auto& service : deployment.services) {
-      metrics.services.emplace_back(service.edges.size() + 1);
-      metrics.batch_sizes.emplace_back(256);
-      metrics.size_real.push_back(0);
-      metrics.size_padded.push_back(0);
-    }
+    if (config_.tenants > 1) metrics.queue_by_tenant.resize(config_.tenants);
+    grow_slices(deployment.places.size());
+    metrics.services.resize(deployment.services.size());
+    metrics.batch_sizes.resize(deployment.services.size());
+    metrics.queue_by_service.resize(deployment.services.size());
+    metrics.queue_by_bucket.resize(deployment.services.size());
+    extend_metrics(deployment);
     if (config_.timeline_steps > 0 && config_.duration != Duration::max()) {
       metrics.timeline_step = config_.duration / static_cast<std::int64_t>(config_.timeline_steps) + Duration(1);
       metrics.timeline.assign(workload_.services.size(), std::vector<TimelineStep>(config_.timeline_steps));
     }
   }
 
-  // A new plan may have more buckets; tallies go by bucket number.
-  void extend_metrics() {
-    const auto& services = scheduler_.state().deployment.services;
-    for (std::size_t s = 0; s < services.size(); ++s) {
-      auto& tallies = result_.metrics.services[s];
-      if (tallies.size() < services[s].edges.size() + 1) tallies.resize(services[s].edges.size() + 1);
+  // A new plan may have more buckets; tallies go by bucket number. One more is for requests that fit no bucket.
+  void extend_metrics(const sched::Deployment& deployment) {
+    Metrics& metrics = result_.metrics;
+    for (std::size_t s = 0; s < deployment.services.size(); ++s) {
+      const std::size_t count = std::max(metrics.services[s].size(), deployment.services[s].edges.size() + 1);
+      metrics.services[s].resize(count);
+      metrics.batch_sizes[s].resize(count, CountHistogram(kBatchSizesCounted));
+      metrics.queue_by_bucket[s].resize(count);
     }
+  }
+
+  void grow_slices(std::size_t count) {
+    runs_.resize(std::max(count, runs_.size()));
+    result_.metrics.slices.resize(runs_.size());
+    if (runs_.size() <= kSlicesWithLatency) result_.metrics.slice_latency.resize(runs_.size());
+  }
+
+  // Says where those slices are that have no name yet; to be called while their plan is in force.
+  void name_slices() {
+    const auto& slices = scheduler_.state().slices;
+    auto& places = result_.metrics.places;
+    grow_slices(slices.size());
+    std::map<std::tuple<DeviceId, std::uint16_t, std::uint16_t>, int> processes;
+    const auto key = [](const sched::Place& at) { return std::tuple(at.device, at.slice.profile, at.slice.start); };
+    for (std::size_t i = places.size(); i < slices.size(); ++i) ++processes[key(slices[i].place)];
+    while (places.size() < slices.size()) {
+      const sched::Place& at = slices[places.size()].place;
+      places.push_back(named(at));
+      places.back().compute_slices /= processes[key(at)];
+    }
+  }
+
+  SlicePlace named(const sched::Place& at) const {
+    const auto& deployment = scheduler_.state().deployment;
+    const sched::Pool& pool = deployment.pools[at.pool.index()];
+    SlicePlace place;
+    place.device_id = at.device;
+    place.slice = at.slice;
+    place.process = at.process;
+    place.compute_slices = pool.compute_slices;
+    for (const auto& entry : pool.services) place.services.push_back(entry.service);
+    if (at.device.index() >= deployment.devices.size()) return place;  // An experiment that stands on no device.
+    const auto& device = deployment.devices[at.device.index()];
+    if (at.slice.profile >= device.geometry.profiles.size()) return place;
+    place.device = device.name;
+    place.name = fmt::format("{}@{}", device.geometry.profiles[at.slice.profile].name, at.slice.start);
+    if (at.process > 0) place.name += fmt::format("#{}", at.process);
+    return place;
   }
 
   void count_batch(const sched::Batch& batch, const sched::PoolService& entry, std::int64_t real_ns) {
@@ -353,12 +463,15 @@ class Simulation final : public sched::World {
     SliceTally& slice = metrics.slices[batch.slice.index()];
     ++slice.batches;
     slice.samples += static_cast<std::uint64_t>(batch.samples);
-    metrics.batch_sizes[batch.service.index()].add(static_cast<std::size_t>(batch.samples));
+    metrics.batch_sizes[batch.service.index()][batch.bucket].add(static_cast<std::size_t>(batch.samples));
+    const std::uint64_t bound = scheduler_.state().slices[batch.slice.index()].bound.count();
+    slice.queue_sum += bound;
+    slice.queue_max = std::max(slice.queue_max, bound);
     double real = 0;
     for (const Request* member : batch.members) real += static_cast<double>(member->size * member->samples);
     const double padded = static_cast<double>(batch.padded_size) * batch.samples;
-    metrics.size_real[batch.service.index()] += real;
-    metrics.size_padded[batch.service.index()] += padded;
+    slice.size_real += real;
+    slice.size_padded += padded;
     const auto table_ns = static_cast<double>(entry.latency.mean_ns(batch.bucket, batch.samples));
     const double filled = best_unit_ns(entry, batch.bucket) * batch.samples / table_ns;
     runs_[batch.slice.index()].useful_ns = static_cast<double>(real_ns) * filled * real / padded;
@@ -391,11 +504,9 @@ class Simulation final : public sched::World {
   }
 
   void count_outcome(const Request& request, const Outcome& outcome, const sched::Batch* batch) {
-    const auto& edges = scheduler_.state().deployment.services[request.service.index()].edges;
     auto& tallies = result_.metrics.services[request.service.index()];
-    std::size_t bucket = 0;
-    while (bucket < edges.size() && edges[bucket] < request.size) ++bucket;
-    count_in(tallies[std::min(bucket, tallies.size() - 1)], request, outcome, batch);
+    count_in(tallies[std::min(bucket_of(request), tallies.size() - 1)], request, outcome, batch);
+    if (batch != nullptr) count_in_slice(batch->slice.index(), request, outcome);
     if (config_.tenants > 1) count_in(result_.metrics.tenants[request.tenant.index()], request, outcome, batch);
     if (TimelineStep* step = step_of(request.service.index(), request.arrival)) {
       ++step->arrived;
@@ -403,6 +514,13 @@ class Simulation final : public sched::World {
       step->late += outcome.kind == OutcomeKind::late ? 1 : 0;
       step->lost += outcome.kind == OutcomeKind::rejected || outcome.kind == OutcomeKind::failed ? 1 : 0;
     }
+  }
+
+  void count_in_slice(std::size_t index, const Request& request, const Outcome& outcome) {
+    SliceTally& slice = result_.metrics.slices[index];
+    ++(outcome.kind == OutcomeKind::served ? slice.served : slice.late);
+    auto& latency = result_.metrics.slice_latency;
+    if (index < latency.size()) latency[index].add(static_cast<std::uint64_t>((now_ - request.arrival).count()));
   }
 
   void count_in(Tally& tally, const Request& request, const Outcome& outcome, const sched::Batch* batch) const {
@@ -416,6 +534,8 @@ class Simulation final : public sched::World {
     const Duration latency = now_ - request.arrival;
     tally.latency.add(static_cast<std::uint64_t>(latency.count()));
     tally.wait_sum_ns += static_cast<double>((latency - batch->took).count());
+    tally.size_real += static_cast<double>(request.size * request.samples);
+    tally.size_padded += static_cast<double>(runs_[batch->slice.index()].padded_size * request.samples);
   }
 
   // ---- The decision log ----

@@ -134,10 +134,67 @@ TEST(Simulation, CountsUsefulTimeWithoutPaddingAndEmptyPlaces) {
   const auto result = bench.run();
   EXPECT_EQ(result.metrics.slices[0].busy_ns, 20'000'000);
   EXPECT_NEAR(result.metrics.slices[0].useful_ns, 3.75e6 + 7.5e6, 1);
-  EXPECT_EQ(result.metrics.size_real[0], 9);
-  EXPECT_EQ(result.metrics.size_padded[0], 12);
-  EXPECT_EQ(result.metrics.batch_sizes[0].count(1), 1u);
-  EXPECT_EQ(result.metrics.batch_sizes[0].count(2), 1u);
+  EXPECT_EQ(result.metrics.slices[0].size_real, 9);
+  EXPECT_EQ(result.metrics.slices[0].size_padded, 12);
+  EXPECT_DOUBLE_EQ(result.metrics.service_total(0).padding_share(), 0.25);
+  EXPECT_EQ(result.metrics.batch_sizes[0][0].count(1), 1u);
+  EXPECT_EQ(result.metrics.service_batch_sizes(0).count(2), 1u);
+}
+
+// At once two small and three large requests, one to a batch of 10 ms. The first runs; the small one after it finds
+// nobody, the large ones find 0, 1 and 2 of their bucket and 1, 2 and 3 of the service. Sizes 3 and 5 are padded to 4
+// and 8.
+TEST(Simulation, CountsQueueAndPaddingOfEachBucket) {
+  TraceTraffic replay;
+  replay.trace = {{kTimeZero, 3, 1}, {kTimeZero, 3, 1}, {kTimeZero, 5, 1}, {kTimeZero, 5, 1}, {kTimeZero, 5, 1}};
+  auto bench = one_slice(replay);
+  bench.cluster.services = {{.edges = {4, 8}}};
+  bench.workload.services[0].input_size = TraceSize{};
+  const auto result = bench.run();
+  const auto& small = result.metrics.queue_by_bucket[0][0];
+  const auto& large = result.metrics.queue_by_bucket[0][1];
+  EXPECT_EQ(small.found().count(), 2u);
+  EXPECT_EQ(small.found().max(), 0u);
+  EXPECT_EQ(large.found().max(), 2u);
+  EXPECT_DOUBLE_EQ(large.found().mean(), 1);
+  EXPECT_EQ(result.metrics.queue_by_service[0].found().max(), 3u);
+  EXPECT_EQ(large.waiting, 0u);
+  EXPECT_DOUBLE_EQ(result.metrics.services[0][0].padding_share(), 0.25);
+  EXPECT_DOUBLE_EQ(result.metrics.services[0][1].padding_share(), 0.375);
+  EXPECT_EQ(result.metrics.batch_sizes[0][1].count(1), 3u);
+}
+
+// Each request runs twice and fails twice: after the first time it waits again, after the second it is gone.
+TEST(Simulation, CountsAFailedRequestAsWaitingAgain) {
+  auto bench = one_slice(ConstantTraffic{1});
+  bench.config.requests_max = 5;
+  bench.config.faults.fail_probability = 1;
+  bench.config.scheduler.retries_max = 1;
+  const auto result = bench.run();
+  EXPECT_EQ(result.batches, 10u);
+  EXPECT_EQ(result.metrics.queue_by_service[0].waiting, 0u);
+  EXPECT_EQ(result.metrics.queue_by_bucket[0][0].waiting, 0u);
+}
+
+// Two slices that take turns: ten requests, one each second, five on each, all in 10 ms. The second process of nobody
+// is named, and a tenant's queue is its own.
+TEST(Simulation, TellsWhatEachSliceAnswered) {
+  auto bench = one_slice(ConstantTraffic{1});
+  bench.cluster.layouts = {"3g@0 + 3g@4"};
+  bench.cluster.latency = {{"3g", {10ms}}};
+  bench.config.requests_max = 10;
+  bench.config.tenants = 2;
+  const auto result = bench.run();
+  ASSERT_EQ(result.metrics.places.size(), 2u);
+  EXPECT_EQ(result.metrics.places[1].name.substr(0, 2), "3g");
+  EXPECT_TRUE(result.metrics.places[1].name.ends_with("@4")) << result.metrics.places[1].name;
+  EXPECT_EQ(result.metrics.places[1].compute_slices, 3);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(result.metrics.slices[i].served, 5u);
+    EXPECT_EQ(result.metrics.slice_latency[i].max(), 10'000'000u);
+  }
+  ASSERT_EQ(result.metrics.queue_by_tenant.size(), 2u);
+  EXPECT_EQ(result.metrics.queue_by_tenant[0].found().count() + result.metrics.queue_by_tenant[1].found().count(), 10u);
 }
 
 // A batch that fails keeps its slice busy and is of no use; reality that is twice as slow is twice as busy and useful.

@@ -421,6 +421,7 @@ std::vector<std::string> judge_simulation(const Case& made, const sim::Simulatio
   expect(tenants.arrived == total.arrived && tenants.served == total.served && tenants.failed == total.failed,
          "the tenants do not add up to the services");
   std::uint64_t batches = 0;
+  std::uint64_t answered = 0;
   for (std::size_t i = 0; i < result.metrics.slices.size(); ++i) {
     const auto& slice = result.metrics.slices[i];
     batches += slice.batches;
@@ -430,9 +431,17 @@ std::vector<std::string> judge_simulation(const Case& made, const sim::Simulatio
            fmt::format("slice {} was useful for {:.0f} ns and busy for {} ns", i, slice.useful_ns, slice.busy_ns));
   }
   expect(batches == result.batches, fmt::format("{} batches ran, {} are counted", result.batches, batches));
-  for (const auto& [real, padded] : {std::pair(result.metrics.size_real, result.metrics.size_padded)}) {
-    for (std::size_t s = 0; s < real.size(); ++s)
-      expect(real[s] <= padded[s] * 1.000001, "padding made inputs smaller");
+  for (const auto& slice : result.metrics.slices) {
+    answered += slice.served + slice.late;
+    expect(slice.size_real <= slice.size_padded * 1.000001, "padding made inputs smaller");
+  }
+  expect(answered == total.served + total.late,
+         fmt::format("slices answered {} requests, services {}", answered, total.served + total.late));
+  for (const auto& queues : result.metrics.queue_by_bucket) {
+    for (const auto& queue : queues) expect(queue.waiting == 0, "a bucket still counts a request as waiting");
+  }
+  for (const auto& queue : result.metrics.queue_by_tenant) {
+    expect(queue.waiting == 0, "a tenant still counts a request as waiting");
   }
   expect(result.metrics.batches.size() <= made.config.batches_recorded_max, "more batches are kept than asked for");
   return complaints;
