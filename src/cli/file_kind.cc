@@ -75,8 +75,7 @@ std::set<std::string, std::less<>> json_keys(std::string_view text) {
   return keys;
 }
 
-std::optional<FileKind> kind_of_keys(const std::set<std::string, std::less<>>& keys,
-                                     std::span<const KeyOfKind> known) {
+std::optional<FileKind> kind_of_keys(const std::set<std::string, std::less<>>& keys, std::span<const KeyOfKind> known) {
   for (const auto& [key, kind] : known) {
     if (keys.contains(key)) return kind;
   }
@@ -95,7 +94,7 @@ std::optional<FileKind> kind_of_path(std::string_view path) {
 }  // namespace
 
 const std::vector<std::string>& file_kind_names() {
-  static const std::vector<std::string> names{"fleet", "services", "measurements", "trace", "curve",   "histogram",
+  static const std::vector<std::string> names{"fleet", "services", "measurements", "trace", "curve",    "histogram",
                                               "jobs",  "training", "recuts",       "plan",  "scenario", "model"};
   return names;
 }

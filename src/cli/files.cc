@@ -128,7 +128,57 @@ Result<Nothing> replace(const fs::path& target, std::string_view content, const 
   return Nothing{};
 }
 
+// True if both names mean one file, whether it is there already or not. Devices and pipes may be written twice.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path left = fs::weakly_canonical(fs::absolute(a, error), error);
+  const fs::path right = fs::weakly_canonical(fs::absolute(b, error), error);
+  return !left.empty() && left == right;
+}
+
 }  // namespace
+
+Result<Nothing> check_writable(const std::string& path) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
+  if (exists && S_ISDIR(status.st_mode)) {
+    return Error{ErrorCode::denied, path + ": is a directory; expected a file to write"};
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (::access(path.c_str(), W_OK) != 0) return system_error(path, "cannot write", errno);
+    return Nothing{};
+  }
+  std::error_code error;
+  const fs::path target = exists ? fs::canonical(path, error) : fs::path(path);
+  if (error) return system_error(path, "cannot write", error.value());
+  const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
+  std::string temporary = directory + "/." + target.filename().string() + ".XXXXXX";
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file.open()) return system_error(path, "cannot write", errno);
+  ::unlink(temporary.c_str());
+  return Nothing{};
+}
+
+Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, path] = outputs[i];
+    if (path.empty()) continue;
+    for (std::size_t k = 0; k < i; ++k) {
+      if (outputs[k].path.empty() || !same_file(path, outputs[k].path)) continue;
+      return Error{ErrorCode::invalid, fmt::format("{} and {} both name {}: one would overwrite the other",
+                                                   outputs[k].option, option, path)};
+    }
+    for (const auto& input : inputs) {
+      if (!same_file(path, input)) continue;
+      return Error{ErrorCode::invalid, fmt::format("{}: {} is read, and would be overwritten", option, path)};
+    }
+    if (auto possible = check_writable(path); !possible) return possible;
+  }
+  return Nothing{};
+}
 
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input", size_max);

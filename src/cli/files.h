@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -19,5 +20,18 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max = 
 // and then takes the name. An existing file keeps its permissions, a symbolic link keeps pointing where it points, a
 // directory is refused, and a device or pipe is written directly, because it must not be replaced.
 Result<Nothing> write_file_atomically(const std::string& path, std::string_view content);
+
+// Whether write_file_atomically would find a place for `path` now. Nothing is left behind, and nothing is changed.
+Result<Nothing> check_writable(const std::string& path);
+
+// A file that was asked for, and the option that named it.
+struct OutputFile {
+  std::string option;
+  std::string path;  // Empty: not asked for.
+};
+
+// For the beginning of long work: every file that was asked for can be written, no two are the same, and none is one of
+// `inputs`, which are read.
+Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs);
 
 }  // namespace tangram::cli

@@ -105,5 +105,26 @@ TEST_F(Files, ReadsFilesWhoseSizeIsNotTold) {
   EXPECT_NE(status->find("CapEff"), std::string::npos);
 }
 
+TEST_F(Files, RefusesTwoOutputsInOneFileAndWhatIsRead) {
+  const std::string there = path("there.txt");
+  ASSERT_TRUE(write_file_atomically(there, "old"));
+  const std::string link = path("link.txt");
+  fs::create_symlink(there, link);
+  const auto refusal = [](const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs) {
+    const auto result = check_outputs(outputs, inputs);
+    return result ? std::string() : result.error().message;
+  };
+  EXPECT_EQ(refusal({{"-a", there}, {"-b", link}}, {}),
+            "-a and -b both name " + link + ": one would overwrite the other");
+  const std::string fresh = path("new.txt");
+  EXPECT_NE(refusal({{"-a", fresh}, {"-b", path("./new.txt")}}, {}), "");
+  EXPECT_EQ(refusal({{"-a", link}}, {there}), "-a: " + link + " is read, and would be overwritten");
+  EXPECT_EQ(refusal({{"-a", fresh}, {"-b", there}, {"-c", ""}, {"-d", ""}}, {}), "");
+  EXPECT_EQ(refusal({{"-a", "/dev/null"}, {"-b", "/dev/null"}}, {}), "");
+  EXPECT_NE(refusal({{"-a", path("no/such")}}, {}).find("no such file or directory"), std::string::npos);
+  EXPECT_FALSE(fs::exists(fresh));
+  EXPECT_EQ(*read_file(there), "old");
+}
+
 }  // namespace
 }  // namespace tangram::cli

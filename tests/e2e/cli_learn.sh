@@ -59,6 +59,10 @@ expect 0 learn runs.csv --features features.csv
 printf 'model,flops\nnet,4e9\n' > features.csv
 expect 2 learn runs.csv --features features.csv; has err "features.csv:1"
 
+expect 2 learn runs.csv -o both --html both; has err "-o and --html both name both"
+expect 2 learn runs.csv -o runs.csv; has err "runs.csv is read"
+expect 3 learn runs.csv -o no/such/model.json; has err "no such file or directory"
+
 # A model is a file like others: it is told from a plan by what stands in it, under any name.
 cp model.json plan.json
 expect 0 validate model.json plan.json --output json

@@ -29,8 +29,16 @@ for run in answer["runs"]:
         assert s["requests"] == sum(b["requests"] for b in s["buckets"])
         assert 0 <= s["slo_attainment"] <= 1 and 0 <= s["padding_share"] <= 1
         assert s["latency"]["p50_ms"] <= s["latency"]["p90_ms"]
+        assert s["queue_depth"]["mean"] <= s["queue_depth"]["max"] <= run["queue_depth"]["max"]
+        for b in s["buckets"]:
+            assert b["queue_depth"]["max"] <= s["queue_depth"]["max"], b
+            assert b["padding_share"] is None or 0 <= b["padding_share"] < 1, b
+            assert sum(n["batches"] for n in b["batch_sizes"]) <= sum(n["batches"] for n in s["batch_sizes"])
     assert all(0 <= s["useful_share"] <= s["busy_share"] <= 1.0001 for s in run["slices"])
     assert sum(s["batches"] for s in run["slices"]) == run["batches"]
+    assert sum(s["served"] for s in run["slices"]) == run["total"]["served"]
+    assert all(s["latency"]["p50_ms"] <= s["latency"]["p99_ms"] for s in run["slices"] if s["served"])
+    assert all({"padding_share", "queue_depth", "in_time_share", "goodput_per_s"} <= set(s) for s in run["slices"])
 trace = json.load(open("r.json"))
 tracks = [e for e in trace["traceEvents"] if e["name"] == "thread_name"]
 assert len(tracks) == 2 * len(first["slices"])
@@ -67,7 +75,78 @@ expect 3 simulate missing.yaml; has err "missing.yaml: cannot read"
 expect 2 simulate "$SCENARIO" --policy elza; has err "did you mean elsa?"
 expect 2 simulate "$SCENARIO" --compare elsa,fiffs; has err "did you mean fifs?"
 expect 2 capacity "$SCENARIO" --policies nobody; has err "unknown policy"
-expect 3 simulate "$SCENARIO" --duration 1 --html no/such/folder.html; has err "no such file or directory"
+# Files that cannot be written are noticed before the run, and none is written twice: this run would take minutes.
+begin=$SECONDS
+expect 3 simulate "$SCENARIO" --duration 1000000 --html no/such/folder.html; has err "no such file or directory"
+expect 2 simulate "$SCENARIO" --duration 1000000 --html r.html --log ./r.html; has err "--html and --log both name ./r.html"
+cp "$SCENARIO" mine.yaml
+expect 2 simulate mine.yaml --duration 1000000 --timeline mine.yaml
+(( SECONDS - begin < 5 )) || fail "the outputs were tried after the run"
+cmp -s "$SCENARIO" mine.yaml || fail "the scenario was overwritten"
+[[ -z $(find . -name '.r.html*' -o -name '.mine*') ]] || fail "something was left behind"
+expect 0 simulate "$SCENARIO" --duration 1 --html /dev/null --log /dev/null --quiet
+
+# Twice the same policy compares nothing, and a promise to all requests cannot be proved.
+expect 2 simulate "$SCENARIO" --compare elsa,elsa; has err "the policy elsa is named twice"
+expect 2 capacity "$SCENARIO" --policies elsa,fifs,elsa; has err "the policy elsa is named twice"
+expect 2 capacity "$SCENARIO" --percentile 100; has err "below 100"
+expect 2 capacity "$SCENARIO" --percentile 0; has err "below 100"
+
+# Where nothing was counted, nothing was in time.
+cp -r "$SOURCE/examples" warm
+sed -i 's/^duration_s: 600/requests: 50\nwarmup_requests: 60/' warm/scenario.yaml
+expect 0 simulate warm/scenario.yaml --quiet; grep -q '100 %' out && fail "no request, and all in time: $(cat out)"
+expect 0 simulate warm/scenario.yaml --output json --html warm.html
+python3 - <<'P' || fail "shares of nothing"
+import json
+run = json.load(open("out"))["runs"][0]
+assert run["slo_kept"] is None and run["total"]["slo_attainment"] is None and run["total"]["requests"] == 0
+assert all(s["slo_attainment"] is None and s["slo_kept"] is None for s in run["services"])
+assert run["total"]["latency"]["p99_ms"] is None and run["total"]["latency"]["mean_ms"] is None
+P
+grep -q '>100 %' warm.html && fail "the report says 100 % of nothing"
+
+# What a plan cannot serve is said before the run, with the reason.
+cat > odd.yaml <<'Y'
+services:
+  - {name: a, model: net, slo: {latency_ms: 50}, traffic: {rate_per_s: 10}, input_size: 9}
+  - {name: b, model: net, slo: {latency_ms: 1}, traffic: {rate_per_s: 10}}
+plan: {devices: [{type: a30, layout: 4g.24gb@0, replicas: [
+  {service: a, buckets: [{size_max: 8, batch_size: 1}]}, {service: b, buckets: [{batch_size: 1}]}]}]}
+latency: {models: [{model: net, launch_ms: 10, sample_ms: 0.1}]}
+duration_s: 1
+Y
+expect 0 simulate odd.yaml --quiet
+has err "warning: service a: no request can be served: inputs begin at 9 and the largest bucket takes 8"
+has err "warning: service b: no request can be in time: the promise is 1.00 ms"
+expect 0 validate odd.yaml --output json; has out "no request can be in time"
+sed 's/, {service: b, buckets: \[{batch_size: 1}\]}//' odd.yaml > none.yaml
+expect 2 validate none.yaml; has err "none.yaml:4:7: the service b has no replica in the plan"
+expect 2 simulate none.yaml; empty out
+
+# After a change of plan, utilisation is that of both plans together, and new slices have names.
+expect 0 simulate "$SOURCE/tests/scenarios/plan_change_loses_nothing.yaml" --output json
+python3 - <<'P' || fail "utilisation after a change of plan"
+import json
+run = json.load(open("out"))["runs"][0]
+assert 0 < run["total"]["useful_share"] <= run["total"]["busy_share"] <= 1, run["total"]
+later = [s for s in run["slices"] if s["later_plan"]]
+assert later and all("@" in s["slice"] and s["compute_slices"] > 0 and s["device"] for s in later), later
+P
+
+# Run times of a fitted model.
+expect 0 learn "$SOURCE/examples/measurements.csv" -o model.json --quiet
+cat > fitted.yaml <<'Y'
+services:
+  - {name: a, model: text-encoder, slo: {latency_ms: 500}, traffic: {rate_per_s: 20}, input_size: 64}
+plan: {devices: [{type: a100-80gb, layout: 3g.40gb@0, replicas: [{service: a, buckets: [{size_max: 64, batch_size: 4}]}]}]}
+latency: {model: model.json}
+duration_s: 5
+Y
+expect 0 validate fitted.yaml
+expect 0 simulate fitted.yaml --output json; has out '"model": "model.json"'; has out '"slo_kept": true'
+echo '{"version": 1}' > model.json
+expect 2 simulate fitted.yaml; has err "model.json:1:1: "
 
 # What is published is what the program says.
 "$TANGRAM" schema scenario | cmp -s - "$SOURCE/docs/schema/scenario.schema.json" || fail "docs/schema/scenario.schema.json is old"

@@ -24,6 +24,17 @@ struct Options {
   std::optional<std::uint64_t> seed;
 };
 
+// A promise to all requests leaves no share that may be late, so that no number of them could prove it; services files
+// refuse it for the same reason.
+CLI::Validator below_hundred() {
+  return {[](std::string& text) {
+            const auto percentile = text::parse_number(text);
+            const bool right = percentile && *percentile > 0 && *percentile < 100;
+            return right ? std::string() : fmt::format("expected a number above 0 and below 100, read \"{}\"", text);
+          },
+          "above 0, below 100"};
+}
+
 // What a search usually takes, for the bar.
 constexpr std::uint64_t kTrialsUsual = 12;
 
@@ -48,13 +59,14 @@ std::vector<lab::CapacityResult> search(Session& session, const lab::Scenario& s
 Json result_json(const lab::CapacityResult& result) {
   Json services = Json::array();
   for (const auto& service : result.services) {
-    services.push_back(
-        {{"name", service.service},
-         {"rate_per_s", service.rate_per_s},
-         {"percentile", service.percentile},
-         {"slo_attainment", service.attainment},
-         {"latency_ms", service.latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(service.latency))},
-         {"slo_latency_ms", to_milliseconds(service.slo)}});
+    services.push_back({{"name", service.service},
+                        {"rate_per_s", service.rate_per_s},
+                        {"percentile", service.percentile},
+                        {"slo_attainment", service.counted ? Json(service.attainment) : Json(nullptr)},
+                        {"latency_ms", !service.counted || service.latency == Duration::max()
+                                           ? Json(nullptr)
+                                           : Json(to_milliseconds(service.latency))},
+                        {"slo_latency_ms", to_milliseconds(service.slo)}});
   }
   return {{"policy", result.policy},
           {"rate_scale", result.rate_scale},
@@ -90,8 +102,8 @@ std::string capacity_table(const std::vector<lab::CapacityResult>& results, cons
            first ? binding : "",
            service.service,
            fmt::format("{:.1f}", service.rate_per_s),
-           share_text(service.attainment),
-           lab::latency_text(service.latency),
+           service.counted ? share_text(service.attainment) : "-",
+           service.counted ? lab::latency_text(service.latency) : "-",
            fmt::format("p{} {} ms", text::shortest(service.percentile), text::shortest(to_milliseconds(service.slo)))});
     }
   }
@@ -103,11 +115,8 @@ ExitCode run(Session& session, Options options) {
   if (!scenario) return session.fail(scenario.error());
   if (options.seed) scenario->config.seed = *options.seed;
   if (options.policies.empty()) options.policies = {scenario->config.scheduler.policy};
-  for (const auto& policy : options.policies) {
-    if (sched::find_policy(policy) == nullptr) {
-      return session.fail({ErrorCode::invalid, fmt::format("unknown policy \"{}\"; see tangram policies", policy)});
-    }
-  }
+  if (const auto known = check_policies(options.policies); !known) return session.fail(known.error());
+  warn(session, *scenario);
   const auto results = search(session, *scenario, options);
   if (session.structured()) {
     Json list = Json::array();
@@ -151,7 +160,7 @@ void add_capacity(Program& program) {
       names);
   verb.add_option("--percentile", options->percentile, "Instead of each service's own.")
       ->type_name("P")
-      ->check(CLI::Range(1e-6, 100.0));
+      ->check(below_hundred());
   verb.add_option("--tolerance", options->tolerance, "Relative width at which the search ends.")
       ->type_name("T")
       ->capture_default_str()

@@ -326,6 +326,9 @@ Result<Inputs> load(const Options& options) {
 ExitCode run(Session& session, const Options& options) {
   const auto inputs = load(options);
   if (!inputs) return session.fail(inputs.error());
+  if (const auto possible = check_outputs({{"--html", options.html}}, {inputs->scenario_path}); !possible) {
+    return session.fail(possible.error());
+  }
   if (session.structured()) {
     session.print_value(demo_json(session, *inputs));
     return ExitCode::done;

@@ -180,7 +180,18 @@ Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& 
   return Nothing{};
 }
 
+std::vector<std::string> inputs_of(const Options& options) {
+  std::vector<std::string> inputs = options.known;
+  inputs.push_back(options.measurements);
+  if (!options.features.empty()) inputs.push_back(options.features);
+  return inputs;
+}
+
 ExitCode run(Session& session, const Options& options) {
+  if (const auto possible = check_outputs({{"-o", options.to}, {"--html", options.html}}, inputs_of(options));
+      !possible) {
+    return session.fail(possible.error());
+  }
   const auto measurements = load_measurements(options.measurements);
   if (!measurements) return session.fail(measurements.error());
   const auto knowledge = load_knowledge(options);

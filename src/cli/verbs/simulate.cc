@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "base/text.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
@@ -96,19 +95,6 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
                            simulated_s / wall_s, requests / wall_s));
 }
 
-Result<Nothing> check_policies(const std::vector<std::string>& policies) {
-  std::vector<std::string> known;
-  for (const auto& policy : sched::policies()) known.emplace_back(policy.name);
-  for (const auto& policy : policies) {
-    if (sched::find_policy(policy) != nullptr) continue;
-    const auto near = text::nearest(policy, known);
-    return Error{ErrorCode::invalid,
-                 fmt::format("unknown policy \"{}\"{}; known: {}", policy,
-                             near ? fmt::format(", did you mean {}?", *near) : "", text::join(known, ", "))};
-  }
-  return Nothing{};
-}
-
 ExitCode run(Session& session, const Options& options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
@@ -116,6 +102,12 @@ ExitCode run(Session& session, const Options& options) {
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
   if (const auto known = check_policies(policies); !known) return session.fail(known.error());
+  const std::vector<OutputFile> outputs{
+      {"--timeline", options.timeline}, {"--html", options.html}, {"--trace", options.trace}, {"--log", options.log}};
+  if (const auto possible = check_outputs(outputs, {options.scenario}); !possible) {
+    return session.fail(possible.error());
+  }
+  warn(session, *scenario);
   const auto begin = std::chrono::steady_clock::now();
   const auto runs = run_policies(session, *scenario, policies, detail_of(options));
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
