@@ -21,6 +21,9 @@ for setting in answer:
     qps = {(r["partitioning"], r["policy"]): r["qps"] for r in setting["results"]}
     assert len(qps) == 18
     for r in setting["results"]:
+        assert list(r["slices"]) == ["1g", "2g", "3g", "4g", "7g"], r["slices"]
+        used = sum(int(name[0]) * count for name, count in r["slices"].items())
+        assert used <= setting["compute_slices"], r
         if "reference_qps" not in r: continue
         limit = 0.10 if setting["model"] == "bert" else 0.05
         ok = r["qps"] == 0 if r["reference_qps"] == 0 else abs(r["qps"] / r["reference_qps"] - 1) < limit

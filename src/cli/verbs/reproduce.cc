@@ -106,12 +106,20 @@ void run_rows(Session& session, const Measurements& measurements, std::vector<Ro
       [&] { progress.set(done); });
 }
 
+// The sizes of slices that the experiment knows, smallest first, as `counts` has them.
+Json slices_json(const std::vector<int>& counts) {
+  constexpr const char* kNames[] = {"1g", "2g", "3g", "4g", "7g"};
+  Json json = Json::object();
+  for (std::size_t i = 0; i < std::min(counts.size(), std::size(kNames)); ++i) json[kNames[i]] = counts[i];
+  return json;
+}
+
 Json row_json(const Row& row) {
   const lab::ParisElsaResult& first = row.by_seed.front();
   Json json{{"partitioning", row.cell.partitioning}, {"policy", row.cell.policy}, {"qps", first.qps}};
   if (row.cell.single) json["merge"] = row.cell.merge;
   if (const auto reference = lab::paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
-  json["slices"] = first.counts;
+  json["slices"] = slices_json(first.counts);
   json["p95_ms"] = first.qps > 0 ? Json(first.p95_ms) : Json(nullptr);
   json["p99_ms"] = first.qps > 0 ? Json(first.p99_ms) : Json(nullptr);
   json["busy_share"] = first.busy_share;
