@@ -1,0 +1,49 @@
+// `tangram replay`: a recording decided anew.
+
+#include <fmt/format.h>
+
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "serve/recording.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session, const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return session.fail(source.error());
+  const auto report = serve::replay(source->name, source->text);
+  if (!report) return session.fail(report.error());
+  if (session.structured()) {
+    session.print_value({{"same", report->same},
+                         {"complete", report->complete},
+                         {"events", report->events},
+                         {"actions", report->actions},
+                         {"difference_line", report->same ? Json(nullptr) : Json(report->difference_line)}});
+  } else if (report->same) {
+    session.print(fmt::format("the same decisions: {} events, {} actions\n", report->events, report->actions));
+    if (!report->complete) session.remark("the recording stops in the middle, and is the same as far as it goes\n");
+  } else {
+    session.print(fmt::format("{}:{}: another decision\nrecorded: {}\nreplayed: {}\n", path, report->difference_line,
+                              report->recorded, report->replayed));
+  }
+  return report->same ? ExitCode::done : ExitCode::answer_is_no;
+}
+
+}  // namespace
+
+void add_replay(Program& program) {
+  const auto path = std::make_shared<std::string>();
+  CLI::App& verb = program.add_verb(
+      {.name = "replay",
+       .group = "Serve",
+       .summary = "a recording decided anew",
+       .description =
+           "Feeds the events of a recording of `tangram serve --record` to a new scheduler and compares what "
+           "it does with what was done then, byte for byte. Exits with 1 at the first difference.",
+       .examples = {{"tangram replay DIR/day.recording", "Was everything decided as it would be again?"}}},
+      [path](Session& session) { return run(session, *path); });
+  program.offers_files(verb.add_option("RECORDING", *path, "The recording.")->required());
+}
+
+}  // namespace tangram::cli

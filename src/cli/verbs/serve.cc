@@ -1,0 +1,251 @@
+// `tangram serve`: a plan behind an address.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/text.h"
+#include "cli/build_info.h"
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "formats/measurements_file.h"
+#include "formats/plan_file.h"
+#include "lab/model_file.h"
+#include "learn/models/table.h"
+#include "sched/policy.h"
+#include "serve/server.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string plan;
+  std::string services;
+  std::string measurements;
+  std::string model;
+  std::string address = "127.0.0.1";
+  int http_port = 8000;
+  int metrics_port = 8002;
+  int threads = 1;
+  std::string policy = "tangram";
+  double time_scale = 1;
+  std::string record;
+  bool no_admission = false;
+  bool log_requests = false;
+  bool triton_metrics = false;
+  double exit_timeout_s = 30;
+  double body_max_mib = 64;
+  std::int64_t connections_max = 4096;
+  std::int64_t requests_max = 100'000;
+};
+
+Result<std::shared_ptr<const LatencyModel>> load_latency(const Options& options) {
+  const std::string& path = options.measurements.empty() ? options.model : options.measurements;
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  if (options.measurements.empty()) {
+    auto fitted = lab::parse_model(*source);
+    if (!fitted) return fitted.error();
+    return std::shared_ptr<const LatencyModel>(std::make_shared<learn::FittedModel>(std::move(*fitted)));
+  }
+  const auto rows = formats::parse_measurements(*source);
+  if (!rows) return rows.error();
+  return std::shared_ptr<const LatencyModel>(std::make_shared<learn::TableModel>(*rows));
+}
+
+struct Served {
+  Workload workload;
+  sched::Deployment deployment;
+};
+
+// Everything that the user's files say, compiled.
+Result<Served> load(const Options& options) {
+  const auto source = read_source(options.plan);
+  if (!source) return source.error();
+  const auto plan = formats::parse_plan(*source);
+  if (!plan) return plan.error();
+  auto workload = load_workload(options.services);
+  if (!workload) return workload.error();
+  const auto latency = load_latency(options);
+  if (!latency) return latency.error();
+  auto deployment = sched::compile(*plan, *workload, **latency);
+  if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
+  return Served{std::move(*workload), std::move(*deployment)};
+}
+
+// A recording as it grows: in pieces, so that the scheduler rarely waits for the disk.
+class RecordingFile {
+ public:
+  static Result<std::unique_ptr<RecordingFile>> open(const std::string& path) {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+      return Error{errno == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
+                   fmt::format("cannot write {}: {}", path, std::strerror(errno))};
+    }
+    return std::make_unique<RecordingFile>(fd);
+  }
+  explicit RecordingFile(int fd) : fd_(fd) {}
+  ~RecordingFile() {
+    flush();
+    close(fd_);
+  }
+  RecordingFile(const RecordingFile&) = delete;
+  RecordingFile& operator=(const RecordingFile&) = delete;
+
+  void add(std::string_view line) {
+    buffer_ += line;
+    if (buffer_.size() >= kPiece) flush();
+  }
+
+ private:
+  static constexpr std::size_t kPiece = 256 << 10;
+
+  void flush() {
+    std::string_view rest = buffer_;
+    while (!rest.empty()) {
+      const ssize_t written = write(fd_, rest.data(), rest.size());
+      if (written < 0 && errno != EINTR) break;
+      if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+    buffer_.clear();
+  }
+
+  int fd_;
+  std::string buffer_;
+};
+
+bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
+
+serve::ServerConfig server_config(const Options& options) {
+  serve::ServerConfig config;
+  config.address = options.address;
+  config.http_port = static_cast<std::uint16_t>(options.http_port);
+  config.metrics_port = static_cast<std::uint16_t>(options.metrics_port);
+  config.threads = options.threads;
+  config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
+  config.limits.connections_max = static_cast<std::size_t>(options.connections_max);
+  config.scheduler.policy = options.policy;
+  config.scheduler.admission = !options.no_admission;
+  config.scheduler.requests_max = static_cast<std::size_t>(options.requests_max);
+  config.emulated.time_scale = options.time_scale;
+  config.version = build_info().version;
+  config.triton_metrics = options.triton_metrics;
+  config.log_requests = options.log_requests;
+  config.exit_timeout = from_seconds(options.exit_timeout_s);
+  config.reload = [options]() -> Result<sched::Deployment> {
+    auto again = load(options);
+    if (!again) return again.error();
+    return std::move(again->deployment);
+  };
+  return config;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  if (options.measurements.empty() == options.model.empty()) {
+    return session.fail(
+        {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
+  }
+  auto served = load(options);
+  if (!served) return session.fail(served.error());
+  std::unique_ptr<RecordingFile> recording;
+  serve::ServerConfig config = server_config(options);
+  if (!options.record.empty()) {
+    auto opened = RecordingFile::open(options.record);
+    if (!opened) return session.fail(opened.error());
+    recording = std::move(*opened);
+    config.recording = [&recording](std::string_view line) { recording->add(line); };
+  }
+  if (!is_loopback(options.address)) {
+    session.note(fmt::format("warning: {} can be reached from outside, and nothing asks who calls", options.address));
+  }
+  serve::LogWriter log(STDERR_FILENO);
+  bool all_answered = true;
+  {
+    serve::Server server(std::move(served->deployment), served->workload, std::move(config), log);
+    if (const auto opened = server.open(); !opened) return session.fail(opened.error());
+    session.note(fmt::format("serving {} models at http://{}:{}, metrics at http://{}:{}/metrics",
+                             served->workload.services.size(), options.address, server.http_port(), options.address,
+                             server.metrics_port()));
+    all_answered = server.run();
+  }
+  if (!all_answered) session.note("stopped with requests unanswered: the exit timeout had passed");
+  return all_answered ? ExitCode::done : ExitCode::answer_is_no;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
+  return names;
+}
+
+void add_files(Program& program, CLI::App& verb, Options& options) {
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  program.offers_files(verb.add_option("PLAN", options.plan, "The plan file.")->required());
+  file("--services", options.services, "The services file.")->required();
+  file("--measurements", options.measurements, "How long runs take: measured, linear between.");
+  file("--model", options.model, "How long runs take: a model file of `tangram learn`.");
+  file("--record", options.record, "Write every event and decision, for `tangram replay`.");
+}
+
+void add_numbers(Program& program, CLI::App& verb, Options& options) {
+  const auto whole = [&](const char* name, auto& value, std::int64_t min, std::int64_t max, const char* help) {
+    program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);
+  };
+  whole("--http-port", options.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
+  whole("--metrics-port", options.metrics_port, 0, 65535,
+        "The port of metrics, status and reload; 0 takes a free one.");
+  whole("--threads", options.threads, 1, 256,
+        "Threads that speak with clients. With one, it also schedules; with more, scheduling has a thread of its own.");
+  whole("--connections-max", options.connections_max, 1, 1'000'000, "Connections of each thread.");
+  whole("--requests-max", options.requests_max, 1, 1'000'000, "Requests that wait or run; one more is refused.");
+  const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
+    verb.add_option(name, value, help)->type_name(unit)->check(CLI::Range(min, max));
+  };
+  number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
+  number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400,
+         "How long to wait for requests under way at the end.");
+  number("--time-scale", options.time_scale, "X", 0, 1000,
+         "The emulated engine takes this many times what the model says; 0 answers at once.");
+}
+
+}  // namespace
+
+void add_serve(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "serve",
+       .group = "Serve",
+       .summary = "a plan behind an address",
+       .description =
+           "Serves the services of a plan with the Open Inference Protocol v2 over HTTP, until SIGTERM or Ctrl-C; what "
+           "is under way then is answered first. The scheduler is the one that `tangram simulate` runs. Requests are "
+           "padded to their bucket, batched, and answered as if each had run alone; one that no slice can answer in "
+           "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
+           "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
+           "--measurements or --model says. Logs are lines of JSON on standard error.",
+       .examples = {{"tangram serve examples/plan.json --services examples/services.yaml --measurements "
+                     "examples/measurements.csv",
+                     "The example plan on the usual ports."},
+                    {"tangram serve examples/plan.json --services examples/services.yaml --measurements "
+                     "examples/measurements.csv --threads 2 --record DIR/day.recording",
+                     "With two I/O threads, and every decision on record."}},
+       .text_only = true},
+      [options](Session& session) { return run(session, *options); });
+  add_files(program, verb, *options);
+  verb.add_option("--address", options->address, "Where to listen, in numbers.")->type_name("IP");
+  add_numbers(program, verb, *options);
+  program.one_of(verb.add_option("--policy", options->policy, "How work is dispatched.")->type_name("P"),
+                 policy_names());
+  verb.add_flag("--no-admission", options->no_admission, "Take requests that will be late, too.");
+  verb.add_flag("--log-requests", options->log_requests,
+                "Log every request; POST /v2/logging switches it at run time.");
+  verb.add_flag("--triton-metrics", options->triton_metrics, "Also the nv_inference_* names.");
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,72 @@
+// How batches run on one slice while others run elsewhere: nothing here waits.
+//
+// Whoever serves asks for memory, fills in the padded inputs, starts the batch and hears of its end later. An executor
+// may run inside the process or speak for a worker beside it; the caller need not know which. One batch at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/ids.h"
+#include "core/tensor.h"
+
+namespace tangram::engines {
+
+// A batch of one service. Every sample is padded to `size`.
+struct BatchJob {
+  BatchId batch;
+  ServiceId service;
+  std::int32_t samples = 1;
+  std::int64_t size = 1;
+  Duration expected{};  // What the latency model says it takes.
+};
+
+// The tensors of a batch in the order of the signature, samples first, row-major. The caller writes the inputs before
+// the start and reads the outputs after the end.
+struct BatchMemory {
+  std::vector<std::span<std::byte>> inputs;
+  std::vector<std::span<std::byte>> outputs;
+};
+
+// Where executors report what happens outside the calling thread. May be called from any thread.
+class ExecutorEvents {
+ public:
+  virtual ~ExecutorEvents() = default;
+  // The answer to a start that returned nothing. `failure` is empty when all is well.
+  virtual void on_done(SliceId slice, BatchId batch, std::string failure) = 0;
+  // The slice stopped working; what ran there is not answered any more.
+  virtual void on_lost(SliceId slice) = 0;
+  // The answer to a restart that returned false.
+  virtual void on_restarted(SliceId slice, bool ok) = 0;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Room for the tensors of `job`, valid until its end. Errors: the batch is larger than the executor can hold.
+  virtual Result<BatchMemory*> prepare(const BatchJob& job) = 0;
+  // Runs what was prepared. Returns how long it will take where that is known already: then the caller keeps the time,
+  // and the outputs are there. Otherwise ExecutorEvents::on_done answers, exactly once.
+  virtual std::optional<Duration> start(const BatchJob& job) = 0;
+  // Gives up what runs and makes the slice usable again. True: it is, at once; otherwise on_restarted answers.
+  virtual bool restart() = 0;
+};
+
+struct EmulatedExecutorConfig {
+  double time_scale = 1;  // Of the expected times. 0 answers at once.
+};
+
+// Takes the time that the latency model says and answers numbers that depend on each real element of the inputs, on
+// its place and on nothing else: not on the padding, not on who shares the batch. So each answer is bit for bit the
+// one that the request would get alone. `signatures` are those of the services, by ServiceId, and outlive it.
+std::unique_ptr<Executor> make_emulated_executor(std::span<const Signature* const> signatures,
+                                                 const EmulatedExecutorConfig& config);
+
+}  // namespace tangram::engines

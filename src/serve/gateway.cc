@@ -1,0 +1,269 @@
+#include "serve/gateway.h"
+
+#include <fmt/format.h>
+
+#include "serve/json_reader.h"
+#include "serve/live_world.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr std::string_view kExtensions =
+    R"(["binary_tensor_data","model_repository","schedule_policy","model_configuration","parameters","statistics","logging"])";
+
+Target refuse(int status, std::string_view message) {
+  return {Endpoint::none, nullptr, Reply{status, kJsonType, error_body(message)}};
+}
+
+Target only(HttpMethod wanted, HttpMethod method, Target target) {
+  const bool get_like = wanted == HttpMethod::get && method == HttpMethod::head;
+  return method == wanted || get_like ? target : refuse(405, "this address is not used with this method");
+}
+
+// Splits at the first slash: "a/b/c" gives "a" and leaves "b/c".
+std::string_view take_segment(std::string_view& rest) {
+  const auto slash = std::min(rest.find('/'), rest.size());
+  const std::string_view segment = rest.substr(0, slash);
+  rest.remove_prefix(std::min(slash + 1, rest.size()));
+  return segment;
+}
+
+// Names have only letters that need no escape, but clients may escape them all the same.
+std::string unescape(std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
+    out += escaped ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
+    if (escaped) i += 2;
+  }
+  return out;
+}
+
+void append_tensor_metadata(std::string& out, const std::vector<TensorSpec>& specs) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (i != 0) out += ',';
+    out += R"({"name":)";
+    append_json_string(out, specs[i].name);
+    out += fmt::format(R"(,"datatype":"{}","shape":[-1)", to_string(specs[i].datatype));
+    for (const std::int64_t axis : specs[i].shape) out += fmt::format(",{}", axis);
+    out += "]}";
+  }
+}
+
+// TYPE_FP32; the one exception is TYPE_STRING for BYTES.
+void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (i != 0) out += ',';
+    out += R"({"name":)";
+    append_json_string(out, specs[i].name);
+    out += fmt::format(R"(,"data_type":"TYPE_{}","dims":[)", to_string(specs[i].datatype));
+    for (std::size_t k = 0; k < specs[i].shape.size(); ++k)
+      out += fmt::format("{}{}", k == 0 ? "" : ",", specs[i].shape[k]);
+    out += specs[i].mask ? R"(],"optional":true})" : "]}";
+  }
+}
+
+}  // namespace
+
+int http_status(CallStatus status) {
+  switch (status) {
+    case CallStatus::ok: return 200;
+    case CallStatus::invalid: return 400;
+    case CallStatus::not_found: return 404;
+    case CallStatus::refused: return 429;
+    case CallStatus::unavailable: return 503;
+    case CallStatus::failed: return 500;
+    case CallStatus::unsupported: return 501;
+  }
+  return 500;
+}
+
+Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
+    : models_(models), config_(std::move(config)) {
+  for (const auto& model : models_) by_name_.emplace(model.name, &model);
+}
+
+const ServedModel* Gateway::find_model(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+// ---- Addresses ----
+
+Target Gateway::route(Port port, HttpMethod method, std::string_view path) const {
+  if (port == Port::admin) return route_admin(method, path);
+  if (!path.starts_with("/v2")) return refuse(404, "unknown address");
+  std::string_view rest = path.substr(3);
+  if (rest.empty() || rest == "/") return only(HttpMethod::get, method, {Endpoint::metadata, nullptr, {}});
+  if (!rest.starts_with('/')) return refuse(404, "unknown address");
+  rest.remove_prefix(1);
+  if (rest == "health/live") return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
+  if (rest == "health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
+  if (rest == "models/stats") return only(HttpMethod::get, method, {Endpoint::all_stats, nullptr, {}});
+  if (rest == "logging") return {Endpoint::logging, nullptr, {}};
+  const std::string_view first = take_segment(rest);
+  if (first == "models") return route_model(method, rest);
+  if (first == "repository") return route_repository(method, rest);
+  return refuse(404, "unknown address");
+}
+
+Target Gateway::route_model(HttpMethod method, std::string_view rest) const {
+  const std::string_view segment = take_segment(rest);
+  const bool escaped = segment.find('%') != std::string_view::npos;
+  const ServedModel* model = escaped ? find_model(unescape(segment)) : find_model(segment);
+  if (model == nullptr) {
+    return refuse(404, fmt::format("Request for unknown model: '{}' is not found", unescape(segment)));
+  }
+  std::string_view verb = take_segment(rest);
+  if (verb == "versions") {
+    const std::string_view version = take_segment(rest);
+    if (version != kModelVersion) {
+      return refuse(
+          404, fmt::format("Request for unknown model: '{}' version {} is not at ready state", model->name, version));
+    }
+    verb = take_segment(rest);
+  }
+  if (!rest.empty()) return refuse(404, "unknown address");
+  if (verb == "infer") return only(HttpMethod::post, method, {Endpoint::infer, model, {}});
+  if (verb.empty()) return only(HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
+  if (verb == "ready") return only(HttpMethod::get, method, {Endpoint::model_ready, model, {}});
+  if (verb == "config") return only(HttpMethod::get, method, {Endpoint::model_config, model, {}});
+  if (verb == "stats") return only(HttpMethod::get, method, {Endpoint::model_stats, model, {}});
+  return refuse(404, "unknown address");
+}
+
+// index and models/NAME/load|unload, with or without the name of a repository in front.
+Target Gateway::route_repository(HttpMethod method, std::string_view rest) const {
+  std::string_view word = take_segment(rest);
+  if (word != "index" && word != "models") word = take_segment(rest);
+  if (word == "index" && rest.empty()) return only(HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
+  if (word != "models") return refuse(404, "unknown address");
+  const std::string name = unescape(take_segment(rest));
+  const ServedModel* model = find_model(name);
+  if (rest != "load" && rest != "unload") return refuse(404, "unknown address");
+  if (model == nullptr) {
+    return refuse(400, fmt::format("failed to {} '{}', no such service in the services file", rest, name));
+  }
+  return only(HttpMethod::post, method, {rest == "load" ? Endpoint::load : Endpoint::unload, model, {}});
+}
+
+Target Gateway::route_admin(HttpMethod method, std::string_view path) const {
+  if (path == "/metrics") return only(HttpMethod::get, method, {Endpoint::metrics, nullptr, {}});
+  if (path == "/status") return only(HttpMethod::get, method, {Endpoint::status, nullptr, {}});
+  if (path == "/reload") return only(HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
+  if (path == "/health" || path == "/v2/health/live")
+    return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
+  if (path == "/v2/health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
+  return refuse(404, "unknown address");
+}
+
+// ---- Answers ----
+
+std::string Gateway::metadata() const {
+  std::string out = R"({"name":"tangram","version":)";
+  append_json_string(out, config_.version);
+  out += fmt::format(R"(,"extensions":{}}})", kExtensions);
+  return out;
+}
+
+std::string Gateway::model_metadata(const ServedModel& model) const {
+  std::string out = R"({"name":)";
+  append_json_string(out, model.name);
+  out += R"(,"versions":["1"],"platform":)";
+  append_json_string(out, model.platform);
+  out += R"(,"inputs":[)";
+  append_tensor_metadata(out, model.signature.inputs);
+  out += R"(],"outputs":[)";
+  append_tensor_metadata(out, model.signature.outputs);
+  out += "]}";
+  return out;
+}
+
+std::string Gateway::model_config(const ServedModel& model) const {
+  std::string out = R"({"name":)";
+  append_json_string(out, model.name);
+  out += R"(,"platform":)";
+  append_json_string(out, model.platform);
+  out += R"(,"backend":"tangram","version_policy":{"latest":{"num_versions":1}},"max_batch_size":)";
+  out += fmt::format("{}", model.samples_max);
+  out += R"(,"input":[)";
+  append_tensor_config(out, model.signature.inputs);
+  out += R"(],"output":[)";
+  append_tensor_config(out, model.signature.outputs);
+  out += R"(],"dynamic_batching":{"preferred_batch_size":[],"max_queue_delay_microseconds":0}})";
+  return out;
+}
+
+// {"log_verbose_level": 1} logs every request. Other settings are taken and ignored.
+std::optional<Reply> Gateway::handle_logging(std::string_view body) {
+  if (!body.empty()) {
+    JsonReader json(body);
+    const bool read = json.object([&](std::string_view key) {
+      double level = 0;
+      if (key != "log_verbose_level") return json.skip();
+      if (!json.number(level)) return false;
+      set_log_requests(level > 0);
+      return true;
+    }) && json.end();
+    if (!read) return Reply{400, kJsonType, error_body("failed to parse the request JSON: " + json.problem())};
+  }
+  return Reply{200, kJsonType,
+               fmt::format(R"({{"log_verbose_level":{},"log_format":"json"}})", log_requests() ? 1 : 0)};
+}
+
+std::optional<Reply> Gateway::handle(const Target& target, std::string_view body, Call& call) {
+  const ServedModel* model = target.model;
+  const auto later = [&](std::function<void(LiveWorld&, Call&)> work) -> std::optional<Reply> {
+    call.control = std::move(work);
+    return std::nullopt;
+  };
+  switch (target.endpoint) {
+    case Endpoint::live: return Reply{200, kJsonType, R"({"live":true})"};
+    case Endpoint::ready: {
+      const bool is = ready();
+      return Reply{is ? 200 : 400, kJsonType, fmt::format(R"({{"live":true,"ready":{}}})", is)};
+    }
+    case Endpoint::metadata: return Reply{200, kJsonType, metadata()};
+    case Endpoint::model_metadata: return Reply{200, kJsonType, model_metadata(*model)};
+    case Endpoint::model_config: return Reply{200, kJsonType, model_config(*model)};
+    case Endpoint::logging: return handle_logging(body);
+    case Endpoint::model_ready:
+      return later([model, this](LiveWorld& world, Call& c) {
+        const bool is = world.why_not_ready(model->service).empty() && !draining();
+        c.status = is ? CallStatus::ok : CallStatus::invalid;
+        c.answer = fmt::format(R"({{"name":"{}","ready":{}}})", model->name, is);
+      });
+    case Endpoint::model_stats:
+    case Endpoint::all_stats:
+      return later([model](LiveWorld& world, Call& c) { c.answer = model_statistics(world, model); });
+    case Endpoint::repository_index: {
+      const bool only_ready = body.find("\"ready\":true") != std::string_view::npos ||
+                              body.find("\"ready\": true") != std::string_view::npos;
+      return later([only_ready](LiveWorld& world, Call& c) { c.answer = repository_index(world, only_ready); });
+    }
+    case Endpoint::load:
+    case Endpoint::unload: {
+      const bool load = target.endpoint == Endpoint::load;
+      return later([model, load](LiveWorld& world, Call&) { world.set_loaded(model->service, load); });
+    }
+    case Endpoint::metrics:
+      return later(
+          [this](LiveWorld& world, Call& c) { c.answer = prometheus_metrics(world, *this, config_.triton_metrics); });
+    case Endpoint::status: return later([this](LiveWorld& world, Call& c) { c.answer = status_report(world, *this); });
+    case Endpoint::reload:
+      if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
+      config_.request_reload();
+      return Reply{200, kJsonType, R"({"reload":"requested"})"};
+    case Endpoint::infer:
+    case Endpoint::none: break;
+  }
+  return Reply{404, kJsonType, error_body("unknown address")};
+}
+
+}  // namespace tangram::serve

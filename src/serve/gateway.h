@@ -1,0 +1,126 @@
+// What each address of the gateway means.
+//
+// The Open Inference Protocol v2 with the extensions that clients ask for, and beside it, on a port of its own, what
+// only operators need. Knows nothing of sockets: a request is a method, a path and a body.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/call.h"
+#include "serve/http_parser.h"
+#include "serve/infer_json.h"
+
+namespace tangram::serve {
+
+inline constexpr std::string_view kJsonType = "application/json";
+inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
+inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+// Ports that answer different things.
+enum class Port : std::uint8_t { data, admin };
+
+enum class Endpoint : std::uint8_t {
+  live,
+  ready,
+  metadata,
+  model_metadata,
+  model_ready,
+  model_config,
+  model_stats,
+  all_stats,
+  infer,
+  repository_index,
+  load,
+  unload,
+  logging,
+  metrics,
+  status,
+  reload,
+  none,
+};
+
+struct Reply {
+  int status = 200;
+  std::string_view type = kJsonType;
+  std::string body;
+};
+
+// Where a request goes, before its body has come.
+struct Target {
+  Endpoint endpoint = Endpoint::none;
+  const ServedModel* model = nullptr;
+  std::optional<Reply> refusal;  // Wrong address or method.
+};
+
+struct GatewayConfig {
+  std::string version;
+  bool triton_metrics = false;  // Also the nv_inference_* names.
+  // Asks for a reload of the plan, which then happens by itself. Empty: there is nothing to reload from.
+  std::function<void()> request_reload;
+};
+
+// Shared by all threads. What changes is atomic; the rest is fixed.
+class Gateway {
+ public:
+  Gateway(const std::vector<ServedModel>& models, GatewayConfig config);
+
+  const ServedModel* find_model(std::string_view name) const;
+  const std::vector<ServedModel>& models() const { return models_; }
+
+  Target route(Port port, HttpMethod method, std::string_view path) const;
+  // Answers what needs no look at the world, or fills in call.control, which then writes the answer's text and status.
+  std::optional<Reply> handle(const Target& target, std::string_view body, Call& call);
+
+  bool ready() const { return ready_.load(std::memory_order_relaxed) && !draining_.load(std::memory_order_relaxed); }
+  void set_ready(bool ready) { ready_ = ready; }
+  void set_draining() { draining_ = true; }
+  bool draining() const { return draining_.load(std::memory_order_relaxed); }
+  bool log_requests() const { return log_requests_.load(std::memory_order_relaxed); }
+  void set_log_requests(bool on) { log_requests_ = on; }
+
+  // Of the sockets, counted by their threads.
+  struct Traffic {
+    std::atomic<std::uint64_t> connections_opened{0};
+    std::atomic<std::uint64_t> connections_open{0};
+    std::atomic<std::uint64_t> connections_refused{0};
+    std::atomic<std::uint64_t> requests_malformed{0};
+    std::atomic<std::uint64_t> timeouts{0};
+    std::atomic<std::uint64_t> bytes_received{0};
+    std::atomic<std::uint64_t> bytes_sent{0};
+    std::atomic<std::uint64_t> calls_abandoned{0};  // The client had gone.
+  };
+  Traffic traffic;
+
+ private:
+  Target route_model(HttpMethod method, std::string_view rest) const;
+  Target route_repository(HttpMethod method, std::string_view rest) const;
+  Target route_admin(HttpMethod method, std::string_view path) const;
+  std::string metadata() const;
+  std::string model_metadata(const ServedModel& model) const;
+  std::string model_config(const ServedModel& model) const;
+  std::optional<Reply> handle_logging(std::string_view body);
+
+  const std::vector<ServedModel>& models_;
+  GatewayConfig config_;
+  std::map<std::string, const ServedModel*, std::less<>> by_name_;
+  std::atomic<bool> ready_{false};
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> log_requests_{false};
+};
+
+// The HTTP status of a call.
+int http_status(CallStatus status);
+
+// Bodies that are made from the world, on its thread.
+std::string model_statistics(const LiveWorld& world, const ServedModel* only);
+std::string repository_index(const LiveWorld& world, bool only_ready);
+std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names);
+std::string status_report(const LiveWorld& world, const Gateway& gateway);
+
+}  // namespace tangram::serve

@@ -1,0 +1,728 @@
+#include "serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr std::size_t kReadBytes = 64 << 10;
+constexpr Duration kSweepEvery = std::chrono::seconds(1);
+// Beyond this much that the client has not taken, its further requests wait.
+constexpr std::size_t kUnsentMax = 1 << 20;
+// What a body may take of memory before it has come: a client that lies about its length costs no more.
+constexpr std::uint64_t kReserveMax = 1 << 20;
+constexpr int kUserTimeoutMs = 30'000;
+
+void append_number(std::string& out, std::uint64_t value) {
+  std::array<char, 20> digits;
+  std::size_t at = digits.size();
+  do {
+    digits[--at] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value != 0);
+  out.append(digits.data() + at, digits.size() - at);
+}
+
+// What every answer begins with.
+void append_head(std::string& out, int status, std::string_view type, std::size_t length, bool keep_alive) {
+  if (status == 200) {
+    out += "HTTP/1.1 200 OK\r\nContent-Type: ";
+  } else {
+    out += "HTTP/1.1 ";
+    append_number(out, static_cast<std::uint64_t>(status));
+    out += ' ';
+    out += http_status_text(status);
+    out += "\r\nContent-Type: ";
+  }
+  out += type;
+  out += "\r\nContent-Length: ";
+  append_number(out, length);
+  out += keep_alive ? "\r\n" : "\r\nConnection: close\r\n";
+}
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+};
+
+std::optional<Address> parse_address(const std::string& text, std::uint16_t port) {
+  Address address;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  if (inet_pton(AF_INET, text.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    address.length = sizeof(sockaddr_in);
+    return address;
+  }
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (inet_pton(AF_INET6, text.c_str(), &v6->sin6_addr) != 1) return std::nullopt;
+  v6->sin6_family = AF_INET6;
+  v6->sin6_port = htons(port);
+  address.length = sizeof(sockaddr_in6);
+  return address;
+}
+
+void set_option(int socket, int level, int option, int value) {
+  setsockopt(socket, level, option, &value, sizeof value);
+}
+
+}  // namespace
+
+Result<int> listen_at(const std::string& address, std::uint16_t port, bool shared) {
+  const auto parsed = parse_address(address, port);
+  if (!parsed) return Error{ErrorCode::invalid, fmt::format("\"{}\" is not an address in numbers", address)};
+  const int fd = socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Error{ErrorCode::unavailable, fmt::format("cannot open a socket: {}", std::strerror(errno))};
+  set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (shared) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&parsed->storage), parsed->length) == 0;
+  if (!bound || ::listen(fd, kBacklog) != 0) {
+    const int error = errno;
+    close(fd);
+    return Error{error == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
+                 fmt::format("cannot listen at {} port {}: {}", address, port, std::strerror(error))};
+  }
+  return fd;
+}
+
+std::uint16_t port_of(int socket) {
+  Address address;
+  address.length = sizeof address.storage;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) return 0;
+  // Both families have the port at the same place.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
+}
+
+// ---- Listening ----
+
+class HttpServer::Listener final : public Readiness {
+ public:
+  Listener(HttpServer& server, int socket, Port port) : server_(server), socket_(socket), port_(port) {
+    server_.loop_.add(socket_, Interest::read, this);
+  }
+  ~Listener() override {
+    server_.loop_.remove(socket_, this);
+    close(socket_);
+  }
+  void on_ready(bool, bool, bool) override { server_.accept_from(socket_, port_); }
+
+ private:
+  HttpServer& server_;
+  int socket_;
+  Port port_;
+};
+
+// ---- One client ----
+
+class HttpServer::Connection final : public Readiness {
+ public:
+  Connection(HttpServer& server, int socket, Port port)
+      : server_(server), socket_(socket), port_(port), quiet_since_(server.now_) {
+    server_.loop_.add(socket_, Interest::read, this);
+  }
+  ~Connection() override { shut(); }
+
+  void on_ready(bool readable, bool writable, bool broken) override {
+    if (broken) return close_now();
+    if (writable) flush();
+    if (readable && socket_ >= 0) read_some();
+  }
+
+  // The answer to one of the requests. Sent when those before it are.
+  void answered(Call* call);
+  // Sends what can be sent and reads on where reading had stopped.
+  void proceed();
+  bool out_of_time(TimePoint now) const;
+  void time_out();
+  void stop_when_idle();
+  std::size_t index = 0;  // Of the server's connections.
+  bool dirty = false;
+
+ private:
+  enum class Reading : std::uint8_t { head, body, chunks, nothing };
+
+  // A request that has been understood and not answered.
+  struct Exchange {
+    Call* call = nullptr;  // While it is under way.
+    bool keep_alive = true;
+    bool head_only = false;  // The method was HEAD: the answer has no body.
+    bool done = false;
+    std::string text;  // The answer, while others must be sent first.
+  };
+  // The request that is being read.
+  struct Incoming {
+    Target target;
+    bool keep_alive = true;
+    bool head_only = false;
+    std::uint64_t length = 0;
+    std::string json_length;
+    std::string deadline_ms;
+    std::string input_size;
+    std::string traceparent;
+    bool has_json_length = false;
+    bool has_deadline = false;
+    bool has_input_size = false;
+    ChunkedReader chunks;
+    Call* call = nullptr;  // Whose body is filled.
+    std::uint64_t counted = 0;
+  };
+
+  void read_some();
+  void parse();
+  bool parse_head();
+  bool parse_body();
+  bool parse_chunks();
+  void begin(const HttpHead& head);
+  void take_fields(const HttpHead& head);
+  void dispatch();
+  void dispatch_infer(Exchange& exchange, Call* call);
+  void reply(Exchange& exchange, const Reply& reply);
+  void reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra, std::string_view body);
+  void write_answer(const Call& call, Exchange& exchange);
+  void refuse(const HttpRefusal& refusal);
+  void send_ready();
+  void flush();
+  void mark_dirty();
+  void watch();
+  void close_now();
+  void shut();
+  bool blocked() const { return exchanges_.size() >= server_.limits_.pipeline_max || unsent() > kUnsentMax; }
+  std::size_t unsent() const { return out_.size() - out_at_; }
+  void drop_incoming();
+
+  HttpServer& server_;
+  int socket_;
+  Port port_;
+  Reading reading_ = Reading::head;
+  Interest interest_ = Interest::read;
+  bool closing_ = false;  // Nothing more is read; closed once everything is sent.
+  bool peer_done_ = false;
+  std::string in_;
+  std::size_t in_at_ = 0;
+  std::string out_;
+  std::size_t out_at_ = 0;
+  Incoming incoming_;
+  std::deque<Exchange> exchanges_;
+  TimePoint quiet_since_;    // Since when nothing is under way.
+  TimePoint message_began_;  // Since when a request is being read.
+  std::uint64_t message_bytes_ = 0;
+  TimePoint unsent_since_;
+};
+
+void HttpServer::Connection::mark_dirty() {
+  if (dirty) return;
+  dirty = true;
+  server_.dirty_.push_back(this);
+}
+
+void HttpServer::Connection::watch() {
+  const bool want_read = !closing_ && !peer_done_ && !blocked();
+  const bool want_write = unsent() > 0;
+  const auto wanted = static_cast<Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
+  if (wanted == interest_ || socket_ < 0) return;
+  interest_ = wanted;
+  server_.loop_.change(socket_, wanted, this);
+}
+
+void HttpServer::Connection::read_some() {
+  thread_local std::array<char, kReadBytes> buffer;
+  if (closing_ || peer_done_ || blocked()) return watch();
+  const ssize_t got = recv(socket_, buffer.data(), buffer.size(), 0);
+  if (got < 0) {
+    if (!would_block()) close_now();
+    return;
+  }
+  if (got == 0) {
+    // The client sends no more, but may wait for its answers.
+    peer_done_ = true;
+    if (exchanges_.empty() && unsent() == 0) return close_now();
+    closing_ = true;
+    return watch();
+  }
+  server_.gateway_.traffic.bytes_received.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
+  if (reading_ == Reading::head && in_.empty()) {
+    message_began_ = server_.now_;
+    message_bytes_ = 0;
+  }
+  message_bytes_ += static_cast<std::uint64_t>(got);
+  in_.append(buffer.data(), static_cast<std::size_t>(got));
+  parse();
+  mark_dirty();
+}
+
+// Takes as many requests apart as have come and may be under way.
+void HttpServer::Connection::parse() {
+  bool progress = true;
+  while (progress && !closing_ && socket_ >= 0 && !blocked()) {
+    switch (reading_) {
+      case Reading::head: progress = parse_head(); break;
+      case Reading::body: progress = parse_body(); break;
+      case Reading::chunks: progress = parse_chunks(); break;
+      case Reading::nothing: progress = false; break;
+    }
+  }
+  if (in_at_ == in_.size()) {
+    in_.clear();
+    in_at_ = 0;
+  } else if (in_at_ > kReadBytes) {
+    in_.erase(0, in_at_);
+    in_at_ = 0;
+  }
+}
+
+bool HttpServer::Connection::parse_head() {
+  if (in_at_ == in_.size()) return false;
+  HttpHead head;
+  const HttpHeadResult result = parse_http_head(std::string_view(in_).substr(in_at_), server_.limits_.head_max, head);
+  if (result.kind == HttpHeadResult::Kind::need_more) return false;
+  if (result.kind == HttpHeadResult::Kind::refused) {
+    refuse(result.refusal);
+    return false;
+  }
+  begin(head);
+  in_at_ += result.consumed;
+  return !closing_;
+}
+
+// The head is complete: where does it go, and how does its body come?
+void HttpServer::Connection::begin(const HttpHead& head) {
+  incoming_.target = server_.gateway_.route(port_, head.method, head.path);
+  incoming_.keep_alive = head.keep_alive && !server_.draining_;
+  incoming_.head_only = head.method == HttpMethod::head;
+  incoming_.length = head.content_length;
+  message_began_ = server_.now_;
+  message_bytes_ = 0;
+  if (!head.chunked && head.content_length > server_.limits_.body_max) return refuse({413, "body too large"});
+  if (server_.bodies_ + head.content_length > server_.limits_.bodies_max)
+    return refuse({503, "too many bytes are in flight"});
+  const auto encoding = head.find("content-encoding");
+  if (encoding && !equals_ignoring_case(*encoding, "identity"))
+    return refuse({415, "content encodings are not supported"});
+  take_fields(head);
+  incoming_.call = server_.take_call();
+  incoming_.counted = 0;
+  if (head.chunked) {
+    incoming_.chunks = ChunkedReader();
+    reading_ = Reading::chunks;
+  } else {
+    reading_ = Reading::body;
+    incoming_.counted = head.content_length;
+    server_.bodies_ += head.content_length;
+    incoming_.call->body.reserve(static_cast<std::size_t>(std::min(head.content_length, kReserveMax)));
+  }
+  if (head.expects_continue && exchanges_.empty() && (head.chunked || head.content_length > 0)) {
+    out_ += "HTTP/1.1 100 Continue\r\n\r\n";
+  }
+}
+
+void HttpServer::Connection::take_fields(const HttpHead& head) {
+  incoming_.has_json_length = incoming_.has_deadline = incoming_.has_input_size = false;
+  incoming_.traceparent.clear();
+  for (const auto& field : head.all_fields()) {
+    switch (field.name.size()) {
+      case 11:
+        if (equals_ignoring_case(field.name, "traceparent")) incoming_.traceparent = field.value;
+        break;
+      case 18:
+        if (!equals_ignoring_case(field.name, "tangram-input-size")) break;
+        incoming_.input_size = field.value;
+        incoming_.has_input_size = true;
+        break;
+      case 19:
+        if (!equals_ignoring_case(field.name, "tangram-deadline-ms")) break;
+        incoming_.deadline_ms = field.value;
+        incoming_.has_deadline = true;
+        break;
+      case 31:
+        if (!equals_ignoring_case(field.name, "inference-header-content-length")) break;
+        incoming_.json_length = field.value;
+        incoming_.has_json_length = true;
+        break;
+      default: break;
+    }
+  }
+}
+
+bool HttpServer::Connection::parse_body() {
+  std::string& body = incoming_.call->body;
+  const std::uint64_t missing = incoming_.length - body.size();
+  const std::size_t take = static_cast<std::size_t>(std::min<std::uint64_t>(missing, in_.size() - in_at_));
+  body.append(in_, in_at_, take);
+  in_at_ += take;
+  if (take < missing) return false;
+  dispatch();
+  return true;
+}
+
+bool HttpServer::Connection::parse_chunks() {
+  std::string& body = incoming_.call->body;
+  in_at_ += incoming_.chunks.feed(std::string_view(in_).substr(in_at_), body, server_.limits_.body_max);
+  server_.bodies_ += body.size() - incoming_.counted;
+  incoming_.counted = body.size();
+  if (incoming_.chunks.state() == ChunkedReader::State::refused) {
+    refuse(incoming_.chunks.refusal());
+    return false;
+  }
+  if (incoming_.chunks.state() == ChunkedReader::State::reading) return false;
+  dispatch();
+  return true;
+}
+
+// The request is complete.
+void HttpServer::Connection::dispatch() {
+  reading_ = Reading::head;
+  message_began_ = server_.now_;
+  message_bytes_ = 0;
+  Call* call = incoming_.call;
+  incoming_.call = nullptr;
+  call->context_bytes = incoming_.counted;
+  Exchange& exchange = exchanges_.emplace_back();
+  exchange.keep_alive = incoming_.keep_alive;
+  exchange.head_only = incoming_.head_only;
+  if (!exchange.keep_alive) closing_ = true;
+  if (incoming_.target.refusal) {
+    server_.give_back(call);
+    return reply(exchange, *incoming_.target.refusal);
+  }
+  if (incoming_.target.endpoint == Endpoint::infer) return dispatch_infer(exchange, call);
+  call->context = this;
+  if (const auto now = server_.gateway_.handle(incoming_.target, call->body, *call)) {
+    server_.give_back(call);
+    return reply(exchange, *now);
+  }
+  call->context_serial = static_cast<std::uint64_t>(incoming_.target.endpoint);
+  exchange.call = call;
+  server_.post(call);
+}
+
+void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
+  call->model = incoming_.target.model;
+  InferHeaders headers;
+  if (incoming_.has_json_length) headers.json_length = incoming_.json_length;
+  if (incoming_.has_deadline) headers.deadline_ms = incoming_.deadline_ms;
+  if (incoming_.has_input_size) headers.input_size = incoming_.input_size;
+  if (!incoming_.traceparent.empty()) headers.traceparent = incoming_.traceparent;
+  if (const auto problem = read_infer_request(headers, *call)) {
+    const Reply refusal{http_status(problem->status), kJsonType, error_body(problem->message)};
+    server_.give_back(call);
+    return reply(exchange, refusal);
+  }
+  call->context = this;
+  exchange.call = call;
+  server_.post(call);
+}
+
+void HttpServer::Connection::reply(Exchange& exchange, const Reply& reply) {
+  reply_now(exchange, reply.status, reply.type, "", reply.body);
+  send_ready();
+}
+
+// Straight into the output where nothing must be sent before, else kept until its turn.
+void HttpServer::Connection::reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra,
+                                       std::string_view body) {
+  std::string& out = &exchange == &exchanges_.front() ? out_ : exchange.text;
+  append_head(out, status, type, body.size(), exchange.keep_alive);
+  out += extra;
+  out += "\r\n";
+  if (!exchange.head_only) out += body;
+  exchange.done = true;
+}
+
+void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
+  server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+  drop_incoming();
+  closing_ = true;
+  reading_ = Reading::nothing;
+  Exchange& exchange = exchanges_.emplace_back();
+  exchange.keep_alive = false;
+  reply(exchange, {refusal.status, kJsonType, error_body(refusal.reason)});
+}
+
+void HttpServer::Connection::drop_incoming() {
+  if (incoming_.call == nullptr) return;
+  incoming_.call->context_bytes = incoming_.counted;
+  server_.give_back(incoming_.call);
+  incoming_.call = nullptr;
+}
+
+void HttpServer::Connection::write_answer(const Call& call, Exchange& exchange) {
+  if (call.model == nullptr) {
+    const bool metrics = call.context_serial == static_cast<std::uint64_t>(Endpoint::metrics);
+    return reply_now(exchange, http_status(call.status), metrics ? kMetricsType : kJsonType, "",
+                     call.error.empty() ? call.answer : error_body(call.error));
+  }
+  std::string extra;
+  if (!call.traceparent.empty()) extra = fmt::format("traceparent: {}\r\n", call.traceparent);
+  if (call.status != CallStatus::ok) {
+    if (call.retry_after > Duration::zero()) {
+      extra += fmt::format("Retry-After: {:.0f}\r\n", std::ceil(to_seconds(call.retry_after)));
+    }
+    return reply_now(exchange, http_status(call.status), kJsonType, extra, error_body(call.error));
+  }
+  InferBody& body = server_.scratch_;
+  write_infer_answer(call, body);
+  if (body.json_length) {
+    extra += "Inference-Header-Content-Length: ";
+    append_number(extra, *body.json_length);
+    extra += "\r\n";
+  }
+  reply_now(exchange, 200, body.json_length ? "application/octet-stream" : kJsonType, extra, body.text);
+}
+
+void HttpServer::Connection::answered(Call* call) {
+  const auto exchange = std::ranges::find(exchanges_, call, &Exchange::call);
+  TANGRAM_CHECK(exchange != exchanges_.end(), "an answer belongs to a request");
+  exchange->call = nullptr;
+  write_answer(*call, *exchange);
+  send_ready();
+}
+
+// Moves answers whose turn has come to the output.
+void HttpServer::Connection::send_ready() {
+  while (!exchanges_.empty() && exchanges_.front().done) {
+    out_ += exchanges_.front().text;
+    exchanges_.pop_front();
+    if (exchanges_.empty()) quiet_since_ = server_.now_;
+  }
+  mark_dirty();
+}
+
+void HttpServer::Connection::flush() {
+  if (socket_ < 0) return;
+  while (unsent() > 0) {
+    const ssize_t sent = send(socket_, out_.data() + out_at_, unsent(), MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (!would_block()) return close_now();
+      break;
+    }
+    out_at_ += static_cast<std::size_t>(sent);
+    unsent_since_ = server_.now_;
+    server_.gateway_.traffic.bytes_sent.fetch_add(static_cast<std::uint64_t>(sent), std::memory_order_relaxed);
+  }
+  if (unsent() == 0) {
+    out_.clear();
+    out_at_ = 0;
+    unsent_since_ = server_.now_;
+    if (closing_ && exchanges_.empty()) return close_now();
+  }
+  watch();
+}
+
+void HttpServer::Connection::proceed() {
+  dirty = false;
+  flush();
+  if (socket_ < 0 || closing_ || in_at_ == in_.size() || blocked()) return;
+  const std::size_t before = in_at_;
+  parse();
+  if (in_at_ != before || closing_) mark_dirty();
+}
+
+bool HttpServer::Connection::out_of_time(TimePoint now) const {
+  const HttpLimits& limits = server_.limits_;
+  if (unsent() > 0) return now - unsent_since_ > limits.unread;
+  if (!exchanges_.empty()) return false;
+  const bool in_message = reading_ != Reading::head || in_at_ < in_.size();
+  if (!in_message) return now - quiet_since_ > limits.idle;
+  const double allowed = to_seconds(limits.grace) + static_cast<double>(message_bytes_) / limits.rate_min;
+  return to_seconds(now - message_began_) > (reading_ == Reading::head ? to_seconds(limits.grace) : allowed);
+}
+
+void HttpServer::Connection::time_out() {
+  const bool in_message = reading_ != Reading::head || in_at_ < in_.size();
+  if (unsent() > 0 || !in_message) return close_now();
+  server_.gateway_.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
+  refuse({408, "the request took too long to come"});
+  flush();
+}
+
+void HttpServer::Connection::stop_when_idle() {
+  if (exchanges_.empty() && unsent() == 0 && reading_ == Reading::head && in_at_ == in_.size()) close_now();
+}
+
+// Gives the descriptor back and forgets the calls that are under way: their answers will find nobody.
+void HttpServer::Connection::shut() {
+  if (socket_ < 0) return;
+  server_.loop_.remove(socket_, this);
+  close(socket_);
+  socket_ = -1;
+  drop_incoming();
+  for (auto& exchange : exchanges_) {
+    if (exchange.call != nullptr) exchange.call->context = nullptr;
+  }
+  exchanges_.clear();
+}
+
+void HttpServer::Connection::close_now() {
+  if (socket_ < 0) return;
+  shut();
+  server_.bury(this);
+}
+
+// ---- All clients ----
+
+HttpServer::HttpServer(EventLoop& loop, const LiveClock& clock, Gateway& gateway, LiveWorld& world,
+                       const HttpLimits& limits, bool same_thread)
+    : loop_(loop),
+      clock_(clock),
+      gateway_(gateway),
+      world_(world),
+      limits_(limits),
+      same_thread_(same_thread),
+      now_(clock.now()),
+      sweep_at_(now_ + kSweepEvery) {}
+
+HttpServer::~HttpServer() { close_all(); }
+
+void HttpServer::listen(int socket, Port port) {
+  listeners_.push_back(std::make_unique<Listener>(*this, socket, port));
+}
+
+void HttpServer::accept_from(int socket, Port port) {
+  // A few at a time, so that a flood of clients does not starve those who are here.
+  for (int n = 0; n < 64; ++n) {
+    const int fd = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    if (connections_.size() >= limits_.connections_max) {
+      refuse_connection(fd);
+      continue;
+    }
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+    gateway_.traffic.connections_opened.fetch_add(1, std::memory_order_relaxed);
+    gateway_.traffic.connections_open.fetch_add(1, std::memory_order_relaxed);
+    now_ = clock_.now();
+    connections_.push_back(std::make_unique<Connection>(*this, fd, port));
+    connections_.back()->index = connections_.size() - 1;
+  }
+}
+
+void HttpServer::refuse_connection(int socket) {
+  gateway_.traffic.connections_refused.fetch_add(1, std::memory_order_relaxed);
+  const std::string body = error_body("too many connections");
+  std::string out;
+  append_head(out, 503, kJsonType, body.size(), false);
+  out += "Retry-After: 1\r\n\r\n" + body;
+  [[maybe_unused]] const auto sent = send(socket, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(socket);
+}
+
+void HttpServer::bury(Connection* connection) {
+  gateway_.traffic.connections_open.fetch_sub(1, std::memory_order_relaxed);
+  const std::size_t index = connection->index;
+  graveyard_.push_back(std::move(connections_[index]));
+  if (index + 1 != connections_.size()) {
+    connections_[index] = std::move(connections_.back());
+    connections_[index]->index = index;
+  }
+  connections_.pop_back();
+}
+
+Call* HttpServer::take_call() {
+  if (calls_free_.empty()) {
+    calls_.push_back(std::make_unique<Call>());
+    calls_.back()->owner = this;
+    return calls_.back().get();
+  }
+  Call* call = calls_free_.back();
+  calls_free_.pop_back();
+  return call;
+}
+
+void HttpServer::give_back(Call* call) {
+  bodies_ -= call->context_bytes;
+  call->clear();
+  calls_free_.push_back(call);
+}
+
+void HttpServer::post(Call* call) {
+  posted_ = true;
+  world_.post(call, !same_thread_);
+}
+
+void HttpServer::on_answered(Call* call) {
+  if (same_thread_) return finish(call);
+  bool first = false;
+  {
+    const std::lock_guard lock(answered_mutex_);
+    first = answered_.empty();
+    answered_.push_back(call);
+  }
+  if (first) loop_.wake();
+}
+
+void HttpServer::finish(Call* call) {
+  if (call->context == nullptr) {
+    gateway_.traffic.calls_abandoned.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    static_cast<Connection*>(call->context)->answered(call);
+  }
+  give_back(call);
+}
+
+bool HttpServer::work(TimePoint now) {
+  now_ = now;
+  if (!same_thread_) {
+    {
+      const std::lock_guard lock(answered_mutex_);
+      answered_now_.swap(answered_);
+    }
+    for (Call* call : answered_now_) finish(call);
+    answered_now_.clear();
+  }
+  // Connections may become dirty again while they proceed; each such turn consumes input, so it ends.
+  for (std::size_t i = 0; i < dirty_.size(); ++i) dirty_[i]->proceed();
+  dirty_.clear();
+  graveyard_.clear();
+  if (now >= sweep_at_) sweep(now);
+  return std::exchange(posted_, false);
+}
+
+void HttpServer::sweep(TimePoint now) {
+  sweep_at_ = now + kSweepEvery;
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    Connection& connection = *connections_[i];
+    if (connection.out_of_time(now)) {
+      connection.time_out();
+    } else if (draining_) {
+      connection.stop_when_idle();
+    }
+  }
+  for (std::size_t i = 0; i < dirty_.size(); ++i) dirty_[i]->proceed();
+  dirty_.clear();
+  graveyard_.clear();
+}
+
+void HttpServer::drain() {
+  draining_ = true;
+  listeners_.clear();
+  sweep(clock_.now());
+}
+
+void HttpServer::close_all() {
+  listeners_.clear();
+  while (!connections_.empty()) {
+    gateway_.traffic.connections_open.fetch_sub(1, std::memory_order_relaxed);
+    connections_.pop_back();
+  }
+  dirty_.clear();
+  graveyard_.clear();
+}
+
+}  // namespace tangram::serve

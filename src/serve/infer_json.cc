@@ -1,0 +1,553 @@
+#include "serve/infer_json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/text.h"
+#include "serve/json_reader.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr std::size_t kInputsMax = 64;
+constexpr std::size_t kRankMax = 9;  // Samples and eight axes.
+// Samples of one request, and the longest axis: far beyond use, so that products stay exact.
+constexpr std::int64_t kAxisMax = 1'000'000'000;
+constexpr double kDeadlineMsMax = 1e9;
+
+CallProblem invalid(std::string message) { return {CallStatus::invalid, std::move(message)}; }
+
+// One input as the JSON has it.
+struct JsonInput {
+  std::string name;
+  std::string datatype_name;
+  std::vector<std::int64_t> shape;
+  std::optional<std::int64_t> binary_size;
+  std::string_view data_text;  // JSON that could not be converted yet, because the datatype came later.
+  bool has_data = false;
+  std::size_t converted_begin = 0;
+  std::size_t converted_end = 0;
+};
+
+struct JsonOutput {
+  std::string name;
+  std::optional<bool> binary;
+};
+
+struct JsonRequest {
+  std::vector<JsonInput> inputs;
+  std::vector<JsonOutput> outputs;
+  bool outputs_named = false;
+  bool binary_output = false;
+  std::optional<std::int64_t> input_size;
+};
+
+template <typename T>
+void append_raw(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename Integer>
+bool convert_integer(JsonReader& json, std::string& out) {
+  Integer value{};
+  if (!json.integer(value)) return false;
+  append_raw(out, value);
+  return true;
+}
+
+bool convert_boolean(JsonReader& json, std::string& out) {
+  bool truth = false;
+  std::int64_t number = 0;
+  if (json.peek() != '0') {
+    if (!json.boolean(truth)) return false;
+  } else {
+    if (!json.integer(number)) return false;
+    if (number != 0 && number != 1) return json.fail("expected true, false, 1 or 0");
+    truth = number == 1;
+  }
+  out += truth ? '\1' : '\0';
+  return true;
+}
+
+bool convert_number(JsonReader& json, Datatype datatype, std::string& out) {
+  double value = 0;
+  if (!json.number(value)) return false;
+  if (datatype == Datatype::fp32) {
+    if (std::abs(value) > std::numeric_limits<float>::max()) return json.fail("number out of range");
+    append_raw(out, static_cast<float>(value));
+  } else {
+    append_raw(out, value);
+  }
+  return true;
+}
+
+bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
+  switch (datatype) {
+    case Datatype::boolean: return convert_boolean(json, out);
+    case Datatype::uint8: return convert_integer<std::uint8_t>(json, out);
+    case Datatype::uint16: return convert_integer<std::uint16_t>(json, out);
+    case Datatype::uint32: return convert_integer<std::uint32_t>(json, out);
+    case Datatype::uint64: return convert_integer<std::uint64_t>(json, out);
+    case Datatype::int8: return convert_integer<std::int8_t>(json, out);
+    case Datatype::int16: return convert_integer<std::int16_t>(json, out);
+    case Datatype::int32: return convert_integer<std::int32_t>(json, out);
+    case Datatype::int64: return convert_integer<std::int64_t>(json, out);
+    case Datatype::fp32:
+    case Datatype::fp64: return convert_number(json, datatype, out);
+    case Datatype::fp16:
+    case Datatype::bf16: return json.fail("FP16 and BF16 travel as binary data only");
+    case Datatype::bytes: return json.fail("no model here takes BYTES");
+  }
+  return false;
+}
+
+// Nested or flat, row-major either way.
+bool convert_data(JsonReader& json, Datatype datatype, std::string& out) {
+  return json.array(
+      [&] { return json.peek() == '[' ? convert_data(json, datatype, out) : convert_element(json, datatype, out); });
+}
+
+// Parameters are strings, numbers or booleans; `visit(name, value)` gets the latter two as a number.
+template <typename Visit>
+bool read_parameters(JsonReader& json, Visit&& visit) {
+  return json.object([&](std::string_view name) {
+    const std::string key(name);
+    double value = 0;
+    bool truth = false;
+    std::string text;
+    switch (json.peek()) {
+      case '0': return json.number(value) && visit(key, value);
+      case 't':
+      case 'f': return json.boolean(truth) && visit(key, truth ? 1.0 : 0.0);
+      case '"': return json.string(text);
+      default: return json.skip();
+    }
+  });
+}
+
+bool read_shape(JsonReader& json, std::vector<std::int64_t>& shape) {
+  return json.array([&] {
+    if (shape.size() == kRankMax) return json.fail("too many axes");
+    return json.integer(shape.emplace_back());
+  });
+}
+
+bool read_binary_size(JsonReader& json, double value, JsonInput& input) {
+  if (value < 0 || value > 9e15 || value != std::floor(value)) return json.fail("binary_data_size must be a size");
+  input.binary_size = static_cast<std::int64_t>(value);
+  return true;
+}
+
+bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
+  if (input.has_data) return json.fail("data stands there twice");
+  input.has_data = true;
+  const auto datatype = parse_datatype(input.datatype_name);
+  if (!datatype) {
+    input.data_text = json.rest();
+    return json.skip();
+  }
+  input.converted_begin = converted.size();
+  const bool good = convert_data(json, *datatype, converted);
+  input.converted_end = converted.size();
+  return good;
+}
+
+bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) {
+  if (request.inputs.size() == kInputsMax) return json.fail("too many inputs");
+  JsonInput& input = request.inputs.emplace_back();
+  return json.object([&](std::string_view key) {
+    if (key == "name") return json.string(input.name);
+    if (key == "datatype") return json.string(input.datatype_name);
+    if (key == "shape")
+      return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape stands there twice");
+    if (key == "data") return read_data(json, input, converted);
+    if (key != "parameters") return json.skip();
+    return read_parameters(json, [&](const std::string& name, double value) {
+      if (name == "binary_data_size") return read_binary_size(json, value, input);
+      if (name == "shared_memory_region") return json.fail("shared memory is not supported");
+      return true;
+    });
+  });
+}
+
+bool read_output(JsonReader& json, JsonRequest& request) {
+  if (request.outputs.size() == kInputsMax) return json.fail("too many outputs");
+  JsonOutput& output = request.outputs.emplace_back();
+  return json.object([&](std::string_view key) {
+    if (key == "name") return json.string(output.name);
+    if (key != "parameters") return json.skip();
+    return read_parameters(json, [&](const std::string& name, double value) {
+      if (name == "binary_data") output.binary = value != 0;
+      if (name == "classification" && value != 0) return json.fail("classification is not supported");
+      return true;
+    });
+  });
+}
+
+bool read_request_parameters(JsonReader& json, JsonRequest& request, Call& call) {
+  return read_parameters(json, [&](const std::string& name, double value) {
+    if (name == "binary_data_output") {
+      request.binary_output = value != 0;
+      return true;
+    }
+    const auto problem = apply_parameter(name, value, call, request.input_size);
+    return !problem || json.fail(problem->message);
+  });
+}
+
+bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
+  return json.object([&](std::string_view key) {
+    if (key == "id") return json.string(call.id);
+    if (key == "parameters") return read_request_parameters(json, request, call);
+    if (key == "inputs") return json.array([&] { return read_input(json, request, call.converted); });
+    if (key != "outputs") return json.skip();
+    request.outputs_named = true;
+    return json.array([&] { return read_output(json, request); });
+  }) && json.end();
+}
+
+// Data that stood before its datatype.
+std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted) {
+  const auto datatype = parse_datatype(input.datatype_name);
+  if (!datatype) return std::nullopt;  // Reported when the inputs are compared with the model.
+  JsonReader json(input.data_text);
+  input.converted_begin = converted.size();
+  const bool good = convert_data(json, *datatype, converted);
+  input.converted_end = converted.size();
+  if (good) return std::nullopt;
+  return invalid(fmt::format("input '{}': {} of its data", input.name, json.problem()));
+}
+
+// Where the bytes of each input are: behind the JSON in their order, or among what was converted.
+std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view binary, Call& call,
+                                       std::vector<GivenInput>& given) {
+  for (auto& input : request.inputs) {
+    if (!input.data_text.empty()) {
+      if (auto problem = convert_late(input, call.converted)) return problem;
+    }
+  }
+  for (auto& input : request.inputs) {
+    if (input.binary_size && input.has_data) {
+      return invalid(fmt::format("input '{}' has both data and binary_data_size", input.name));
+    }
+    if (!input.binary_size && !input.has_data) return invalid(fmt::format("input '{}' has no data", input.name));
+    std::string_view data;
+    if (input.binary_size) {
+      if (static_cast<std::uint64_t>(*input.binary_size) > binary.size()) {
+        return invalid(fmt::format("input '{}': {} bytes of binary data were announced, {} are there", input.name,
+                                   *input.binary_size, binary.size()));
+      }
+      data = binary.substr(0, static_cast<std::size_t>(*input.binary_size));
+      binary.remove_prefix(data.size());
+    } else {
+      data =
+          std::string_view(call.converted).substr(input.converted_begin, input.converted_end - input.converted_begin);
+    }
+    given.push_back({input.name, parse_datatype(input.datatype_name), input.datatype_name, input.shape.data(),
+                     input.shape.size(), data});
+  }
+  if (!binary.empty()) return invalid(fmt::format("{} bytes follow the last input", binary.size()));
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> whole(std::string_view text) { return text::parse_integer(text); }
+
+// A body that is the only input itself: one sample, and its length says how long the variable axis is.
+std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call& call) {
+  const auto& inputs = call.model->signature.inputs;
+  const TensorSpec* only = nullptr;
+  for (const auto& spec : inputs) {
+    if (spec.mask) continue;
+    if (only != nullptr) return invalid("a raw request needs a model with one input");
+    only = &spec;
+  }
+  const std::size_t place = static_cast<std::size_t>(*bytes_of(*only, 1));
+  std::vector<std::int64_t> shape{1};
+  const std::int64_t length = static_cast<std::int64_t>(call.body.size() / place);
+  for (const std::int64_t axis : only->shape) shape.push_back(axis == kVariableAxis ? length : axis);
+  const std::vector<GivenInput> given{
+      {only->name, only->datatype, to_string(only->datatype), shape.data(), shape.size(), call.body}};
+  if (auto problem = accept_inputs(given, input_size, call)) return problem;
+  request_all_outputs(true, call);
+  return std::nullopt;
+}
+
+std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
+                                        std::optional<std::int64_t>& input_size) {
+  if (headers.traceparent) call.traceparent = *headers.traceparent;
+  if (headers.deadline_ms) {
+    const auto value = text::parse_number(*headers.deadline_ms);
+    if (!value) return invalid("Tangram-Deadline-Ms must be a number");
+    if (auto problem = apply_parameter("tangram_deadline_ms", *value, call, input_size)) return problem;
+  }
+  if (headers.input_size) {
+    const auto value = text::parse_number(*headers.input_size);
+    if (!value) return invalid("Tangram-Input-Size must be a number");
+    if (auto problem = apply_parameter("tangram_input_size", *value, call, input_size)) return problem;
+  }
+  return std::nullopt;
+}
+
+std::string shape_text(const std::int64_t* shape, std::size_t rank) {
+  return fmt::format("[{}]", fmt::join(shape, shape + rank, ","));
+}
+
+std::string expected_shape(const TensorSpec& spec) {
+  return spec.shape.empty() ? "[-1]" : fmt::format("[-1,{}]", fmt::join(spec.shape, ","));
+}
+
+CallProblem wrong_shape(const GivenInput& input, const TensorSpec& spec, const Call& call) {
+  return invalid(fmt::format("unexpected shape for input '{}' for model '{}'. Expected {}, got {}", input.name,
+                             call.model->name, expected_shape(spec), shape_text(input.shape, input.rank)));
+}
+
+// Compares one input with what the model expects of it. `extent` is the length of the variable axes seen so far, 0 for
+// none.
+std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
+                                        std::int64_t& samples, const Call& call) {
+  if (input.datatype != spec.datatype) {
+    return invalid(fmt::format("inference input '{}' data-type is '{}', but model '{}' expects '{}'", input.name,
+                               input.datatype_name, call.model->name, to_string(spec.datatype)));
+  }
+  if (input.rank != spec.shape.size() + 1 || input.shape[0] < 1 || input.shape[0] > kAxisMax) {
+    return wrong_shape(input, spec, call);
+  }
+  if (samples != 0 && samples != input.shape[0]) {
+    return invalid(fmt::format("input '{}' has {} samples, another input has {}", input.name, input.shape[0], samples));
+  }
+  samples = input.shape[0];
+  std::int64_t elements = samples;
+  for (std::size_t axis = 0; axis < spec.shape.size(); ++axis) {
+    const std::int64_t length = input.shape[axis + 1];
+    const bool variable = spec.shape[axis] == kVariableAxis;
+    if (variable ? length < 1 || length > kAxisMax : length != spec.shape[axis]) return wrong_shape(input, spec, call);
+    if (variable && extent != 0 && extent != length) {
+      return invalid(fmt::format("input '{}' is {} long, another input is {}", input.name, length, extent));
+    }
+    if (variable) extent = length;
+    if (__builtin_mul_overflow(elements, length, &elements)) return wrong_shape(input, spec, call);
+  }
+  std::int64_t bytes = 0;
+  const bool too_large = __builtin_mul_overflow(elements, static_cast<std::int64_t>(size_of(spec.datatype)), &bytes);
+  if (too_large || static_cast<std::uint64_t>(bytes) != input.data.size()) {
+    return invalid(fmt::format("input '{}' of shape {} has {} bytes, expected {}", input.name,
+                               shape_text(input.shape, input.rank), input.data.size(), too_large ? 0 : bytes));
+  }
+  return std::nullopt;
+}
+
+template <typename T, typename Write>
+void write_elements(std::string& out, std::string_view raw, Write&& write) {
+  for (std::size_t at = 0; at < raw.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, raw.data() + at, sizeof value);
+    if (at != 0) out += ',';
+    write(value);
+  }
+}
+
+template <typename T>
+void write_integers(std::string& out, std::string_view raw) {
+  write_elements<T>(out, raw, [&](T value) {
+    if constexpr (std::is_signed_v<T>) {
+      append_json_number(out, static_cast<std::int64_t>(value));
+    } else {
+      append_json_number(out, static_cast<std::uint64_t>(value));
+    }
+  });
+}
+
+void write_data(std::string& out, Datatype datatype, std::string_view raw) {
+  switch (datatype) {
+    case Datatype::boolean:
+      return write_elements<std::uint8_t>(out, raw, [&](std::uint8_t v) { out += v != 0 ? "true" : "false"; });
+    case Datatype::uint8: return write_integers<std::uint8_t>(out, raw);
+    case Datatype::uint16: return write_integers<std::uint16_t>(out, raw);
+    case Datatype::uint32: return write_integers<std::uint32_t>(out, raw);
+    case Datatype::uint64: return write_integers<std::uint64_t>(out, raw);
+    case Datatype::int8: return write_integers<std::int8_t>(out, raw);
+    case Datatype::int16: return write_integers<std::int16_t>(out, raw);
+    case Datatype::int32: return write_integers<std::int32_t>(out, raw);
+    case Datatype::int64: return write_integers<std::int64_t>(out, raw);
+    case Datatype::fp32: return write_elements<float>(out, raw, [&](float v) { append_json_number(out, v); });
+    case Datatype::fp64: return write_elements<double>(out, raw, [&](double v) { append_json_number(out, v); });
+    case Datatype::fp16:
+    case Datatype::bf16:
+    case Datatype::bytes: return;
+  }
+}
+
+// FP16 and BF16 cannot be JSON numbers, so they travel as bytes whether asked for or not.
+bool goes_binary(const CallOutput& output, const TensorSpec& spec) {
+  return output.binary || spec.datatype == Datatype::fp16 || spec.datatype == Datatype::bf16;
+}
+
+std::string_view raw_output(const Call& call, std::size_t index) {
+  const std::size_t begin = index == 0 ? 0 : call.answer_ends[index - 1];
+  return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
+}
+
+void write_output(std::string& out, const Call& call, const CallOutput& output) {
+  const TensorSpec& spec = call.model->signature.outputs[output.index];
+  const std::string_view raw = raw_output(call, output.index);
+  out += R"({"name":)";
+  append_json_string(out, spec.name);
+  out += R"(,"datatype":")";
+  out += to_string(spec.datatype);
+  out += R"(","shape":[)";
+  append_json_number(out, std::int64_t{call.samples});
+  for (const std::int64_t axis : spec.shape) {
+    out += ',';
+    append_json_number(out, axis == kVariableAxis ? call.extent : axis);
+  }
+  if (goes_binary(output, spec)) {
+    out += R"(],"parameters":{"binary_data_size":)";
+    append_json_number(out, static_cast<std::uint64_t>(raw.size()));
+    out += "}}";
+  } else {
+    out += R"(],"data":[)";
+    write_data(out, spec.datatype, raw);
+    out += "]}";
+  }
+}
+
+}  // namespace
+
+std::optional<CallProblem> apply_parameter(std::string_view name, double value, Call& call,
+                                           std::optional<std::int64_t>& input_size) {
+  const bool natural = value >= 0 && value <= 9e15 && value == std::floor(value);
+  if (name == "priority") {
+    if (!natural) return invalid("priority must be a whole number from 0");
+    call.priority = static_cast<std::int64_t>(value);
+  } else if (name == "timeout") {
+    // What cannot be completed within it may be terminated; so it bounds the deadline, and 0 means none.
+    if (!natural) return invalid("timeout must be a whole number of microseconds");
+    const Duration limit = from_seconds(value * 1e-6);
+    if (value > 0) call.deadline = std::min(limit, call.deadline.value_or(limit));
+  } else if (name == "tangram_deadline_ms") {
+    if (!(value > 0 && value <= kDeadlineMsMax)) return invalid("the deadline must be positive milliseconds");
+    const Duration limit = from_milliseconds(value);
+    call.deadline = std::min(limit, call.deadline.value_or(limit));
+  } else if (name == "tangram_input_size") {
+    if (!natural || value < 1 || value > static_cast<double>(kAxisMax)) {
+      return invalid("the input size must be a whole number from 1");
+    }
+    input_size = static_cast<std::int64_t>(value);
+  } else if (name == "sequence_id" && value != 0) {
+    return CallProblem{CallStatus::invalid, "sequences are not supported"};
+  }
+  return std::nullopt;
+}
+
+std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
+                                         Call& call) {
+  const auto& specs = call.model->signature.inputs;
+  call.inputs.assign(specs.size(), {});
+  std::int64_t extent = 0;
+  std::int64_t samples = 0;
+  for (const auto& input : given) {
+    const auto spec = std::ranges::find(specs, input.name, &TensorSpec::name);
+    if (spec == specs.end()) {
+      return invalid(fmt::format("unexpected inference input '{}' for model '{}'", input.name, call.model->name));
+    }
+    CallInput& slot = call.inputs[static_cast<std::size_t>(spec - specs.begin())];
+    if (slot.given) return invalid(fmt::format("input '{}' stands there twice", input.name));
+    if (auto problem = accept_input(input, *spec, extent, samples, call)) return problem;
+    slot = {input.data, true};
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (call.inputs[i].given || specs[i].mask) continue;
+    return invalid(fmt::format("expected {} inputs but got {} inputs for model '{}': '{}' is missing", specs.size(),
+                               given.size(), call.model->name, specs[i].name));
+  }
+  if (input_size && *input_size < extent) {
+    return invalid(
+        fmt::format("the input is {} long, more than the size {} that was given for it", extent, *input_size));
+  }
+  if (samples > INT32_MAX) return invalid("too many samples");
+  call.samples = static_cast<std::int32_t>(samples);
+  call.extent = std::max<std::int64_t>(extent, 1);
+  call.size = input_size ? *input_size : extent != 0 ? extent : call.model->size_fixed;
+  return std::nullopt;
+}
+
+void request_all_outputs(bool binary, Call& call) {
+  call.outputs.clear();
+  for (std::size_t i = 0; i < call.model->signature.outputs.size(); ++i) call.outputs.push_back({i, binary});
+}
+
+std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call) {
+  const auto& specs = call.model->signature.outputs;
+  const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
+  if (spec == specs.end()) {
+    return invalid(fmt::format("unexpected inference output '{}' for model '{}'", name, call.model->name));
+  }
+  call.outputs.push_back({static_cast<std::size_t>(spec - specs.begin()), binary});
+  return std::nullopt;
+}
+
+std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call& call) {
+  JsonRequest request;
+  if (auto problem = read_headers(headers, call, request.input_size)) return problem;
+  std::size_t json_length = call.body.size();
+  if (headers.json_length) {
+    const auto length = whole(*headers.json_length);
+    if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > call.body.size()) {
+      return invalid("Inference-Header-Content-Length must be a number of bytes within the body");
+    }
+    if (*length == 0) return read_raw(request.input_size, call);
+    json_length = static_cast<std::size_t>(*length);
+  }
+  const std::string_view body = call.body;
+  JsonReader json(body.substr(0, json_length));
+  if (!read_request(json, request, call)) return invalid("failed to parse the request JSON: " + json.problem());
+  std::vector<GivenInput> given;
+  if (auto problem = locate_data(request, body.substr(json_length), call, given)) return problem;
+  if (auto problem = accept_inputs(given, request.input_size, call)) return problem;
+  if (!request.outputs_named || request.outputs.empty()) request_all_outputs(request.binary_output, call);
+  for (const auto& output : request.outputs) {
+    if (auto problem = request_output(output.name, output.binary.value_or(request.binary_output), call)) return problem;
+  }
+  return std::nullopt;
+}
+
+void write_infer_answer(const Call& call, InferBody& body) {
+  std::string& out = body.text;
+  out.clear();
+  body.json_length.reset();
+  out += '{';
+  if (!call.id.empty()) {
+    out += R"("id":)";
+    append_json_string(out, call.id);
+    out += ',';
+  }
+  out += R"("model_name":)";
+  append_json_string(out, call.model->name);
+  out += R"(,"model_version":"1","outputs":[)";
+  bool binary = false;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    if (i != 0) out += ',';
+    write_output(out, call, call.outputs[i]);
+    binary |= goes_binary(call.outputs[i], call.model->signature.outputs[call.outputs[i].index]);
+  }
+  out += "]}";
+  if (!binary) return;
+  body.json_length = out.size();
+  for (const auto& output : call.outputs) {
+    if (goes_binary(output, call.model->signature.outputs[output.index])) out += raw_output(call, output.index);
+  }
+}
+
+std::string error_body(std::string_view message) {
+  std::string out = R"({"error":)";
+  append_json_string(out, message);
+  out += '}';
+  return out;
+}
+
+}  // namespace tangram::serve

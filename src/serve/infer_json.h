@@ -1,0 +1,60 @@
+// Inference requests and answers as the REST protocol writes them: JSON, with tensors in it or as bytes behind it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "serve/call.h"
+
+namespace tangram::serve {
+
+// Why a request cannot be understood or served.
+struct CallProblem {
+  CallStatus status = CallStatus::invalid;
+  std::string message;
+};
+
+// What stands in header fields of the request.
+struct InferHeaders {
+  std::optional<std::string_view> json_length;  // Inference-Header-Content-Length
+  std::optional<std::string_view> deadline_ms;  // Tangram-Deadline-Ms
+  std::optional<std::string_view> input_size;   // Tangram-Input-Size
+  std::optional<std::string_view> traceparent;
+};
+
+// Reads call.body, which the tensors of the call then point into. `call.model` is set.
+std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call& call);
+
+// Checks what came, whatever the protocol, and fills in samples, extent and size. Of each input `shape` has the
+// samples first.
+struct GivenInput {
+  std::string_view name;
+  std::optional<Datatype> datatype;  // Nothing: the name of the datatype was not one.
+  std::string_view datatype_name;
+  const std::int64_t* shape = nullptr;
+  std::size_t rank = 0;
+  std::string_view data;
+};
+std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
+                                         Call& call);
+// All outputs, where the request names none.
+void request_all_outputs(bool binary, Call& call);
+// Asks for the output with this name.
+std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call);
+// What the parameters of a request say, by name. Those that mean nothing here are ignored, as the protocol wants.
+std::optional<CallProblem> apply_parameter(std::string_view name, double value, Call& call,
+                                           std::optional<std::int64_t>& input_size);
+
+// The body of an answer: JSON, and the bytes behind it. `json_length` is set if there are any.
+struct InferBody {
+  std::string text;
+  std::optional<std::size_t> json_length;
+};
+void write_infer_answer(const Call& call, InferBody& body);
+
+// {"error":"..."}
+std::string error_body(std::string_view message);
+
+}  // namespace tangram::serve

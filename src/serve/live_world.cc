@@ -1,0 +1,400 @@
+#include "serve/live_world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "serve/padding.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr unsigned kSlotBits = 20;
+static_assert(kCallsMax == std::size_t{1} << kSlotBits);
+
+// Priorities of requests that name one lie above those that do not, the highest first.
+constexpr std::int64_t kPriorityLevels = 1'000'000;
+
+std::int32_t priority_of(const Call& call) {
+  if (call.priority == 0) return call.model->priority;
+  return static_cast<std::int32_t>(kPriorityLevels - std::min(call.priority, kPriorityLevels - 2000));
+}
+
+// How long a client should wait that was refused because it would have been late: until there was room for it.
+Duration retry_after(const Request& request, const Outcome& outcome) {
+  if (outcome.earliest == kTimeNever) return std::chrono::seconds(1);
+  return std::max<Duration>(outcome.earliest - request.deadline, std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
+                                       const std::string& engine) {
+  std::vector<ServedModel> models;
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    const Service& service = workload.services[i];
+    const auto* constant = std::get_if<ConstantSize>(&service.input_size);
+    models.push_back({.service = ServiceId(static_cast<std::uint32_t>(i)),
+                      .name = service.name,
+                      .network = service.model,
+                      .platform = engine,
+                      .signature = service.signature(),
+                      .size_fixed = constant == nullptr ? 1 : constant->size,
+                      .samples_max = deployment.services[i].samples_max,
+                      .priority = service.priority});
+  }
+  return models;
+}
+
+LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel>& models, LiveWorldConfig config)
+    : models_(models), config_(std::move(config)) {
+  TANGRAM_CHECK(deployment.services.size() == models.size(), "every service is a model");
+  config_.scheduler.requests_max = std::min(config_.scheduler.requests_max, kCallsMax);
+  loaded_.assign(models.size(), true);
+  services_.resize(models.size());
+  runs_.resize(deployment.places.size());
+  slices_.resize(deployment.places.size());
+  World& world = *this;
+  door_ = std::make_unique<Door>(world, std::move(deployment), config_.scheduler, config_.recording);
+}
+
+LiveWorld::~LiveWorld() = default;
+
+// ---- From any thread ----
+
+void LiveWorld::post(Call* call, bool wake) {
+  bool first = false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    first = inbox_calls_.empty() && inbox_events_.empty();
+    inbox_calls_.push_back(call);
+  }
+  if (first && wake && waker_) waker_();
+}
+
+void LiveWorld::post_event(EventKind kind, std::uint32_t index, std::uint64_t batch) {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    inbox_events_.push_back({kTimeZero, 0, kind, index, batch});
+  }
+  if (waker_) waker_();
+}
+
+void LiveWorld::on_done(SliceId slice, BatchId batch, std::string failure) {
+  post_event(failure.empty() ? EventKind::done : EventKind::failed, slice.value(), batch.value());
+}
+
+void LiveWorld::on_lost(SliceId slice) { post_event(EventKind::lost, slice.value(), 0); }
+
+void LiveWorld::on_restarted(SliceId slice, bool ok) {
+  post_event(ok ? EventKind::restarted : EventKind::not_restarted, slice.value(), 0);
+}
+
+// ---- The loop ----
+
+void LiveWorld::take_inbox() {
+  const std::lock_guard lock(inbox_mutex_);
+  if (arrivals_.empty()) {
+    arrivals_.swap(inbox_calls_);
+  } else {
+    arrivals_.insert(arrivals_.end(), inbox_calls_.begin(), inbox_calls_.end());
+    inbox_calls_.clear();
+  }
+  for (auto& event : inbox_events_) schedule(now_, event.kind, event.index, event.batch);
+  inbox_events_.clear();
+}
+
+void LiveWorld::step(TimePoint now) {
+  now_ = std::max(now_, now);
+  take_inbox();
+  while (true) {
+    if (!events_.empty() && events_.top().when <= now_) {
+      const Event event = events_.top();
+      events_.pop();
+      handle(event);
+    } else if (arrivals_at_ < arrivals_.size()) {
+      arrive(arrivals_[arrivals_at_++]);
+    } else if (wake_at_ <= now_) {
+      wake_at_ = kTimeNever;
+      door_->on_wake();
+    } else {
+      break;
+    }
+  }
+  arrivals_.clear();
+  arrivals_at_ = 0;
+}
+
+TimePoint LiveWorld::next_due() const { return events_.empty() ? wake_at_ : std::min(wake_at_, events_.top().when); }
+
+void LiveWorld::schedule(TimePoint when, EventKind kind, std::uint32_t index, std::uint64_t batch) {
+  events_.push({when, sequence_++, kind, index, batch});
+}
+
+void LiveWorld::handle(const Event& event) {
+  const SliceId slice(event.index);
+  switch (event.kind) {
+    case EventKind::done: return complete(slice, BatchId(event.batch), true);
+    case EventKind::failed: return complete(slice, BatchId(event.batch), false);
+    case EventKind::lost: return door_->on_slice_lost(slice);
+    case EventKind::restarted: return door_->on_restarted(slice, true);
+    case EventKind::not_restarted: return door_->on_restarted(slice, false);
+    case EventKind::reshaped: return door_->on_reshaped(DeviceId(event.index), true);
+    case EventKind::returned: return door_->on_returned(slice);
+  }
+}
+
+// ---- Calls ----
+
+void LiveWorld::answer_problem(Call* call, CallStatus status, std::string message) {
+  call->status = status;
+  call->error = std::move(message);
+  call->owner->on_answered(call);
+}
+
+std::string LiveWorld::why_not_ready(ServiceId service) const {
+  if (!loaded_[service.index()]) return "unloaded";
+  return scheduler().state().services[service.index()].slices == 0 ? "no slice serves it" : "";
+}
+
+void LiveWorld::arrive(Call* call) {
+  if (call->control) {
+    call->control(*this, *call);
+    call->owner->on_answered(call);
+    return;
+  }
+  const ServedModel& model = *call->model;
+  if (!loaded_[model.service.index()]) {
+    return answer_problem(call, CallStatus::unavailable, fmt::format("model '{}' is unloaded", model.name));
+  }
+  if (calls_used_ == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
+  std::uint32_t slot = 0;
+  if (calls_free_.empty()) {
+    slot = static_cast<std::uint32_t>(calls_.size());
+    calls_.push_back(call);
+  } else {
+    slot = calls_free_.back();
+    calls_free_.pop_back();
+    calls_[slot] = call;
+  }
+  ++calls_used_;
+  call->arrived = now_;
+  Request request;
+  request.id = RequestId((requests_++ << kSlotBits) | slot);
+  request.service = model.service;
+  request.priority = priority_of(*call);
+  request.samples = call->samples;
+  request.size = call->size;
+  request.arrival = now_;
+  const Duration promised = scheduler().state().deployment.services[model.service.index()].slo.latency;
+  request.deadline = add_saturating(now_, call->deadline.value_or(promised));
+  call->request = request.id;
+  door_->on_arrival(request);
+}
+
+void LiveWorld::resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) {
+  const auto slot = static_cast<std::uint32_t>(request.id.value() & (kCallsMax - 1));
+  Call* call = calls_[slot];
+  TANGRAM_CHECK(call != nullptr && call->request == request.id, "a call is answered once");
+  calls_[slot] = nullptr;
+  calls_free_.push_back(slot);
+  --calls_used_;
+  const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
+  if (answered) {
+    call->compute = batch->took;
+    call->batch_samples = batch->samples;
+    call->slice = batch->slice;
+    call->bucket = batch->bucket;
+  } else {
+    explain(*call, request, outcome);
+  }
+  count(*call, request, outcome, answered);
+  if (config_.on_resolved) config_.on_resolved(*call, outcome, now_);
+  call->owner->on_answered(call);
+}
+
+// Why there is no answer, in words and in the words of the protocols.
+void LiveWorld::explain(Call& call, const Request& request, const Outcome& outcome) const {
+  call.answer.clear();
+  call.answer_ends.clear();
+  call.status = CallStatus::failed;
+  if (outcome.kind == OutcomeKind::failed) {
+    call.error = fmt::format("model '{}': the slice that ran the request failed", call.model->name);
+    return;
+  }
+  switch (outcome.reason) {
+    case RejectReason::too_late:
+      call.status = CallStatus::refused;
+      call.retry_after = retry_after(request, outcome);
+      call.error = fmt::format("model '{}': no slice can answer within {:.3f} ms", call.model->name,
+                               to_milliseconds(request.deadline - request.arrival));
+      return;
+    case RejectReason::queue_full:
+      call.status = CallStatus::refused;
+      call.retry_after = std::chrono::seconds(1);
+      call.error = "too many requests wait";
+      return;
+    case RejectReason::too_large:
+      call.status = CallStatus::invalid;
+      call.error = fmt::format("model '{}': no slice of the plan takes {} samples of size {}", call.model->name,
+                               request.samples, request.size);
+      return;
+    case RejectReason::no_capacity:
+      call.status = CallStatus::unavailable;
+      call.retry_after = std::chrono::seconds(1);
+      call.error = fmt::format("model '{}': no slice serves it now", call.model->name);
+      return;
+    case RejectReason::none: return;
+  }
+}
+
+void LiveWorld::count(const Call& call, const Request& request, const Outcome& outcome, bool answered) {
+  ServiceTally& tally = services_[request.service.index()];
+  ++tally.outcomes[static_cast<std::size_t>(outcome.kind)];
+  tally.attainment.add(now_, outcome.kind == OutcomeKind::served);
+  const Duration here = now_ - call.arrived;
+  if (!answered) {
+    ++tally.rejected[static_cast<std::size_t>(outcome.reason)];
+    tally.failed_ns += static_cast<std::uint64_t>(here.count());
+    return;
+  }
+  tally.last_ms = config_.wall_start_ms + now_.time_since_epoch() / std::chrono::milliseconds(1);
+  tally.samples += static_cast<std::uint64_t>(call.samples);
+  tally.latency.add(here);
+  tally.queue.add(here - call.compute);
+  tally.compute.add(call.compute);
+  tally.size_real += static_cast<double>(call.size) * call.samples;
+  tally.size_padded += static_cast<double>(call.padded_size) * call.samples;
+}
+
+// ---- Batches ----
+
+LiveWorld::Run& LiveWorld::run_of(SliceId slice) {
+  if (slice.index() >= runs_.size()) {
+    runs_.resize(slice.index() + 1);
+    slices_.resize(runs_.size());
+  }
+  Run& run = runs_[slice.index()];
+  if (run.executor == nullptr) {
+    run.executor = config_.make_executor(slice, scheduler().state().slices[slice.index()].place, *this);
+  }
+  return run;
+}
+
+void LiveWorld::launch(const sched::Batch& batch) {
+  Run& run = run_of(batch.slice);
+  TANGRAM_CHECK(!run.busy, "a slice runs one batch at a time");
+  run.busy = true;
+  run.batch = batch.id;
+  run.size = batch.padded_size;
+  run.started = now_;
+  run.members.clear();
+  for (const Request* member : batch.members) {
+    Call* call = calls_[member->id.value() & (kCallsMax - 1)];
+    call->launched = now_;
+    call->padded_size = batch.padded_size;
+    run.members.push_back(call);
+  }
+  const auto& place = scheduler().state().slices[batch.slice.index()].place;
+  Duration expected = batch.predicted;
+  for (const auto& entry : scheduler().state().deployment.pools[place.pool.index()].services) {
+    if (entry.service == batch.service) expected = Duration(entry.latency.mean_ns(batch.bucket, batch.samples));
+  }
+  const engines::BatchJob job{batch.id, batch.service, batch.samples, batch.padded_size, expected};
+  const auto memory = run.executor->prepare(job);
+  if (!memory) return schedule(now_, EventKind::failed, batch.slice.value(), batch.id.value());
+  run.memory = *memory;
+  fill(run, batch, models_[batch.service.index()]);
+  if (const auto takes = run.executor->start(job)) {
+    schedule(now_ + *takes, EventKind::done, batch.slice.value(), batch.id.value());
+  }
+}
+
+// Puts the inputs of all members side by side, each padded to the batch's size.
+void LiveWorld::fill(const Run& run, const sched::Batch& batch, const ServedModel& model) {
+  const auto& specs = model.signature.inputs;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::byte* target = run.memory->inputs[i].data();
+    const std::size_t sample = run.memory->inputs[i].size() / static_cast<std::size_t>(batch.samples);
+    for (const Call* call : run.members) {
+      const Fit fit{call->samples, call->extent, batch.padded_size};
+      const CallInput& input = call->inputs[i];
+      if (input.given) {
+        pad_into(specs[i], std::as_bytes(std::span(input.data)), fit, target);
+      } else {
+        write_mask(specs[i], fit, target);
+      }
+      target += sample * static_cast<std::size_t>(call->samples);
+    }
+  }
+}
+
+// Gives each member its part of the outputs, cut to what it brought.
+void LiveWorld::collect(const Run& run) {
+  std::int64_t before = 0;
+  std::int64_t total = 0;
+  for (const Call* call : run.members) total += call->samples;
+  for (Call* call : run.members) {
+    const auto& specs = call->model->signature.outputs;
+    call->answer.clear();
+    call->answer_ends.clear();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const std::span<const std::byte> output = run.memory->outputs[i];
+      const std::size_t sample = output.size() / static_cast<std::size_t>(total);
+      cut_from(specs[i], output.data() + sample * static_cast<std::size_t>(before),
+               {call->samples, call->extent, run.size}, call->answer);
+      call->answer_ends.push_back(call->answer.size());
+    }
+    before += call->samples;
+  }
+}
+
+void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
+  Run& run = runs_[slice.index()];
+  if (!run.busy || run.batch != batch) return;  // It was given up.
+  run.busy = false;
+  const Duration took = now_ - run.started;
+  SliceServed& tally = slices_[slice.index()];
+  tally.busy_ns += took.count();
+  if (ok) {
+    collect(run);
+    ++tally.batches;
+    std::int32_t samples = 0;
+    for (const Call* call : run.members) samples += call->samples;
+    tally.samples += static_cast<std::uint64_t>(samples);
+    ServiceTally& service = services_[run.members.front()->model->service.index()];
+    ++service.batches;
+    BatchTally& by_size = service.by_batch_size[samples];
+    ++by_size.count;
+    by_size.compute_ns += took.count();
+  } else {
+    ++tally.failures;
+  }
+  door_->on_batch_done({slice, batch, ok});
+}
+
+void LiveWorld::restart(SliceId slice) {
+  Run& run = run_of(slice);
+  run.busy = false;
+  ++slices_[slice.index()].restarts;
+  if (run.executor->restart()) schedule(now_, EventKind::restarted, slice.value(), 0);
+}
+
+void LiveWorld::reshape(DeviceId device, const Layout&) { schedule(now_, EventKind::reshaped, device.value(), 0); }
+
+void LiveWorld::recall(SliceId slice) { schedule(now_, EventKind::returned, slice.value(), 0); }
+
+Result<Nothing> LiveWorld::change_plan(const sched::Deployment& next) {
+  if (scheduler().moving()) return Error{ErrorCode::unavailable, "another plan is being put in place"};
+  const auto& served = scheduler().state().deployment.services;
+  const bool same =
+      std::ranges::equal(served, next.services, {}, &sched::DeployedService::name, &sched::DeployedService::name);
+  if (!same) return Error{ErrorCode::invalid, "the services have other names or another order: that needs a new start"};
+  door_->on_plan_ready(next);
+  ++plans_applied_;
+  return Nothing{};
+}
+
+}  // namespace tangram::serve

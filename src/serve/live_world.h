@@ -1,0 +1,154 @@
+// The World in real time: calls in, batches on slices, answers out.
+//
+// It owns the scheduler and one executor a slice. Calls and completions may be posted from any thread; everything else
+// happens in step(), on one thread, one event at a time, in the order of the house: completions, then arrivals, then
+// wakes. It reads no clock: whoever drives it says what time it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "engines/executor.h"
+#include "sched/scheduler.h"
+#include "serve/call.h"
+#include "serve/recording.h"
+#include "serve/tally.h"
+
+namespace tangram::serve {
+
+// Calls in the gateway at one time; one more is refused.
+inline constexpr std::size_t kCallsMax = std::size_t{1} << 20;
+
+struct LiveWorldConfig {
+  sched::SchedulerConfig scheduler;
+  RecordingSink recording;         // Empty: none is made.
+  std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
+  // Makes the executor of one slice, when the slice is first used.
+  std::function<std::unique_ptr<engines::Executor>(SliceId, const sched::Place&, engines::ExecutorEvents&)>
+      make_executor;
+  // Told of every call that ends, before its owner is.
+  std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
+};
+
+// The services of a deployment as clients see them. `engine` is what they are told runs the models.
+std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
+                                       const std::string& engine);
+
+class LiveWorld final : private sched::World, public engines::ExecutorEvents {
+ public:
+  // `models` outlive it.
+  LiveWorld(sched::Deployment deployment, const std::vector<ServedModel>& models, LiveWorldConfig config);
+  ~LiveWorld() override;
+
+  // Any thread. The waker is called when something was posted to an empty inbox; set it before the first post.
+  void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
+  void post(Call* call, bool wake = true);
+  void on_done(SliceId slice, BatchId batch, std::string failure) override;
+  void on_lost(SliceId slice) override;
+  void on_restarted(SliceId slice, bool ok) override;
+
+  // One thread from here on.
+  //
+  // Handles everything that is due at `now`, which never goes back.
+  void step(TimePoint now);
+  // When step() is due again if nothing is posted.
+  TimePoint next_due() const;
+
+  // For control calls, which run inside step().
+  TimePoint time() const { return now_; }
+  const sched::Scheduler& scheduler() const { return door_->scheduler(); }
+  const std::vector<ServedModel>& models() const { return models_; }
+  const std::vector<ServiceTally>& service_tallies() const { return services_; }
+  const std::vector<SliceServed>& slice_tallies() const { return slices_; }
+  std::size_t in_flight() const { return calls_used_; }
+  bool loaded(ServiceId service) const { return loaded_[service.index()]; }
+  void set_loaded(ServiceId service, bool loaded) { loaded_[service.index()] = loaded; }
+  // Why the service cannot be used now; empty if it can.
+  std::string why_not_ready(ServiceId service) const;
+  // Moves to another plan for the same services, in the same order. Requests that are here are served meanwhile.
+  Result<Nothing> change_plan(const sched::Deployment& next);
+  std::uint64_t plans_applied() const { return plans_applied_; }
+
+ private:
+  // What runs on a slice.
+  struct Run {
+    BatchId batch;
+    bool busy = false;
+    std::int64_t size = 1;
+    TimePoint started;
+    std::vector<Call*> members;
+    std::unique_ptr<engines::Executor> executor;
+    engines::BatchMemory* memory = nullptr;
+  };
+  enum class EventKind : std::uint8_t { done, failed, lost, restarted, not_restarted, reshaped, returned };
+  // Of executors, from any thread or with a time of its own.
+  struct Event {
+    TimePoint when;
+    std::uint64_t sequence = 0;
+    EventKind kind = EventKind::done;
+    std::uint32_t index = 0;  // Slice or device.
+    std::uint64_t batch = 0;
+    bool operator>(const Event& other) const {
+      return when != other.when ? when > other.when : sequence > other.sequence;
+    }
+  };
+
+  // World.
+  TimePoint now() const override { return now_; }
+  void wake_at(TimePoint when) override { wake_at_ = when; }
+  void launch(const sched::Batch& batch) override;
+  void restart(SliceId slice) override;
+  void reshape(DeviceId device, const Layout& target) override;
+  void lend(SliceId) override {}
+  void recall(SliceId slice) override;
+  void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override;
+
+  void take_inbox();
+  void post_event(EventKind kind, std::uint32_t index, std::uint64_t batch);
+  void schedule(TimePoint when, EventKind kind, std::uint32_t index, std::uint64_t batch);
+  void handle(const Event& event);
+  void complete(SliceId slice, BatchId batch, bool ok);
+  void arrive(Call* call);
+  void answer_problem(Call* call, CallStatus status, std::string message);
+  void fill(const Run& run, const sched::Batch& batch, const ServedModel& model);
+  void collect(const Run& run);
+  Run& run_of(SliceId slice);
+  void count(const Call& call, const Request& request, const Outcome& outcome, bool answered);
+  void explain(Call& call, const Request& request, const Outcome& outcome) const;
+
+  const std::vector<ServedModel>& models_;
+  LiveWorldConfig config_;
+  std::unique_ptr<Door> door_;
+  TimePoint now_;
+  TimePoint wake_at_ = kTimeNever;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t sequence_ = 0;
+  std::vector<Run> runs_;
+  std::vector<Call*> arrivals_;  // Taken from the inbox, in order.
+  std::size_t arrivals_at_ = 0;
+
+  // Requests are known by a number that counts up, whose lowest bits say where the call is.
+  std::vector<Call*> calls_;
+  std::vector<std::uint32_t> calls_free_;
+  std::size_t calls_used_ = 0;
+  std::uint64_t requests_ = 0;
+
+  std::vector<bool> loaded_;
+  std::vector<ServiceTally> services_;
+  std::vector<SliceServed> slices_;
+  std::uint64_t plans_applied_ = 0;
+
+  std::mutex inbox_mutex_;
+  std::vector<Call*> inbox_calls_;
+  std::vector<Event> inbox_events_;
+  std::function<void()> waker_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,30 @@
+// Tensors of requests into batches and back.
+//
+// Along its variable axis each sample of an input is filled up to the batch's size; answers are cut to what the request
+// brought. Everything else is copied as it is, so an answer has exactly the bytes that the engine wrote for its sample.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace tangram::serve {
+
+// What a request brings: `samples` samples whose variable axis is `extent` long, into a batch whose is `size` long.
+struct Fit {
+  std::int32_t samples = 1;
+  std::int64_t extent = 1;
+  std::int64_t size = 1;
+};
+
+// Writes the samples to `target`, which has room for them at the batch's size.
+void pad_into(const TensorSpec& spec, std::span<const std::byte> source, const Fit& fit, std::byte* target);
+// Writes a mask for them: one where an element is real, zero where it is padding.
+void write_mask(const TensorSpec& spec, const Fit& fit, std::byte* target);
+// Appends the samples at `source`, which have the batch's size, cut to the request's.
+void cut_from(const TensorSpec& spec, const std::byte* source, const Fit& fit, std::string& target);
+
+}  // namespace tangram::serve

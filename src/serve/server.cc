@@ -1,0 +1,262 @@
+#include "serve/server.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/check.h"
+
+namespace tangram::serve {
+namespace {
+
+std::int64_t wall_milliseconds() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+}
+
+std::string_view name_of(OutcomeKind kind) {
+  switch (kind) {
+    case OutcomeKind::served: return "served";
+    case OutcomeKind::late: return "late";
+    case OutcomeKind::rejected: return "rejected";
+    case OutcomeKind::failed: return "failed";
+  }
+  return "";
+}
+
+std::string request_line(const Call& call, const Outcome& outcome, TimePoint now) {
+  LogLine line("info", "request");
+  line.text("id", call.id).text("model", call.model->name).text("outcome", name_of(outcome.kind));
+  line.integer("size", call.size).integer("samples", call.samples);
+  if (call.batch_samples > 0) {
+    line.integer("bucket", call.padded_size).integer("slice", call.slice.value()).integer("batch", call.batch_samples);
+    line.number("compute_ms", to_milliseconds(call.compute));
+  }
+  line.number("queue_ms", to_milliseconds(now - call.arrived - call.compute));
+  if (!call.error.empty()) line.text("reason", call.error);
+  if (!call.traceparent.empty()) line.text("traceparent", call.traceparent);
+  return line.done();
+}
+
+// Signals as something to wait for.
+class SignalWatch final : public Readiness {
+ public:
+  SignalWatch(EventLoop& loop, std::function<void(int)> handle) : loop_(loop), handle_(std::move(handle)) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+    descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    TANGRAM_CHECK(descriptor_ >= 0, "the process may open one more descriptor");
+    loop_.add(descriptor_, Interest::read, this);
+  }
+  ~SignalWatch() override {
+    loop_.remove(descriptor_, this);
+    close(descriptor_);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  void on_ready(bool, bool, bool) override {
+    signalfd_siginfo info;
+    while (read(descriptor_, &info, sizeof info) == sizeof info) handle_(static_cast<int>(info.ssi_signo));
+  }
+
+ private:
+  EventLoop& loop_;
+  std::function<void(int)> handle_;
+  int descriptor_ = -1;
+  sigset_t before_{};
+};
+
+}  // namespace
+
+// An I/O thread with its loop and its sockets.
+struct IoThread {
+  EventLoop loop;
+  std::unique_ptr<HttpServer> http;
+  std::thread thread;
+};
+
+struct Server::Parts final : public CallOwner {
+  Parts(sched::Deployment deployment, const Workload& workload, ServerConfig c, LogWriter& l)
+      : config(std::move(c)), log(l), models(served_models(deployment, workload, "emulated")) {
+    for (const auto& model : models) signatures.push_back(&model.signature);
+    GatewayConfig gateway_config{config.version, config.triton_metrics, nullptr};
+    if (config.reload) gateway_config.request_reload = [this] { ask_for_reload(); };
+    gateway = std::make_unique<Gateway>(models, std::move(gateway_config));
+    gateway->set_log_requests(config.log_requests);
+    LiveWorldConfig world_config;
+    world_config.scheduler = config.scheduler;
+    world_config.recording = config.recording;
+    world_config.wall_start_ms = wall_milliseconds() - clock.now().time_since_epoch() / std::chrono::milliseconds(1);
+    world_config.make_executor = [this](SliceId, const sched::Place&, engines::ExecutorEvents&) {
+      return engines::make_emulated_executor(signatures, config.emulated);
+    };
+    world_config.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
+      if (gateway->log_requests()) log.write(request_line(call, outcome, now));
+    };
+    world = std::make_unique<LiveWorld>(std::move(deployment), models, std::move(world_config));
+    world->set_waker([this] { loop.wake(); });
+  }
+  ~Parts() override {
+    if (reload_thread.joinable()) reload_thread.join();
+  }
+
+  bool one_thread() const { return config.threads == 1; }
+
+  Result<Nothing> open() {
+    const int io_threads = one_thread() ? 1 : config.threads;
+    for (int i = 0; i < io_threads; ++i) {
+      EventLoop* its_loop = &loop;
+      if (!one_thread()) its_loop = &io.emplace_back(std::make_unique<IoThread>())->loop;
+      auto http = std::make_unique<HttpServer>(*its_loop, clock, *gateway, *world, config.limits, one_thread());
+      const auto data = listen_at(config.address, i == 0 ? config.http_port : data_port, !one_thread());
+      if (!data) return data.error();
+      http->listen(*data, Port::data);
+      data_port = port_of(*data);
+      if (i == 0) {
+        const auto admin = listen_at(config.address, config.metrics_port, false);
+        if (!admin) return admin.error();
+        http->listen(*admin, Port::admin);
+        admin_port = port_of(*admin);
+      }
+      (one_thread() ? main_http : io.back()->http) = std::move(http);
+    }
+    return Nothing{};
+  }
+
+  bool run() {
+    prctl(PR_SET_TIMERSLACK, 1);  // A wake-up may be late by a nanosecond, not by the usual 50 microseconds.
+    SignalWatch signals(loop, [this](int number) { number == SIGHUP ? ask_for_reload() : ask_to_stop(); });
+    for (auto& part : io) part->thread = std::thread([this, &part] { run_io(*part); });
+    gateway->set_ready(true);
+    bool all_answered = false;
+    while (!(all_answered = drained()) && !(draining && clock.now() >= drain_deadline)) {
+      if (stop_asked.exchange(false)) begin_drain();
+      if (reload_asked.exchange(false)) begin_reload();
+      turn();
+    }
+    finished = true;
+    for (auto& part : io) {
+      part->loop.wake();
+      part->thread.join();
+    }
+    return all_answered;
+  }
+
+  // Waits for something to happen and handles it.
+  void turn() {
+    TimePoint until = world->next_due();
+    if (draining) until = std::min(until, std::min(drain_deadline, clock.now() + std::chrono::milliseconds(20)));
+    if (main_http) until = std::min(until, main_http->next_due());
+    loop.wait(clock, until);
+    do {
+      world->step(clock.now());
+    } while (main_http && main_http->work(clock.now()));
+  }
+
+  void run_io(IoThread& part) {
+    bool told = false;
+    while (!finished) {
+      part.loop.wait(clock, part.http->next_due());
+      if (gateway->draining() && !told) {
+        told = true;
+        part.http->drain();
+      }
+      part.http->work(clock.now());
+    }
+    part.http->close_all();
+  }
+
+  void ask_to_stop() {
+    stop_asked = true;
+    loop.wake();
+  }
+  void ask_for_reload() {
+    reload_asked = true;
+    loop.wake();
+  }
+
+  void begin_drain() {
+    if (draining) {  // Asked twice: whoever asks does not want to wait.
+      drain_deadline = clock.now();
+      return;
+    }
+    draining = true;
+    drain_deadline = clock.now() + config.exit_timeout;
+    gateway->set_draining();
+    log.write(LogLine("info", "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())).done());
+    if (main_http) main_http->drain();
+    for (auto& part : io) part->loop.wake();
+  }
+
+  bool drained() const {
+    return draining && world->in_flight() == 0 &&
+           gateway->traffic.connections_open.load(std::memory_order_relaxed) == 0;
+  }
+
+  // Files are read beside the loop; the plan comes back as a call.
+  void begin_reload() {
+    if (!config.reload || reloading.exchange(true)) return;
+    if (reload_thread.joinable()) reload_thread.join();
+    reload_thread = std::thread([this] {
+      auto next = config.reload();
+      if (!next) {
+        log.write(LogLine("error", "reload_failed").text("reason", next.error().message).done());
+        reloading = false;
+        return;
+      }
+      reload_call.control = [this, deployment = std::move(*next)](LiveWorld& w, Call&) {
+        const auto changed = w.change_plan(deployment);
+        if (changed) {
+          log.write(LogLine("info", "plan_changed")
+                        .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied()))
+                        .done());
+        } else {
+          log.write(LogLine("error", "reload_failed").text("reason", changed.error().message).done());
+        }
+      };
+      reload_call.owner = this;
+      world->post(&reload_call);
+    });
+  }
+  void on_answered(Call*) override { reloading = false; }
+
+  ServerConfig config;
+  LogWriter& log;
+  LiveClock clock;
+  EventLoop loop;
+  std::vector<ServedModel> models;
+  std::vector<const Signature*> signatures;
+  std::unique_ptr<Gateway> gateway;
+  std::unique_ptr<LiveWorld> world;
+  std::unique_ptr<HttpServer> main_http;
+  std::vector<std::unique_ptr<IoThread>> io;
+  std::uint16_t data_port = 0;
+  std::uint16_t admin_port = 0;
+  std::atomic<bool> stop_asked{false};
+  std::atomic<bool> reload_asked{false};
+  std::atomic<bool> reloading{false};
+  std::atomic<bool> finished{false};
+  bool draining = false;
+  TimePoint drain_deadline = kTimeNever;
+  std::thread reload_thread;
+  Call reload_call;
+};
+
+Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log)
+    : parts_(std::make_unique<Parts>(std::move(deployment), workload, std::move(config), log)) {}
+Server::~Server() = default;
+
+Result<Nothing> Server::open() { return parts_->open(); }
+std::uint16_t Server::http_port() const { return parts_->data_port; }
+std::uint16_t Server::metrics_port() const { return parts_->admin_port; }
+bool Server::run() { return parts_->run(); }
+void Server::request_stop() { parts_->ask_to_stop(); }
+void Server::request_reload() { parts_->ask_for_reload(); }
+
+}  // namespace tangram::serve

@@ -1,0 +1,61 @@
+// A plan behind an address: everything of this room put together.
+//
+// One thread drives the world. With one I/O thread it drives the sockets, too; with more, each has a thread, sockets
+// and an epoll loop of its own, and they meet the world in its inbox.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/executor.h"
+#include "serve/gateway.h"
+#include "serve/http_server.h"
+#include "serve/live_world.h"
+#include "serve/log.h"
+
+namespace tangram::serve {
+
+struct ServerConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t http_port = 8000;
+  std::uint16_t metrics_port = 8002;
+  int threads = 1;
+  HttpLimits limits;
+  sched::SchedulerConfig scheduler;
+  engines::EmulatedExecutorConfig emulated;
+  std::string version;
+  bool triton_metrics = false;
+  bool log_requests = false;
+  RecordingSink recording;
+  Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
+  // Reads plan and services again, on a thread of its own. Empty: no reload.
+  std::function<Result<sched::Deployment>()> reload;
+};
+
+class Server {
+ public:
+  Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Opens the ports.
+  Result<Nothing> open();
+  std::uint16_t http_port() const;
+  std::uint16_t metrics_port() const;
+  // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads: they
+  // are blocked in this thread and in those it starts. Returns false if time ran out before all was answered.
+  bool run();
+  // Any thread.
+  void request_stop();
+  void request_reload();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,100 @@
+// What is counted while serving, and how it is shown.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/request.h"
+
+namespace tangram::serve {
+
+// Counts durations between fixed bounds, as Prometheus wants them.
+class DurationHistogram {
+ public:
+  // Upper bounds in seconds: 1-2-5 steps from 100 microseconds to 10 s, and infinity.
+  static constexpr std::array<double, 16> kBounds{0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+                                                  0.05,   0.1,    0.2,    0.5,   1,     2,     5,    10};
+
+  void add(Duration duration);
+  std::uint64_t count() const { return count_; }
+  std::int64_t sum_ns() const { return sum_ns_; }
+  // How many were at most kBounds[i].
+  std::uint64_t at_most(std::size_t i) const;
+
+ private:
+  std::array<std::uint64_t, kBounds.size() + 1> counts_{};
+  std::uint64_t count_ = 0;
+  std::int64_t sum_ns_ = 0;
+};
+
+// How many of the requests that ended in the last minute kept their promise.
+class AttainmentWindow {
+ public:
+  static constexpr std::int64_t kSeconds = 60;
+
+  void add(TimePoint now, bool kept);
+  // 1 where nothing ended.
+  double ratio(TimePoint now) const;
+
+ private:
+  struct Second {
+    std::int64_t at = -1;
+    std::uint32_t kept = 0;
+    std::uint32_t total = 0;
+  };
+  std::array<Second, kSeconds> seconds_{};
+};
+
+struct BatchTally {
+  std::uint64_t count = 0;
+  std::int64_t compute_ns = 0;
+};
+
+// Of one service since the start.
+struct ServiceTally {
+  std::array<std::uint64_t, 4> outcomes{};  // By OutcomeKind.
+  std::array<std::uint64_t, 5> rejected{};  // By RejectReason.
+  std::uint64_t failed_ns = 0;              // Of requests without an answer: how long they were here.
+  std::uint64_t samples = 0;                // Answered.
+  std::uint64_t batches = 0;
+  std::uint64_t abandoned = 0;  // Answered, but the client had gone.
+  DurationHistogram latency;    // From arrival to answer, of answered requests.
+  DurationHistogram queue;
+  DurationHistogram compute;
+  double size_real = 0;
+  double size_padded = 0;
+  std::map<std::int32_t, BatchTally> by_batch_size;
+  std::int64_t last_ms = 0;  // Wall clock of the last answer, milliseconds since 1970.
+  AttainmentWindow attainment;
+};
+
+struct SliceServed {
+  std::int64_t busy_ns = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t failures = 0;
+  std::uint64_t restarts = 0;
+};
+
+// Text in the Prometheus exposition format, built family by family.
+class PrometheusText {
+ public:
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  // `labels` is `service="a",slice="b"`, or empty.
+  void sample(std::string_view name, std::string_view labels, double value);
+  void sample(std::string_view name, std::string_view labels, std::uint64_t value);
+  void histogram(std::string_view name, std::string_view labels, const DurationHistogram& histogram);
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+// `name="value"` with the value escaped.
+std::string label(std::string_view name, std::string_view value);
+
+}  // namespace tangram::serve
