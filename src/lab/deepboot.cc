@@ -1,0 +1,494 @@
+#include "lab/deepboot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/check.h"
+#include "lab/training_job.h"
+#include "train/warm_pool.h"
+
+namespace tangram::lab {
+namespace {
+
+using train::Allocation;
+using train::ReplicaStatus;
+
+constexpr double kTimeLimit_s = 365.0 * 86400;  // A cluster that never ends its jobs is a bug.
+constexpr double kPromptGap_s = 5;              // Least time between two rounds of a prompt scheduler.
+constexpr const char* kInferencePrefix = "infer-";
+
+// "infer-bert-2" is the second application of the kind bert.
+std::string kind_of(const std::string& application) {
+  std::string kind = application;
+  if (kind.starts_with(kInferencePrefix)) kind = kind.substr(std::string(kInferencePrefix).size());
+  const auto dash = kind.rfind('-');
+  const bool numbered =
+      dash != std::string::npos && kind.find_first_not_of("0123456789", dash + 1) == std::string::npos;
+  return numbered ? kind.substr(0, dash) : kind;
+}
+
+struct Task {
+  int application = 0;
+  double submit_s = 0;
+  double duration_s = 0;
+};
+
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+class SharedCluster {
+ public:
+  SharedCluster(const train::Applications& applications, const std::vector<formats::Job>& jobs, const SharedRun& run)
+      : run_(run), rng_(Rng(run.options.seed).stream("reclaim")) {
+    const auto* info = train::find_allocator(run.allocator);
+    TANGRAM_CHECK(info != nullptr, "the allocator is one of the list");
+    allocator_ = info->make(run.options);
+    for (const auto& job : jobs) {
+      if (job.kind == formats::JobKind::training) {
+        add_training(applications.find(job.application)->second, job);
+      } else {
+        add_task(job);
+      }
+    }
+    std::ranges::stable_sort(tasks_, {}, &Task::submit_s);
+    std::vector<double> cold;
+    for (const auto& [name, index] : application_index_)
+      cold.resize(std::max(cold.size(), static_cast<std::size_t>(index) + 1));
+    for (const auto& [name, index] : application_index_) {
+      cold[static_cast<std::size_t>(index)] = sharing_costs(kind_of(name)).cold_start_s;
+    }
+    keep_warm_.emplace(run.keep_warm, std::move(cold));
+  }
+
+  SharedResult run() {
+    while (jobs_left_ > 0 || tasks_done_ < tasks_.size()) {
+      TANGRAM_CHECK(now_s_ < kTimeLimit_s, "every job and every request ends");
+      step();
+    }
+    return result();
+  }
+
+ private:
+  // Construction.
+  void add_training(const train::Application& application, const formats::Job& job) {
+    auto& menu = menus_[&application];
+    if (!menu) menu = std::make_shared<train::BatchMenu>(limits_of(application), 64);
+    auto& shared = knowledge_[&application];
+    if (!shared || !run_.learn_together) shared = std::make_shared<train::StepKnowledge>(menu);
+    jobs_.emplace_back(application, shared, job.submit_s);
+    if (allocator_->keeps_batches()) {
+      jobs_.back().fix_batch(static_cast<int>(job.batch));
+    } else if (application.runs_alone()) {
+      jobs_.back().fix_batch(application.batch_max());
+    }
+    asked_.push_back(job);
+    costs_.push_back(sharing_costs(kind_of(job.application)));
+    jcts_.push_back(0);
+    ++jobs_left_;
+  }
+
+  void add_task(const formats::Job& job) {
+    const auto [place, is_new] =
+        application_index_.try_emplace(job.application, static_cast<int>(application_index_.size()));
+    tasks_.push_back({place->second, job.submit_s, std::max(job.duration_s.value_or(0), 1.0)});
+  }
+
+  // Time.
+  double next_round_s() const { return (std::floor(now_s_ / run_.interval_s) + 1) * run_.interval_s; }
+
+  double next_event_s() const {
+    double next = next_round_s();
+    if (run_.prompt) next = std::min(next, now_s_ + 1);
+    if (next_task_ < tasks_.size()) next = std::min(next, std::max(std::ceil(tasks_[next_task_].submit_s), now_s_ + 1));
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status != ReplicaStatus::asleep) next = std::min(next, std::max(replica.until_s, now_s_ + 1));
+    }
+    if (!pending_.empty() && may_place_soon()) next = std::min(next, now_s_ + 1);
+    return next;
+  }
+
+  // A waiting request is looked at again in a second if a replica sleeps, or one of its own is guarded.
+  bool may_place_soon() const {
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status == ReplicaStatus::asleep) return true;
+      if (replica.status != ReplicaStatus::guarded) continue;
+      for (const std::size_t task : pending_) {
+        if (tasks_[task].application == replica.application) return true;
+      }
+    }
+    return false;
+  }
+
+  void step() {
+    const double next = next_event_s();
+    advance_to(next);
+    settle_replicas();
+    admit_tasks();
+    const bool round = std::fmod(now_s_, run_.interval_s) == 0;
+    const bool early = run_.prompt && dirty_ && now_s_ - last_round_s_ >= kPromptGap_s;
+    if (run_.prompt) place_pending();
+    if (round || early) hold_round();
+    if (!round && !run_.prompt) place_pending();
+    if (round) note_ownership();
+    check_ownership();
+  }
+
+  void advance_to(double next) {
+    const double seconds = next - now_s_;
+    count_use(seconds);
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      TrainingJob& job = jobs_[i];
+      if (job.done() || job.gpus() == 0) continue;
+      const double progress = job.progress();
+      const double passed = job.advance(seconds, 0);
+      TANGRAM_CHECK(job.progress() >= progress, "progress never goes back");
+      if (!job.done()) continue;
+      jcts_[i] = now_s_ + passed - job.submit_s();
+      last_end_s_ = std::max(last_end_s_, now_s_ + passed);
+      job.reallocate({}, 0);
+      --jobs_left_;
+      dirty_ = true;
+    }
+    for (; next_submit_ < jobs_.size() && jobs_[next_submit_].submit_s() <= next; ++next_submit_) dirty_ = true;
+    now_s_ = next;
+  }
+
+  // Inference.
+  void settle_replicas() {
+    std::vector<std::uint32_t> ended;
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status != ReplicaStatus::asleep && replica.until_s <= now_s_) ended.push_back(replica.id);
+    }
+    for (const std::uint32_t id : ended) {
+      const train::WarmReplica replica = pool_.at(id);
+      if (replica.status == ReplicaStatus::running) ++tasks_done_;
+      rest(replica);
+    }
+  }
+
+  // What an idle replica does next. The published timer is counted down once a second and runs out a second late.
+  void rest(const train::WarmReplica& replica) {
+    const bool timer = run_.keep_warm.kind == train::KeepWarmKind::timer;
+    if (timer && replica.status == ReplicaStatus::guarded) return pool_.put_asleep(replica.id);
+    int others = 0;
+    for (const auto& other : pool_.replicas()) {
+      others +=
+          other.application == replica.application && other.status == ReplicaStatus::guarded && other.id != replica.id
+              ? 1
+              : 0;
+    }
+    const double guard_s = keep_warm_->guard_s(replica.application, replica.hits, others, now_s_);
+    if (guard_s > 0) return pool_.guard(replica.id, now_s_ + guard_s + (timer ? 1 : 0));
+    pool_.put_asleep(replica.id);
+    if (run_.keep_warm.kind == train::KeepWarmKind::none) pool_.close(replica.id);
+  }
+
+  void admit_tasks() {
+    for (; next_task_ < tasks_.size() && tasks_[next_task_].submit_s <= now_s_; ++next_task_) {
+      keep_warm_->on_arrival(tasks_[next_task_].application, now_s_);
+      pending_.push_back(next_task_);
+    }
+    std::erase_if(pending_, [&](std::size_t task) { return start_warm(task); });
+  }
+
+  bool start_warm(std::size_t task) {
+    const auto warm = pool_.find_warm(tasks_[task].application);
+    if (!warm) return false;
+    start(task, 0);
+    pool_.wake(*warm, now_s_ + tasks_[task].duration_s);
+    return true;
+  }
+
+  void start(std::size_t task, double delay_s) {
+    overheads_.push_back(now_s_ + delay_s - tasks_[task].submit_s);
+    keep_warm_->on_served(tasks_[task].application, tasks_[task].duration_s);
+  }
+
+  // Requests without a warm replica: on an empty GPU, on one whose replica sleeps, or on one that training gives back.
+  void place_pending() {
+    if (pending_.empty()) return;
+    Draft draft = draft_of();
+    std::erase_if(pending_, [&](std::size_t task) {
+      const auto node = find_gpu(draft);
+      if (!node) return false;
+      const double cold_s = keep_warm_->cold_start_s(tasks_[task].application);
+      start(task, cold_s);
+      pool_.open(tasks_[task].application, *node, now_s_ + cold_s + tasks_[task].duration_s);
+      return true;
+    });
+    apply(draft.active, draft.allocations);
+  }
+
+  // Allocations as they will be when the requests at hand are placed: one change for each job, however many it loses.
+  struct Draft {
+    std::vector<std::size_t> active;
+    std::vector<Allocation> allocations;
+    std::vector<train::JobView> views;
+  };
+
+  Draft draft_of() const {
+    Draft draft;
+    draft.active = active_jobs();
+    for (const std::size_t i : draft.active) draft.allocations.push_back(jobs_[i].allocation());
+    for (std::size_t k = 0; k < draft.active.size(); ++k) {
+      draft.views.push_back(view_of(draft.active[k]));
+      draft.views.back().current = &draft.allocations[k];
+    }
+    return draft;
+  }
+
+  std::vector<int> training_on_nodes(const std::vector<Allocation>& allocations) const {
+    std::vector<int> training(static_cast<std::size_t>(run_.nodes), 0);
+    for (const auto& allocation : allocations) {
+      for (const auto& share : allocation) training[static_cast<std::size_t>(share.node)] += share.gpus;
+    }
+    return training;
+  }
+
+  std::optional<int> find_gpu(Draft& draft) {
+    const std::vector<int> training = training_on_nodes(draft.allocations);
+    std::vector<int> order;
+    const int first = run_.reclaim == train::ReclaimKind::server ? run_.nodes / 2 : 0;
+    for (int node = first; node < run_.nodes; ++node) order.push_back(node);
+    std::ranges::stable_sort(order, {}, [&](int node) { return training[static_cast<std::size_t>(node)]; });
+    std::vector<int> used = training;
+    for (const auto& replica : pool_.replicas()) ++used[static_cast<std::size_t>(replica.node)];
+    for (const int node : order) {
+      if (used[static_cast<std::size_t>(node)] < run_.gpus_per_node) return empty_server(draft, node);
+    }
+    for (const int node : order) {
+      for (const auto& replica : pool_.replicas()) {
+        if (replica.node != node || replica.status != ReplicaStatus::asleep) continue;
+        pool_.close(replica.id);
+        return empty_server(draft, node);
+      }
+    }
+    const int tenants = static_cast<int>(draft.active.size() + pool_.replicas().size() + pending_.size());
+    const auto reclaim = choose_reclaim(run_.reclaim, draft.views, run_.nodes * run_.gpus_per_node,
+                                        std::max(tenants, 1), run_.nodes, rng_);
+    if (!reclaim) return std::nullopt;
+    ++reclaims_;
+    if (run_.reclaim == train::ReclaimKind::server) return empty_server(draft, reclaim->node);
+    train::remove_gpu(draft.allocations[reclaim->job], reclaim->node);
+    return reclaim->node;
+  }
+
+  // Aryl moves whole servers: training leaves a node that inference uses.
+  int empty_server(Draft& draft, int node) {
+    if (run_.reclaim != train::ReclaimKind::server) return node;
+    for (auto& allocation : draft.allocations) {
+      std::erase_if(allocation, [&](const train::Share& share) {
+        if (share.node != node) return false;
+        reclaims_ += share.gpus;
+        return true;
+      });
+    }
+    return node;
+  }
+
+  // Training.
+  std::vector<std::size_t> active_jobs() const {
+    std::vector<std::size_t> active;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      if (!jobs_[i].done() && jobs_[i].submit_s() <= now_s_) active.push_back(i);
+    }
+    std::ranges::stable_sort(active, {},
+                             [&](std::size_t i) { return std::pair(jobs_[i].attained_s(), jobs_[i].submit_s()); });
+    return active;
+  }
+
+  train::JobView view_of(std::size_t i) const {
+    const TrainingJob& job = jobs_[i];
+    const bool fast = run_.restart == train::RestartKind::fast;
+    return {.id = static_cast<std::uint32_t>(i),
+            .application = &job.application(),
+            .model = &job.model(),
+            .current = &job.allocation(),
+            .submit_s = job.submit_s(),
+            .age_s = now_s_ - job.submit_s(),
+            .attained_s = job.attained_s(),
+            .progress_left = job.progress_left(),
+            .restarts = job.restarts(),
+            .epoch = job.epoch(),
+            .replicas_asked = static_cast<int>(asked_[i].replicas),
+            .batch_asked = static_cast<int>(asked_[i].batch),
+            .replicas_max = job.replicas_max(),
+            .restart_full_s = costs_[i].restart.full_s,
+            .restart_fast_s = fast ? costs_[i].restart.fast_s : costs_[i].restart.full_s};
+  }
+
+  void hold_round() {
+    dirty_ = false;
+    last_round_s_ = now_s_;
+    const auto active = active_jobs();
+    if (active.empty()) return;
+    ++rounds_;
+    std::vector<int> lendable = pool_.held(run_.nodes);
+    for (int& gpus : lendable) gpus = run_.gpus_per_node - gpus;
+    hold_back(lendable);
+    std::vector<train::JobView> views;
+    for (const std::size_t i : active) views.push_back(view_of(i));
+    const auto allocations = allocator_->allocate({.now_s = now_s_,
+                                                   .interval_s = run_.interval_s,
+                                                   .gpus_per_node = run_.gpus_per_node,
+                                                   .gpus_free = lendable,
+                                                   .jobs = views});
+    train::free_beside(lendable, allocations);
+    apply(active, allocations);
+    drop_displaced();
+  }
+
+  // The reserve lies where inference already is.
+  void hold_back(std::vector<int>& lendable) const {
+    for (int left = run_.reserve; left > 0; --left) {
+      const auto least = std::ranges::min_element(lendable, {}, [](int gpus) { return gpus > 0 ? gpus : 1 << 20; });
+      if (least == lendable.end() || *least == 0) return;
+      --*least;
+    }
+  }
+
+  void apply(const std::vector<std::size_t>& active, const std::vector<Allocation>& allocations) {
+    for (std::size_t k = 0; k < active.size(); ++k) {
+      TrainingJob& job = jobs_[active[k]];
+      if (job.allocation() == allocations[k]) continue;
+      const int before = job.gpus();
+      const int after = train::gpus_of(allocations[k]);
+      leases_ += std::max(after - before, 0);
+      job.reallocate(allocations[k], train::restart_s(run_.restart, costs_[active[k]].restart, before, after));
+    }
+  }
+
+  // Replicas that sleep leave where training took their GPU.
+  void drop_displaced() {
+    std::vector<Allocation> allocations;
+    for (const auto& job : jobs_) allocations.push_back(job.allocation());
+    std::vector<int> used = training_on_nodes(allocations);
+    std::vector<std::uint32_t> displaced;
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status != ReplicaStatus::asleep) ++used[static_cast<std::size_t>(replica.node)];
+    }
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status != ReplicaStatus::asleep) continue;
+      if (++used[static_cast<std::size_t>(replica.node)] > run_.gpus_per_node) {
+        displaced.push_back(replica.id);
+        --used[static_cast<std::size_t>(replica.node)];
+      }
+    }
+    for (const std::uint32_t id : displaced) pool_.close(id);
+  }
+
+  // Books.
+  Ownership ownership() const {
+    Ownership now{.at_s = now_s_};
+    for (const auto& job : jobs_) now.training += job.gpus();
+    for (const auto& replica : pool_.replicas()) {
+      now.running += replica.status == ReplicaStatus::running ? 1 : 0;
+      now.guarded += replica.status == ReplicaStatus::guarded ? 1 : 0;
+      now.asleep += replica.status == ReplicaStatus::asleep ? 1 : 0;
+    }
+    now.free = run_.nodes * run_.gpus_per_node - now.training - now.running - now.guarded - now.asleep;
+    return now;
+  }
+
+  void note_ownership() { timeline_.push_back(ownership()); }
+
+  void count_use(double seconds) {
+    if (jobs_left_ == 0) return;
+    const Ownership now = ownership();
+    used_gpu_s_ += seconds * (now.training + now.running);
+  }
+
+  void check_ownership() const {
+    std::vector<int> used(static_cast<std::size_t>(run_.nodes), 0);
+    for (const auto& job : jobs_) {
+      for (const auto& share : job.allocation()) used[static_cast<std::size_t>(share.node)] += share.gpus;
+    }
+    for (const auto& replica : pool_.replicas()) ++used[static_cast<std::size_t>(replica.node)];
+    for (const int gpus : used) TANGRAM_CHECK(gpus <= run_.gpus_per_node, "no GPU is owned twice");
+  }
+
+  SharedResult result() {
+    SharedResult result;
+    result.jcts_s = jcts_;
+    result.overheads_s = overheads_;
+    result.jct_mean_s = mean(jcts_);
+    result.jct_p99_s = quantile(jcts_, 0.99);
+    for (const auto& job : jobs_) result.restarts_per_job += job.restarts() / static_cast<double>(jobs_.size());
+    result.reclaims = reclaims_;
+    result.overhead_mean_s = mean(overheads_);
+    result.overhead_p99_s = quantile(overheads_, 0.99);
+    result.gpu_utilisation = used_gpu_s_ / std::max(last_end_s_ * run_.nodes * run_.gpus_per_node, 1.0);
+    result.rounds = rounds_;
+    result.leases = leases_;
+    result.timeline = std::move(timeline_);
+    return result;
+  }
+
+  SharedRun run_;
+  Rng rng_;
+  std::unique_ptr<train::Allocator> allocator_;
+  std::map<const train::Application*, std::shared_ptr<const train::BatchMenu>> menus_;
+  std::map<const train::Application*, std::shared_ptr<train::StepKnowledge>> knowledge_;
+  std::vector<TrainingJob> jobs_;
+  std::vector<formats::Job> asked_;
+  std::vector<SharingCosts> costs_;
+  std::vector<double> jcts_;
+  std::size_t jobs_left_ = 0;
+  std::size_t next_submit_ = 0;
+
+  std::map<std::string, int> application_index_;
+  std::vector<Task> tasks_;  // By submission.
+  std::size_t next_task_ = 0;
+  std::size_t tasks_done_ = 0;
+  std::vector<std::size_t> pending_;
+  train::WarmPool pool_;
+  std::optional<train::KeepWarm> keep_warm_;
+  std::vector<double> overheads_;
+
+  double now_s_ = 0;
+  double last_round_s_ = 0;
+  double last_end_s_ = 0;
+  bool dirty_ = false;
+  std::int64_t reclaims_ = 0;
+  std::int64_t rounds_ = 0;
+  std::int64_t leases_ = 0;
+  double used_gpu_s_ = 0;
+  std::vector<Ownership> timeline_;
+};
+
+struct NamedCosts {
+  const char* application;
+  SharingCosts costs;
+};
+constexpr NamedCosts kCosts[] = {
+    {"bert", {{103, 5}, 8}},       {"cifar10", {{24, 3}, 6}}, {"ncf", {{25, 2}, 4}},
+    {"deepspeech2", {{18, 1}, 4}}, {"yolov3", {{26, 3}, 6}},  {"imagenet", {{35, 3}, 6}},
+};
+
+}  // namespace
+
+SharingCosts sharing_costs(const std::string& application) {
+  const auto* const found = std::ranges::find(kCosts, application, &NamedCosts::application);
+  if (found != std::end(kCosts)) return found->costs;
+  return {{38, 3}, 6};
+}
+
+SharedResult run_shared(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+                        const SharedRun& run) {
+  return SharedCluster(applications, jobs, run).run();
+}
+
+}  // namespace tangram::lab

@@ -1,0 +1,57 @@
+#include "train/keep_warm.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+
+namespace tangram::train {
+namespace {
+
+constexpr double kLook_s = 30;  // How often the worth of a guarded replica is looked at again.
+
+}  // namespace
+
+KeepWarm::KeepWarm(const KeepWarmOptions& options, std::vector<double> cold_start_s)
+    : options_(options), cold_start_s_(std::move(cold_start_s)), demand_(cold_start_s_.size()) {}
+
+void KeepWarm::on_arrival(int application, double now_s) {
+  if (begin_s_ < 0) begin_s_ = now_s;
+  Demand& demand = demand_[static_cast<std::size_t>(application)];
+  demand.weight = demand.weight * math::exp((demand.at_s - now_s) / options_.memory_s) + 1;
+  demand.at_s = now_s;
+}
+
+void KeepWarm::on_served(int, double duration_s) {
+  duration_sum_s_ += duration_s;
+  served_ += 1;
+}
+
+double KeepWarm::rate(int application, double now_s) const {
+  const Demand& demand = demand_[static_cast<std::size_t>(application)];
+  const double weight = demand.weight * math::exp((demand.at_s - now_s) / options_.memory_s);
+  // Early on the window is not full: what it could hold so far is less.
+  const double since = begin_s_ < 0 ? 0 : now_s - begin_s_;
+  const double window_s = options_.memory_s * (1 - math::exp(-std::max(since, 60.0) / options_.memory_s));
+  return weight / window_s;
+}
+
+double KeepWarm::rate_total(double now_s) const {
+  double sum = 0;
+  for (std::size_t a = 0; a < demand_.size(); ++a) sum += rate(static_cast<int>(a), now_s);
+  return sum;
+}
+
+double KeepWarm::guard_s(int application, int hits, int idle, double now_s) const {
+  switch (options_.kind) {
+    case KeepWarmKind::none: return 0;
+    case KeepWarmKind::timer: return options_.timer_factor * std::min(30 + 15 * hits, 120);
+    case KeepWarmKind::demand: break;
+  }
+  const double requests = rate(application, now_s);
+  // A second idle replica is of use only to a request that comes while the first runs, a third while two run.
+  double useful = 1;
+  for (int i = 0; i < idle; ++i) useful *= std::min(requests * duration_mean_s() / (i + 1), 1.0);
+  return requests * useful * cold_start_s(application) >= options_.price ? kLook_s : 0;
+}
+
+}  // namespace tangram::train

@@ -1,0 +1,73 @@
+#include "train/warm_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tangram::train {
+
+std::uint32_t WarmPool::open(int application, int node, double until_s) {
+  replicas_.push_back({next_id_, application, node, ReplicaStatus::running, until_s, 0});
+  return next_id_++;
+}
+
+WarmReplica& WarmPool::find(std::uint32_t id) {
+  const auto found = std::ranges::lower_bound(replicas_, id, {}, &WarmReplica::id);
+  TANGRAM_CHECK(found != replicas_.end() && found->id == id, "the replica is there");
+  return *found;
+}
+
+const WarmReplica& WarmPool::at(std::uint32_t id) const { return const_cast<WarmPool*>(this)->find(id); }
+
+std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
+  const WarmReplica* best = nullptr;
+  for (const auto& replica : replicas_) {
+    if (replica.application != application || replica.status == ReplicaStatus::running) continue;
+    const auto rank = [](const WarmReplica& r) { return r.status == ReplicaStatus::guarded ? r.hits + 1 : 0; };
+    if (best == nullptr || rank(replica) > rank(*best)) best = &replica;
+  }
+  if (best == nullptr) return std::nullopt;
+  return best->id;
+}
+
+void WarmPool::wake(std::uint32_t id, double until_s) {
+  WarmReplica& replica = find(id);
+  TANGRAM_CHECK(replica.status != ReplicaStatus::running, "a replica runs one request at a time");
+  replica.hits = replica.status == ReplicaStatus::guarded ? replica.hits + 1 : 0;
+  replica.status = ReplicaStatus::running;
+  replica.until_s = until_s;
+}
+
+void WarmPool::guard(std::uint32_t id, double until_s) {
+  WarmReplica& replica = find(id);
+  replica.status = ReplicaStatus::guarded;
+  replica.until_s = until_s;
+}
+
+void WarmPool::put_asleep(std::uint32_t id) {
+  WarmReplica& replica = find(id);
+  replica.status = ReplicaStatus::asleep;
+  replica.hits = 0;
+}
+
+void WarmPool::close(std::uint32_t id) {
+  const WarmReplica& replica = find(id);
+  TANGRAM_CHECK(replica.status != ReplicaStatus::running, "a running replica is not taken away");
+  replicas_.erase(replicas_.begin() + (&replica - replicas_.data()));
+}
+
+std::vector<int> WarmPool::held(int nodes) const {
+  std::vector<int> held(static_cast<std::size_t>(nodes), 0);
+  for (const auto& replica : replicas_) {
+    if (replica.status != ReplicaStatus::asleep) ++held[static_cast<std::size_t>(replica.node)];
+  }
+  return held;
+}
+
+int WarmPool::idle_count(int application) const {
+  return static_cast<int>(std::ranges::count_if(replicas_, [&](const WarmReplica& replica) {
+    return replica.application == application && replica.status != ReplicaStatus::running;
+  }));
+}
+
+}  // namespace tangram::train

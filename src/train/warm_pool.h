@@ -1,0 +1,52 @@
+// Replicas that inference keeps warm, one GPU each: running a request, protected for the next, or asleep.
+//
+// A protected replica's GPU is nobody else's. One that is asleep may be woken by a request of its application at no
+// cost, until training or another application takes its GPU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tangram::train {
+
+enum class ReplicaStatus { running, guarded, asleep };
+
+struct WarmReplica {
+  std::uint32_t id = 0;  // Never used twice.
+  int application = 0;
+  int node = 0;
+  ReplicaStatus status = ReplicaStatus::running;
+  double until_s = 0;  // Of running and guarded: when that ends.
+  int hits = 0;        // Requests in a row that found it guarded.
+};
+
+class WarmPool {
+ public:
+  // A request of `application` starts cold on a GPU of `node` and ends at `until_s`.
+  std::uint32_t open(int application, int node, double until_s);
+  // The replica that a request of `application` should use: the guarded one with the most hits, or else one asleep.
+  std::optional<std::uint32_t> find_warm(int application) const;
+  // It runs a request that ends at `until_s`.
+  void wake(std::uint32_t id, double until_s);
+  void guard(std::uint32_t id, double until_s);
+  void put_asleep(std::uint32_t id);
+  // Its GPU is free again.
+  void close(std::uint32_t id);
+
+  std::span<const WarmReplica> replicas() const { return replicas_; }
+  const WarmReplica& at(std::uint32_t id) const;
+  // On each node, replicas that hold a GPU against everybody: running and guarded.
+  std::vector<int> held(int nodes) const;
+  // Replicas of `application` that are idle, guarded or asleep.
+  int idle_count(int application) const;
+
+ private:
+  WarmReplica& find(std::uint32_t id);
+
+  std::vector<WarmReplica> replicas_;  // In the order of their ids.
+  std::uint32_t next_id_ = 0;
+};
+
+}  // namespace tangram::train
