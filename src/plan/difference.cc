@@ -190,13 +190,25 @@ class Placer {
     for (std::size_t i = 0; i < fixed.size(); ++i) {
       if (!fixed[i]) open_.push_back(i);
     }
-    std::ranges::stable_sort(open_, std::greater{}, [&](std::size_t i) { return profile_of(i).units; });
+    // Large slices first. Among equals, those that take over from what is there: they should come before it goes.
+    std::ranges::stable_sort(open_, {},
+                             [&](std::size_t i) { return -2 * profile_of(i).units - (takes_over(i) ? 1 : 0); });
     if (!place_from(0, layout)) return std::nullopt;
     return starts_;
   }
 
  private:
   const MigProfile& profile_of(std::size_t i) const { return role_.geometry.profiles[role_.slices[i].slice.profile]; }
+
+  // True if a service of the slice has a replica on the device now.
+  bool takes_over(std::size_t i) const {
+    const auto here = [&](const Replica& wanted) {
+      return std::ranges::any_of(before_.slices, [&](const PlannedSlice& planned) {
+        return std::ranges::find(planned.replicas, wanted.service, &Replica::service) != planned.replicas.end();
+      });
+    };
+    return std::ranges::any_of(role_.slices[i].replicas, here);
+  }
 
   int slices_in_the_way(const Slice& slice) const {
     return static_cast<int>(std::ranges::count_if(

@@ -207,13 +207,15 @@ class Mover {
       made.insert(made.end(), fresh.begin(), fresh.end());
     }
     tell(works, made);
+    for (const auto work : works) {
+      if (details_[work].temporary) temporary_.erase({agenda_.works[work].device, agenda_.works[work].slice.start});
+    }
   }
 
   // The steps of works that are done at once and of the newcomers that they make possible.
   void tell(const std::vector<std::size_t>& works, const std::vector<std::size_t>& made) {
     std::vector<Step> drain, unload, load, retune, start;
     ByDevice destroyed, created;
-    std::set<std::size_t> temporary;
     for (const auto index : works) {
       const Work& work = agenda_.works[index];
       const WorkDetail& detail = details_[index];
@@ -280,7 +282,12 @@ class Mover {
     return works;
   }
 
-  std::size_t least_harmful() const { return open_works_by_shortfall().front(); }
+  // Copies stay as long as they may be needed: they go last.
+  std::size_t least_harmful() const {
+    const auto works = open_works_by_shortfall();
+    const auto own = std::ranges::find_if(works, [&](std::size_t work) { return !details_[work].temporary; });
+    return own == works.end() ? works.front() : *own;
+  }
 
   // A place for a copy of a replica.
   struct Room {
@@ -298,6 +305,8 @@ class Mover {
   bool help_out() {
     if (!options_.temporaries) return false;
     auto works = open_works_by_shortfall();
+    // A copy is never helped by another copy: that would have no end.
+    std::erase_if(works, [&](std::size_t work) { return details_[work].temporary; });
     if (works.size() > kHelpedWorksMax) works.resize(kHelpedWorksMax);
     for (const auto work : works) {
       const auto copies = copies_for(work);

@@ -28,7 +28,19 @@ Narrator::Narrator(LiveFleet fleet, const TransitionOptions& options, const std:
       options_(options),
       floors_(floors),
       capacity_(options.capacity ? options.capacity : compute_slices_shared),
-      totals_(fleet_.capacity(capacity_)) {}
+      totals_(fleet_.capacity(capacity_)) {
+  // A way back may begin where a service is below its floor already.
+  for (const auto& [service, floor] : floors_) judge(service);
+}
+
+void Narrator::judge(const std::string& service) {
+  const auto floor = floors_.find(service);
+  const bool low = floor != floors_.end() && totals_[service] < floor->second * (1 - kCapacityTolerance);
+  if (low)
+    below_.insert(service);
+  else
+    below_.erase(service);
+}
 
 Duration Narrator::duration_of(const Step& step) const {
   // A host is cut by writing quotas, which takes no time worth counting.
@@ -54,12 +66,7 @@ void Narrator::count(Step& step, const std::map<std::string, double>& before) {
     double& total = totals_[service];
     total += value - (old == before.end() ? 0 : old->second);
     if (old == before.end() || old->second != value) step.capacity[service] = total;
-    const auto floor = floors_.find(service);
-    const bool low = floor != floors_.end() && total < floor->second * (1 - kCapacityTolerance);
-    if (low)
-      below_.insert(service);
-    else
-      below_.erase(service);
+    judge(service);
   }
   step.below.assign(below_.begin(), below_.end());
 }

@@ -26,6 +26,8 @@ class Narrator {
 
  private:
   Duration duration_of(const Step& step) const;
+  // Whether the service is below its floor now.
+  void judge(const std::string& service);
   void count(Step& step, const std::map<std::string, double>& before);
 
   LiveFleet fleet_;
