@@ -62,11 +62,13 @@ void sampler_step(benchmark::State& state) {
   std::vector<Candidate> candidates;
   for (const auto& m : table) candidates.push_back(candidate_of(m));
   const Knowledge knowledge = know(many_models());
-  const Regret regret = [](std::span<const Belief> believed, std::span<const std::vector<double>> realities,
-                           std::span<double> blame) {
-    for (std::size_t i = 0; i < believed.size(); ++i) blame[i] += believed[i].deviation;
-    return realities.empty() ? 0.0 : 0.1;
-  };
+  const Regret regret{.loss = [](auto, auto) { return 0.1; },
+                      .gain =
+                          [](std::span<const Belief> believed) {
+                            std::vector<double> gains;
+                            for (const auto& belief : believed) gains.push_back(belief.deviation);
+                            return gains;
+                          }};
   Measurements measured;
   const SamplerInput input{{"a100-80gb", "net"}, candidates, {}, &knowledge, &regret};
   const auto ask = [&] {

@@ -48,20 +48,34 @@ class Chooser {
 
   double value(std::size_t i, const std::vector<double>& real_ms) const { return values_[i] / real_ms[i]; }
 
+  struct Choice {
+    std::size_t index = 0;
+    double expected = 0;  // Throughput times the probability that it counts.
+  };
   // The highest throughput times the probability that it fits and keeps the promise.
-  std::optional<std::size_t> choose(std::span<const learn::Belief> believed, double slo_ms) const {
+  std::optional<Choice> choose(std::span<const learn::Belief> believed, double slo_ms) const {
     const double log_slo = math::log(slo_ms);
-    std::optional<std::size_t> chosen;
-    double hoped = 0;
+    std::optional<Choice> chosen;
     for (std::size_t i = 0; i < values_.size(); ++i) {
+      const double hoped = chosen ? chosen->expected : 0;
       const double reward = believed[i].fits * values_[i] * math::exp(-believed[i].log_ms);
       if (reward <= hoped) continue;
       const double expected = reward * keeps_probability(believed[i], log_slo);
-      if (expected <= hoped) continue;
-      hoped = expected;
-      chosen = i;
+      if (expected > hoped) chosen = Choice{i, expected};
     }
     return chosen;
+  }
+
+  // The mean over what `belief` allows of how far candidate `i` exceeds `bar` while it keeps the promise. With x normal
+  // the mean of e^-x below a limit is e^(variance / 2 - mean) times a normal share.
+  double excess(std::size_t i, const learn::Belief& belief, double bar, double slo_ms) const {
+    const double spread = belief.deviation;
+    if (spread <= 0 || belief.fits <= 0) return 0;
+    const double limit = std::min(math::log(slo_ms), bar > 0 ? math::log(values_[i] / bar) : learn::kOutOfMemory);
+    const double away = (limit - belief.log_ms) / spread;
+    const double reached = values_[i] * math::exp(spread * spread / 2 - belief.log_ms);
+    const double more = reached * math::normal_cdf(away + spread) - bar * math::normal_cdf(away);
+    return belief.fits * std::max(more, 0.0);
   }
 
   std::optional<std::size_t> best(const std::vector<double>& real_ms, double slo_ms) const {
@@ -102,25 +116,44 @@ std::vector<double> few_shot_slos_ms(const FewShotTable& table) {
   return slos;
 }
 
-learn::Regret slo_regret(std::string device, std::vector<Candidate> candidates, std::vector<double> slos_ms) {
-  return [chooser = Chooser(values_of(device, candidates)), slos = std::move(slos_ms)](
-             std::span<const learn::Belief> believed, std::span<const std::vector<double>> realities,
-             std::span<double> blame) {
-    double loss_sum = 0;
-    for (const double slo : slos) {
-      const auto chosen = chooser.choose(believed, slo);
-      for (const auto& real : realities) {
-        const auto right = chooser.best(real, slo);
-        if (!right) continue;  // Nothing keeps this promise, so nothing can be lost.
-        const bool kept = chosen && real[*chosen] <= slo;
-        const double loss = kept ? 1 - chooser.value(*chosen, real) / chooser.value(*right, real) : 1;
-        loss_sum += loss;
-        blame[*right] += loss / 2;
-        blame[chosen.value_or(*right)] += loss / 2;
-      }
+namespace {
+
+double loss_of(const Chooser& chooser, std::span<const double> slos, std::span<const learn::Belief> believed,
+               std::span<const std::vector<double>> realities) {
+  double loss_sum = 0;
+  for (const double slo : slos) {
+    const auto chosen = chooser.choose(believed, slo);
+    for (const auto& real : realities) {
+      const auto right = chooser.best(real, slo);
+      if (!right) continue;  // Nothing keeps this promise, so nothing can be lost.
+      const bool kept = chosen && real[chosen->index] <= slo;
+      loss_sum += kept ? 1 - chooser.value(chosen->index, real) / chooser.value(*right, real) : 1;
     }
-    return loss_sum / static_cast<double>(slos.size() * realities.size());
-  };
+  }
+  return loss_sum / static_cast<double>(slos.size() * realities.size());
+}
+
+std::vector<double> gains_of(const Chooser& chooser, std::span<const double> slos,
+                             std::span<const learn::Belief> believed) {
+  std::vector<double> gains(believed.size());
+  for (const double slo : slos) {
+    const auto chosen = chooser.choose(believed, slo);
+    if (!chosen) continue;
+    const double share = 1 / (chosen->expected * static_cast<double>(slos.size()));
+    for (std::size_t i = 0; i < gains.size(); ++i) {
+      gains[i] += share * chooser.excess(i, believed[i], chosen->expected, slo);
+    }
+  }
+  return gains;
+}
+
+}  // namespace
+
+learn::Regret slo_regret(std::string device, std::vector<Candidate> candidates, std::vector<double> slos_ms) {
+  const Chooser chooser(values_of(device, candidates));
+  return {.loss = [chooser, slos = slos_ms](auto believed,
+                                            auto realities) { return loss_of(chooser, slos, believed, realities); },
+          .gain = [chooser, slos = slos_ms](auto believed) { return gains_of(chooser, slos, believed); }};
 }
 
 namespace {
@@ -165,7 +198,6 @@ FewShotOutcome judge(const Course& course, const Measurements& measured, const l
   FewShotOutcome outcome{.budget = measured.size(), .measurements = measured.size()};
   std::vector<learn::Belief> believed;
   std::vector<std::vector<double>> reality(1);
-  std::vector<double> blame(course.candidates.size());
   for (std::size_t i = 0; i < course.candidates.size(); ++i) {
     const auto estimate = run.estimate(course.candidates[i]);
     const double log_ms = math::log(estimate->mean_ms);
@@ -177,7 +209,7 @@ FewShotOutcome judge(const Course& course, const Measurements& measured, const l
     outcome.errors.push_back(std::abs(estimate->mean_ms / *latency - 1));
     outcome.deviations.push_back(std::abs(math::log(*latency) - log_ms) / deviation);
   }
-  outcome.regret = course.regret(believed, reality, blame);
+  outcome.regret = course.regret.loss(believed, reality);
   outcome.own_deviations = own_deviations(run);
   return outcome;
 }

@@ -33,7 +33,8 @@ std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Meas
 std::vector<double> few_shot_slos_ms(const FewShotTable& table);
 
 // The loss of that choice, averaged over `slos_ms`. The planner maximises believed throughput times the probability
-// that the choice fits and keeps the promise; a choice that in truth does neither earns nothing.
+// that the choice fits and keeps the promise; a choice that in truth does neither earns nothing. The gain of knowing a
+// candidate is what it is expected to bring beyond the choice made without (expected improvement).
 learn::Regret slo_regret(std::string device, std::vector<learn::Candidate> candidates, std::vector<double> slos_ms);
 
 // One replay of one sampler.

@@ -9,7 +9,7 @@
 
 namespace tangram::lab {
 
-inline constexpr int kModelFileVersion = 1;
+inline constexpr int kModelFileVersion = 2;
 
 // Reads what write_model writes. The model read back predicts the same bytes.
 Result<learn::FittedModel> parse_model(const formats::Source& source);

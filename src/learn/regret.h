@@ -18,13 +18,14 @@ struct Belief {
   double fits = 1;       // Probability that it fits into memory.
 };
 
-// A plan is made from `believed` and then meets each of `realities`, the latencies that the candidates might really
-// have. Returns the mean loss against the plan that would have been made from the reality itself, as a share between 0
-// and 1, and adds to `blame` the part of it that each candidate caused: the one that was chosen and the one that should
-// have been.
-//
-// `learn` cannot see how plans are made; whoever can hands it this function.
-using Regret = std::function<double(std::span<const Belief> believed, std::span<const std::vector<double>> realities,
-                                    std::span<double> blame)>;
+// `learn` cannot see how plans are made; whoever can hands it these two functions.
+struct Regret {
+  // A plan is made from `believed` and then meets each of `realities`, the latencies that the candidates might really
+  // have. The mean loss against the plan that would have been made from the reality itself, as a share between 0 and 1.
+  std::function<double(std::span<const Belief> believed, std::span<const std::vector<double>> realities)> loss;
+  // For each candidate what a plan expects to gain by knowing it before it chooses, as a share of the whole; 0 where
+  // the candidate is known already.
+  std::function<std::vector<double>(std::span<const Belief> believed)> gain;
+};
 
 }  // namespace tangram::learn

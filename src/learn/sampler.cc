@@ -126,9 +126,12 @@ SamplerChoice first_open(const Indices& order, const std::vector<bool>& done, st
 constexpr int kDraws = 32;
 constexpr double kAnchorFits = 0.6;  // An anchor should rather fit: a run that fails tells nothing of latency.
 constexpr std::size_t kRankMax = 48;
-// The share of regret in the score grows with it; the rest is plain accuracy.
-constexpr double kRegretShareMax = 0.6;
-constexpr double kRegretHalf = 0.01;  // The expected regret at which half of that is reached.
+// The share of the plan in the score grows with what there is to gain; the rest is plain accuracy.
+constexpr double kGainShareMax = 0.9;
+constexpr double kGainHalf = 0.003;  // The largest gain at which half of that is reached.
+// A gain is looked for this much further out than the model believes possible: where few measurements mislead it, its
+// deviations are too small as well, and what it thinks hopeless is never looked at.
+constexpr double kGainDoubt = 1.5;
 
 // Joint draws of the candidates' latencies from what is believed now.
 class Draws {
@@ -198,10 +201,29 @@ class Draws {
 struct Outlook {
   Kriged::Joint joint;
   std::vector<Belief> believed;
-  std::vector<double> blame;
+  std::vector<double> gains;  // Of knowing each candidate; empty where there is no plan.
   double regret = 0;
   double noise = 0;
 };
+
+double expected_regret(const SamplerInput& input, const FittedRun& run, const Outlook& outlook,
+                       const std::vector<bool>& done, Rng rng) {
+  Draws draws(outlook.joint, run.memory, input.candidates, rng);
+  std::vector<std::vector<double>> realities;
+  for (int d = 0; d < kDraws; ++d) {
+    auto& real = realities.emplace_back(draws.next());
+    for (std::size_t i = 0; i < real.size(); ++i) {
+      const Belief& belief = outlook.believed[i];
+      if (done[i]) real[i] = belief.fits > 0 ? math::exp(belief.log_ms) : kOutOfMemory;
+    }
+  }
+  return input.regret->loss(outlook.believed, realities);
+}
+
+std::vector<double> doubtful_gains(const Regret& regret, std::vector<Belief> believed) {
+  for (auto& belief : believed) belief.deviation *= kGainDoubt;
+  return regret.gain(believed);
+}
 
 Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::vector<bool>& done, Rng rng) {
   Outlook outlook;
@@ -223,41 +245,48 @@ Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::v
     }
     outlook.believed.push_back(belief);
   }
-  outlook.blame.assign(n, 0);
   if (input.regret == nullptr) return outlook;
-  Draws draws(outlook.joint, run.memory, input.candidates, rng);
-  std::vector<std::vector<double>> realities;
-  for (int d = 0; d < kDraws; ++d) {
-    auto& real = realities.emplace_back(draws.next());
-    for (std::size_t i = 0; i < n; ++i) {
-      if (done[i]) real[i] = outlook.believed[i].fits > 0 ? math::exp(outlook.believed[i].log_ms) : kOutOfMemory;
-    }
-  }
-  outlook.regret = (*input.regret)(outlook.believed, realities, outlook.blame);
+  outlook.regret = expected_regret(input, run, outlook, done, rng);
+  outlook.gains = doubtful_gains(*input.regret, outlook.believed);
   return outlook;
 }
 
-// How much of the doubt goes away when candidate `c` is measured: the share of the deviations of all candidates, and
-// the share of the blame for expected regret. Measuring `c` tells about `j` by the square of their correlation.
-double score_of(const Outlook& outlook, std::size_t c, double blame_sum) {
+// How much of the doubt goes away when candidate `c` is measured: the share of the deviations of all candidates.
+// Measuring `c` tells about `j` by the square of their correlation.
+double accuracy_of(const Outlook& outlook, std::size_t c) {
   const std::size_t n = outlook.believed.size();
   const auto& covariance = outlook.joint.covariance;
   const double variance = std::max(covariance[c * n + c], 0.0) + outlook.noise * outlook.noise;
   double removed = 0;
   double deviations = 0;
-  double blame = outlook.blame[c];
   for (std::size_t j = 0; j < n; ++j) {
     const double before = std::max(covariance[j * n + j], 1e-12);
     const double gone = std::min(covariance[c * n + j] * covariance[c * n + j] / variance, before);
     const double weight = outlook.believed[j].fits;
     removed += weight * (std::sqrt(before) - std::sqrt(before - gone));
     deviations += weight * std::sqrt(before);
-    if (j != c) blame += outlook.believed[c].fits * outlook.blame[j] * gone / before;
   }
-  const double accuracy = outlook.believed[c].fits * removed / std::max(deviations, 1e-12);
-  if (blame_sum <= 0) return accuracy;
-  const double share = kRegretShareMax * outlook.regret / (outlook.regret + kRegretHalf);
-  return (1 - share) * accuracy + share * blame / blame_sum;
+  return outlook.believed[c].fits * removed / std::max(deviations, 1e-12);
+}
+
+// The candidate that brings most, in accuracy and to the plan; `reason` says which of them decided.
+void choose_next(const Outlook& outlook, const std::vector<bool>& done, SamplerChoice& choice) {
+  const double most = outlook.gains.empty() ? 0 : *std::ranges::max_element(outlook.gains);
+  const double share = kGainShareMax * most / (most + kGainHalf);
+  double best = -1;
+  for (std::size_t c = 0; c < done.size(); ++c) {
+    if (done[c]) continue;
+    const double accuracy = accuracy_of(outlook, c);
+    const double gain = most > 0 ? outlook.gains[c] / most : 0;
+    const double score = (1 - share) * accuracy + share * gain;
+    if (score <= best) continue;
+    best = score;
+    choice.next = c;
+    choice.reason = share * gain > (1 - share) * accuracy
+                        ? fmt::format("a plan may gain {:.1f} % by it", 100 * outlook.gains[c])
+                        : fmt::format("removes {:.0f} % of the doubt", 100 * accuracy);
+  }
+  if (!choice.next) choice.reason = "every candidate was measured";
 }
 
 // Before anything is known: the run that certainly fits, one sample on the largest slice alone, shows the launch.
@@ -328,22 +357,12 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
   const Rng rng = Rng(options.seed).stream("active-sampler", input.measured.size());
   const Outlook outlook = look_ahead(input, *run, done, rng);
   SamplerChoice choice{.expected_error = median_deviation(outlook), .expected_regret = outlook.regret};
-  if (options.target_error > 0 && choice.expected_error <= options.target_error &&
-      choice.expected_regret <= options.target_regret) {
+  const bool enough = options.target_error > 0 && measured.size() >= options.stop_min;
+  if (enough && choice.expected_error <= options.target_error && choice.expected_regret <= options.target_regret) {
     choice.reason = fmt::format("the expected error of {:.1f} % is small enough", 100 * choice.expected_error);
     return choice;
   }
-  const double blame_sum = std::accumulate(outlook.blame.begin(), outlook.blame.end(), 0.0);
-  double best = -1;
-  for (std::size_t c = 0; c < done.size(); ++c) {
-    if (done[c]) continue;
-    const double score = score_of(outlook, c, blame_sum);
-    if (score <= best) continue;
-    best = score;
-    choice.next = c;
-  }
-  choice.reason =
-      choice.next ? fmt::format("removes {:.0f} % of the doubt", 100 * best) : "every candidate was measured";
+  choose_next(outlook, done, choice);
   return choice;
 }
 

@@ -28,6 +28,7 @@ struct SamplerOptions {
   std::size_t budget = 15;      // Measurements in all, out-of-memory runs included.
   double target_error = 0;      // Stops when the expected median error is below; 0: never.
   double target_regret = 0.02;  // ... and the expected regret too.
+  std::size_t stop_min = 8;     // Measurements before it may stop by itself: fewer cannot tell that they mislead.
   std::uint64_t seed = 1;
 };
 

@@ -21,7 +21,7 @@ class SamplerTest : public testing::Test {
                              .candidates = candidates,
                              .measured = measured,
                              .knowledge = &knowledge,
-                             .regret = regret ? &regret : nullptr},
+                             .regret = regret.loss ? &regret : nullptr},
                             options);
   }
 
@@ -80,15 +80,26 @@ TEST_F(SamplerTest, TheSameQuestionGetsTheSameAnswer) {
   EXPECT_EQ(ask({.seed = 3}).next, ask({.seed = 3}).next);
 }
 
-// The plan loses everything unless candidate 40 is known, and blames it: that is what is measured next.
-TEST_F(SamplerTest, ActiveMeasuresWhatThePlanWouldRegret) {
+// Knowing candidate 40 is all that could bring the plan anything: that is what is measured next.
+TEST_F(SamplerTest, ActiveMeasuresWhatThePlanWouldGainFrom) {
   measure(4, {});
-  regret = [](std::span<const Belief> believed, std::span<const std::vector<double>>, std::span<double> blame) {
-    if (believed[40].deviation == 0) return 0.0;
-    blame[40] += 100;
-    return 1.0;
+  regret.loss = [](auto, auto) { return 1.0; };
+  regret.gain = [](std::span<const Belief> believed) {
+    std::vector<double> gains(believed.size());
+    gains[40] = 0.5;
+    return gains;
   };
-  EXPECT_EQ(ask({}).next, 40U);
+  const auto choice = ask({});
+  EXPECT_EQ(choice.next, 40U);
+  EXPECT_EQ(choice.reason, "a plan may gain 50.0 % by it");
+  EXPECT_EQ(choice.expected_regret, 1);
+}
+
+// An error of 100 times the latency is small enough from the first prediction on, but eight runs are the least.
+TEST_F(SamplerTest, ActiveDoesNotStopByItselfBeforeItHasEnoughToJudgeItself) {
+  const SamplerOptions options{.budget = 90, .target_error = 100};
+  while (const auto next = ask(options).next) measured.push_back(table[*next]);
+  EXPECT_EQ(measured.size(), 8U);
 }
 
 TEST_F(SamplerTest, AfterRunsThatDidNotFitItTriesTheSmallestMemory) {

@@ -34,6 +34,7 @@ constexpr std::array<Usual, kCount> kUsual{{
     {"quadratic_log", -2.3, 1},        // 10 % at the reference size.
     {"size_exponent_log", 0, 0.3},     // Linear.
     {"batch_exponent_log", 0, 0.06},   // Nearly linear: large batches use a GPU a little better.
+    {"overlap_log_odds", 1, 1.5},      // Most of it, or hardly any.
 }};
 
 std::optional<Features> host_features(std::string_view profile) {  // "1.5c"
@@ -58,21 +59,34 @@ std::optional<Features> slice_features(std::string_view device, std::string_view
 // The time of one batch when several processes take turns on the GPU and work beside it in between.
 struct Cycle {
   double time = 0;
-  double host_slope = 0;  // Derivative by `host`.
+  double host_slope = 0;     // Derivative by `host`.
+  double overlap_slope = 0;  // Derivative by `overlap`.
+};
+
+// How each process spends its time beside the others.
+struct Turns {
+  double gpu = 0;
+  double host = 0;
+  double overlap = 1;
 };
 
 // Mean value analysis of a closed queue: each process is `host` away from the GPU, then queues for `gpu`. With n
-// processes an arriving one finds what n - 1 leave queued on average.
-Cycle cycle_of(double gpu, double host, double processes) {
+// processes an arriving one finds what n - 1 leave queued on average, or all of them where they run in step.
+Cycle cycle_of(const Turns& turns, double processes) {
   double queued = 0;
-  double queued_slope = 0;
-  Cycle cycle{gpu + host, 1};
+  double queued_host = 0;  // Derivatives of `queued`.
+  double queued_overlap = 0;
+  Cycle cycle{turns.gpu + turns.host, 1, 0};
   for (double n = 1; n <= processes; ++n) {
-    const double stay = gpu * (1 + queued);
-    const double stay_slope = gpu * queued_slope;
-    cycle = {stay + host, stay_slope + 1};
+    const double found = turns.overlap * queued + (1 - turns.overlap) * (n - 1);
+    const double stay = turns.gpu * (1 + found);
+    const double stay_host = turns.gpu * turns.overlap * queued_host;
+    const double stay_overlap = turns.gpu * (queued - (n - 1) + turns.overlap * queued_overlap);
+    cycle = {stay + turns.host, stay_host + 1, stay_overlap};
+    const double square = cycle.time * cycle.time;
     queued = n * stay / cycle.time;
-    queued_slope = n * (stay_slope * cycle.time - stay * cycle.host_slope) / (cycle.time * cycle.time);
+    queued_host = n * (stay_host * cycle.time - stay * cycle.host_slope) / square;
+    queued_overlap = n * (stay_overlap * cycle.time - stay * cycle.overlap_slope) / square;
   }
   return cycle;
 }
@@ -121,7 +135,8 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   const double log_batch = math::log(at.batch + offset);
   const double gpu = math::exp(batch_exponent * log_batch) * bracket;
   const double host = math::exp(parameters[kHost]) * at.batch;
-  const Cycle cycle = cycle_of(gpu, host, at.processes);
+  const double overlap = 1 / (1 + math::exp(-parameters[kOverlap]));
+  const Cycle cycle = cycle_of({gpu, host, overlap}, at.processes);
   const double gpu_share = 1 - cycle.host_slope * host / cycle.time;
   const double log_work = parameters[kWork] + log_size_factor + math::log(cycle.time);
   // The smooth maximum: log T = log launch + softplus(n * (log work - log launch)) / n.
@@ -135,6 +150,7 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   slope[kLaunchGrowth] = (1 - work_share) * growth / (1 + growth);
   slope[kWork] = work_share;
   slope[kHost] = work_share * (1 - gpu_share);
+  slope[kOverlap] = work_share * cycle.overlap_slope * overlap * (1 - overlap) / cycle.time;
   slope[kBatchOffset] = work_share * gpu_share * batch_exponent * offset / (at.batch + offset);
   slope[kBatchExponent] = work_share * gpu_share * batch_exponent * log_batch;
   slope[kMemoryShare] = work_share * gpu_share * memory / whole * (1 / at.bandwidth - bracket) / bracket;

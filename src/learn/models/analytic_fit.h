@@ -3,14 +3,15 @@
 //   T = ( launch^n + turns(gpu, host, processes)^n )^(1/n)      a smooth maximum
 //   launch = L * (1 + e * (processes - 1))                      what starting the kernels costs, whatever they do
 //   gpu    = W * (batch + b0)^y * g(size) * (a / compute + m / bandwidth + d)
-//   host   = H * W * batch * g(size)                            work beside the GPU, which processes overlap
+//   host   = H * W * batch * g(size)                            work beside the GPU, which processes overlap in part
 //   g      = r^x * (1 + q * r^x) / (1 + q), r = size / reference   attention's quadratic term
 //
 // The roofline stands in the bracket: a share `a` of the work scales with the compute of the slice, `m` with its memory
-// bandwidth, and `d` not at all; a + m + d = 1. Processes take turns on the GPU and overlap what they do beside it:
-// `turns` is the cycle time of that closed queue, gpu + host for one process and processes * gpu for many. A100's 3g
-// and 4g have the same bandwidth, which is why they differ so little. The constant b0 is the weight traffic that every
-// batch pays.
+// bandwidth, and `d` not at all; a + m + d = 1. Processes take turns on the GPU: `turns` is the cycle time of that
+// closed queue, gpu + host for one process. How far they overlap what they do beside it is the share o: with o = 1 a
+// process finds queued what chance leaves there, with o = 0 all others, so that it cycles in processes * gpu + host.
+// A100's 3g and 4g have the same bandwidth, which is why they differ so little. The constant b0 is the weight traffic
+// that every batch pays.
 #pragma once
 
 #include <array>
@@ -38,6 +39,7 @@ enum Parameter : std::size_t {
   kQuadratic,      // log q
   kSizeExponent,   // log x
   kBatchExponent,  // log y
+  kOverlap,        // log(o / (1 - o))
   kParameterCount,
 };
 using Parameters = std::array<double, kParameterCount>;

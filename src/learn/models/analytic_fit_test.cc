@@ -21,6 +21,7 @@ Parameters plain(double launch_ms, double work_ms) {
   for (const auto small : {kMemoryShare, kConstantShare, kHost, kBatchOffset, kLaunchGrowth, kQuadratic})
     p[small] = -30;
   p[kSharpness] = std::log(20.0);
+  p[kOverlap] = 30;
   return p;
 }
 
@@ -49,6 +50,14 @@ TEST(AnalyticFit, ProcessesTakeTurnsOnTheGpuAndOverlapBesideIt) {
   p[kHost] = 0;
   EXPECT_NEAR(std::exp(evaluate(p, 1, features(1, 1, 8, 1)).log_ms), 16, 1e-6);
   EXPECT_NEAR(std::exp(evaluate(p, 1, features(1, 1, 8, 2)).log_ms), 20, 1e-6);
+}
+
+// Processes that run in step find all others before them: host 8 and three turns of 8 on the GPU.
+TEST(AnalyticFit, ProcessesInStepOverlapNothing) {
+  auto p = plain(1e-3, 1);
+  p[kHost] = 0;
+  p[kOverlap] = -30;
+  EXPECT_NEAR(std::exp(evaluate(p, 1, features(1, 1, 8, 3)).log_ms), 8 + 3 * 8, 1e-6);
 }
 
 // With q = 1 at the reference, doubling the size multiplies work by 2 * (1 + 2) / (1 + 1) = 3.
