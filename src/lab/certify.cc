@@ -1,0 +1,153 @@
+#include "lab/certify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/math.h"
+#include "core/geometry.h"
+#include "plan/demand.h"
+#include "sim/simulation.h"
+
+namespace tangram::lab {
+namespace {
+
+// The normal deviate of the 99th percentile.
+constexpr double kDeviate99 = 2.3263;
+
+std::vector<std::int64_t> edges_of(std::span<const plan::ReplicaGroup> groups) {
+  std::set<std::int64_t> edges;
+  for (const auto& group : groups) {
+    for (const auto& bucket : group.replica.buckets) edges.insert(bucket.size_max);
+  }
+  return {edges.begin(), edges.end()};
+}
+
+// The same service as the planner sees it: a day or a curve at its peak.
+Service at_planning_rate(Service service) {
+  const bool varies =
+      std::holds_alternative<DiurnalTraffic>(service.traffic) || std::holds_alternative<CurveTraffic>(service.traffic);
+  if (varies) service.traffic = PoissonTraffic{plan::planning_rate_per_s(service)};
+  return service;
+}
+
+// The spread of run times that puts their p99 where the model has it, at the widest.
+double noise_spread(const sched::Deployment& deployment) {
+  double ratio = 1;
+  for (const auto& pool : deployment.pools) {
+    const auto& entry = pool.services[0];
+    for (std::size_t b = 0; b < entry.batch_max.size(); ++b) {
+      if (entry.batch_max[b] == 0) continue;
+      const auto mean = static_cast<double>(entry.latency.mean_ns(b, entry.batch_max[b]));
+      ratio = std::max(ratio, static_cast<double>(entry.latency.p99_ns(b, entry.batch_max[b])) / mean);
+    }
+  }
+  return math::log(ratio) / kDeviate99;
+}
+
+}  // namespace
+
+const sched::PoolService& SimulatedCertifier::pool_service(const Service& service,
+                                                           const std::vector<std::int64_t>& edges,
+                                                           const plan::ReplicaGroup& group) {
+  std::string key =
+      fmt::format("{}|{}|{}|{}", service.model, group.device_type, group.mig_profile, group.replica.processes);
+  for (const auto edge : edges) key += fmt::format(",{}", edge);
+  for (const auto& bucket : group.replica.buckets) key += fmt::format("|{}:{}", bucket.size_max, bucket.batch_size);
+  const auto found = compiled_.find(key);
+  if (found != compiled_.end()) return found->second;
+  sched::PoolService entry{ServiceId(0), std::vector<std::int32_t>(edges.size(), 0), {}};
+  std::int32_t samples_max = 1;
+  for (std::size_t b = 0; b < edges.size(); ++b) {
+    for (const auto& bucket : group.replica.buckets) {
+      if (bucket.size_max != edges[b]) continue;
+      entry.batch_max[b] = static_cast<std::int32_t>(bucket.batch_size);
+      samples_max = std::max(samples_max, entry.batch_max[b]);
+    }
+  }
+  entry.latency = sched::LatencyTable(edges.size(), samples_max);
+  for (std::size_t b = 0; b < edges.size(); ++b) {
+    for (std::int32_t n = 1; n <= entry.batch_max[b]; ++n) {
+      const auto run =
+          model_.predict({group.device_type, group.mig_profile, service.model, n, edges[b], group.replica.processes});
+      if (!run) {
+        entry.batch_max[b] = n - 1;
+        break;
+      }
+      entry.latency.set(b, n, *run);
+    }
+  }
+  return compiled_.emplace(std::move(key), std::move(entry)).first->second;
+}
+
+sched::Deployment SimulatedCertifier::deploy(const Service& service, std::span<const plan::ReplicaGroup> groups) {
+  sched::Deployment deployment;
+  const auto edges = edges_of(groups);
+  deployment.devices.push_back({"certified", Geometry{}, {}});
+  deployment.services.push_back({service.name, service.slo, service.priority, service.padding, edges, {}, 1});
+  std::vector<const plan::ReplicaGroup*> order;
+  for (const auto& group : groups) order.push_back(&group);
+  std::ranges::stable_sort(order, {}, [](const auto* group) { return group->compute_slices; });
+  for (const auto* group : order) {
+    const auto& entry = pool_service(service, edges, *group);
+    const sched::PoolId pool(static_cast<std::uint32_t>(deployment.pools.size()));
+    deployment.pools.push_back({group->device_type + '/' + group->mig_profile,
+                                group->compute_slices,
+                                static_cast<double>(group->compute_slices),
+                                {entry}});
+    deployment.services[0].pools.push_back(pool);
+    deployment.services[0].samples_max =
+        std::max(deployment.services[0].samples_max, std::ranges::max(entry.batch_max));
+    for (int n = 0; n < group->count; ++n) {
+      for (int process = 0; process < group->replica.processes; ++process) {
+        deployment.places.push_back({DeviceId(0), pool, {}, process});
+      }
+    }
+  }
+  return deployment;
+}
+
+plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const plan::ReplicaGroup> groups,
+                                          bool confirm) {
+  const Workload workload{{at_planning_rate(asked)}};
+  const auto deployment = deploy(asked, groups);
+  const double target = asked.slo.percentile / 100;
+  sim::SimulationConfig config;
+  config.scheduler = options_.scheduler;
+  config.noise.spread = noise_spread(deployment);
+  config.rate_scale = options_.rate_scale;
+  config.requests_max = confirm ? options_.requests_confirm : options_.requests;
+  config.warmup_requests = config.requests_max / 10;
+  plan::Verdict verdict;
+  sim::Tally all;
+  double sum = 0;
+  double squares = 0;
+  for (std::uint64_t run = 0; run < options_.runs; ++run) {
+    config.seed = options_.seed * 1000 + run + (confirm ? 500 : 0);
+    const auto result = sim::simulate(deployment, workload, config);
+    requests_ += result.requests;
+    const sim::Tally tally = result.metrics.total();
+    all.add(tally);
+    const double share = tally.slo_attainment();
+    sum += share;
+    squares += share * share;
+    const double n = static_cast<double>(run + 1);
+    verdict.attainment = sum / n;
+    // A plan that is far off shows it in the first run, and one that is off in the first few.
+    const double miss = 1 - target;
+    if (!confirm && ((run == 0 && 1 - share > 3 * miss) || (run == 2 && 1 - verdict.attainment > 1.5 * miss))) {
+      return verdict;
+    }
+  }
+  const double n = static_cast<double>(options_.runs);
+  const double variance = std::max(0.0, (squares - sum * sum / n) / std::max(1.0, n - 1));
+  verdict.attainment_low = verdict.attainment - options_.deviations * std::sqrt(variance / n);
+  verdict.latency = all.latency_quantile(target);
+  verdict.holds = verdict.attainment_low >= target;
+  return verdict;
+}
+
+}  // namespace tangram::lab

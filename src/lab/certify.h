@@ -1,0 +1,49 @@
+// Promises held against the simulator, with the very scheduler that will serve.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/latency_model.h"
+#include "plan/problem.h"
+#include "sched/deployment.h"
+#include "sched/scheduler.h"
+
+namespace tangram::lab {
+
+struct CertifyOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t runs = 8;         // Independent ones; the confidence comes from how they differ.
+  std::uint64_t requests = 5000;  // Of each run; the first tenth is not counted.
+  std::uint64_t requests_confirm = 20000;
+  double deviations = 1.895;  // Student's t: one-sided 95 % for eight runs.
+  double rate_scale = 1;
+  sched::SchedulerConfig scheduler = {};
+};
+
+// Simulates a service alone on its replicas. Poisson arrivals at the rate that the planner plans for; bursts, traces
+// and closed loops as they are. A promise holds when its percentile is kept at the lower end of the confidence
+// interval.
+class SimulatedCertifier final : public plan::Certifier {
+ public:
+  SimulatedCertifier(const LatencyModel& model, CertifyOptions options = {})
+      : model_(model), options_(std::move(options)) {}
+
+  plan::Verdict certify(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm) override;
+
+  std::uint64_t requests_simulated() const { return requests_; }
+
+ private:
+  const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
+                                         const plan::ReplicaGroup& group);
+  sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
+
+  const LatencyModel& model_;
+  CertifyOptions options_;
+  std::map<std::string, sched::PoolService> compiled_;
+  std::uint64_t requests_ = 0;
+};
+
+}  // namespace tangram::lab

@@ -1,0 +1,304 @@
+#include "plan/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "plan/buckets.h"
+#include "plan/detail/service_cover.h"
+
+namespace tangram::plan {
+namespace {
+
+// The kinds of one group, as a geometry of their own.
+Geometry geometry_of_kinds(const Stock& stock, const std::vector<std::size_t>& kinds) {
+  Geometry geometry = stock.geometries[stock.kinds[kinds[0]].group];
+  std::vector<MigProfile> profiles;
+  for (const std::size_t kind : kinds) profiles.push_back(stock.profile(kind));
+  geometry.profiles = std::move(profiles);
+  return geometry;
+}
+
+CoverDevice cover_device(const Problem& problem, const Stock& stock, std::size_t group) {
+  CoverDevice device;
+  const DeviceGroup& asked = problem.fleet.groups[group];
+  device.price = problem.options.objective == Objective::price ? asked.price_per_hour : 1;
+  device.count_max = asked.count.value_or(-1);
+  for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
+    if (stock.kinds[kind].group == group) device.kinds.push_back(kind);
+  }
+  if (device.kinds.empty()) return device;
+  const auto multisets = pareto_multisets(geometry_of_kinds(stock, device.kinds));
+  TANGRAM_CHECK(multisets.ok(), "a device that can be planned for can be listed");
+  for (const auto& multiset : *multisets) device.cuts.emplace_back(multiset.begin(), multiset.end());
+  return device;
+}
+
+// Asks the certifier about one service, and remembers what did not hold when it was confirmed.
+class Acceptance {
+ public:
+  Acceptance(const Problem& problem, const Stock& stock, const Demand& demand)
+      : problem_(problem), stock_(stock), demand_(demand) {}
+
+  bool accepts(const Cover& cover) const {
+    for (const auto& no : refuted_) {
+      bool inside = true;
+      for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
+      if (inside) return false;
+    }
+    return certify(cover, false).holds;
+  }
+  void refute(const Cover& cover) { refuted_.push_back(cover); }
+  std::vector<ReplicaGroup> groups(const Cover& cover) const {
+    std::vector<ReplicaGroup> groups;
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      if (cover[o] > 0) groups.push_back(replica_group(problem_, stock_, demand_, demand_.offers[o], cover[o]));
+    }
+    return groups;
+  }
+  Verdict certify(const Cover& cover, bool confirm) const {
+    const auto used = groups(cover);
+    ++asked_;
+    return problem_.certifier->certify(problem_.workload.services[demand_.service], used, confirm);
+  }
+  std::int64_t asked() const { return asked_; }
+
+ private:
+  const Problem& problem_;
+  const Stock& stock_;
+  const Demand& demand_;
+  std::vector<Cover> refuted_;
+  mutable std::int64_t asked_ = 0;
+};
+
+CoverService cover_service(const Demand& demand) {
+  CoverService service;
+  service.demand = demand.rate_per_s;
+  for (const auto& offer : demand.offers) service.offers.push_back({offer.kind, offer.rate_per_s});
+  return service;
+}
+
+// What a slice of each kind costs if every device is cut into one kind alone.
+std::vector<double> even_prices(const CoverProblem& problem) {
+  std::vector<double> price(problem.kinds, 1e6);
+  for (const auto& device : problem.devices) {
+    for (std::size_t i = 0; i < device.kinds.size(); ++i) {
+      int most = 0;
+      for (const auto& cut : device.cuts) most = std::max(most, cut[i]);
+      if (most > 0) price[device.kinds[i]] = device.price / most;
+    }
+  }
+  return price;
+}
+
+// The bucket set whose cheapest cover costs least, the one of fewest buckets among equals. Covers are whole slices
+// here, and certified where the rule asks for it, so that a set that looks good on average but splits the load too far
+// loses.
+Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t service, const std::vector<double>& prices,
+                     std::int64_t* asked) {
+  Demand best;
+  double best_cost = 1e300;
+  for (const auto& set : service_bucket_sets(problem, stock, service)) {
+    Demand demand = make_demand(problem, stock, service, set.edges);
+    CoverService cover = cover_service(demand);
+    const Acceptance acceptance(problem, stock, demand);
+    if (problem.options.rule == Rule::certified) {
+      cover.accepts = [&](const Cover& c) { return acceptance.accepts(c); };
+    }
+    detail::ServiceCovers covers(cover);
+    double cost = 1e299;
+    if (covers.coverable()) {
+      const auto cheapest = covers.cheapest(prices, problem.budget.cover_nodes_max);
+      if (cheapest) cost = cheapest->cost;
+    }
+    *asked += acceptance.asked();
+    if (best.edges.empty() || cost < best_cost * (1 - 1e-6)) {
+      best = std::move(demand);
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+PlanAnswer infeasible(const Problem& problem, std::string service, std::string reason) {
+  (void)problem;
+  PlanAnswer answer;
+  answer.service = std::move(service);
+  answer.reason = std::move(reason);
+  return answer;
+}
+
+std::string why_too_small(const Problem& problem, const CoverAnswer& cover) {
+  int count = 0;
+  for (const auto& group : problem.fleet.groups) count += group.count.value_or(0);
+  return fmt::format(
+      "the fleet has {} device{}, and no cut of them carries all services; at least {:.2f} would be "
+      "needed in the unit of the objective, or lower rates, or longer Slos",
+      count, count == 1 ? "" : "s", cover.bound);
+}
+
+struct Solved {
+  CoverModel model;
+  CoverAnswer answer;
+  std::vector<Demand> demands;
+  std::vector<std::optional<Verdict>> verdicts;
+  std::int64_t asked = 0;
+};
+
+}  // namespace
+
+CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands) {
+  CoverModel model;
+  model.problem.kinds = stock.kinds.size();
+  for (std::size_t g = 0; g < problem.fleet.groups.size(); ++g) {
+    CoverDevice device = cover_device(problem, stock, g);
+    if (device.kinds.empty()) continue;
+    model.problem.devices.push_back(std::move(device));
+    model.groups.push_back(g);
+  }
+  for (const auto& demand : demands) model.problem.services.push_back(cover_service(demand));
+  return model;
+}
+
+Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
+             const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,
+             const std::vector<Cover>& covers) {
+  // What is still to be placed of each kind, in the order of services.
+  std::vector<std::vector<Replica>> waiting(stock.kinds.size());
+  for (std::size_t s = 0; s < demands.size(); ++s) {
+    for (std::size_t o = 0; o < covers[s].size(); ++o) {
+      const auto group = replica_group(problem, stock, demands[s], demands[s].offers[o], covers[s][o]);
+      for (int n = 0; n < covers[s][o]; ++n) waiting[demands[s].offers[o].kind].push_back(group.replica);
+    }
+  }
+  std::vector<std::size_t> next(stock.kinds.size(), 0);
+  Plan plan;
+  for (std::size_t d = 0; d < cuts.size(); ++d) {
+    const auto& device = model.problem.devices[d];
+    const DeviceGroup& group = problem.fleet.groups[model.groups[d]];
+    const Geometry& geometry = stock.geometries[model.groups[d]];
+    const Geometry part = geometry_of_kinds(stock, device.kinds);
+    int number = 0;
+    for (std::size_t c = 0; c < cuts[d].size(); ++c) {
+      Multiset multiset;
+      for (const int n : device.cuts[c]) multiset.push_back(static_cast<std::uint16_t>(n));
+      const auto layout = realise(part, multiset);
+      TANGRAM_CHECK(layout.has_value(), "a cut of the table can be made");
+      for (int n = 0; n < cuts[d][c]; ++n) {
+        PlannedDevice planned;
+        planned.name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, number++);
+        planned.type = group.type;
+        planned.geometry = geometry;
+        for (const Slice& slice : layout->slices) {
+          const std::size_t kind = device.kinds[slice.profile];
+          PlannedSlice cut{{static_cast<std::uint16_t>(stock.kinds[kind].profile), slice.start}, {}};
+          if (next[kind] < waiting[kind].size()) cut.replicas.push_back(waiting[kind][next[kind]++]);
+          planned.slices.push_back(std::move(cut));
+        }
+        plan.devices.push_back(std::move(planned));
+      }
+    }
+  }
+  for (std::size_t kind = 0; kind < waiting.size(); ++kind) {
+    TANGRAM_CHECK(next[kind] == waiting[kind].size(), "the cuts hold every slice that the covers need");
+  }
+  return plan;
+}
+
+namespace {
+
+// Solves, then confirms every service with other random numbers; a service that fails has its cover struck out, and all
+// is solved again.
+constexpr int kConfirmRoundsMax = 12;
+
+Solved solve(const Problem& problem, const Stock& stock) {
+  Solved solved;
+  solved.model = cover_model(problem, stock, {});
+  const auto prices = even_prices(solved.model.problem);
+  for (std::size_t s = 0; s < problem.workload.services.size(); ++s) {
+    solved.demands.push_back(choose_demand(problem, stock, s, prices, &solved.asked));
+    solved.model.problem.services.push_back(cover_service(solved.demands.back()));
+  }
+  std::vector<Acceptance> acceptances;
+  for (const auto& demand : solved.demands) acceptances.emplace_back(problem, stock, demand);
+  const bool certified = problem.options.rule == Rule::certified;
+  for (std::size_t s = 0; s < acceptances.size() && certified; ++s) {
+    solved.model.problem.services[s].accepts = [&acceptances, s](const Cover& c) { return acceptances[s].accepts(c); };
+  }
+  solved.verdicts.resize(solved.demands.size());
+  std::vector<Cover> start;
+  for (int round = 0; round < kConfirmRoundsMax; ++round) {
+    solved.answer = solve_cover(solved.model.problem, problem.budget, start);
+    if (!certified || solved.answer.status != CoverStatus::solved) break;
+    bool all = true;
+    for (std::size_t s = 0; s < acceptances.size(); ++s) {
+      solved.verdicts[s] = acceptances[s].certify(solved.answer.covers[s], true);
+      if (solved.verdicts[s]->holds) continue;
+      acceptances[s].refute(solved.answer.covers[s]);
+      all = false;
+    }
+    if (all) break;
+  }
+  for (auto& acceptance : acceptances) solved.asked += acceptance.asked();
+  for (auto& service : solved.model.problem.services) service.accepts = {};
+  return solved;
+}
+
+ServicePlan describe(const Problem& problem, const Stock& stock, const Solved& solved, std::size_t s) {
+  const Demand& demand = solved.demands[s];
+  ServicePlan plan;
+  plan.service = problem.workload.services[demand.service].name;
+  plan.edges = demand.edges;
+  plan.rate_per_s = std::accumulate(demand.rate_per_s.begin(), demand.rate_per_s.end(), 0.0);
+  plan.load_factor = cover_load_factor(solved.model.problem.services[s], solved.answer.covers[s]);
+  for (std::size_t o = 0; o < demand.offers.size(); ++o) {
+    const int count = solved.answer.covers[s][o];
+    if (count > 0) plan.groups.push_back(replica_group(problem, stock, demand, demand.offers[o], count));
+  }
+  if (s < solved.answer.service_price.size()) plan.price = solved.answer.service_price[s];
+  plan.verdict = solved.verdicts[s];
+  return plan;
+}
+
+}  // namespace
+
+PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock) {
+  if (stock.kinds.empty()) {
+    return infeasible(problem, "",
+                      problem.fleet.groups.empty()
+                          ? "the fleet is empty; name at least one device"
+                          : "no slice of the fleet runs any of the models: none was measured there");
+  }
+  Solved solved = solve(problem, stock);
+  if (solved.answer.status != CoverStatus::solved) {
+    const std::size_t s = solved.answer.infeasible_service;
+    if (s >= solved.demands.size()) return infeasible(problem, "", why_too_small(problem, solved.answer));
+    const std::string& name = problem.workload.services[solved.demands[s].service].name;
+    std::string reason = why_unservable(problem, stock, solved.demands[s]);
+    if (reason.empty()) {
+      reason =
+          fmt::format("{}: the Slo of {} ms is not kept by any number of slices that was tried; a longer one may be",
+                      name, text::shortest(to_milliseconds(problem.workload.services[s].slo.latency)));
+    }
+    return infeasible(problem, name, std::move(reason));
+  }
+  PlanAnswer answer;
+  answer.status = PlanStatus::planned;
+  answer.plan = lay_out(problem, stock, solved.model, solved.answer.cuts, solved.demands, solved.answer.covers);
+  answer.devices = static_cast<int>(answer.plan.devices.size());
+  answer.price = solved.answer.price;
+  answer.bound = solved.answer.bound;
+  answer.proved = solved.answer.proved;
+  answer.certifications = solved.asked;
+  for (std::size_t s = 0; s < solved.demands.size(); ++s) {
+    answer.services.push_back(describe(problem, stock, solved, s));
+  }
+  return answer;
+}
+
+}  // namespace tangram::plan

@@ -1,0 +1,34 @@
+// From demands to a plan: the shared way of all planners that search.
+#pragma once
+
+#include <vector>
+
+#include "plan/demand.h"
+
+namespace tangram::plan {
+
+// The slices that each service takes: by demand, then by offer.
+struct Composition {
+  std::vector<Demand> demands;
+  std::vector<Cover> covers;
+  std::vector<std::vector<int>> cuts;  // By group of the fleet and cut of it.
+};
+
+// The problem in the terms of Cover. Devices without any usable kind are left out of it; `groups` says which group each
+// of its devices is.
+struct CoverModel {
+  CoverProblem problem;
+  std::vector<std::size_t> groups;
+};
+CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands);
+
+// Lays the slices out on devices. Every slice that a cover needs is there; slices that none needs are left free.
+Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
+             const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,
+             const std::vector<Cover>& covers);
+
+// Plans `problem` with the kinds of `stock`: chooses buckets for each service, covers all demands with the fewest
+// devices, has every service certified where the rule asks for it, and lays the slices out.
+PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock);
+
+}  // namespace tangram::plan

@@ -1,0 +1,306 @@
+#include "plan/demand.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "base/text.h"
+
+namespace tangram::plan {
+namespace {
+
+template <typename... Fs>
+struct Overload : Fs... {
+  using Fs::operator()...;
+};
+
+// Room for luck: requests gather unevenly, and a batch may find more of them than the mean.
+constexpr double kGatherSlack = 1.25;
+
+std::vector<SizeShare> shares_of_log_normal(const LogNormalSize& s) {
+  if (s.sigma <= 0) return {{static_cast<std::int64_t>(std::llround(s.median)), 1}};
+  const double mu = math::log(s.median);
+  const auto below = [&](double x) { return x <= 0 ? 0.0 : math::normal_cdf((math::log(x) - mu) / s.sigma); };
+  std::vector<SizeShare> shares;
+  double done = 0;
+  const double ratio = math::exp(math::log(static_cast<double>(s.max) / static_cast<double>(s.min) + 1) / 900);
+  for (std::int64_t size = s.min; size <= s.max;) {
+    const double up_to = size == s.max ? 1 : below(static_cast<double>(size) + 0.5);
+    if (up_to > done) shares.push_back({size, up_to - done});
+    done = std::max(done, up_to);
+    if (size == s.max) break;
+    size = std::min(s.max, std::max(size + 1, static_cast<std::int64_t>(static_cast<double>(size) * ratio)));
+  }
+  return shares;
+}
+
+std::vector<SizeShare> shares_of(const std::map<std::int64_t, double>& weights) {
+  double total = 0;
+  for (const auto& [size, weight] : weights) total += weight;
+  std::vector<SizeShare> shares;
+  // Close sizes are put together under the larger where there are too many.
+  const double least = weights.size() <= kSizesMax ? 0 : total / static_cast<double>(kSizesMax - 1);
+  double gathered = 0;
+  for (auto it = weights.begin(); it != weights.end(); ++it) {
+    gathered += it->second;
+    if (gathered < least && std::next(it) != weights.end()) continue;
+    shares.push_back({it->first, gathered / total});
+    gathered = 0;
+  }
+  return shares;
+}
+
+std::vector<SizeShare> shares_of_distribution(const SizeDistribution& distribution, const Traffic& traffic,
+                                              bool samples) {
+  return std::visit(Overload{[](const ConstantSize& s) {
+                               return std::vector<SizeShare>{{s.size, 1}};
+                             },
+                             [](const LogNormalSize& s) { return shares_of_log_normal(s); },
+                             [](const HistogramSize& s) {
+                               std::map<std::int64_t, double> weights;
+                               for (const auto& bin : s.bins) weights[bin.size] += bin.weight;
+                               return shares_of(weights);
+                             },
+                             [&](const TraceSize&) {
+                               std::map<std::int64_t, double> weights;
+                               if (const auto* replay = std::get_if<TraceTraffic>(&traffic)) {
+                                 for (const auto& entry : replay->trace)
+                                   weights[samples ? entry.samples : entry.size] += 1;
+                               }
+                               if (weights.empty()) weights[1] = 1;
+                               return shares_of(weights);
+                             }},
+                    distribution);
+}
+
+double latency_limit_s(const Problem& problem, const Service& service) {
+  const double slo = to_seconds(service.slo.latency);
+  return problem.options.rule == Rule::half ? 0.9 * slo / 2 : slo;
+}
+
+std::vector<std::int64_t> batch_candidates(const PlanOptions& options) {
+  if (!options.batches.empty()) return options.batches;
+  std::vector<std::int64_t> batches;
+  for (std::int64_t b = 1; b <= 256; b *= 2) batches.push_back(b);
+  return batches;
+}
+
+bool same_but_media(const MigProfile& a, const MigProfile& b) {
+  return a.compute_slices == b.compute_slices && a.units == b.units && a.memory_gib == b.memory_gib;
+}
+
+bool runs_anything(const Problem& problem, const Geometry& geometry, const MigProfile& profile) {
+  return std::ranges::any_of(problem.workload.services, [&](const Service& service) {
+    const auto sizes = size_shares(service);
+    return problem.latency->predict({geometry.type, profile.name, service.model, 1, sizes.front().size, 1}).has_value();
+  });
+}
+
+// `a` is at least as good as `b` on every bucket.
+bool dominates(const Offer& a, const Offer& b) {
+  for (std::size_t i = 0; i < a.rate_per_s.size(); ++i) {
+    if (a.rate_per_s[i] < b.rate_per_s[i]) return false;
+  }
+  return true;
+}
+
+// Those that no other on the same kind matches everywhere.
+void keep_best(std::vector<Offer>& offers) {
+  std::vector<Offer> kept;
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    bool beaten = false;
+    for (std::size_t j = 0; j < offers.size() && !beaten; ++j) {
+      beaten = j != i && offers[j].kind == offers[i].kind && dominates(offers[j], offers[i]) &&
+               (!dominates(offers[i], offers[j]) || j < i);
+    }
+    if (!beaten) kept.push_back(offers[i]);
+  }
+  offers = std::move(kept);
+}
+
+// Offers of one kind that differ in their processes: of those, only the ones that are best for some bucket, by what
+// they run within the Slo or within half of it. More processes run more in all and each batch more slowly, so where
+// waiting counts the best number is one or the other.
+void keep_best_processes(std::vector<Offer>& offers, const std::vector<Offer>& within_half) {
+  std::vector<Offer> kept;
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    bool best = false;
+    for (std::size_t b = 0; b < offers[i].rate_per_s.size() && !best; ++b) {
+      for (const std::vector<Offer>* set : std::initializer_list<const std::vector<Offer>*>{&offers, &within_half}) {
+        const double own = (*set)[i].rate_per_s[b];
+        best = best || (own > 0 && std::ranges::none_of(*set, [&](const Offer& o) {
+                          return o.kind == offers[i].kind && o.rate_per_s[b] > own * (1 + 1e-9);
+                        }));
+      }
+    }
+    if (best) kept.push_back(offers[i]);
+  }
+  offers = std::move(kept);
+}
+
+}  // namespace
+
+std::vector<SizeShare> size_shares(const Service& service) {
+  return shares_of_distribution(service.input_size, service.traffic, false);
+}
+
+double samples_mean(const Service& service) {
+  double mean = 0;
+  for (const auto& [samples, share] : shares_of_distribution(service.samples, service.traffic, true)) {
+    mean += static_cast<double>(samples) * share;
+  }
+  return mean;
+}
+
+std::int64_t samples_most(const Service& service) {
+  return shares_of_distribution(service.samples, service.traffic, true).back().size;
+}
+
+double planning_rate_per_s(const Service& service) {
+  if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
+  if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic); curve != nullptr && !curve->rate_per_s.empty()) {
+    return curve->scale * std::ranges::max(curve->rate_per_s);
+  }
+  return mean_rate_per_s(service.traffic);
+}
+
+Stock take_stock(const Problem& problem) {
+  Stock stock;
+  for (std::size_t g = 0; g < problem.fleet.groups.size(); ++g) {
+    const auto& group = problem.fleet.groups[g];
+    const Geometry* known = find_geometry(group.type);
+    TANGRAM_CHECK(known != nullptr || group.host.has_value(), "a fleet's devices have a geometry");
+    stock.geometries.push_back(known != nullptr ? *known : cpu_geometry(*group.host));
+    const Geometry& geometry = stock.geometries.back();
+    const Geometry allowed = restrict_to(geometry, group.profiles);
+    for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
+      const auto& profile = geometry.profiles[p];
+      const bool offered = std::ranges::any_of(allowed.profiles, [&](const auto& a) { return a.name == profile.name; });
+      const bool twin = std::ranges::any_of(stock.kinds, [&](const SliceKind& kind) {
+        return kind.group == g && same_but_media(geometry.profiles[kind.profile], profile);
+      });
+      if (offered && !twin && runs_anything(problem, geometry, profile)) stock.kinds.push_back({g, p});
+    }
+  }
+  return stock;
+}
+
+BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t service_index, std::size_t kind,
+                       int processes, std::int64_t size, double rate_per_s, double slo_share) {
+  const Service& service = problem.workload.services[service_index];
+  const double limit = slo_share * latency_limit_s(problem, service);
+  const double slo = to_seconds(service.slo.latency);
+  BatchChoice best;
+  for (const std::int64_t batch : batch_candidates(problem.options)) {
+    const auto run =
+        problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model, batch, size, processes});
+    if (!run) break;  // Larger ones do not fit into memory either.
+    const double seconds = to_seconds(run->mean);
+    const double slow = problem.options.rule == Rule::half ? seconds : to_seconds(run->p99);
+    if (slow >= limit) break;
+    if (batch > 1 && static_cast<double>(batch) > kGatherSlack * rate_per_s * (slo - slow)) break;
+    const double rate = static_cast<double>(processes) * static_cast<double>(batch) / seconds;
+    if (rate > best.rate_per_s) best = {batch, rate};
+  }
+  return best;
+}
+
+std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std::vector<std::int64_t>& edges) {
+  std::vector<double> shares(edges.size(), 0);
+  for (const auto& [size, share] : sizes) {
+    const auto at = std::ranges::lower_bound(edges, size);
+    if (at != edges.end()) shares[static_cast<std::size_t>(at - edges.begin())] += share;
+  }
+  return shares;
+}
+
+Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges) {
+  const Service& asked = problem.workload.services[service];
+  Demand demand{service, {}, {}, {}};
+  const double total = planning_rate_per_s(asked) * samples_mean(asked) * problem.options.demand_factor;
+  const auto shares = bucket_shares(size_shares(asked), edges);
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    if (shares[i] <= 0) continue;  // Nothing of this size arrives.
+    demand.edges.push_back(edges[i]);
+    demand.rate_per_s.push_back(std::max(total * shares[i], 1e-9));
+  }
+  // ParvaGPU's rule lets batches gather for ever.
+  const bool gathers = problem.options.rule != Rule::half;
+  std::vector<Offer> within_half;
+  for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
+    for (int processes = 1; processes <= problem.options.processes_max; ++processes) {
+      Offer offer{kind, processes, {}, {}};
+      Offer half = offer;
+      for (std::size_t i = 0; i < demand.edges.size(); ++i) {
+        const double rate = gathers ? demand.rate_per_s[i] : 1e18;
+        const auto choice = best_batch(problem, stock, service, kind, processes, demand.edges[i], rate);
+        offer.batch.push_back(choice.batch);
+        offer.rate_per_s.push_back(choice.rate_per_s);
+        half.rate_per_s.push_back(
+            best_batch(problem, stock, service, kind, processes, demand.edges[i], rate, 0.5).rate_per_s);
+      }
+      if (std::ranges::none_of(offer.rate_per_s, [](double r) { return r > 0; })) continue;
+      demand.offers.push_back(std::move(offer));
+      within_half.push_back(std::move(half));
+    }
+  }
+  if (problem.options.rule == Rule::certified) {
+    keep_best_processes(demand.offers, within_half);
+  } else {
+    keep_best(demand.offers);
+  }
+  return demand;
+}
+
+std::string why_unservable(const Problem& problem, const Stock& stock, const Demand& demand) {
+  const Service& service = problem.workload.services[demand.service];
+  for (std::size_t i = 0; i < demand.edges.size(); ++i) {
+    const bool served = std::ranges::any_of(demand.offers, [&](const Offer& o) { return o.rate_per_s[i] > 0; });
+    if (served) continue;
+    double fastest = 1e18;
+    std::string where;
+    for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
+      const auto run =
+          problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model, 1, demand.edges[i], 1});
+      if (!run) continue;
+      const double ms = problem.options.rule == Rule::half ? to_milliseconds(run->mean) : to_milliseconds(run->p99);
+      if (ms < fastest) {
+        fastest = ms;
+        where = stock.type(kind) + " " + stock.profile(kind).name;
+      }
+    }
+    const std::string size = demand.edges.size() > 1 ? fmt::format(" at input size {}", demand.edges[i]) : "";
+    if (where.empty()) {
+      return fmt::format("{}: no slice of the fleet runs {}{}: not measured there, or larger than its memory",
+                         service.name, service.model, size);
+    }
+    const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
+    return fmt::format(
+        "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one sample{}; "
+        "an Slo above {:.4g} ms could be kept under rule {}",
+        service.name, text::shortest(to_milliseconds(service.slo.latency)), where, fastest, size, fastest * factor,
+        to_string(problem.options.rule));
+  }
+  return {};
+}
+
+ReplicaGroup replica_group(const Problem& problem, const Stock& stock, const Demand& demand, const Offer& offer,
+                           int count) {
+  ReplicaGroup group;
+  group.device_type = stock.type(offer.kind);
+  group.mig_profile = stock.profile(offer.kind).name;
+  group.compute_slices = stock.profile(offer.kind).compute_slices;
+  group.replica.service = problem.workload.services[demand.service].name;
+  group.replica.processes = offer.processes;
+  for (std::size_t i = 0; i < demand.edges.size(); ++i) {
+    if (offer.batch[i] > 0) group.replica.buckets.push_back({demand.edges[i], offer.batch[i]});
+  }
+  group.count = count;
+  return group;
+}
+
+}  // namespace tangram::plan

@@ -1,0 +1,85 @@
+// What services ask of slices, and what slices offer them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/problem.h"
+
+namespace tangram::plan {
+
+struct SizeShare {
+  std::int64_t size = 1;
+  double share = 0;  // Of all samples.
+};
+
+// The input sizes of a service, ascending; shares sum to one. At most kSizesMax of them: close ones are put together
+// under the larger.
+inline constexpr std::size_t kSizesMax = 1024;
+std::vector<SizeShare> size_shares(const Service& service);
+// Samples in a request, on average and at most.
+double samples_mean(const Service& service);
+std::int64_t samples_most(const Service& service);
+// The rate to plan for: the highest that a curve or a day reaches, the mean otherwise.
+double planning_rate_per_s(const Service& service);
+
+// A kind of slice that a fleet can give.
+struct SliceKind {
+  std::size_t group = 0;    // Of the fleet.
+  std::size_t profile = 0;  // Of the group's geometry.
+};
+
+// The devices of a fleet with the profiles that a plan may use.
+struct Stock {
+  std::vector<Geometry> geometries;  // By group of the fleet; all profiles.
+  std::vector<SliceKind> kinds;
+
+  const MigProfile& profile(std::size_t kind) const {
+    return geometries[kinds[kind].group].profiles[kinds[kind].profile];
+  }
+  const std::string& type(std::size_t kind) const { return geometries[kinds[kind].group].type; }
+  std::size_t units(std::size_t kind) const { return static_cast<std::size_t>(profile(kind).units); }
+};
+// Only profiles on which some service's model runs are kept, and of those that differ in media engines alone, the
+// plain one.
+Stock take_stock(const Problem& problem);
+
+// One way of using a slice for a service, in the terms of the plan.
+struct Offer {
+  std::size_t kind = 0;
+  int processes = 1;
+  std::vector<std::int64_t> batch;  // By bucket; 0: not this bucket.
+  std::vector<double> rate_per_s;   // Samples a second if the slice ran nothing else.
+};
+
+// A service with its buckets and everything that could serve it.
+struct Demand {
+  std::size_t service = 0;  // Of the workload.
+  std::vector<std::int64_t> edges;
+  std::vector<double> rate_per_s;  // Samples a second, by bucket.
+  std::vector<Offer> offers;
+};
+
+// The best batch for a bucket under the rule: most samples a second among those in time. `rate_per_s` of the bucket
+// limits the batch to what can gather before the first member runs out of time; infinite: no limit.
+struct BatchChoice {
+  std::int64_t batch = 0;
+  double rate_per_s = 0;  // Of all processes of the slice.
+};
+BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t service, std::size_t kind, int processes,
+                       std::int64_t size, double rate_per_s, double slo_share = 1);
+
+// Shares of the input sizes by bucket.
+std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std::vector<std::int64_t>& edges);
+
+Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges);
+
+// Why nothing serves the service, and what would: in words.
+std::string why_unservable(const Problem& problem, const Stock& stock, const Demand& demand);
+
+// Names a service's use of slices for a certifier and a plan.
+ReplicaGroup replica_group(const Problem& problem, const Stock& stock, const Demand& demand, const Offer& offer,
+                           int count);
+
+}  // namespace tangram::plan

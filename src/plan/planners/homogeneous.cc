@@ -1,0 +1,31 @@
+// One kind of slice for everything: all kinds are tried, the plan of least price is taken, and the smaller slice among
+// equals.
+
+#include "plan/compose.h"
+
+namespace tangram::plan {
+namespace {
+
+class Homogeneous final : public Planner {
+ public:
+  PlanAnswer plan(const Problem& problem) const override {
+    const Stock all = take_stock(problem);
+    PlanAnswer best;
+    for (const SliceKind& kind : all.kinds) {
+      Stock stock = all;
+      stock.kinds = {kind};
+      PlanAnswer answer = plan_by_cover(problem, stock);
+      const bool better =
+          answer.status == PlanStatus::planned && (best.status != PlanStatus::planned || answer.price < best.price);
+      if (better || best.reason.empty()) best = std::move(answer);
+    }
+    if (all.kinds.empty()) return plan_by_cover(problem, all);
+    return best;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> make_homogeneous() { return std::make_unique<Homogeneous>(); }
+
+}  // namespace tangram::plan

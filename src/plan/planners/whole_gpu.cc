@@ -1,0 +1,26 @@
+// MIG off: of every device type only the largest slice, which is the device.
+
+#include <algorithm>
+
+#include "plan/compose.h"
+
+namespace tangram::plan {
+namespace {
+
+class WholeGpu final : public Planner {
+ public:
+  PlanAnswer plan(const Problem& problem) const override {
+    Stock stock = take_stock(problem);
+    std::erase_if(stock.kinds, [&](const SliceKind& kind) {
+      const Geometry& geometry = stock.geometries[kind.group];
+      return geometry.profiles[kind.profile].compute_slices < geometry.compute_slices;
+    });
+    return plan_by_cover(problem, stock);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> make_whole_gpu() { return std::make_unique<WholeGpu>(); }
+
+}  // namespace tangram::plan

@@ -1,0 +1,133 @@
+// What a planner is given, and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/fleet.h"
+#include "core/latency_model.h"
+#include "core/plan.h"
+#include "core/workload.h"
+#include "plan/cover.h"
+
+namespace tangram::plan {
+
+// When a slice counts as fast enough for a bucket.
+enum class Rule {
+  half,        // The run takes less than 0.9 of half the Slo: the other half is for waiting. ParvaGPU's rule.
+  certified,   // The run fits into the Slo, and a simulation with the real scheduler shows that waiting does too.
+  no_waiting,  // The run takes less than the Slo, as if nothing ever waited. A bound, not a plan to serve.
+};
+std::string_view to_string(Rule rule);
+std::optional<Rule> parse_rule(std::string_view name);
+
+enum class Objective {
+  devices,   // The fewest devices.
+  price,     // The lowest price an hour.
+  headroom,  // On a fleet of fixed size, the largest factor by which all rates may grow.
+};
+std::string_view to_string(Objective objective);
+std::optional<Objective> parse_objective(std::string_view name);
+
+// How input sizes are put into buckets.
+enum class Bucketing {
+  chosen,   // Edges that cost least for the sizes that arrive.
+  longest,  // One bucket: everything is padded to the longest input.
+  fixed,    // The edges of `edges`.
+};
+
+struct PlanOptions {
+  Rule rule = Rule::certified;
+  Objective objective = Objective::devices;
+  int processes_max = 1;  // How many processes may share a slice for one replica.
+  Bucketing bucketing = Bucketing::chosen;
+  std::vector<std::int64_t> edges;  // Ascending; the longest input is added where they end below it.
+  int buckets_max = 6;
+  std::vector<std::int64_t> batches;  // Batch sizes to consider, ascending; empty: powers of two up to 256.
+  double demand_factor = 1;           // All rates are multiplied by it.
+};
+
+// Replicas of one service on slices of their own.
+struct ReplicaGroup {
+  std::string device_type;
+  std::string mig_profile;
+  int compute_slices = 0;
+  Replica replica;
+  int count = 1;
+};
+
+struct Verdict {
+  bool holds = false;
+  double attainment = 0;      // Share of requests in time.
+  double attainment_low = 0;  // The end of its confidence interval.
+  Duration latency{};         // At the Slo's percentile.
+};
+
+// Whether replicas keep a service's promise, by whatever means: the simulator, for one. `confirm` asks again with
+// other random numbers and at greater length, for the answer that a plan goes out with.
+class Certifier {
+ public:
+  virtual ~Certifier() = default;
+  virtual Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) = 0;
+};
+
+struct Problem {
+  Fleet fleet;
+  Workload workload;
+  const LatencyModel* latency = nullptr;
+  PlanOptions options;
+  CoverBudget budget;
+  Certifier* certifier = nullptr;  // Needed by Rule::certified.
+};
+
+enum class PlanStatus { planned, infeasible };
+
+// What a service got.
+struct ServicePlan {
+  std::string service;
+  std::vector<std::int64_t> edges;  // Of its buckets.
+  double rate_per_s = 0;            // Samples that are to be served.
+  double load_factor = 0;           // How many times its demand its slices could run, none of them waiting.
+  std::vector<ReplicaGroup> groups;
+  double price = 0;  // Its part of the bound: what it makes the plan dearer by.
+  std::optional<Verdict> verdict;
+};
+
+struct PlanAnswer {
+  PlanStatus status = PlanStatus::infeasible;
+  std::string reason;   // Why infeasible, and the nearest change that would help.
+  std::string service;  // The service that cannot be served, where it is one.
+  Plan plan;
+  int devices = 0;
+  double price = 0;     // In the unit of the objective: devices, or price an hour.
+  double bound = 0;     // No plan under the same rule costs less.
+  bool proved = false;  // Nothing costs less than this plan.
+  double headroom = 1;  // For Objective::headroom: the factor reached.
+  std::vector<ServicePlan> services;
+  std::int64_t certifications = 0;  // How often the certifier was asked.
+};
+
+// One way of making plans.
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  virtual PlanAnswer plan(const Problem& problem) const = 0;
+};
+
+struct PlannerInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::unique_ptr<Planner> (*make)();
+};
+
+// In the order of planners.def.
+std::span<const PlannerInfo> planners();
+const PlannerInfo* find_planner(std::string_view name);
+
+}  // namespace tangram::plan
