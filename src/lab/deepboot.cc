@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/check.h"
 #include "lab/training_job.h"
@@ -19,6 +20,10 @@ using train::ReplicaStatus;
 constexpr double kTimeLimit_s = 365.0 * 86400;  // A cluster that never ends its jobs is a bug.
 constexpr double kPromptGap_s = 5;              // Least time between two rounds of a prompt scheduler.
 constexpr const char* kInferencePrefix = "infer-";
+constexpr int kAnyApplication = -1;  // Of a GPU in hand for whatever request comes.
+constexpr int kShelf = -2;           // Of a GPU whose slices hold replicas that wait.
+constexpr double kNever_s = 1e18;
+constexpr double kInHandLook_s = 15;  // How often the number of GPUs in hand is looked at again.
 
 // "infer-bert-2" is the second application of the kind bert.
 std::string kind_of(const std::string& application) {
@@ -82,6 +87,13 @@ class SharedCluster {
   }
 
  private:
+  // Allocations as they will be when the requests at hand are placed: one change for each job, however many it loses.
+  struct Draft {
+    std::vector<std::size_t> active;
+    std::vector<Allocation> allocations;
+    std::vector<train::JobView> views;
+  };
+
   // Construction.
   void add_training(const train::Application& application, const formats::Job& job) {
     auto& menu = menus_[&application];
@@ -114,7 +126,8 @@ class SharedCluster {
     if (run_.prompt) next = std::min(next, now_s_ + 1);
     if (next_task_ < tasks_.size()) next = std::min(next, std::max(std::ceil(tasks_[next_task_].submit_s), now_s_ + 1));
     for (const auto& replica : pool_.replicas()) {
-      if (replica.status != ReplicaStatus::asleep) next = std::min(next, std::max(replica.until_s, now_s_ + 1));
+      if (replica.status != ReplicaStatus::asleep)
+        next = std::min(next, std::max(std::ceil(replica.until_s), now_s_ + 1));
     }
     if (!pending_.empty() && may_place_soon()) next = std::min(next, now_s_ + 1);
     return next;
@@ -175,7 +188,11 @@ class SharedCluster {
     for (const std::uint32_t id : ended) {
       const train::WarmReplica replica = pool_.at(id);
       if (replica.status == ReplicaStatus::running) ++tasks_done_;
-      rest(replica);
+      if (run_.packed) {
+        rest_in_hand(replica);
+      } else {
+        rest(replica);
+      }
     }
   }
 
@@ -196,12 +213,64 @@ class SharedCluster {
     if (run_.keep_warm.kind == train::KeepWarmKind::none) pool_.close(replica.id);
   }
 
+  // Requests of all applications together need about so many GPUs at a time; what is above is lent.
+  double in_hand_target() const {
+    const double busy = keep_warm_->rate_total(now_s_) * (keep_warm_->duration_mean_s() + run_.packed->start_s);
+    return busy + run_.packed->margin * std::sqrt(busy);
+  }
+
+  void rest_in_hand(const train::WarmReplica& replica) {
+    double held = 0;
+    for (const auto& other : pool_.replicas()) {
+      held += other.application != kShelf && other.status != ReplicaStatus::asleep && other.id != replica.id ? 1 : 0;
+    }
+    pool_.rename(replica.id, kAnyApplication);
+    if (held + 1 <= in_hand_target()) {
+      pool_.guard(replica.id, now_s_ + kInHandLook_s);
+    } else {
+      pool_.put_asleep(replica.id);
+    }
+  }
+
+  // The replica of `application` waits on a slice from now on; true if it did before.
+  bool park(int application, Draft& draft) {
+    if (!parked_.insert(application).second) return true;
+    if (static_cast<int>(parked_.size()) > shelves_ * run_.packed->slots) {
+      const auto node = find_gpu(draft);
+      if (node) {
+        pool_.open(kShelf, *node, kNever_s);
+        ++shelves_;
+      } else {
+        parked_.erase(application);
+      }
+    }
+    return false;
+  }
+
+  // A request under packing: any GPU in hand will do, and only an application that never ran starts cold.
+  bool place_packed(std::size_t task, Draft& draft) {
+    const int application = tasks_[task].application;
+    const auto ready = pool_.find_warm(kAnyApplication);
+    const auto node = ready ? std::optional<int>(pool_.at(*ready).node) : find_gpu(draft);
+    if (!node) return false;
+    const double cold_s = keep_warm_->cold_start_s(application);
+    const double delay_s = park(application, draft) ? std::min(run_.packed->start_s, cold_s) : cold_s;
+    start(task, delay_s);
+    const double until_s = now_s_ + delay_s + tasks_[task].duration_s;
+    if (ready) {
+      pool_.wake(*ready, until_s);
+    } else {
+      pool_.open(application, *node, until_s);
+    }
+    return true;
+  }
+
   void admit_tasks() {
     for (; next_task_ < tasks_.size() && tasks_[next_task_].submit_s <= now_s_; ++next_task_) {
       keep_warm_->on_arrival(tasks_[next_task_].application, now_s_);
       pending_.push_back(next_task_);
     }
-    std::erase_if(pending_, [&](std::size_t task) { return start_warm(task); });
+    if (!run_.packed) std::erase_if(pending_, [&](std::size_t task) { return start_warm(task); });
   }
 
   bool start_warm(std::size_t task) {
@@ -214,7 +283,7 @@ class SharedCluster {
 
   void start(std::size_t task, double delay_s) {
     overheads_.push_back(now_s_ + delay_s - tasks_[task].submit_s);
-    keep_warm_->on_served(tasks_[task].application, tasks_[task].duration_s);
+    keep_warm_->on_start(overheads_.back(), tasks_[task].duration_s);
   }
 
   // Requests without a warm replica: on an empty GPU, on one whose replica sleeps, or on one that training gives back.
@@ -222,6 +291,7 @@ class SharedCluster {
     if (pending_.empty()) return;
     Draft draft = draft_of();
     std::erase_if(pending_, [&](std::size_t task) {
+      if (run_.packed) return place_packed(task, draft);
       const auto node = find_gpu(draft);
       if (!node) return false;
       const double cold_s = keep_warm_->cold_start_s(tasks_[task].application);
@@ -231,13 +301,6 @@ class SharedCluster {
     });
     apply(draft.active, draft.allocations);
   }
-
-  // Allocations as they will be when the requests at hand are placed: one change for each job, however many it loses.
-  struct Draft {
-    std::vector<std::size_t> active;
-    std::vector<Allocation> allocations;
-    std::vector<train::JobView> views;
-  };
 
   Draft draft_of() const {
     Draft draft;
@@ -338,7 +401,6 @@ class SharedCluster {
     ++rounds_;
     std::vector<int> lendable = pool_.held(run_.nodes);
     for (int& gpus : lendable) gpus = run_.gpus_per_node - gpus;
-    hold_back(lendable);
     std::vector<train::JobView> views;
     for (const std::size_t i : active) views.push_back(view_of(i));
     const auto allocations = allocator_->allocate({.now_s = now_s_,
@@ -349,15 +411,6 @@ class SharedCluster {
     train::free_beside(lendable, allocations);
     apply(active, allocations);
     drop_displaced();
-  }
-
-  // The reserve lies where inference already is.
-  void hold_back(std::vector<int>& lendable) const {
-    for (int left = run_.reserve; left > 0; --left) {
-      const auto least = std::ranges::min_element(lendable, {}, [](int gpus) { return gpus > 0 ? gpus : 1 << 20; });
-      if (least == lendable.end() || *least == 0) return;
-      --*least;
-    }
   }
 
   void apply(const std::vector<std::size_t>& active, const std::vector<Allocation>& allocations) {
@@ -395,7 +448,9 @@ class SharedCluster {
     Ownership now{.at_s = now_s_};
     for (const auto& job : jobs_) now.training += job.gpus();
     for (const auto& replica : pool_.replicas()) {
-      now.running += replica.status == ReplicaStatus::running ? 1 : 0;
+      const bool shelf = replica.application == kShelf;
+      now.running += replica.status == ReplicaStatus::running && !shelf ? 1 : 0;
+      now.guarded += shelf ? 1 : 0;
       now.guarded += replica.status == ReplicaStatus::guarded ? 1 : 0;
       now.asleep += replica.status == ReplicaStatus::asleep ? 1 : 0;
     }
@@ -454,6 +509,8 @@ class SharedCluster {
   std::size_t next_task_ = 0;
   std::size_t tasks_done_ = 0;
   std::vector<std::size_t> pending_;
+  std::set<int> parked_;  // Applications with a replica on a slice.
+  int shelves_ = 0;
   train::WarmPool pool_;
   std::optional<train::KeepWarm> keep_warm_;
   std::vector<double> overheads_;

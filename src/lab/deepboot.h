@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct SharingCosts {
 // Those that DeepBoot measured; any other application gets the mean of them.
 SharingCosts sharing_costs(const std::string& application);
 
+// Warm replicas that wait do not need a GPU each: on slices of one GPU several applications wait together. A request
+// gets a whole GPU, to which its replica is copied from the slice.
+struct PackedWarm {
+  int slots = 7;         // Replicas on one GPU: slices 1g.10gb of an A100-80GB.
+  double start_s = 1.5;  // From its slice to a GPU of its own: up to 10 GB copied, and a context made.
+  double margin = 1;     // GPUs kept in hand above the mean need of requests, in standard deviations.
+};
+
 struct SharedRun {
   std::string allocator = "deepboot";
   int nodes = 16;
@@ -33,9 +42,9 @@ struct SharedRun {
   train::RestartKind restart = train::RestartKind::fast;
   train::KeepWarmOptions keep_warm;
   train::ReclaimKind reclaim = train::ReclaimKind::least_loss;
-  bool prompt = false;          // A round whenever a job comes or goes, and requests are placed at once always.
-  bool learn_together = false;  // Jobs of one application share what they know of its step times.
-  int reserve = 0;              // GPUs that are never lent.
+  bool prompt = false;               // A round whenever a job comes or goes, and requests are placed at once always.
+  bool learn_together = false;       // Jobs of one application share what they know of its step times.
+  std::optional<PackedWarm> packed;  // Replicas that wait share GPUs.
   train::AllocatorOptions options;
 };
 
@@ -63,6 +72,26 @@ struct SharedResult {
   std::int64_t leases = 0;          // GPUs lent, each until it came back.
   std::vector<Ownership> timeline;  // Once a round.
 };
+
+// Inference that is made, not read: Poisson arrivals of applications in turn by chance, durations uniform in whole
+// seconds.
+struct InferenceLoad {
+  std::string name;
+  int requests = 16000;
+  double gap_mean_s = 3.5;
+  int duration_min_s = 1;
+  int duration_max_s = 19;
+  int applications = 18;
+  double period_s = 0;  // Above 0: the rate swings by `swing` around its mean with this period.
+  double swing = 0.9;
+};
+
+// The loads of five and ten times the requests of DeepBoot's small workload, and a periodic one.
+std::vector<InferenceLoad> heavier_loads();
+
+// Jobs of kind inference. Applications are numbered among `kinds`, the names whose costs they have.
+std::vector<formats::Job> make_inference(const InferenceLoad& load, const std::vector<std::string>& kinds,
+                                         std::uint64_t seed);
 
 SharedResult run_shared(const train::Applications& applications, const std::vector<formats::Job>& jobs,
                         const SharedRun& run);

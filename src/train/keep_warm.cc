@@ -7,6 +7,9 @@
 namespace tangram::train {
 namespace {
 
+constexpr double kAdjustment = 0.01;  // Of the price with each request: about a hundred of them decide.
+constexpr double kPriceMin = 1e-3;
+constexpr double kPriceMax = 10;
 constexpr double kLook_s = 30;  // How often the worth of a guarded replica is looked at again.
 
 }  // namespace
@@ -21,9 +24,11 @@ void KeepWarm::on_arrival(int application, double now_s) {
   demand.at_s = now_s;
 }
 
-void KeepWarm::on_served(int, double duration_s) {
+void KeepWarm::on_start(double wait_s, double duration_s) {
   duration_sum_s_ += duration_s;
   served_ += 1;
+  const double off = std::clamp((options_.wait_target_s - wait_s) / options_.wait_target_s, -4.0, 4.0);
+  price_ = std::clamp(price_ * math::exp(kAdjustment * off), kPriceMin, kPriceMax);
 }
 
 double KeepWarm::rate(int application, double now_s) const {
@@ -51,7 +56,7 @@ double KeepWarm::guard_s(int application, int hits, int idle, double now_s) cons
   // A second idle replica is of use only to a request that comes while the first runs, a third while two run.
   double useful = 1;
   for (int i = 0; i < idle; ++i) useful *= std::min(requests * duration_mean_s() / (i + 1), 1.0);
-  return requests * useful * cold_start_s(application) >= options_.price ? kLook_s : 0;
+  return requests * useful * cold_start_s(application) >= price_ ? kLook_s : 0;
 }
 
 }  // namespace tangram::train

@@ -15,8 +15,9 @@ enum class KeepWarmKind {
 struct KeepWarmOptions {
   KeepWarmKind kind = KeepWarmKind::timer;
   double timer_factor = 1;
-  // `demand`: the seconds of waiting that a GPU-second spent on guarding must spare. Larger keeps fewer replicas.
-  double price = 0.03;
+  // `demand`: the mean wait that is aimed at. What a GPU-second of guarding must spare is raised while requests wait
+  // less and lowered while they wait more, so that no GPU guards more than the aim needs, whatever the load.
+  double wait_target_s = 2;
   double memory_s = 1800;  // `demand`: how far back arrivals count; after it they weigh 1/e.
 };
 
@@ -26,7 +27,8 @@ class KeepWarm {
   KeepWarm(const KeepWarmOptions& options, std::vector<double> cold_start_s);
 
   void on_arrival(int application, double now_s);
-  void on_served(int application, double duration_s);
+  // A request began `wait_s` after it came and runs for `duration_s`.
+  void on_start(double wait_s, double duration_s);
 
   // Seconds that a replica which is idle now should stay guarded; 0 if not at all. `idle` counts the replicas of its
   // application that are guarded already, itself not included.
@@ -49,6 +51,7 @@ class KeepWarm {
   std::vector<double> cold_start_s_;  // Of each application.
   std::vector<Demand> demand_;
   double begin_s_ = -1;
+  double price_ = 0.03;  // Seconds of waiting that a GPU-second must spare.
   double duration_sum_s_ = 0;
   double served_ = 0;
 };

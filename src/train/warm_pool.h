@@ -32,6 +32,8 @@ class WarmPool {
   void wake(std::uint32_t id, double until_s);
   void guard(std::uint32_t id, double until_s);
   void put_asleep(std::uint32_t id);
+  // Its GPU serves another application from now on.
+  void rename(std::uint32_t id, int application) { find(id).application = application; }
   // Its GPU is free again.
   void close(std::uint32_t id);
 

@@ -1,0 +1,77 @@
+// Ours: counts by an exact knapsack over what each job's speed is worth, changes priced by what they cost, and GPUs
+// placed so that they come back cheaply.
+//
+// The mean completion time falls most where work that ends soon is fast, so a job's speed-up is worth more the less it
+// has left, but with falling returns, so that nobody starves: the value of a job is w * -1 / speed-up (the harmonic
+// mean of Pollux, separable), and w falls with the time left. A change is worth what it gains over the time for which
+// it will last, less the time for which the job stands still.
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/math.h"
+#include "train/allocator.h"
+#include "train/knapsack.h"
+
+namespace tangram::train {
+namespace {
+
+constexpr double kFloor = 1e-3;  // Keeps values finite for jobs without GPUs.
+
+class Tangram final : public Allocator {
+ public:
+  explicit Tangram(const AllocatorOptions& options) : options_(options) {}
+
+  std::vector<Allocation> allocate(const RoundView& view) override {
+    const int gpus = view.gpus();
+    std::vector<std::vector<double>> values;
+    for (const auto& job : view.jobs) values.push_back(values_of(job, view, gpus));
+    return place_counts(view, solve_knapsack(values, gpus));
+  }
+
+ private:
+  double value(double speedup, double weight) const {
+    const double p = options_.fairness;
+    const double s = speedup + kFloor;
+    if (p == 0) return weight * (math::log(s) - math::log(kFloor));
+    if (p == -1) return weight * (1 / kFloor - 1 / s);
+    return weight * (math::pow(s, p) - math::pow(kFloor, p)) / p;
+  }
+
+  std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const {
+    const Speedup speedup(*job.model, std::max(gpus, 1), static_cast<int>(view.jobs.size()));
+    const int now = gpus_of(*job.current);
+    // Time left at the fair share.
+    const int fair = std::max((gpus + static_cast<int>(view.jobs.size()) - 1) / static_cast<int>(view.jobs.size()), 1);
+    double left_s = 3600;
+    if (job.model->known()) {
+      const double rate = job.model->goodput(1, fair) / job.model->limits().batch_min;
+      if (rate > 0) left_s = job.progress_left / rate;
+    }
+    left_s = std::max(left_s, 30.0);
+    const double weight = math::pow(left_s / 3600, -options_.urgency);
+    const double horizon_s = std::clamp(left_s, options_.horizon_min_s, options_.horizon_max_s);
+    std::vector<double> values;
+    for (int w = 1; w <= std::min(job.replicas_max, gpus); ++w) {
+      const int nodes = (w + view.gpus_per_node - 1) / view.gpus_per_node;
+      double rate = speedup(nodes, w);
+      if (w != now) {
+        const double pause_s = now == 0 || w == now ? job.restart_full_s
+                               : w < now
+                                   ? job.restart_fast_s
+                                   : job.restart_fast_s + (job.restart_full_s - job.restart_fast_s) * (w - now) / w;
+        rate *= now == 0 ? horizon_s / (horizon_s + pause_s) : std::max(1 - pause_s / horizon_s, 0.0);
+      }
+      values.push_back(value(rate, weight));
+    }
+    return values;
+  }
+
+  AllocatorOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Allocator> make_tangram(const AllocatorOptions& options) { return std::make_unique<Tangram>(options); }
+
+}  // namespace tangram::train
