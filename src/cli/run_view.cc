@@ -291,13 +291,7 @@ sim::SimulationResult simulate(const lab::Scenario& scenario, sim::SimulationCon
 
 }  // namespace
 
-std::string share_text(double share) {
-  const double percent = 100 * share;
-  if (percent == 0 || percent == 100) return fmt::format("{:.0f} %", percent);
-  // A share just below the whole must not read as the whole.
-  if (percent > 99.9) return fmt::format("{:.3f} %", std::min(percent, 99.999));
-  return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
-}
+std::string share_text(double share) { return lab::percent_text(share); }
 
 Result<Nothing> check_policies(const std::vector<std::string>& policies) {
   std::vector<std::string> known;

@@ -158,6 +158,14 @@ RunView view_of(const Scenario& scenario, const Run& run) {
   return view;
 }
 
+std::string percent_text(double share) {
+  const double percent = 100 * share;
+  if (percent == 0 || percent == 100) return fmt::format("{:.0f} %", percent);
+  // A share just below the whole must not read as the whole.
+  if (percent > 99.9) return fmt::format("{:.3f} %", std::min(percent, 99.999));
+  return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
+}
+
 std::string latency_text(Duration latency) {
   if (latency == Duration::max()) return "never";
   const double ms = to_milliseconds(latency);

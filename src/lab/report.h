@@ -98,6 +98,12 @@ struct RunView {
 
 RunView view_of(const Scenario& scenario, const Run& run);
 
+// What happened, in a few sentences: whether the promises were kept, who had the least to spare and when it lost most,
+// and which slices worked most and least. Plain text.
+std::vector<std::string> story_of(const RunView& view, const Run& run);
+
+// "99.53 %", with more digits near the whole.
+std::string percent_text(double share);
 // "12.3 ms" with a sensible number of digits; "never" for an infinite one.
 std::string latency_text(Duration latency);
 

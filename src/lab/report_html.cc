@@ -14,7 +14,6 @@ namespace tangram::lab {
 namespace {
 
 using plot::Box;
-using plot::brief;
 using plot::escape;
 using plot::Picture;
 using plot::Scale;
@@ -39,6 +38,7 @@ h1{font-size:30px;line-height:1.2;margin:0 0 4px;letter-spacing:-.02em}
 h2{font-size:19px;margin:40px 0 12px;letter-spacing:-.01em}
 h3{font-size:16px;margin:0}
 p.sub{margin:0 0 6px;color:var(--muted)}
+p.lead{margin:14px 0 0;font-size:17px;max-width:80ch}
 p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0 0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
@@ -58,11 +58,12 @@ figure{margin:0;min-width:0}
 .wide{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
 svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
 .scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:12px}
-table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-th,td{padding:7px 12px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
+table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
+th,td{padding:7px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
 th{color:var(--muted);font-weight:550;font-size:12.5px}
 tr:last-child td{border-bottom:0}
-th:first-child,td:first-child,td.text,th.text{text-align:left}
+th:first-child,td:first-child,td.text,th.text{text-align:left}th:first-child,td:first-child{padding-left:14px}
+th:last-child,td:last-child{padding-right:14px}
 td.good{color:var(--good)}td.bad{color:var(--bad)}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--muted);margin:8px 0 0}
 nav{display:flex;flex-wrap:wrap;gap:8px;margin:34px 0 0}
@@ -84,12 +85,7 @@ for (const b of document.querySelectorAll('nav button')) b.onclick = () => {
 
 std::string colour_of(std::size_t service) { return fmt::format("s{}", service % kColours); }
 
-std::string percent(double share) {
-  const double value = 100 * share;
-  if (value == 0 || value == 100) return fmt::format("{:.0f} %", value);
-  if (value > 99.9) return fmt::format("{:.3f} %", std::min(value, 99.999));
-  return fmt::format("{:.{}f} %", value, value > 99 ? 2 : 1);
-}
+std::string percent(double share) { return percent_text(share); }
 
 std::string rate_text(double per_s) { return fmt::format("{:.{}f}", per_s, per_s < 10 ? 2 : per_s < 100 ? 1 : 0); }
 
@@ -610,6 +606,7 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
   const Timeline timeline = timeline_of(metrics);
   std::string out =
       fmt::format("<section class=\"run\" id=\"run-{}\"{}>\n", escape(run.policy), hidden ? " hidden" : "");
+  out += fmt::format("<p class=\"lead\">{}</p>\n", escape(text::join(story_of(view, run), " ")));
   out += cards(view);
   out +=
       "<h2>Services</h2>\n<p class=\"why\">Colour: answered in time. <span style=\"color:var(--warn)\">Late</span> and "

@@ -86,9 +86,9 @@ TEST(RunView, KnowsTheUtilisationOfAPlanThatChanges) {
   ASSERT_TRUE(view.busy_share);
   EXPECT_NEAR(*view.busy_share, (on_small + 4 * on_large) / (10 + 4 * (view.end_s - 5)), 1e-6);
   // While the device is re-cut nothing serves, and what comes is refused.
-  EXPECT_EQ(view.slices[0].batches + view.slices[1].batches + view.slices[2].batches +
-                view.total.tally.rejected_total(),
-            150U);
+  EXPECT_EQ(
+      view.slices[0].batches + view.slices[1].batches + view.slices[2].batches + view.total.tally.rejected_total(),
+      150U);
 }
 
 // Every request belongs to the warm-up: nothing is counted, and nothing was in time.
@@ -177,6 +177,43 @@ TEST(DecisionLog, HasALineForEveryOutcome) {
   for (std::size_t at = log.find(" resolve r"); at != std::string::npos; at = log.find(" resolve r", at + 1))
     ++outcomes;
   EXPECT_EQ(outcomes, 150U);
+}
+
+// Of the 100 and 50 requests all are in time; the first slice is busy for 1 of 10.01 s, the second for half of that.
+TEST(Story, SaysThatAllIsWell) {
+  const Scenario scenario = small();
+  const auto run = run_of(scenario);
+  const auto story = story_of(view_of(scenario, run), run);
+  ASSERT_EQ(story.size(), 3U);
+  EXPECT_EQ(story[0], "Every promise was kept.");
+  EXPECT_EQ(story[1], "Every single request was answered in time.");
+  EXPECT_EQ(story[2],
+            "The busiest slice, 1g.6gb@0 of a30-0, worked 10.0 % of the time; the idlest, 1g.6gb@1 of a30-0, "
+            "5.0 %.");
+}
+
+// Service b cannot be in time within 1 ms; all of its 50 requests are lost, ten in each step of two seconds, so the
+// first is the worst.
+TEST(Story, NamesTheBrokenPromise) {
+  Scenario scenario = small();
+  scenario.workload.services[1].slo.latency = 1ms;
+  scenario.deployment.services[1].slo.latency = 1ms;
+  const auto run = run_of(scenario);
+  const auto story = story_of(view_of(scenario, run), run);
+  ASSERT_GE(story.size(), 2U);
+  EXPECT_EQ(story[0], "1 of 2 promises was broken: b.");
+  EXPECT_TRUE(
+      story[1].starts_with("b had the least to spare: 0 % in time where 99 % were promised; it lost most "
+                           "between "))
+      << story[1];
+}
+
+TEST(Story, SaysNothingAboutNoRequests) {
+  Scenario scenario = small();
+  scenario.config.warmup_requests = 1000;
+  const auto run = run_of(scenario);
+  EXPECT_EQ(story_of(view_of(scenario, run), run).front(),
+            "No request was counted, so nothing can be said about promises.");
 }
 
 TEST(LatencyText, HasSensibleDigits) {

@@ -251,6 +251,8 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
                             view.total.tally.arrived, view.batches, share_text(view.busy_share.value_or(0)),
                             share_text(view.useful_share.value_or(0))));
   session.print(draw_utilisation(inputs.scenario, view, session.terminal, 2));
+  const std::string story = text::join(lab::story_of(view, runs[0]), " ");
+  session.print("\n  " + wrap(story, session.terminal.width - 2, 2) + "\n");
   const auto report = write_report(inputs.html, inputs.scenario, runs);
   if (!report) return session.fail(report.error());
   session.remark(
