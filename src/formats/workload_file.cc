@@ -232,7 +232,8 @@ class FileLoader {
     if (!cached->second)
       return problems_.add(at, fmt::format("cannot read {}: {}", path, cached->second.error().message));
     auto parsed = parse({path, *cached->second});
-    if (parsed && (rows_ += parsed->size()) > kLoadedRowsMax) {
+    if (parsed) rows_ += parsed->size();
+    if (parsed && rows_ > kLoadedRowsMax) {
       problems_.add(at, fmt::format("the files of all services together have more than {} rows", kLoadedRowsMax));
     } else if (parsed) {
       value = std::move(*parsed);

@@ -19,7 +19,6 @@
 namespace tangram::lab {
 namespace {
 
-using formats::Limits;
 using formats::Located;
 using formats::Node;
 using formats::Position;

@@ -358,6 +358,7 @@ class Simulation final : public sched::World {
     if (faults.fail_probability > 0 && fault_rng_.chance(faults.fail_probability)) *kind = kBatchFailed;
     if (faults.stuck_probability > 0 && fault_rng_.chance(faults.stuck_probability)) *kind = kWake;
     if (factor == 1) return table_ns;
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): the time is positive.
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(table_ns) * factor + 0.5));
   }
 
