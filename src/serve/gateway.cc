@@ -1,15 +1,13 @@
 #include "serve/gateway.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "serve/json_reader.h"
 #include "serve/live_world.h"
 
 namespace tangram::serve {
 namespace {
-
-constexpr std::string_view kExtensions =
-    R"(["binary_tensor_data","model_repository","schedule_policy","model_configuration","parameters","statistics","logging"])";
 
 Target refuse(int status, std::string_view message) {
   return {Endpoint::none, nullptr, Reply{status, kJsonType, error_body(message)}};
@@ -168,7 +166,7 @@ Target Gateway::route_admin(HttpMethod method, std::string_view path) const {
 std::string Gateway::metadata() const {
   std::string out = R"({"name":"tangram","version":)";
   append_json_string(out, config_.version);
-  out += fmt::format(R"(,"extensions":{}}})", kExtensions);
+  out += fmt::format(R"(,"extensions":["{}"]}})", fmt::join(kExtensionNames, R"(",")"));
   return out;
 }
 

@@ -4,6 +4,7 @@
 // only operators need. Knows nothing of sockets: a request is a method, a path and a body.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -21,6 +22,11 @@ namespace tangram::serve {
 inline constexpr std::string_view kJsonType = "application/json";
 inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+// The extensions of the protocol that are served.
+inline constexpr std::array<std::string_view, 7> kExtensionNames{
+    "binary_tensor_data", "model_repository", "schedule_policy", "model_configuration",
+    "parameters",         "statistics",       "logging"};
 
 // Ports that answer different things.
 enum class Port : std::uint8_t { data, admin };
@@ -72,6 +78,7 @@ class Gateway {
 
   const ServedModel* find_model(std::string_view name) const;
   const std::vector<ServedModel>& models() const { return models_; }
+  const std::string& version() const { return config_.version; }
 
   Target route(Port port, HttpMethod method, std::string_view path) const;
   // Answers what needs no look at the world, or fills in call.control, which then writes the answer's text and status.

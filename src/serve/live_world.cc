@@ -114,6 +114,7 @@ void LiveWorld::step(TimePoint now) {
       const Event event = events_.top();
       events_.pop();
       handle(event);
+      if (!held_.empty()) release_held();
     } else if (arrivals_at_ < arrivals_.size()) {
       arrive(arrivals_[arrivals_at_++]);
     } else if (wake_at_ <= now_) {
@@ -169,7 +170,49 @@ void LiveWorld::arrive(Call* call) {
   if (!loaded_[model.service.index()]) {
     return answer_problem(call, CallStatus::unavailable, fmt::format("model '{}' is unloaded", model.name));
   }
-  if (calls_used_ == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
+  if (in_flight() == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
+  call->arrived = now_;
+  if (must_wait(*call)) {
+    held_.push_back(call);
+  } else {
+    admit(call);
+  }
+}
+
+// True while a plan is being put in place and no slice serves the request now, but one will: the scheduler would refuse
+// it for want of capacity, and the client did nothing wrong.
+bool LiveWorld::must_wait(const Call& call) const {
+  if (!scheduler().moving()) return false;
+  const sched::State& state = scheduler().state();
+  const auto& service = state.deployment.services[call.model->service.index()];
+  const auto edge = std::ranges::lower_bound(service.edges, call.size);
+  if (edge == service.edges.end()) return false;
+  const auto bucket = static_cast<std::size_t>(edge - service.edges.begin());
+  bool later = false;
+  for (const auto pool : service.pools) {
+    for (const auto& entry : state.deployment.pools[pool.index()].services) {
+      if (entry.service != call.model->service || !entry.takes(bucket, call.samples)) continue;
+      if (!state.pools[pool.index()].by_free_time.empty()) return false;
+      later |= state.pools[pool.index()].present > 0;
+    }
+  }
+  return later;
+}
+
+void LiveWorld::release_held() {
+  std::vector<Call*> waiting;
+  waiting.swap(held_);
+  for (Call* call : waiting) {
+    if (must_wait(*call)) {
+      held_.push_back(call);
+    } else {
+      admit(call);
+    }
+  }
+}
+
+void LiveWorld::admit(Call* call) {
+  const ServedModel& model = *call->model;
   std::uint32_t slot = 0;
   if (calls_free_.empty()) {
     slot = static_cast<std::uint32_t>(calls_.size());
@@ -180,7 +223,6 @@ void LiveWorld::arrive(Call* call) {
     calls_[slot] = call;
   }
   ++calls_used_;
-  call->arrived = now_;
   Request request;
   request.id = RequestId((requests_++ << kSlotBits) | slot);
   request.service = model.service;
@@ -189,7 +231,7 @@ void LiveWorld::arrive(Call* call) {
   request.size = call->size;
   request.arrival = now_;
   const Duration promised = scheduler().state().deployment.services[model.service.index()].slo.latency;
-  request.deadline = add_saturating(now_, call->deadline.value_or(promised));
+  request.deadline = add_saturating(call->arrived, call->deadline.value_or(promised));
   call->request = request.id;
   door_->on_arrival(request);
 }

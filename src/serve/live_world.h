@@ -67,7 +67,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   const std::vector<ServedModel>& models() const { return models_; }
   const std::vector<ServiceTally>& service_tallies() const { return services_; }
   const std::vector<SliceServed>& slice_tallies() const { return slices_; }
-  std::size_t in_flight() const { return calls_used_; }
+  std::size_t in_flight() const { return calls_used_ + held_.size(); }
   bool loaded(ServiceId service) const { return loaded_[service.index()]; }
   void set_loaded(ServiceId service, bool loaded) { loaded_[service.index()] = loaded; }
   // Why the service cannot be used now; empty if it can.
@@ -116,6 +116,9 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void handle(const Event& event);
   void complete(SliceId slice, BatchId batch, bool ok);
   void arrive(Call* call);
+  void admit(Call* call);
+  bool must_wait(const Call& call) const;
+  void release_held();
   void answer_problem(Call* call, CallStatus status, std::string message);
   void fill(const Run& run, const sched::Batch& batch, const ServedModel& model);
   void collect(const Run& run);
@@ -138,6 +141,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   std::vector<Call*> calls_;
   std::vector<std::uint32_t> calls_free_;
   std::size_t calls_used_ = 0;
+  std::vector<Call*> held_;  // Came while the slices for them were being changed.
   std::uint64_t requests_ = 0;
 
   std::vector<bool> loaded_;

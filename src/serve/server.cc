@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "serve/grpc_server.h"
 
 namespace tangram::serve {
 namespace {
@@ -126,6 +127,11 @@ struct Server::Parts final : public CallOwner {
       }
       (one_thread() ? main_http : io.back()->http) = std::move(http);
     }
+    if (!config.grpc_port) return Nothing{};
+    auto made =
+        make_grpc_server({config.address, *config.grpc_port, config.threads, config.limits.body_max}, *gateway, *world);
+    if (!made) return made.error();
+    grpc = std::move(*made);
     return Nothing{};
   }
 
@@ -141,6 +147,7 @@ struct Server::Parts final : public CallOwner {
       turn();
     }
     finished = true;
+    grpc.reset();
     for (auto& part : io) {
       part->loop.wake();
       part->thread.join();
@@ -190,6 +197,7 @@ struct Server::Parts final : public CallOwner {
     drain_deadline = clock.now() + config.exit_timeout;
     gateway->set_draining();
     log.write(LogLine("info", "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())).done());
+    if (grpc) grpc->drain(config.exit_timeout);
     if (main_http) main_http->drain();
     for (auto& part : io) part->loop.wake();
   }
@@ -236,6 +244,7 @@ struct Server::Parts final : public CallOwner {
   std::unique_ptr<LiveWorld> world;
   std::unique_ptr<HttpServer> main_http;
   std::vector<std::unique_ptr<IoThread>> io;
+  std::unique_ptr<GrpcServer> grpc;
   std::uint16_t data_port = 0;
   std::uint16_t admin_port = 0;
   std::atomic<bool> stop_asked{false};
@@ -255,6 +264,7 @@ Server::~Server() = default;
 Result<Nothing> Server::open() { return parts_->open(); }
 std::uint16_t Server::http_port() const { return parts_->data_port; }
 std::uint16_t Server::metrics_port() const { return parts_->admin_port; }
+std::uint16_t Server::grpc_port() const { return parts_->grpc == nullptr ? 0 : parts_->grpc->port(); }
 bool Server::run() { return parts_->run(); }
 void Server::request_stop() { parts_->ask_to_stop(); }
 void Server::request_reload() { parts_->ask_for_reload(); }

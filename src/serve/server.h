@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace tangram::serve {
 struct ServerConfig {
   std::string address = "127.0.0.1";
   std::uint16_t http_port = 8000;
+  std::optional<std::uint16_t> grpc_port;  // Nothing: no gRPC.
   std::uint16_t metrics_port = 8002;
   int threads = 1;
   HttpLimits limits;
@@ -46,6 +48,7 @@ class Server {
   Result<Nothing> open();
   std::uint16_t http_port() const;
   std::uint16_t metrics_port() const;
+  std::uint16_t grpc_port() const;  // 0: no gRPC.
   // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads: they
   // are blocked in this thread and in those it starts. Returns false if time ran out before all was answered.
   bool run();

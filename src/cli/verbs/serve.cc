@@ -17,6 +17,7 @@
 #include "lab/model_file.h"
 #include "learn/models/table.h"
 #include "sched/policy.h"
+#include "serve/grpc_server.h"
 #include "serve/server.h"
 
 namespace tangram::cli {
@@ -29,6 +30,8 @@ struct Options {
   std::string model;
   std::string address = "127.0.0.1";
   int http_port = 8000;
+  int grpc_port = 8001;
+  bool no_grpc = false;
   int metrics_port = 8002;
   int threads = 1;
   std::string policy = "tangram";
@@ -125,6 +128,7 @@ serve::ServerConfig server_config(const Options& options) {
   config.address = options.address;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
   config.metrics_port = static_cast<std::uint16_t>(options.metrics_port);
+  if (serve::has_grpc() && !options.no_grpc) config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
   config.threads = options.threads;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
   config.limits.connections_max = static_cast<std::size_t>(options.connections_max);
@@ -167,9 +171,11 @@ ExitCode run(Session& session, const Options& options) {
   {
     serve::Server server(std::move(served->deployment), served->workload, std::move(config), log);
     if (const auto opened = server.open(); !opened) return session.fail(opened.error());
-    session.note(fmt::format("serving {} models at http://{}:{}, metrics at http://{}:{}/metrics",
-                             served->workload.services.size(), options.address, server.http_port(), options.address,
-                             server.metrics_port()));
+    const std::string grpc =
+        server.grpc_port() == 0 ? "" : fmt::format(" and gRPC at {}:{}", options.address, server.grpc_port());
+    session.note(fmt::format("serving {} models at http://{}:{}{}, metrics at http://{}:{}/metrics",
+                             served->workload.services.size(), options.address, server.http_port(), grpc,
+                             options.address, server.metrics_port()));
     all_answered = server.run();
   }
   if (!all_answered) session.note("stopped with requests unanswered: the exit timeout had passed");
@@ -198,6 +204,7 @@ void add_numbers(Program& program, CLI::App& verb, Options& options) {
     program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);
   };
   whole("--http-port", options.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
+  whole("--grpc-port", options.grpc_port, 0, 65535, "The port of the same protocol over gRPC; 0 takes a free one.");
   whole("--metrics-port", options.metrics_port, 0, 65535,
         "The port of metrics, status and reload; 0 takes a free one.");
   whole("--threads", options.threads, 1, 256,
@@ -223,18 +230,20 @@ void add_serve(Program& program) {
        .group = "Serve",
        .summary = "a plan behind an address",
        .description =
-           "Serves the services of a plan with the Open Inference Protocol v2 over HTTP, until SIGTERM or Ctrl-C; what "
+           "Serves the services of a plan with the Open Inference Protocol v2 over HTTP and gRPC, until SIGTERM or "
+           "Ctrl-C; what "
            "is under way then is answered first. The scheduler is the one that `tangram simulate` runs. Requests are "
            "padded to their bucket, batched, and answered as if each had run alone; one that no slice can answer in "
            "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
            "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
            "--measurements or --model says. Logs are lines of JSON on standard error.",
-       .examples = {{"tangram serve examples/plan.json --services examples/services.yaml --measurements "
-                     "examples/measurements.csv",
-                     "The example plan on the usual ports."},
-                    {"tangram serve examples/plan.json --services examples/services.yaml --measurements "
-                     "examples/measurements.csv --threads 2 --record DIR/day.recording",
-                     "With two I/O threads, and every decision on record."}},
+       .examples =
+           {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv",
+             "The example plan on the usual ports."},
+            {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv --threads 2 --record DIR/day.recording",
+             "With two I/O threads, and every decision on record."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
@@ -242,6 +251,7 @@ void add_serve(Program& program) {
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->policy, "How work is dispatched.")->type_name("P"),
                  policy_names());
+  verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP alone.");
   verb.add_flag("--no-admission", options->no_admission, "Take requests that will be late, too.");
   verb.add_flag("--log-requests", options->log_requests,
                 "Log every request; POST /v2/logging switches it at run time.");

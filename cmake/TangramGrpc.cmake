@@ -1,0 +1,42 @@
+# gRPC, where it is there: the generated code of the protocol joins the room `serve`, and TANGRAM_WITH_GRPC says so.
+# Without it everything else works, and `tangram serve` says that it was built without.
+
+option(TANGRAM_GRPC "Serve gRPC, too (needs gRPC and Protobuf)." ON)
+set(TANGRAM_GRPC_FOUND FALSE)
+if(TANGRAM_GRPC)
+  find_package(Protobuf QUIET)
+  find_package(gRPC CONFIG QUIET)
+  find_program(TANGRAM_GRPC_PLUGIN grpc_cpp_plugin)
+  if(Protobuf_FOUND AND gRPC_FOUND AND TANGRAM_GRPC_PLUGIN)
+    set(TANGRAM_GRPC_FOUND TRUE)
+  else()
+    message(STATUS "gRPC or Protobuf is not there: building without")
+  endif()
+endif()
+
+# Adds gRPC to the room that was made before.
+function(tangram_add_grpc target)
+  if(NOT TANGRAM_GRPC_FOUND)
+    return()
+  endif()
+  set(proto ${PROJECT_SOURCE_DIR}/src/serve/proto/inference.proto)
+  set(out ${PROJECT_BINARY_DIR}/generated/proto)
+  file(MAKE_DIRECTORY ${out})
+  set(generated ${out}/inference.pb.cc ${out}/inference.grpc.pb.cc)
+  add_custom_command(OUTPUT ${generated} ${out}/inference.pb.h ${out}/inference.grpc.pb.h
+    COMMAND protobuf::protoc --cpp_out=${out} --grpc_out=${out} --plugin=protoc-gen-grpc=${TANGRAM_GRPC_PLUGIN}
+            -I ${PROJECT_SOURCE_DIR}/src/serve/proto ${proto}
+    DEPENDS ${proto} COMMENT "Generating the gRPC protocol")
+  target_sources(${target} PRIVATE ${generated} ${out}/inference.pb.h ${out}/inference.grpc.pb.h)
+  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w")
+  target_include_directories(${target} SYSTEM PRIVATE ${out})
+  target_compile_definitions(${target} PRIVATE TANGRAM_WITH_GRPC=1)
+  target_link_libraries(${target} PRIVATE gRPC::grpc++ gRPC::grpc++_reflection protobuf::libprotobuf)
+  # Its tests are clients.
+  if(TARGET serve_test)
+    add_dependencies(serve_test ${target})
+    target_include_directories(serve_test SYSTEM PRIVATE ${out})
+    target_compile_definitions(serve_test PRIVATE TANGRAM_WITH_GRPC=1)
+    target_link_libraries(serve_test PRIVATE gRPC::grpc++ protobuf::libprotobuf)
+  endif()
+endfunction()

@@ -1,0 +1,551 @@
+#include "serve/grpc_server.h"
+
+#ifndef TANGRAM_WITH_GRPC
+
+namespace tangram::serve {
+
+bool has_grpc() { return false; }
+
+Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig&, Gateway&, LiveWorld&) {
+  return Error{ErrorCode::unavailable, "this program was built without gRPC"};
+}
+
+}  // namespace tangram::serve
+
+#else
+
+#include <fmt/format.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "inference.grpc.pb.h"
+
+namespace tangram::serve {
+namespace {
+
+using Service = inference::GRPCInferenceService::AsyncService;
+
+// Calls that wait for clients, of each method of each thread. gRPC hands out the next only when one is posted.
+constexpr int kInferWaiting = 64;
+
+grpc::StatusCode code_of(CallStatus status) {
+  switch (status) {
+    case CallStatus::ok: return grpc::StatusCode::OK;
+    case CallStatus::invalid: return grpc::StatusCode::INVALID_ARGUMENT;
+    case CallStatus::not_found: return grpc::StatusCode::NOT_FOUND;
+    case CallStatus::refused: return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case CallStatus::unavailable: return grpc::StatusCode::UNAVAILABLE;
+    case CallStatus::failed: return grpc::StatusCode::INTERNAL;
+    case CallStatus::unsupported: return grpc::StatusCode::UNIMPLEMENTED;
+  }
+  return grpc::StatusCode::INTERNAL;
+}
+
+CallProblem unknown_model(const std::string& name) {
+  return {CallStatus::not_found, fmt::format("Request for unknown model: '{}' is not found", name)};
+}
+
+// What all handlers see.
+struct Shared {
+  Gateway& gateway;
+  LiveWorld& world;
+  Service service;
+};
+
+// Something that the completion queue gives back.
+class Tag {
+ public:
+  virtual ~Tag() = default;
+  virtual void on_event(bool ok) = 0;
+};
+
+template <typename Repeated, typename T>
+void append_all(const Repeated& values, std::string& out) {
+  for (const auto value : values) {
+    const T element = static_cast<T>(value);
+    out.append(reinterpret_cast<const char*>(&element), sizeof element);
+  }
+}
+
+// Typed contents as the bytes of the tensor.
+void append_contents(const inference::InferTensorContents& c, Datatype datatype, std::string& out) {
+  switch (datatype) {
+    case Datatype::boolean: return append_all<decltype(c.bool_contents()), std::uint8_t>(c.bool_contents(), out);
+    case Datatype::int8: return append_all<decltype(c.int_contents()), std::int8_t>(c.int_contents(), out);
+    case Datatype::int16: return append_all<decltype(c.int_contents()), std::int16_t>(c.int_contents(), out);
+    case Datatype::int32: return append_all<decltype(c.int_contents()), std::int32_t>(c.int_contents(), out);
+    case Datatype::int64: return append_all<decltype(c.int64_contents()), std::int64_t>(c.int64_contents(), out);
+    case Datatype::uint8: return append_all<decltype(c.uint_contents()), std::uint8_t>(c.uint_contents(), out);
+    case Datatype::uint16: return append_all<decltype(c.uint_contents()), std::uint16_t>(c.uint_contents(), out);
+    case Datatype::uint32: return append_all<decltype(c.uint_contents()), std::uint32_t>(c.uint_contents(), out);
+    case Datatype::uint64: return append_all<decltype(c.uint64_contents()), std::uint64_t>(c.uint64_contents(), out);
+    case Datatype::fp32: return append_all<decltype(c.fp32_contents()), float>(c.fp32_contents(), out);
+    case Datatype::fp64: return append_all<decltype(c.fp64_contents()), double>(c.fp64_contents(), out);
+    case Datatype::fp16:
+    case Datatype::bf16:
+    case Datatype::bytes: return;
+  }
+}
+
+std::optional<double> number_of(const inference::InferParameter& parameter) {
+  switch (parameter.parameter_choice_case()) {
+    case inference::InferParameter::kBoolParam: return parameter.bool_param() ? 1 : 0;
+    case inference::InferParameter::kInt64Param: return static_cast<double>(parameter.int64_param());
+    case inference::InferParameter::kUint64Param: return static_cast<double>(parameter.uint64_param());
+    case inference::InferParameter::kDoubleParam: return parameter.double_param();
+    default: return std::nullopt;
+  }
+}
+
+// Fills in the call, whose tensors then point into the request.
+std::optional<CallProblem> read_request(const inference::ModelInferRequest& request, const Gateway& gateway,
+                                        Call& call) {
+  call.model = gateway.find_model(request.model_name());
+  const std::string& version = request.model_version();
+  if (call.model == nullptr || (!version.empty() && version != kModelVersion))
+    return unknown_model(request.model_name());
+  call.id = request.id();
+  std::optional<std::int64_t> input_size;
+  for (const auto& [name, parameter] : request.parameters()) {
+    const auto value = number_of(parameter);
+    if (!value) continue;
+    if (auto problem = apply_parameter(name, *value, call, input_size)) return problem;
+  }
+  const bool raw = request.raw_input_contents_size() > 0;
+  if (raw && request.raw_input_contents_size() != request.inputs_size()) {
+    return CallProblem{CallStatus::invalid, fmt::format("expected {} raw inputs, got {}", request.inputs_size(),
+                                                        request.raw_input_contents_size())};
+  }
+  std::vector<GivenInput> given;
+  std::vector<std::size_t> ends;
+  for (const auto& input : request.inputs()) {
+    const auto datatype = parse_datatype(input.datatype());
+    if (raw && input.has_contents()) {
+      return CallProblem{CallStatus::invalid, fmt::format("input '{}' has both raw and typed contents", input.name())};
+    }
+    if (!raw && datatype) append_contents(input.contents(), *datatype, call.converted);
+    ends.push_back(call.converted.size());
+    given.push_back({input.name(),
+                     datatype,
+                     input.datatype(),
+                     input.shape().data(),
+                     static_cast<std::size_t>(input.shape_size()),
+                     {}});
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+    given[i].data = raw ? std::string_view(request.raw_input_contents(static_cast<int>(i)))
+                        : std::string_view(call.converted).substr(begin, ends[i] - begin);
+  }
+  if (auto problem = accept_inputs(given, input_size, call)) return problem;
+  if (request.outputs_size() == 0) request_all_outputs(true, call);
+  for (const auto& output : request.outputs()) {
+    if (auto problem = request_output(output.name(), true, call)) return problem;
+  }
+  return std::nullopt;
+}
+
+// Outputs travel raw, as Triton's do.
+void write_response(const Call& call, inference::ModelInferResponse& response) {
+  response.set_model_name(call.model->name);
+  response.set_model_version(std::string(kModelVersion));
+  response.set_id(call.id);
+  for (const auto& output : call.outputs) {
+    const TensorSpec& spec = call.model->signature.outputs[output.index];
+    auto* tensor = response.add_outputs();
+    tensor->set_name(spec.name);
+    tensor->set_datatype(std::string(to_string(spec.datatype)));
+    tensor->add_shape(call.samples);
+    for (const std::int64_t axis : spec.shape) tensor->add_shape(axis == kVariableAxis ? call.extent : axis);
+    const std::size_t begin = output.index == 0 ? 0 : call.answer_ends[output.index - 1];
+    response.add_raw_output_contents(call.answer.data() + begin, call.answer_ends[output.index] - begin);
+  }
+}
+
+// One call of a method that asks once and is answered once. It posts its successor, and deletes itself.
+template <typename Request, typename Response>
+class Unary : public Tag, public CallOwner {
+ public:
+  using Post = void (Service::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
+                                 grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
+  // Answers at once (true), or posts `call` to the world and is asked again when it is answered.
+  using Begin = bool (*)(Unary& rpc);
+  using End = void (*)(Unary& rpc);
+
+  Unary(Shared& s, grpc::ServerCompletionQueue* queue, Post post, Begin begin, End end)
+      : shared(s), queue_(queue), post_(post), begin_(begin), end_(end), writer_(&context) {
+    call.owner = this;
+    (shared.service.*post_)(&context, &request, &writer_, queue_, queue_, static_cast<Tag*>(this));
+  }
+
+  void on_event(bool ok) override {
+    if (finished_ || !ok) {
+      delete this;
+      return;
+    }
+    new Unary(shared, queue_, post_, begin_, end_);
+    if (begin_(*this)) finish();
+  }
+
+  // On the world's thread.
+  void on_answered(Call*) override {
+    if (call.status != CallStatus::ok) {
+      fail(call.status, call.error);
+    } else if (end_ != nullptr) {
+      end_(*this);
+    }
+    finish();
+  }
+
+  bool fail(CallStatus code, const std::string& message) {
+    status = grpc::Status(code_of(code), message);
+    return true;
+  }
+  bool ask(std::function<void(LiveWorld&, Call&)> control) {
+    call.control = std::move(control);
+    shared.world.post(&call);
+    return false;
+  }
+
+  Shared& shared;
+  grpc::ServerContext context;
+  Request request;
+  Response response;
+  grpc::Status status;
+  Call call;
+
+ private:
+  void finish() {
+    finished_ = true;
+    if (status.ok()) {
+      writer_.Finish(response, status, static_cast<Tag*>(this));
+    } else {
+      writer_.FinishWithError(status, static_cast<Tag*>(this));
+    }
+  }
+
+  grpc::ServerCompletionQueue* queue_;
+  Post post_;
+  Begin begin_;
+  End end_;
+  grpc::ServerAsyncResponseWriter<Response> writer_;
+  bool finished_ = false;
+};
+
+std::string_view metadata_of(const grpc::ServerContext& context, const char* name) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+using Infer = Unary<inference::ModelInferRequest, inference::ModelInferResponse>;
+
+bool begin_infer(Infer& rpc) {
+  if (const auto problem = read_request(rpc.request, rpc.shared.gateway, rpc.call)) {
+    return rpc.fail(problem->status, problem->message);
+  }
+  if (const auto trace = metadata_of(rpc.context, "traceparent"); !trace.empty()) rpc.call.traceparent = trace;
+  rpc.shared.world.post(&rpc.call);
+  return false;
+}
+
+void end_infer(Infer& rpc) { write_response(rpc.call, rpc.response); }
+
+// A stream of requests, each answered in its turn: the next is read when the one before has been written.
+class StreamInfer final : public Tag, public CallOwner {
+ public:
+  StreamInfer(Shared& shared, grpc::ServerCompletionQueue* queue) : shared_(shared), queue_(queue), stream_(&context_) {
+    call_.owner = this;
+    shared_.service.RequestModelStreamInfer(&context_, &stream_, queue_, queue_, static_cast<Tag*>(this));
+  }
+
+  void on_event(bool ok) override {
+    switch (step_) {
+      case Step::waiting:
+        if (!ok) return destroy();
+        new StreamInfer(shared_, queue_);
+        return read();
+      case Step::reading:
+        if (!ok) return end();  // The client has said everything.
+        return answer();
+      case Step::writing:
+        if (!ok) return end();
+        return read();
+      case Step::ending: return destroy();
+    }
+  }
+
+  void on_answered(Call*) override {
+    if (call_.status == CallStatus::ok) {
+      write_response(call_, *response_.mutable_infer_response());
+    } else {
+      response_.set_error_message(call_.error);
+      response_.mutable_infer_response()->set_id(call_.id);
+    }
+    write();
+  }
+
+ private:
+  enum class Step : std::uint8_t { waiting, reading, writing, ending };
+
+  void read() {
+    step_ = Step::reading;
+    request_.Clear();
+    stream_.Read(&request_, static_cast<Tag*>(this));
+  }
+  void answer() {
+    response_.Clear();
+    call_.clear();
+    step_ = Step::writing;
+    if (const auto problem = read_request(request_, shared_.gateway, call_)) {
+      response_.set_error_message(problem->message);
+      response_.mutable_infer_response()->set_id(request_.id());
+      return write();
+    }
+    shared_.world.post(&call_);
+  }
+  void write() { stream_.Write(response_, static_cast<Tag*>(this)); }
+  void end() {
+    step_ = Step::ending;
+    stream_.Finish(grpc::Status::OK, static_cast<Tag*>(this));
+  }
+  void destroy() { delete this; }
+
+  Shared& shared_;
+  grpc::ServerCompletionQueue* queue_;
+  grpc::ServerContext context_;
+  grpc::ServerAsyncReaderWriter<inference::ModelStreamInferResponse, inference::ModelInferRequest> stream_;
+  inference::ModelInferRequest request_;
+  inference::ModelStreamInferResponse response_;
+  Call call_;
+  Step step_ = Step::waiting;
+};
+
+using Live = Unary<inference::ServerLiveRequest, inference::ServerLiveResponse>;
+using Ready = Unary<inference::ServerReadyRequest, inference::ServerReadyResponse>;
+using ModelReady = Unary<inference::ModelReadyRequest, inference::ModelReadyResponse>;
+using Metadata = Unary<inference::ServerMetadataRequest, inference::ServerMetadataResponse>;
+using ModelMetadata = Unary<inference::ModelMetadataRequest, inference::ModelMetadataResponse>;
+using Statistics = Unary<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>;
+using Index = Unary<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>;
+using Load = Unary<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>;
+using Unload = Unary<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>;
+
+bool begin_live(Live& rpc) {
+  rpc.response.set_live(true);
+  return true;
+}
+
+bool begin_ready(Ready& rpc) {
+  rpc.response.set_ready(rpc.shared.gateway.ready());
+  return true;
+}
+
+bool begin_model_ready(ModelReady& rpc) {
+  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
+  if (model == nullptr) return true;
+  return rpc.ask([&rpc, model](LiveWorld& world, Call&) {
+    rpc.response.set_ready(world.why_not_ready(model->service).empty() && !rpc.shared.gateway.draining());
+  });
+}
+
+bool begin_metadata(Metadata& rpc) {
+  rpc.response.set_name("tangram");
+  rpc.response.set_version(rpc.shared.gateway.version());
+  for (const auto& name : kExtensionNames) rpc.response.add_extensions(std::string(name));
+  return true;
+}
+
+template <typename Add>
+void describe_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
+  for (const auto& spec : specs) {
+    auto* tensor = add();
+    tensor->set_name(spec.name);
+    tensor->set_datatype(std::string(to_string(spec.datatype)));
+    tensor->add_shape(-1);
+    for (const std::int64_t axis : spec.shape) tensor->add_shape(axis);
+  }
+}
+
+bool begin_model_metadata(ModelMetadata& rpc) {
+  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
+  if (model == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(rpc.request.name()).message);
+  rpc.response.set_name(model->name);
+  rpc.response.add_versions(std::string(kModelVersion));
+  rpc.response.set_platform(model->platform);
+  describe_tensors(model->signature.inputs, [&] { return rpc.response.add_inputs(); });
+  describe_tensors(model->signature.outputs, [&] { return rpc.response.add_outputs(); });
+  return true;
+}
+
+void set(inference::StatisticDuration* stat, std::uint64_t count, std::int64_t ns) {
+  stat->set_count(count);
+  stat->set_ns(static_cast<std::uint64_t>(ns));
+}
+
+void fill_statistics(const ServedModel& model, const ServiceTally& tally, inference::ModelStatistics& out) {
+  const std::uint64_t answered = tally.latency.count();
+  out.set_name(model.name);
+  out.set_version(std::string(kModelVersion));
+  out.set_last_inference(static_cast<std::uint64_t>(tally.last_ms));
+  out.set_inference_count(tally.samples);
+  out.set_execution_count(tally.batches);
+  auto* stats = out.mutable_inference_stats();
+  set(stats->mutable_success(), answered, tally.latency.sum_ns());
+  set(stats->mutable_fail(), tally.outcomes[2] + tally.outcomes[3], static_cast<std::int64_t>(tally.failed_ns));
+  set(stats->mutable_queue(), answered, tally.queue.sum_ns());
+  set(stats->mutable_compute_input(), answered, 0);
+  set(stats->mutable_compute_infer(), answered, tally.compute.sum_ns());
+  set(stats->mutable_compute_output(), answered, 0);
+  set(stats->mutable_cache_hit(), 0, 0);
+  set(stats->mutable_cache_miss(), 0, 0);
+  for (const auto& [size, batch] : tally.by_batch_size) {
+    auto* entry = out.add_batch_stats();
+    entry->set_batch_size(static_cast<std::uint64_t>(size));
+    set(entry->mutable_compute_input(), batch.count, 0);
+    set(entry->mutable_compute_infer(), batch.count, batch.compute_ns);
+    set(entry->mutable_compute_output(), batch.count, 0);
+  }
+}
+
+bool begin_statistics(Statistics& rpc) {
+  const std::string& name = rpc.request.name();
+  const ServedModel* only = rpc.shared.gateway.find_model(name);
+  if (!name.empty() && only == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(name).message);
+  return rpc.ask([&rpc, only](LiveWorld& world, Call&) {
+    for (std::size_t i = 0; i < world.models().size(); ++i) {
+      if (only != nullptr && only != &world.models()[i]) continue;
+      fill_statistics(world.models()[i], world.service_tallies()[i], *rpc.response.add_model_stats());
+    }
+  });
+}
+
+bool begin_index(Index& rpc) {
+  return rpc.ask([&rpc](LiveWorld& world, Call&) {
+    for (const auto& model : world.models()) {
+      const std::string why_not = world.why_not_ready(model.service);
+      if (rpc.request.ready() && !why_not.empty()) continue;
+      auto* entry = rpc.response.add_models();
+      entry->set_name(model.name);
+      entry->set_version(std::string(kModelVersion));
+      entry->set_state(why_not.empty() ? "READY" : "UNAVAILABLE");
+      entry->set_reason(why_not);
+    }
+  });
+}
+
+template <typename Rpc, bool load>
+bool begin_loading(Rpc& rpc) {
+  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.model_name());
+  if (model == nullptr) return rpc.fail(CallStatus::invalid, "no such service in the services file");
+  return rpc.ask([model](LiveWorld& world, Call&) { world.set_loaded(model->service, load); });
+}
+
+class GrpcServerImpl final : public GrpcServer {
+ public:
+  GrpcServerImpl(Gateway& gateway, LiveWorld& world) : shared_{gateway, world, {}} {}
+
+  Result<Nothing> start(const GrpcConfig& config) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    const bool v6 = config.address.find(':') != std::string::npos;
+    int bound = 0;
+    builder.AddListeningPort(fmt::format("{}{}{}:{}", v6 ? "[" : "", config.address, v6 ? "]" : "", config.port),
+                             grpc::InsecureServerCredentials(), &bound);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::uint64_t>(config.message_max, INT32_MAX)));
+    builder.SetMaxSendMessageSize(INT32_MAX);
+    builder.RegisterService(&shared_.service);
+    for (int i = 0; i < config.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || bound == 0) {
+      for (auto& queue : queues_) drain_queue(*queue);
+      queues_.clear();
+      return Error{ErrorCode::unavailable,
+                   fmt::format("cannot listen at {} port {} for gRPC", config.address, config.port)};
+    }
+    port_ = static_cast<std::uint16_t>(bound);
+    server_->GetHealthCheckService()->SetServingStatus("inference.GRPCInferenceService", true);
+    for (auto& queue : queues_) {
+      post_all(queue.get());
+      threads_.emplace_back([this, q = queue.get()] { run(*q); });
+    }
+    return Nothing{};
+  }
+
+  ~GrpcServerImpl() override {
+    if (!server_) return;
+    if (!draining_.joinable()) server_->Shutdown(std::chrono::system_clock::now());
+    if (draining_.joinable()) draining_.join();
+    for (auto& queue : queues_) queue->Shutdown();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  std::uint16_t port() const override { return port_; }
+
+  void drain(Duration grace) override {
+    server_->GetHealthCheckService()->SetServingStatus(false);
+    const auto deadline =
+        std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(grace);
+    draining_ = std::thread([this, deadline] { server_->Shutdown(deadline); });
+  }
+
+ private:
+  void post_all(grpc::ServerCompletionQueue* queue) {
+    for (int i = 0; i < kInferWaiting; ++i) {
+      new Infer(shared_, queue, &Service::RequestModelInfer, begin_infer, end_infer);
+    }
+    new StreamInfer(shared_, queue);
+    new Live(shared_, queue, &Service::RequestServerLive, begin_live, nullptr);
+    new Ready(shared_, queue, &Service::RequestServerReady, begin_ready, nullptr);
+    new ModelReady(shared_, queue, &Service::RequestModelReady, begin_model_ready, nullptr);
+    new Metadata(shared_, queue, &Service::RequestServerMetadata, begin_metadata, nullptr);
+    new ModelMetadata(shared_, queue, &Service::RequestModelMetadata, begin_model_metadata, nullptr);
+    new Statistics(shared_, queue, &Service::RequestModelStatistics, begin_statistics, nullptr);
+    new Index(shared_, queue, &Service::RequestRepositoryIndex, begin_index, nullptr);
+    new Load(shared_, queue, &Service::RequestRepositoryModelLoad, begin_loading<Load, true>, nullptr);
+    new Unload(shared_, queue, &Service::RequestRepositoryModelUnload, begin_loading<Unload, false>, nullptr);
+  }
+
+  static void run(grpc::ServerCompletionQueue& queue) {
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.Next(&tag, &ok)) static_cast<Tag*>(tag)->on_event(ok);
+  }
+
+  static void drain_queue(grpc::ServerCompletionQueue& queue) {
+    queue.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue.Next(&tag, &ok)) {
+    }
+  }
+
+  Shared shared_;
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::thread> threads_;
+  std::thread draining_;
+  std::uint16_t port_ = 0;
+};
+
+}  // namespace
+
+bool has_grpc() { return true; }
+
+Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig& config, Gateway& gateway, LiveWorld& world) {
+  auto server = std::make_unique<GrpcServerImpl>(gateway, world);
+  if (const auto started = server->start(config); !started) return started.error();
+  return std::unique_ptr<GrpcServer>(std::move(server));
+}
+
+}  // namespace tangram::serve
+
+#endif

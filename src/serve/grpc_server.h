@@ -1,0 +1,35 @@
+// The same protocol over gRPC.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "serve/gateway.h"
+#include "serve/live_world.h"
+
+namespace tangram::serve {
+
+// Serves from construction until it is destroyed, on threads of its own.
+class GrpcServer {
+ public:
+  virtual ~GrpcServer() = default;
+  virtual std::uint16_t port() const = 0;
+  // No new requests; those under way are answered, or cancelled after `grace`. Returns at once.
+  virtual void drain(Duration grace) = 0;
+};
+
+struct GrpcConfig {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8001;  // 0 takes a free one.
+  int threads = 1;
+  std::uint64_t message_max = std::uint64_t{64} << 20;
+};
+
+// Whether this build has gRPC.
+bool has_grpc();
+// `gateway` and `world` outlive it.
+Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig& config, Gateway& gateway, LiveWorld& world);
+
+}  // namespace tangram::serve

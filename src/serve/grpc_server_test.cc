@@ -1,0 +1,221 @@
+#include "serve/grpc_server.h"
+
+#include <gtest/gtest.h>
+
+#ifdef TANGRAM_WITH_GRPC
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "inference.grpc.pb.h"
+#include "serve/event_loop.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+// A server on a free port whose world runs on a thread of its own, with slices that answer at once.
+class GrpcServerTest : public testing::Test {
+ protected:
+  GrpcServerTest()
+      : deployment_(test::deployment()),
+        models_(served_models(deployment_, test::workload(), "emulated")),
+        signatures_{&models_[0].signature},
+        gateway_(models_, {"1.2.3", false, nullptr}) {
+    LiveWorldConfig config;
+    config.make_executor = [this](SliceId, const sched::Place&, engines::ExecutorEvents&) {
+      return engines::make_emulated_executor(signatures_, {.time_scale = 0});
+    };
+    world_ = std::make_unique<LiveWorld>(deployment_, models_, std::move(config));
+    world_->set_waker([this] { loop_.wake(); });
+    thread_ = std::thread([this] {
+      while (!stopping_) {
+        loop_.wait(clock_, world_->next_due());
+        world_->step(clock_.now());
+      }
+    });
+    gateway_.set_ready(true);
+    auto made = make_grpc_server({.port = 0}, gateway_, *world_);
+    EXPECT_TRUE(made.ok());
+    server_ = std::move(*made);
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials());
+    stub_ = inference::GRPCInferenceService::NewStub(channel_);
+  }
+  ~GrpcServerTest() override {
+    server_.reset();
+    stopping_ = true;
+    loop_.wake();
+    thread_.join();
+  }
+
+  static inference::ModelInferRequest request(const std::vector<std::int64_t>& ids, bool raw) {
+    inference::ModelInferRequest r;
+    r.set_model_name("rank");
+    r.set_id("seven");
+    auto* input = r.add_inputs();
+    input->set_name("ids");
+    input->set_datatype("INT64");
+    input->add_shape(1);
+    input->add_shape(static_cast<std::int64_t>(ids.size()));
+    if (raw) {
+      r.add_raw_input_contents(ids.data(), ids.size() * sizeof(std::int64_t));
+    } else {
+      for (const auto id : ids) input->mutable_contents()->add_int64_contents(id);
+    }
+    return r;
+  }
+
+  grpc::Status infer(const inference::ModelInferRequest& r, inference::ModelInferResponse* response) {
+    grpc::ClientContext context;
+    return stub_->ModelInfer(&context, r, response);
+  }
+
+  LiveClock clock_;
+  EventLoop loop_;
+  sched::Deployment deployment_;
+  std::vector<ServedModel> models_;
+  std::vector<const Signature*> signatures_;
+  Gateway gateway_;
+  std::unique_ptr<LiveWorld> world_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+};
+
+TEST_F(GrpcServerTest, SaysWhatItIsAndWhatItServes) {
+  inference::ServerMetadataResponse server;
+  inference::ServerReadyResponse ready;
+  inference::ModelMetadataResponse model;
+  inference::ModelReadyResponse model_ready;
+  inference::ModelMetadataRequest which;
+  which.set_name("rank");
+  inference::ModelReadyRequest which_ready;
+  which_ready.set_name("rank");
+  grpc::ClientContext c1, c2, c3, c4, c5;
+  ASSERT_TRUE(stub_->ServerMetadata(&c1, {}, &server).ok());
+  EXPECT_EQ(server.version(), "1.2.3");
+  ASSERT_TRUE(stub_->ServerReady(&c2, {}, &ready).ok());
+  EXPECT_TRUE(ready.ready());
+  ASSERT_TRUE(stub_->ModelMetadata(&c3, which, &model).ok());
+  ASSERT_EQ(model.inputs_size(), 2);
+  EXPECT_EQ(model.inputs(0).datatype(), "INT64");
+  EXPECT_EQ(model.outputs(1).shape_size(), 3);
+  ASSERT_TRUE(stub_->ModelReady(&c4, which_ready, &model_ready).ok());
+  EXPECT_TRUE(model_ready.ready());
+  which.set_name("none");
+  EXPECT_EQ(stub_->ModelMetadata(&c5, which, &model).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(GrpcServerTest, AnswersTheSameForRawAndTypedTensors) {
+  inference::ModelInferResponse raw;
+  inference::ModelInferResponse typed;
+  const auto first = infer(request({4, 5, 6}, true), &raw);
+  ASSERT_TRUE(first.ok()) << first.error_message();
+  ASSERT_TRUE(infer(request({4, 5, 6}, false), &typed).ok());
+  EXPECT_EQ(raw.id(), "seven");
+  ASSERT_EQ(raw.raw_output_contents_size(), 2);
+  EXPECT_EQ(raw.raw_output_contents(0).size(), 12u);  // Three numbers of four bytes.
+  EXPECT_EQ(raw.raw_output_contents(1).size(), 48u);  // Two rows of three numbers of eight.
+  EXPECT_EQ(raw.raw_output_contents(1), typed.raw_output_contents(1));
+  EXPECT_EQ(raw.outputs(1).shape(2), 3);
+}
+
+TEST_F(GrpcServerTest, SaysWhatIsWrongInGrpcsOwnCodes) {
+  inference::ModelInferResponse response;
+  auto unknown = request({1}, true);
+  unknown.set_model_name("none");
+  EXPECT_EQ(infer(unknown, &response).error_code(), grpc::StatusCode::NOT_FOUND);
+  auto odd = request({1}, true);
+  odd.mutable_inputs(0)->set_shape(1, 2);
+  EXPECT_EQ(infer(odd, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  auto late = request({1}, true);
+  (*late.mutable_parameters())["timeout"].set_int64_param(1);
+  EXPECT_EQ(infer(late, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(infer(request(std::vector<std::int64_t>(200, 1), true), &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(GrpcServerTest, AnswersAStreamInItsOrder) {
+  grpc::ClientContext context;
+  auto stream = stub_->ModelStreamInfer(&context);
+  for (int i = 1; i <= 3; ++i) {
+    auto r = request(std::vector<std::int64_t>(static_cast<std::size_t>(i), 1), true);
+    r.set_id(std::to_string(i));
+    if (i == 2) r.set_model_name("none");
+    ASSERT_TRUE(stream->Write(r));
+  }
+  stream->WritesDone();
+  inference::ModelStreamInferResponse response;
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.infer_response().id(), std::to_string(i));
+    EXPECT_EQ(response.error_message().empty(), i != 2);
+  }
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(GrpcServerTest, CountsAndListsAndUnloads) {
+  inference::ModelInferResponse response;
+  ASSERT_TRUE(infer(request({1}, true), &response).ok());
+  grpc::ClientContext c1, c2, c3, c4;
+  inference::ModelStatisticsResponse statistics;
+  ASSERT_TRUE(stub_->ModelStatistics(&c1, {}, &statistics).ok());
+  EXPECT_EQ(statistics.model_stats(0).inference_stats().success().count(), 1u);
+  inference::RepositoryModelUnloadRequest unload;
+  inference::RepositoryModelUnloadResponse unloaded;
+  unload.set_model_name("rank");
+  ASSERT_TRUE(stub_->RepositoryModelUnload(&c2, unload, &unloaded).ok());
+  EXPECT_EQ(infer(request({1}, true), &response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  inference::RepositoryIndexResponse index;
+  ASSERT_TRUE(stub_->RepositoryIndex(&c3, {}, &index).ok());
+  EXPECT_EQ(index.models(0).state(), "UNAVAILABLE");
+  inference::RepositoryModelLoadRequest load;
+  inference::RepositoryModelLoadResponse loaded;
+  load.set_model_name("rank");
+  ASSERT_TRUE(stub_->RepositoryModelLoad(&c4, load, &loaded).ok());
+  EXPECT_TRUE(infer(request({1}, true), &response).ok());
+}
+
+// The answer of grpc.health.v1.Health/Check is one field, `status` = 1: SERVING.
+TEST_F(GrpcServerTest, AnswersTheUsualHealthCheck) {
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  grpc::Slice empty;
+  grpc::ByteBuffer question(&empty, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", question, &queue);
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice bytes;
+  ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+  ASSERT_EQ(bytes.size(), 2u);
+  EXPECT_EQ(std::memcmp(bytes.begin(), "\x08\x01", 2), 0);
+}
+
+}  // namespace
+}  // namespace tangram::serve
+
+#else
+
+namespace tangram::serve {
+namespace {
+
+TEST(GrpcServer, SaysThatItWasLeftOut) { EXPECT_FALSE(has_grpc()); }
+
+}  // namespace
+}  // namespace tangram::serve
+
+#endif

@@ -1,0 +1,176 @@
+#include "serve/infer_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace tangram::serve {
+namespace {
+
+using testing::HasSubstr;
+
+// Token ids with a mask, and a number beside them.
+const ServedModel& model() {
+  static const ServedModel kModel = [] {
+    ServedModel m;
+    m.name = "rank";
+    m.signature.inputs = {{"ids", Datatype::int64, {kVariableAxis}, 0, false},
+                          {"mask", Datatype::int64, {kVariableAxis}, 0, true},
+                          {"scale", Datatype::fp32, {2}, 0, false}};
+    m.signature.outputs = {{"score", Datatype::fp32, {1}, 0, false},
+                           {"half", Datatype::fp16, {kVariableAxis}, 0, false}};
+    return m;
+  }();
+  return kModel;
+}
+
+struct Read {
+  Call call;
+  std::optional<CallProblem> problem;
+  std::string message() const { return problem ? problem->message : ""; }
+};
+
+// Tensors point into the call, so it stays where it is.
+std::unique_ptr<Read> read(const std::string& body, std::optional<std::string> json_length = std::nullopt,
+                           const ServedModel& served = model()) {
+  auto result = std::make_unique<Read>();
+  result->call.model = &served;
+  result->call.body = body;
+  InferHeaders headers;
+  if (json_length) headers.json_length = *json_length;
+  result->problem = read_infer_request(headers, result->call);
+  return result;
+}
+
+template <typename T>
+std::vector<T> values_of(std::string_view raw) {
+  std::vector<T> values(raw.size() / sizeof(T));
+  std::memcpy(values.data(), raw.data(), raw.size());
+  return values;
+}
+
+constexpr const char* kScale = R"({"name":"scale","shape":[2,2],"datatype":"FP32","data":[1,2,3,4.5]})";
+
+TEST(InferRequest, ReadsNestedAndFlatNumbers) {
+  const auto r =
+      read(R"({"id":"a\u00e9","inputs":[{"name":"ids","shape":[2,3],"datatype":"INT64","data":[[1,2,3],[4,5,6]]},)" +
+           std::string(kScale) + R"(],"parameters":{"priority":2,"timeout":1500}})");
+  ASSERT_EQ(r->message(), "");
+  EXPECT_EQ(r->call.id, "a\xc3\xa9");
+  EXPECT_EQ(r->call.samples, 2);
+  EXPECT_EQ(r->call.extent, 3);
+  EXPECT_EQ(r->call.size, 3);
+  EXPECT_EQ(r->call.priority, 2);
+  EXPECT_EQ(r->call.deadline, std::chrono::microseconds(1500));
+  EXPECT_EQ(values_of<std::int64_t>(r->call.inputs[0].data), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_FALSE(r->call.inputs[1].given);
+  EXPECT_EQ(values_of<float>(r->call.inputs[2].data), (std::vector<float>{1, 2, 3, 4.5}));
+  EXPECT_EQ(r->call.outputs.size(), 2u);
+}
+
+// Data may come before the datatype that says how to read it.
+TEST(InferRequest, ReadsKeysInAnyOrder) {
+  const auto r = read(R"({"inputs":[{"data":[7,8],"shape":[1,2],"name":"ids","datatype":"INT64"},)"
+                      R"({"data":[1,2],"datatype":"FP32","shape":[1,2],"name":"scale"}]})");
+  ASSERT_EQ(r->message(), "");
+  EXPECT_EQ(values_of<std::int64_t>(r->call.inputs[0].data), (std::vector<std::int64_t>{7, 8}));
+  EXPECT_EQ(values_of<float>(r->call.inputs[2].data), (std::vector<float>{1, 2}));
+}
+
+// As Triton's client sends it: the JSON first, then 16 bytes of ids and 8 bytes of scale.
+TEST(InferRequest, ReadsBinaryTensorsInTheirOrder) {
+  const std::string json =
+      R"({"inputs":[{"name":"ids","shape":[1,2],"datatype":"INT64","parameters":{"binary_data_size":16}},)"
+      R"({"name":"scale","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],)"
+      R"("outputs":[{"name":"score","parameters":{"binary_data":true}}]})";
+  const std::int64_t ids[2] = {-5, 6};
+  const float scale[2] = {0.5, -1};
+  std::string body = json;
+  body.append(reinterpret_cast<const char*>(ids), sizeof ids);
+  body.append(reinterpret_cast<const char*>(scale), sizeof scale);
+  const auto r = read(body, std::to_string(json.size()));
+  ASSERT_EQ(r->message(), "");
+  EXPECT_EQ(values_of<std::int64_t>(r->call.inputs[0].data), (std::vector<std::int64_t>{-5, 6}));
+  EXPECT_EQ(values_of<float>(r->call.inputs[2].data), (std::vector<float>{0.5, -1}));
+  ASSERT_EQ(r->call.outputs.size(), 1u);
+  EXPECT_TRUE(r->call.outputs[0].binary);
+  EXPECT_THAT(read(body + "x", std::to_string(json.size()))->message(), HasSubstr("1 bytes follow the last input"));
+  EXPECT_THAT(read(body.substr(0, body.size() - 1), std::to_string(json.size()))->message(), HasSubstr("announced"));
+  EXPECT_THAT(read(body, std::to_string(body.size() + 1))->message(), HasSubstr("within the body"));
+  EXPECT_THAT(read(body, "-1")->message(), HasSubstr("within the body"));
+}
+
+// A header of zero: the body is the only input, here three numbers of four bytes.
+TEST(InferRequest, TakesARawBodyForAModelWithOneInput) {
+  ServedModel one;
+  one.name = "one";
+  one.signature = default_signature();
+  const auto r = read(std::string(12, '\0'), "0", one);
+  ASSERT_EQ(r->message(), "");
+  EXPECT_EQ(r->call.samples, 1);
+  EXPECT_EQ(r->call.size, 3);
+  EXPECT_TRUE(r->call.outputs[0].binary);
+  EXPECT_THAT(read(std::string(13, '\0'), "0", one)->message(), HasSubstr("has 13 bytes, expected 12"));
+  EXPECT_THAT(read(std::string(12, '\0'), "0")->message(), HasSubstr("one input"));
+}
+
+TEST(InferRequest, SaysWhatIsWrongWithIt) {
+  const auto ids = [](const char* rest) {
+    return R"({"inputs":[{"name":"ids",)" + std::string(rest) + "}," + kScale + "]}";
+  };
+  EXPECT_THAT(read("{")->message(), HasSubstr("failed to parse the request JSON"));
+  EXPECT_THAT(read("{}")->message(), HasSubstr("expected 3 inputs but got 0 inputs"));
+  EXPECT_THAT(read(ids(R"("shape":[2,3],"datatype":"INT32","data":[1])"))->message(),
+              HasSubstr("data-type is 'INT32', but model 'rank' expects 'INT64'"));
+  EXPECT_THAT(read(ids(R"("shape":[2],"datatype":"INT64","data":[1,2])"))->message(),
+              HasSubstr("Expected [-1,-1], got [2]"));
+  EXPECT_THAT(read(ids(R"("shape":[2,0],"datatype":"INT64","data":[])"))->message(), HasSubstr("unexpected shape"));
+  EXPECT_THAT(read(ids(R"("shape":[2,-3],"datatype":"INT64","data":[])"))->message(), HasSubstr("unexpected shape"));
+  EXPECT_THAT(read(ids(R"("shape":[1,2],"datatype":"INT64","data":[1,2])"))->message(), HasSubstr("samples"));
+  EXPECT_THAT(read(ids(R"("shape":[2,2],"datatype":"INT64","data":[1,2,3])"))->message(),
+              HasSubstr("24 bytes, expected 32"));
+  EXPECT_THAT(read(ids(R"("shape":[2,1],"datatype":"INT64","data":[1.5,2])"))->message(), HasSubstr("whole number"));
+  EXPECT_THAT(read(ids(R"("shape":[2,1],"datatype":"INT64")"))->message(), HasSubstr("has no data"));
+  EXPECT_THAT(read(R"({"inputs":[{"name":"other","shape":[1],"datatype":"FP32","data":[1]}]})")->message(),
+              HasSubstr("unexpected inference input 'other'"));
+  EXPECT_THAT(read(ids(R"("shape":[2,9000000000000000000],"datatype":"INT64","data":[1])"))->message(),
+              HasSubstr("unexpected shape"));
+  EXPECT_THAT(read(R"({"parameters":{"sequence_id":7}})")->message(), HasSubstr("sequences"));
+  EXPECT_THAT(read(R"({"parameters":{"tangram_deadline_ms":-1}})")->message(), HasSubstr("deadline"));
+}
+
+TEST(InferRequest, RefusesASizeBelowTheLengthOfItsInput) {
+  const std::string inputs =
+      R"("inputs":[{"name":"ids","shape":[2,1],"datatype":"INT64","data":[1,2]},)" + std::string(kScale) + "]}";
+  EXPECT_EQ(read(R"({"parameters":{"tangram_input_size":9},)" + inputs)->call.size, 9);
+  const auto longer =
+      R"({"parameters":{"tangram_input_size":1},"inputs":[{"name":"ids","shape":[2,2],"datatype":"INT64","data":[1,2,3,4]},)" +
+      std::string(kScale) + "]}";
+  EXPECT_THAT(read(longer)->message(), HasSubstr("more than the size 1"));
+}
+
+// Half floats cannot be JSON numbers: they follow as bytes, and the header says where.
+TEST(InferAnswer, PutsHalfFloatsBehindTheJson) {
+  const auto r = read(R"({"id":"x","inputs":[{"name":"ids","shape":[1,3],"datatype":"INT64","data":[1,2,3]},)"
+                      R"({"name":"scale","shape":[1,2],"datatype":"FP32","data":[1,2]}]})");
+  ASSERT_EQ(r->message(), "");
+  const float score = 0.25;
+  r->call.answer.assign(reinterpret_cast<const char*>(&score), sizeof score);
+  r->call.answer += "abcdef";
+  r->call.answer_ends = {4, 10};
+  InferBody body;
+  write_infer_answer(r->call, body);
+  ASSERT_TRUE(body.json_length);
+  EXPECT_EQ(body.text.substr(*body.json_length), "abcdef");
+  const auto json = nlohmann::json::parse(body.text.substr(0, *body.json_length));
+  EXPECT_EQ(json["id"], "x");
+  EXPECT_EQ(json["model_name"], "rank");
+  EXPECT_EQ(json["outputs"][0]["data"], nlohmann::json::array({0.25}));
+  EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array({1, 3}));
+  EXPECT_EQ(json["outputs"][1]["parameters"]["binary_data_size"], 6);
+}
+
+}  // namespace
+}  // namespace tangram::serve
