@@ -82,10 +82,13 @@ double latency_limit_s(const Problem& problem, const Service& service) {
   return problem.options.rule == Rule::half ? 0.9 * slo / 2 : slo;
 }
 
-std::vector<std::int64_t> batch_candidates(const PlanOptions& options) {
-  if (!options.batches.empty()) return options.batches;
-  std::vector<std::int64_t> batches;
-  for (std::int64_t b = 1; b <= 256; b *= 2) batches.push_back(b);
+// Ascending. A request runs in one batch, so the smallest holds the largest request.
+std::vector<std::int64_t> batch_candidates(const PlanOptions& options, std::int64_t least) {
+  std::vector<std::int64_t> batches = options.batches;
+  for (std::int64_t b = 1; b <= 256 && options.batches.empty(); b *= 2) batches.push_back(b);
+  std::erase_if(batches, [&](std::int64_t b) { return b < least; });
+  const bool missing = batches.empty() || batches.front() > least;
+  if (options.batches.empty() && missing) batches.insert(batches.begin(), least);
   return batches;
 }
 
@@ -170,6 +173,7 @@ double planning_rate_per_s(const Service& service) {
 
 Stock take_stock(const Problem& problem) {
   Stock stock;
+  for (const auto& service : problem.workload.services) stock.samples_most.push_back(samples_most(service));
   for (std::size_t g = 0; g < problem.fleet.groups.size(); ++g) {
     const auto& group = problem.fleet.groups[g];
     const Geometry* known = find_geometry(group.type);
@@ -195,14 +199,15 @@ BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t s
   const double limit = slo_share * latency_limit_s(problem, service);
   const double slo = to_seconds(service.slo.latency);
   BatchChoice best;
-  for (const std::int64_t batch : batch_candidates(problem.options)) {
+  const std::int64_t least = stock.samples_most[service_index];
+  for (const std::int64_t batch : batch_candidates(problem.options, least)) {
     const auto run =
         problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model, batch, size, processes});
     if (!run) break;  // Larger ones do not fit into memory either.
     const double seconds = to_seconds(run->mean);
     const double slow = problem.options.rule == Rule::half ? seconds : to_seconds(run->p99);
     if (slow >= limit) break;
-    if (batch > 1 && static_cast<double>(batch) > kGatherSlack * rate_per_s * (slo - slow)) break;
+    if (batch > least && static_cast<double>(batch) > kGatherSlack * rate_per_s * (slo - slow)) break;
     const double rate = static_cast<double>(processes) * static_cast<double>(batch) / seconds;
     if (rate > best.rate_per_s) best = {batch, rate};
   }
@@ -264,8 +269,8 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     double fastest = 1e18;
     std::string where;
     for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
-      const auto run =
-          problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model, 1, demand.edges[i], 1});
+      const auto run = problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model,
+                                                 stock.samples_most[demand.service], demand.edges[i], 1});
       if (!run) continue;
       const double ms = problem.options.rule == Rule::half ? to_milliseconds(run->mean) : to_milliseconds(run->p99);
       if (ms < fastest) {
@@ -280,7 +285,7 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     }
     const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
     return fmt::format(
-        "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one sample{}; "
+        "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; "
         "an Slo above {:.4g} ms could be kept under rule {}",
         service.name, text::shortest(to_milliseconds(service.slo.latency)), where, fastest, size, fastest * factor,
         to_string(problem.options.rule));

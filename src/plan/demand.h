@@ -34,6 +34,7 @@ struct SliceKind {
 struct Stock {
   std::vector<Geometry> geometries;  // By group of the fleet; all profiles.
   std::vector<SliceKind> kinds;
+  std::vector<std::int64_t> samples_most;  // In a request of each service: no batch is smaller.
 
   const MigProfile& profile(std::size_t kind) const {
     return geometries[kinds[kind].group].profiles[kinds[kind].profile];

@@ -1,0 +1,416 @@
+#include "plan/check_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "base/math.h"
+#include "base/text.h"
+
+namespace tangram::plan {
+namespace {
+
+// Planners may put a thousandth of all inputs under a neighbouring size where there are very many sizes.
+constexpr double kLoadTolerance = 1e-3;
+
+// The share of draws that are at most `x`.
+double share_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
+  if (const auto* constant = std::get_if<ConstantSize>(&distribution)) return constant->size <= x ? 1 : 0;
+  if (const auto* normal = std::get_if<LogNormalSize>(&distribution)) {
+    if (normal->sigma <= 0) return std::llround(normal->median) <= x ? 1 : 0;
+    if (x < normal->min) return 0;
+    if (x >= normal->max) return 1;
+    return math::normal_cdf((math::log(static_cast<double>(x) + 0.5) - math::log(normal->median)) / normal->sigma);
+  }
+  double below = 0;
+  double all = 0;
+  if (const auto* histogram = std::get_if<HistogramSize>(&distribution)) {
+    for (const auto& bin : histogram->bins) {
+      all += bin.weight;
+      below += bin.size <= x ? bin.weight : 0;
+    }
+  } else if (const auto* replay = std::get_if<TraceTraffic>(&service.traffic)) {
+    for (const auto& entry : replay->trace) {
+      all += 1;
+      below += (samples ? entry.samples : entry.size) <= x ? 1 : 0;
+    }
+  }
+  if (all <= 0) return x >= 1 ? 1 : 0;
+  return below / all;
+}
+
+std::int64_t largest_draw(const SizeDistribution& distribution, const Service& service, bool samples) {
+  std::int64_t high = 1;
+  while (share_up_to(distribution, service, samples, high) < 1 && high < (std::int64_t{1} << 40)) high *= 2;
+  std::int64_t low = 0;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (share_up_to(distribution, service, samples, middle) < 1 ? low : high) = middle;
+  }
+  return high;
+}
+
+// The mean is the sum over x of the share above x.
+double mean_samples(const Service& service) {
+  if (const auto* constant = std::get_if<ConstantSize>(&service.samples)) return static_cast<double>(constant->size);
+  const std::int64_t most = largest_draw(service.samples, service, true);
+  double mean = 0;
+  for (std::int64_t x = 0; x < most; ++x) mean += 1 - share_up_to(service.samples, service, true, x);
+  return mean;
+}
+
+// The rate at the peak of a day or a curve, and the mean of everything else.
+double peak_rate_per_s(const Service& service) {
+  if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
+  if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) {
+    double peak = 0;
+    for (const double rate : curve->rate_per_s) peak = std::max(peak, rate * curve->scale);
+    return peak;
+  }
+  return mean_rate_per_s(service.traffic);
+}
+
+// Samples a second that arrive of each bucket. The buckets of a service are those of all its replicas together.
+struct Wanted {
+  const Service* service = nullptr;
+  std::int64_t size_most = 1;
+  std::int64_t samples_most = 1;
+  std::set<std::int64_t> edges;
+  std::map<std::int64_t, double> rate_per_s;  // By upper edge; only those of which something arrives.
+};
+
+using Services = std::map<std::string, Wanted>;
+
+Services services_of(const Problem& problem, const Plan& plan) {
+  Services services;
+  for (const auto& service : problem.workload.services) {
+    services[service.name] = {&service,
+                              largest_draw(service.input_size, service, false),
+                              largest_draw(service.samples, service, true),
+                              {},
+                              {}};
+  }
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      for (const auto& replica : slice.replicas) {
+        const auto found = services.find(replica.service);
+        if (found == services.end()) continue;
+        for (const auto& bucket : replica.buckets) found->second.edges.insert(bucket.size_max);
+      }
+    }
+  }
+  for (auto& [name, wanted] : services) {
+    const Service& service = *wanted.service;
+    const double all = peak_rate_per_s(service) * mean_samples(service) * problem.options.demand_factor;
+    double before = 0;
+    for (const std::int64_t edge : wanted.edges) {
+      const double up_to = share_up_to(service.input_size, service, false, edge);
+      if (up_to > before) wanted.rate_per_s[edge] = all * (up_to - before);
+      before = up_to;
+    }
+  }
+  return services;
+}
+
+// Places.
+
+std::string device_problem(const Problem& problem, const PlannedDevice& device) {
+  const Geometry* known = nullptr;
+  Geometry host;
+  std::set<std::string> allowed;
+  for (const auto& group : problem.fleet.groups) {
+    if (group.type != device.type) continue;
+    known = find_geometry(group.type);
+    if (known == nullptr && group.host) {
+      host = cpu_geometry(*group.host);
+      known = &host;
+    }
+    if (known == nullptr) continue;
+    for (const auto& profile : restrict_to(*known, group.profiles).profiles) allowed.insert(profile.name);
+  }
+  if (known == nullptr) return "the fleet has no " + device.type;
+  if (device.geometry != *known) return "its geometry is not that of the fleet's " + device.type;
+  std::string wrong = why_invalid(device.geometry, layout_of(device));
+  if (!wrong.empty()) return wrong;
+  for (const auto& slice : device.slices) {
+    const std::string& name = device.geometry.profiles[slice.slice.profile].name;
+    if (!allowed.contains(name)) return "the fleet does not allow " + name;
+  }
+  return {};
+}
+
+void check_devices(const Problem& problem, const Plan& plan, std::vector<std::string>& wrong) {
+  std::set<std::string> names;
+  std::map<std::string, int> used;
+  for (const auto& device : plan.devices) {
+    if (!names.insert(device.name).second) wrong.push_back(fmt::format("{}: the name is used twice", device.name));
+    ++used[device.type];
+    if (const auto text = device_problem(problem, device); !text.empty()) wrong.push_back(device.name + ": " + text);
+  }
+  for (const auto& [type, count] : used) {
+    int most = 0;
+    bool limited = true;
+    for (const auto& group : problem.fleet.groups) {
+      if (group.type != type) continue;
+      limited = limited && group.count.has_value();
+      most += group.count.value_or(0);
+    }
+    if (limited && count > most) {
+      wrong.push_back(fmt::format("the plan takes {} of {}, and the fleet has {}", count, type, most));
+    }
+  }
+}
+
+// Runs.
+
+std::optional<Prediction> run_of(const Problem& problem, const PlannedDevice& device, const Slice& slice,
+                                 const Replica& replica, const PlannedBucket& bucket, const Service& service) {
+  return problem.latency->predict({device.type, device.geometry.profiles[slice.profile].name, service.model,
+                                   bucket.batch_size, bucket.size_max, replica.processes});
+}
+
+std::string bucket_problem(const Problem& problem, const Wanted& wanted, const PlannedBucket& bucket,
+                           const std::optional<Prediction>& run) {
+  const double slo = to_milliseconds(wanted.service->slo.latency);
+  const std::string what = fmt::format("size {} in batches of {}", bucket.size_max, bucket.batch_size);
+  if (!run) return what + " is not known to run there: not measured, or larger than the memory";
+  const bool half = problem.options.rule == Rule::half;
+  const double takes = to_milliseconds(half ? run->mean : run->p99);
+  const double limit = half ? 0.45 * slo : slo;
+  if (takes >= limit) {
+    return fmt::format("{} takes {:.4g} ms, and rule {} allows less than {:.4g} ms", what, takes,
+                       to_string(problem.options.rule), limit);
+  }
+  if (bucket.batch_size < wanted.samples_most) {
+    return fmt::format("{} cannot hold a request of {} samples", what, wanted.samples_most);
+  }
+  return {};
+}
+
+void check_replica(const Problem& problem, const Services& services, const PlannedDevice& device, const Slice& slice,
+                   const Replica& replica, std::vector<std::string>& wrong) {
+  const std::string where = fmt::format("{} {}@{}: {}", device.name, device.geometry.profiles[slice.profile].name,
+                                        slice.start, replica.service);
+  const auto found = services.find(replica.service);
+  if (found == services.end()) {
+    wrong.push_back(where + " is not among the services");
+    return;
+  }
+  if (replica.processes < 1 || replica.buckets.empty()) wrong.push_back(where + " has no process or no bucket");
+  for (const auto& bucket : replica.buckets) {
+    const auto run = run_of(problem, device, slice, replica, bucket, *found->second.service);
+    const auto text = bucket_problem(problem, found->second, bucket, run);
+    if (!text.empty()) wrong.push_back(where + ": " + text);
+  }
+}
+
+// Time.
+
+// Maximises the last variable of `a x <= b`, x >= 0, b >= 0, by the simplex method on a dense tableau. Bland's rule
+// ends it always.
+double maximise_last(std::vector<std::vector<double>> a, std::vector<double> b) {
+  const std::size_t rows = a.size();
+  const std::size_t columns = a.empty() ? 0 : a[0].size();
+  std::vector<double> gain(columns, 0);
+  gain[columns - 1] = 1;
+  // `place` names what stands in each column and row: variables first, then the slack of each row.
+  std::vector<std::size_t> in_column(columns);
+  std::vector<std::size_t> in_row(rows);
+  std::iota(in_column.begin(), in_column.end(), std::size_t{0});
+  std::iota(in_row.begin(), in_row.end(), columns);
+  double best = 0;
+  while (true) {
+    std::size_t enter = columns;
+    for (std::size_t j = 0; j < columns; ++j) {
+      if (gain[j] > 1e-11 && (enter == columns || in_column[j] < in_column[enter])) enter = j;
+    }
+    if (enter == columns) return best;
+    std::size_t leave = rows;
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (a[i][enter] <= 1e-11) continue;
+      const double ratio = b[i] / a[i][enter];
+      const double least = leave == rows ? std::numeric_limits<double>::infinity() : b[leave] / a[leave][enter];
+      if (ratio < least || (ratio == least && in_row[i] < in_row[leave])) leave = i;
+    }
+    if (leave == rows) return std::numeric_limits<double>::infinity();
+    // Exchanges the two.
+    const double pivot = a[leave][enter];
+    for (double& value : a[leave]) value /= pivot;
+    a[leave][enter] = 1 / pivot;
+    b[leave] /= pivot;
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (i == leave || a[i][enter] == 0) continue;
+      const double factor = a[i][enter];
+      a[i][enter] = 0;
+      for (std::size_t j = 0; j < columns; ++j) a[i][j] -= factor * a[leave][j];
+      b[i] = std::max(0.0, b[i] - factor * b[leave]);
+    }
+    const double factor = gain[enter];
+    gain[enter] = 0;
+    for (std::size_t j = 0; j < columns; ++j) gain[j] -= factor * a[leave][j];
+    best += factor * b[leave];
+    std::swap(in_column[enter], in_row[leave]);
+  }
+}
+
+// Slices that do the same, and what one of them runs of each bucket of each service if it does nothing else.
+struct SliceGroup {
+  double count = 0;
+  std::map<std::pair<std::string, std::int64_t>, double> rate_per_s;
+};
+
+// `without`: a device to leave out; devices.size(): none.
+std::vector<SliceGroup> slice_groups(const Problem& problem, const Services& services, const Plan& plan,
+                                     std::size_t without) {
+  std::map<std::string, SliceGroup> groups;
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    if (d == without) continue;
+    const auto& device = plan.devices[d];
+    for (const auto& slice : device.slices) {
+      std::string key = device.type + '/' + device.geometry.profiles[slice.slice.profile].name;
+      SliceGroup group;
+      for (const auto& replica : slice.replicas) {
+        const auto found = services.find(replica.service);
+        if (found == services.end()) continue;
+        for (const auto& bucket : replica.buckets) {
+          const auto run = run_of(problem, device, slice.slice, replica, bucket, *found->second.service);
+          key += fmt::format("/{}:{}:{}:{}", replica.service, bucket.size_max, bucket.batch_size, replica.processes);
+          if (!run || run->mean <= Duration::zero()) continue;
+          double& rate = group.rate_per_s[{replica.service, bucket.size_max}];
+          rate = std::max(rate, static_cast<double>(bucket.batch_size) * replica.processes / to_seconds(run->mean));
+        }
+      }
+      groups.try_emplace(key, group).first->second.count += 1;
+    }
+  }
+  std::vector<SliceGroup> list;
+  for (auto& [key, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+// The largest factor by which all of `names` may grow on `groups`, which no other service uses.
+double common_factor(const Services& services, const std::vector<SliceGroup>& groups,
+                     const std::set<std::string>& names) {
+  if (std::ranges::any_of(names, [&](const auto& name) { return services.at(name).edges.empty(); })) return 0;
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> row;  // Of each bucket.
+  for (const auto& name : names) {
+    for (const auto& [edge, rate] : services.at(name).rate_per_s) row.emplace(std::pair(name, edge), row.size());
+  }
+  std::size_t columns = 1;
+  std::vector<const SliceGroup*> used;
+  for (const auto& group : groups) {
+    const bool serves = std::ranges::any_of(group.rate_per_s, [&](const auto& r) { return row.contains(r.first); });
+    if (serves) used.push_back(&group);
+    if (serves) columns += group.rate_per_s.size();
+  }
+  if (row.empty()) return std::numeric_limits<double>::infinity();  // Nothing arrives.
+  // factor * wanted - sum(rate * time) <= 0 for each bucket; sum(time) <= count for each group of slices.
+  std::vector<std::vector<double>> a(row.size() + used.size(), std::vector<double>(columns, 0));
+  std::vector<double> b(a.size(), 0);
+  for (const auto& [bucket, index] : row) a[index].back() = services.at(bucket.first).rate_per_s.at(bucket.second);
+  std::size_t column = 0;
+  for (std::size_t g = 0; g < used.size(); ++g) {
+    b[row.size() + g] = used[g]->count;
+    for (const auto& [bucket, rate] : used[g]->rate_per_s) {
+      a[row.size() + g][column] = 1;
+      if (const auto at = row.find(bucket); at != row.end()) a[at->second][column] = -rate;
+      ++column;
+    }
+  }
+  return maximise_last(std::move(a), std::move(b));
+}
+
+// Services that share slices belong together.
+std::vector<std::set<std::string>> sharing(const Services& services, const std::vector<SliceGroup>& groups) {
+  std::vector<std::set<std::string>> sets;
+  for (const auto& [name, wanted] : services) sets.push_back({name});
+  for (const auto& group : groups) {
+    std::set<std::string> together;
+    for (const auto& [bucket, rate] : group.rate_per_s) together.insert(bucket.first);
+    if (together.size() < 2) continue;
+    std::vector<std::set<std::string>> next;
+    for (auto& set : sets) {
+      const bool meets = std::ranges::any_of(set, [&](const auto& name) { return together.contains(name); });
+      if (meets) together.merge(set);
+      if (!meets) next.push_back(std::move(set));
+    }
+    next.push_back(std::move(together));
+    sets = std::move(next);
+  }
+  return sets;
+}
+
+std::map<std::string, double> factors_without(const Problem& problem, const Services& services, const Plan& plan,
+                                              std::size_t without) {
+  const auto groups = slice_groups(problem, services, plan, without);
+  std::map<std::string, double> factors;
+  for (const auto& names : sharing(services, groups)) {
+    const double factor = common_factor(services, groups, names);
+    for (const auto& name : names) factors[name] = factor;
+  }
+  return factors;
+}
+
+void check_coverage(const Services& services, std::vector<std::string>& wrong) {
+  for (const auto& [name, wanted] : services) {
+    if (wanted.edges.empty()) {
+      wrong.push_back(name + ": no replica serves it");
+    } else if (*wanted.edges.rbegin() < wanted.size_most) {
+      wrong.push_back(fmt::format("{}: inputs up to {} arrive, and the largest bucket ends at {}", name,
+                                  wanted.size_most, *wanted.edges.rbegin()));
+    }
+  }
+}
+
+void check_load(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
+  for (const auto& [name, factor] : factors_without(problem, services, plan, plan.devices.size())) {
+    if (services.at(name).edges.empty() || factor >= 1 - kLoadTolerance) continue;
+    wrong.push_back(fmt::format("{}: its slices run {:.4g} of the samples that arrive", name, factor));
+  }
+}
+
+void check_spare(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    // Equal devices are as good or bad to lose.
+    const bool seen = std::any_of(plan.devices.begin(), plan.devices.begin() + static_cast<std::ptrdiff_t>(d),
+                                  [&](const PlannedDevice& other) {
+                                    return other.type == plan.devices[d].type && other.slices == plan.devices[d].slices;
+                                  });
+    if (seen) continue;
+    for (const auto& [name, factor] : factors_without(problem, services, plan, d)) {
+      if (factor >= 1 - kLoadTolerance) continue;
+      wrong.push_back(fmt::format("{}: without {} its slices run {:.4g} of the samples that arrive", name,
+                                  plan.devices[d].name, factor));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> check_plan(const Problem& problem, const Plan& plan) {
+  std::vector<std::string> wrong;
+  check_devices(problem, plan, wrong);
+  if (!wrong.empty()) return wrong;  // What lies on an impossible device says nothing.
+  const Services services = services_of(problem, plan);
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      for (const auto& replica : slice.replicas) {
+        check_replica(problem, services, device, slice.slice, replica, wrong);
+      }
+    }
+  }
+  check_coverage(services, wrong);
+  check_load(problem, services, plan, wrong);
+  if (problem.fleet.spare == SparePolicy::one_device) check_spare(problem, services, plan, wrong);
+  return wrong;
+}
+
+std::map<std::string, double> load_factors(const Problem& problem, const Plan& plan) {
+  return factors_without(problem, services_of(problem, plan), plan, plan.devices.size());
+}
+
+}  // namespace tangram::plan
