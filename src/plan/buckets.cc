@@ -116,7 +116,7 @@ std::vector<BucketSet> service_bucket_sets(const Problem& problem, const Stock& 
     return {{edges, 0}};
   }
   const double total = planning_rate_per_s(asked) * samples_mean(asked) * options.demand_factor;
-  return bucket_sets(sizes, options.buckets_max, [&](std::int64_t hi, double share) {
+  auto sets = bucket_sets(sizes, options.buckets_max, [&](std::int64_t hi, double share) {
     double least = kInfinite;
     for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
       for (int processes = 1; processes <= options.processes_max; ++processes) {
@@ -128,6 +128,9 @@ std::vector<BucketSet> service_bucket_sets(const Problem& problem, const Stock& 
     }
     return least;
   });
+  // Where nothing serves the service, the one bucket stands for it, so that the reason can be told.
+  if (sets.empty()) sets.push_back({{sizes.back().size}, kInfinite});
+  return sets;
 }
 
 }  // namespace tangram::plan

@@ -17,7 +17,8 @@ class Homogeneous final : public Planner {
       PlanAnswer answer = plan_by_cover(problem, stock);
       const bool better =
           answer.status == PlanStatus::planned && (best.status != PlanStatus::planned || answer.price < best.price);
-      if (better || best.reason.empty()) best = std::move(answer);
+      const bool first = best.status != PlanStatus::planned && best.reason.empty();
+      if (better || first) best = std::move(answer);
     }
     if (all.kinds.empty()) return plan_by_cover(problem, all);
     return best;
