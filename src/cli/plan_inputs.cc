@@ -1,12 +1,38 @@
 #include "cli/plan_inputs.h"
 
+#include <algorithm>
+#include <map>
+
 #include "cli/inputs.h"
+#include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
+#include "formats/recuts_file.h"
 #include "lab/model_file.h"
 #include "learn/models/table.h"
 
 namespace tangram::cli {
+namespace {
+
+// By number of slices: the medians of its layouts, weighed by their runs. A number in between that nobody timed takes
+// as long as the next smaller one.
+std::vector<double> medians_ms(const std::vector<formats::Recut>& recuts, formats::RecutAction action) {
+  std::map<std::size_t, std::pair<double, double>> sums;  // Of runs times median, and of runs.
+  for (const auto& recut : recuts) {
+    if (recut.action != action) continue;
+    auto& [time, runs] = sums[static_cast<std::size_t>(std::ranges::count(recut.slices, '+')) + 1];
+    time += static_cast<double>(recut.runs) * recut.p50_ms;
+    runs += static_cast<double>(recut.runs);
+  }
+  std::vector<double> medians;
+  for (const auto& [slices, sum] : sums) {
+    medians.resize(slices, medians.empty() ? sum.first / sum.second : medians.back());
+    medians.back() = sum.first / sum.second;
+  }
+  return medians;
+}
+
+}  // namespace
 
 Result<Plan> load_plan(const std::string& path) {
   const auto source = read_source(path);
@@ -28,6 +54,24 @@ Result<std::shared_ptr<const LatencyModel>> load_latency(const LatencySource& so
   const auto measurements = formats::parse_measurements(*text);
   if (!measurements) return measurements.error();
   return Answer(std::make_shared<learn::TableModel>(*measurements));
+}
+
+Result<plan::RecutTimes> load_recut_times(const std::string& path) {
+  auto source = read_source(path);
+  if (!source) return source.error();
+  const formats::ImportFormat* published = formats::find_import_format("mig-reconfig");
+  if (published != nullptr && !formats::import_kind(*published, *source).empty()) {
+    auto imported = formats::import_text(published->name, {*source});
+    if (!imported) return imported.error();
+    source->text = std::move(*imported);
+  }
+  const auto recuts = formats::parse_recuts(*source);
+  if (!recuts) return recuts.error();
+  plan::RecutTimes times;
+  times.create_ms = medians_ms(*recuts, formats::RecutAction::create);
+  times.destroy_ms = medians_ms(*recuts, formats::RecutAction::destroy);
+  if (!times.create_ms.empty() && !times.destroy_ms.empty()) return times;
+  return Error{ErrorCode::invalid, source->name + ": expected rows of both actions, create and destroy"};
 }
 
 }  // namespace tangram::cli

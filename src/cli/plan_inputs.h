@@ -6,6 +6,7 @@
 
 #include "core/latency_model.h"
 #include "core/plan.h"
+#include "plan/transition.h"
 
 namespace tangram::cli {
 
@@ -21,5 +22,9 @@ struct LatencySource {
 
 // Errors: neither is given, or the file is wrong.
 Result<std::shared_ptr<const LatencyModel>> load_latency(const LatencySource& source);
+
+// From a file of re-cuts, or from the published timings that `tangram import mig-reconfig` makes one of: the median for
+// each number of slices.
+Result<plan::RecutTimes> load_recut_times(const std::string& path);
 
 }  // namespace tangram::cli

@@ -35,7 +35,8 @@ std::string folder_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
            c == '.';
   };
-  const bool safe = !name.empty() && name[0] != '.' && name.size() <= 128 && std::ranges::all_of(name, plain);
+  const bool safe =
+      !name.empty() && name[0] != '.' && name[0] != '-' && name.size() <= 128 && std::ranges::all_of(name, plain);
   return safe ? name : dns_label(name);
 }
 

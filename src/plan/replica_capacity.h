@@ -1,0 +1,28 @@
+// How many requests a second a replica can take, by predicted run times.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/latency_model.h"
+#include "core/plan.h"
+#include "core/workload.h"
+#include "plan/live_fleet.h"
+
+namespace tangram::plan {
+
+// Requests a second of the mix of input sizes that the replica takes, in full batches, while the other replicas on its
+// slice take equal shares of the time. The edges of a service's buckets are those of all `plans` together. Zero where
+// the service is not in the workload, or the model does not know the run.
+//
+// One number stands for a service. Where its replicas take different buckets, it does not see that one of the buckets
+// runs short while the others have room.
+//
+// `workload` and `model` outlive the function.
+Capacity capacity_by(const Workload& workload, const LatencyModel& model, const std::vector<const Plan*>& plans);
+
+// Replicas of the plan whose capacity is zero, each kind once: "speech on 1g.10gb of a100-80gb, batch 8".
+std::set<std::string> without_run_times(const Plan& plan, const Workload& workload, const LatencyModel& model);
+
+}  // namespace tangram::plan
