@@ -96,14 +96,17 @@ class MeasurementCheck {
 
 }  // namespace
 
-Result<Measurements> parse_measurements(const Source& source) {
+Result<Measurements> parse_measurements(const Source& source, std::vector<int>* lines) {
   Problems problems(source.name);
   MeasurementCheck check(problems);
   Measurements measurements;
   for_each_judged_row<Measurement>(
       source, Header::strict, problems,
       [&](Measurement& m, const RowPlace& place, const RowReader& read) { check.check(m, place, read); },
-      [&](Measurement m, const RowPlace&) { measurements.push_back(std::move(m)); });
+      [&](Measurement m, const RowPlace& place) {
+        measurements.push_back(std::move(m));
+        if (lines != nullptr) lines->push_back(place.line());
+      });
   if (!problems.empty()) return problems.error();
   return measurements;
 }

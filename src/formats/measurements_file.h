@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/measurement.h"
 #include "formats/source.h"
@@ -12,7 +13,8 @@ namespace tangram::formats {
 // latency means that the run did not fit into memory. Names of profiles come back as the tables spell them. Refused are
 // unknown devices and profiles, the same configuration twice, and a throughput that contradicts
 // batch * processes / latency by more than kThroughputFactorMax, which is how a mix-up of units looks.
-Result<Measurements> parse_measurements(const Source& source);
+// `lines`, where given, receives the line of each measurement.
+Result<Measurements> parse_measurements(const Source& source, std::vector<int>* lines = nullptr);
 inline constexpr double kThroughputFactorMax = 2;
 
 // All columns, in one fixed order. parse_measurements reads back the same values.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -15,6 +16,9 @@ namespace {
 
 constexpr std::size_t kSloCount = 12;
 constexpr double kCoverage = 0.95;
+// A gain is looked for this much further out than the model believes possible: where few measurements mislead it, its
+// deviations are too small as well, and what it thinks hopeless would never be looked at.
+constexpr double kGainDoubt = 1.5;
 
 using learn::Candidate;
 
@@ -69,7 +73,7 @@ class Chooser {
   // The mean over what `belief` allows of how far candidate `i` exceeds `bar` while it keeps the promise. With x normal
   // the mean of e^-x below a limit is e^(variance / 2 - mean) times a normal share.
   double excess(std::size_t i, const learn::Belief& belief, double bar, double slo_ms) const {
-    const double spread = belief.deviation;
+    const double spread = kGainDoubt * belief.deviation;
     if (spread <= 0 || belief.fits <= 0) return 0;
     const double limit = std::min(math::log(slo_ms), bar > 0 ? math::log(values_[i] / bar) : learn::kOutOfMemory);
     const double away = (limit - belief.log_ms) / spread;
@@ -280,20 +284,23 @@ void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, con
 }
 
 // The errors of other models in the same situation.
-std::vector<double> errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
-  std::vector<double> errors;
+learn::OthersErrors errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
+  learn::OthersErrors errors;
+  std::set<std::string_view> models;
   for (const auto& [key, other] : pools) {
     const bool alike =
         pool.result.whole ? other.result.whole : !other.result.whole && other.result.budget == pool.result.budget;
     if (!alike || other.result.sampler != pool.result.sampler || other.result.model == pool.result.model) continue;
+    models.insert(other.result.model);
     for (const auto* outcome : other.outcomes) {
-      errors.insert(errors.end(), outcome->deviations.begin(), outcome->deviations.end());
+      errors.deviations.insert(errors.deviations.end(), outcome->deviations.begin(), outcome->deviations.end());
     }
   }
+  errors.models = models.size();
   return errors;
 }
 
-double coverage_of(const Pool& pool, const std::vector<double>& others) {
+double coverage_of(const Pool& pool, const learn::OthersErrors& others) {
   std::size_t covered = 0;
   std::size_t all = 0;
   for (const auto* outcome : pool.outcomes) {

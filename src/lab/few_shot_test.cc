@@ -55,7 +55,7 @@ TEST_F(SloRegret, IsNothingWhereNoPromiseCouldBeKept) { EXPECT_EQ(loss(5, {certa
 // because none is as fast.
 TEST(SloGain, IsWhatACandidateMayBringBeyondTheChoice) {
   const std::vector<learn::Candidate> candidates{{"1g.10gb", 4, 1, 1}, {"1g.10gb", 8, 1, 1}};
-  const std::vector<learn::Belief> believed{certain(10), {std::log(20.0), 0.1, 1}};
+  const std::vector<learn::Belief> believed{certain(10), {std::log(20.0), 0.2 / 3, 1}};
   for (const double slo_ms : {1000.0, 20.0}) {
     const auto gains = slo_regret("a100-80gb", candidates, {slo_ms}).gain(believed);
     EXPECT_EQ(gains[0], 0);
@@ -68,8 +68,8 @@ TEST(SloGain, IsWhatACandidateMayBringBeyondTheChoice) {
 TEST(SloGain, CountsTheProbabilityOfFitting) {
   const std::vector<learn::Candidate> candidates{{"1g.10gb", 4, 1, 1}, {"1g.10gb", 8, 1, 1}};
   const auto regret = slo_regret("a100-80gb", candidates, {1000});
-  const auto sure = regret.gain(std::vector<learn::Belief>{certain(10), {std::log(20.0), 0.1, 1}});
-  const auto half = regret.gain(std::vector<learn::Belief>{certain(10), {std::log(20.0), 0.1, 0.5}});
+  const auto sure = regret.gain(std::vector<learn::Belief>{certain(10), {std::log(20.0), 0.2 / 3, 1}});
+  const auto half = regret.gain(std::vector<learn::Belief>{certain(10), {std::log(20.0), 0.2 / 3, 0.5}});
   EXPECT_NEAR(half[1], sure[1] / 2, 1e-12);
 }
 

@@ -32,14 +32,21 @@ inline constexpr std::size_t kMeasurementsMax = 200'000;
 // The runs that fitted, as the formula sees them. Profiles that the device does not have are left out.
 std::vector<Observation> observations_of(const Measurements& measurements);
 
+// Errors of models that were seen before, in predicted deviations.
+struct OthersErrors {
+  std::vector<double> deviations;
+  std::size_t models = 0;  // How many models they come from.
+};
+
 // The half width of an interval in predicted deviations, from errors in the same unit. With enough errors of its own a
 // model's own count as much as those of other models, otherwise only the others do; where there are no others a wide
-// assumption stands in for them.
+// assumption stands in for them. However many errors a model shows, it is one draw among models, so the width that
+// others lend grows as Student's quantile does with as many degrees of freedom as there are models.
 struct IntervalWidth {
   double deviations = 0;
   Calibration calibration = Calibration::assumed;
 };
-IntervalWidth interval_width(std::vector<double> own, std::vector<double> others, double coverage);
+IntervalWidth interval_width(std::vector<double> own, OthersErrors others, double coverage);
 
 // What `run` says of each of its observations (run.kriged.observations()) without having seen it: each left out alone
 // where the smooth residual answers, otherwise in folds. At least two observations.

@@ -175,16 +175,25 @@ TEST(Fit, EnoughRunsCalibrateTheirOwnIntervals) {
 }
 
 // Of 19 errors the 95 % interval must hold the largest: ceil(20 * 0.95) = 19. Without other models their half of the
-// width is the assumed 3: (4 + 3) / 2; with others it is theirs: (4 + 1.5) / 2.
+// width is the assumed 3: (4 + 3) / 2; with very many others it is theirs: (4 + 1.5) / 2.
 TEST(Fit, NineteenErrorsAreTheFewestForNineteenOfTwenty) {
   std::vector<double> own(19, 1.0);
   own[7] = 4;
+  const OthersErrors many{std::vector<double>(200, 1.5), 1000};
   EXPECT_EQ(interval_width(own, {}, 0.95).deviations, 3.5);
-  EXPECT_EQ(interval_width(own, std::vector<double>(200, 1.5), 0.95).deviations, 2.75);
+  EXPECT_NEAR(interval_width(own, many, 0.95).deviations, 2.75, 2e-3);
   EXPECT_EQ(interval_width(own, {}, 0.95).calibration, Calibration::own);
   own.pop_back();
   EXPECT_EQ(interval_width(own, {}, 0.95).calibration, Calibration::assumed);
-  EXPECT_EQ(interval_width(own, std::vector<double>(200, 1.5), 0.95).calibration, Calibration::borrowed);
+  EXPECT_EQ(interval_width(own, many, 0.95).calibration, Calibration::borrowed);
+}
+
+// Two hundred errors of two models are two draws among models: Student's quantile with two degrees of freedom is 4.30
+// to 1.96, so the width is 2.2 times as large; with 13 models it is 1.1 times.
+TEST(Fit, FewOtherModelsLendAWideInterval) {
+  const std::vector<double> errors(200, 1.5);
+  EXPECT_NEAR(interval_width({}, {errors, 2}, 0.95).deviations, 2.2 * 1.5, 1e-9);
+  EXPECT_NEAR(interval_width({}, {errors, 13}, 0.95).deviations, 1.1 * 1.5, 1e-9);
 }
 
 TEST(Fit, ThroughputCountsAllProcesses) {

@@ -129,9 +129,6 @@ constexpr std::size_t kRankMax = 48;
 // The share of the plan in the score grows with what there is to gain; the rest is plain accuracy.
 constexpr double kGainShareMax = 0.9;
 constexpr double kGainHalf = 0.003;  // The largest gain at which half of that is reached.
-// A gain is looked for this much further out than the model believes possible: where few measurements mislead it, its
-// deviations are too small as well, and what it thinks hopeless is never looked at.
-constexpr double kGainDoubt = 1.5;
 
 // Joint draws of the candidates' latencies from what is believed now.
 class Draws {
@@ -220,11 +217,6 @@ double expected_regret(const SamplerInput& input, const FittedRun& run, const Ou
   return input.regret->loss(outlook.believed, realities);
 }
 
-std::vector<double> doubtful_gains(const Regret& regret, std::vector<Belief> believed) {
-  for (auto& belief : believed) belief.deviation *= kGainDoubt;
-  return regret.gain(believed);
-}
-
 Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::vector<bool>& done, Rng rng) {
   Outlook outlook;
   std::vector<Features> points;
@@ -247,7 +239,7 @@ Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::v
   }
   if (input.regret == nullptr) return outlook;
   outlook.regret = expected_regret(input, run, outlook, done, rng);
-  outlook.gains = doubtful_gains(*input.regret, outlook.believed);
+  outlook.gains = input.regret->gain(outlook.believed);
   return outlook;
 }
 

@@ -44,6 +44,9 @@ expect 2 learn twice.csv; has err "twice.csv:27"
 expect 2 learn units.csv; has err "units"
 (sed 1q runs.csv; tail -1 runs.csv) > memory.csv
 expect 2 learn memory.csv; has err "ran out of memory"
+# Out of memory at batch 8 in line 14 although batch 32 fitted in line 22 on the same slice: learnt, but not silently.
+(sed 's/^a100-80gb,1g.10gb,net,8,.*/a100-80gb,1g.10gb,net,8,/' runs.csv) > odd.csv
+expect 0 learn odd.csv; has err "odd.csv:14: net ran out of memory on 1g.10gb with batch 8"; has err "but line 22 fitted"
 sed 1q runs.csv > none.csv
 expect 2 learn none.csv
 

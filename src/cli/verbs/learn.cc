@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
@@ -11,6 +13,7 @@
 #include "lab/features_file.h"
 #include "lab/learn_report.h"
 #include "lab/model_file.h"
+#include "learn/contradictions.h"
 #include "learn/fit.h"
 
 namespace tangram::cli {
@@ -32,17 +35,40 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
-Result<Measurements> load_measurements(const std::string& path) {
+constexpr std::size_t kContradictionsShown = 5;
+
+// Memory that seems to shrink: still learnt from, because an allocator may fail by chance, but not silently.
+void warn_of_contradictions(Session& session, const std::string& path, const Measurements& measurements,
+                            const std::vector<int>& lines) {
+  const auto found = learn::contradictions_of(measurements);
+  for (std::size_t i = 0; i < std::min(found.size(), kContradictionsShown); ++i) {
+    const Measurement& failed = measurements[found[i].failed];
+    const Measurement& fitted = measurements[found[i].fitted];
+    session.note(fmt::format(
+        "{}:{}: {} ran out of memory on {} with batch {}, size {}, processes {}, but line {} fitted on {} with {}, {}, "
+        "{}",
+        path, lines[found[i].failed], failed.model, failed.mig_profile, failed.batch, failed.size, failed.processes,
+        lines[found[i].fitted], fitted.mig_profile, fitted.batch, fitted.size, fitted.processes));
+  }
+  if (found.size() > kContradictionsShown) {
+    session.note(fmt::format("{}: {} more runs contradict each other so", path, found.size() - kContradictionsShown));
+  }
+}
+
+Result<Measurements> load_measurements(Session& session, const std::string& path) {
   const auto source = read_source(path);
   if (!source) return source.error();
-  return formats::parse_measurements(*source);
+  std::vector<int> lines;
+  auto measurements = formats::parse_measurements(*source, &lines);
+  if (measurements) warn_of_contradictions(session, path, *measurements, lines);
+  return measurements;
 }
 
 // What models measured elsewhere tell, and what is known of all without measuring.
-Result<learn::Knowledge> load_knowledge(const Options& options) {
+Result<learn::Knowledge> load_knowledge(Session& session, const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
-    auto measurements = load_measurements(path);
+    auto measurements = load_measurements(session, path);
     if (!measurements) return measurements.error();
     all.insert(all.end(), measurements->begin(), measurements->end());
   }
@@ -192,9 +218,9 @@ ExitCode run(Session& session, const Options& options) {
       !possible) {
     return session.fail(possible.error());
   }
-  const auto measurements = load_measurements(options.measurements);
+  const auto measurements = load_measurements(session, options.measurements);
   if (!measurements) return session.fail(measurements.error());
-  const auto knowledge = load_knowledge(options);
+  const auto knowledge = load_knowledge(session, options);
   if (!knowledge) return session.fail(knowledge.error());
   const auto model = learn::fit(*measurements, *knowledge, {.kind = options.kind, .coverage = options.coverage});
   if (!model) {
