@@ -43,14 +43,18 @@ std::string request_line(const Call& call, const Outcome& outcome, TimePoint now
   return line.done();
 }
 
+sigset_t server_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+  return set;
+}
+
 // Signals as something to wait for.
 class SignalWatch final : public Readiness {
  public:
   SignalWatch(EventLoop& loop, std::function<void(int)> handle) : loop_(loop), handle_(std::move(handle)) {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
-    pthread_sigmask(SIG_BLOCK, &set, &before_);
+    const sigset_t set = server_signals();
     descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     TANGRAM_CHECK(descriptor_ >= 0, "the process may open one more descriptor");
     loop_.add(descriptor_, Interest::read, this);
@@ -58,7 +62,6 @@ class SignalWatch final : public Readiness {
   ~SignalWatch() override {
     loop_.remove(descriptor_, this);
     close(descriptor_);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
   void on_ready(bool, bool, bool) override {
@@ -70,7 +73,6 @@ class SignalWatch final : public Readiness {
   EventLoop& loop_;
   std::function<void(int)> handle_;
   int descriptor_ = -1;
-  sigset_t before_{};
 };
 
 }  // namespace
@@ -256,6 +258,11 @@ struct Server::Parts final : public CallOwner {
   std::thread reload_thread;
   Call reload_call;
 };
+
+void keep_signals_for_server() {
+  const sigset_t set = server_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
 
 Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log)
     : parts_(std::make_unique<Parts>(std::move(deployment), workload, std::move(config), log)) {}

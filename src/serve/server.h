@@ -37,6 +37,10 @@ struct ServerConfig {
   std::function<Result<sched::Deployment>()> reload;
 };
 
+// Keeps SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and those that it starts. To be called before there
+// is any other thread, because a signal goes to whoever does not block it.
+void keep_signals_for_server();
+
 class Server {
  public:
   Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log);
@@ -49,8 +53,8 @@ class Server {
   std::uint16_t http_port() const;
   std::uint16_t metrics_port() const;
   std::uint16_t grpc_port() const;  // 0: no gRPC.
-  // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads: they
-  // are blocked in this thread and in those it starts. Returns false if time ran out before all was answered.
+  // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads, where
+  // they were kept for it. Returns false if time ran out before all was answered.
   bool run();
   // Any thread.
   void request_stop();

@@ -166,6 +166,7 @@ ExitCode run(Session& session, const Options& options) {
   if (!is_loopback(options.address)) {
     session.note(fmt::format("warning: {} can be reached from outside, and nothing asks who calls", options.address));
   }
+  serve::keep_signals_for_server();
   serve::LogWriter log(STDERR_FILENO);
   bool all_answered = true;
   {

@@ -1,0 +1,66 @@
+# A server as clients meet it: exchanges with curl-like bytes, odd clients, overload, reload, drain, replay.
+source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
+cp -r "$SOURCE/examples" .
+
+expect 2 serve examples/serving/plan.json --services examples/serving/services.yaml; has err "--measurements"
+expect 3 status --port 1; has err "cannot connect"
+
+# start NAME ARGUMENTS...: runs a server with free ports, which are then in HTTP, GRPC and METRICS.
+start() {
+  local name=$1
+  shift
+  : >"$name.err"
+  "$TANGRAM" serve examples/serving/plan.json --services examples/serving/services.yaml \
+    --measurements examples/measurements.csv --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
+  SERVER=$!
+  for _ in $(seq 200); do grep -q "metrics at" "$name.err" && break; sleep 0.05; done
+  HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
+  METRICS=$(sed -n 's/.*metrics at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
+  [[ -n $HTTP && -n $METRICS ]] || fail "the server did not start: $(cat "$name.err")"
+}
+
+# stop NAME: SIGTERM, and everything is answered.
+stop() {
+  local code=0
+  kill -TERM "$SERVER"
+  wait "$SERVER" || code=$?
+  [[ $code == 0 ]] || fail "the server ended with $code: $(tail -c 300 "$1.err")"
+}
+
+for threads in 1 2; do
+  start "t$threads" --threads "$threads" --record "r$threads" --triton-metrics --log-requests
+  python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" || fail "clients with $threads threads"
+  expect 0 status --port "$METRICS"; has out "rank-answers"; has out "rack1-0/4g.40gb@0"
+  expect 0 status --port "$METRICS" --output json; has out '"draining": false'
+  # A plan that says the same, and one with other buckets, while requests flow.
+  sed -i 's/"size_max": 128, "batch_size": 8/"size_max": 256, "batch_size": 4/' examples/serving/plan.json
+  python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" load & LOAD=$!
+  sleep 0.5
+  expect 0 reload --port "$METRICS"; has out "asked the server"
+  kill -HUP "$SERVER"
+  wait "$LOAD" || fail "requests were dropped while the plan changed"
+  for _ in $(seq 100); do grep -q plan_changed "t$threads.err" && break; sleep 0.05; done
+  has "t$threads.err" '"event":"plan_changed"'
+  has "t$threads.err" '"event":"request"'
+  echo '{' > broken.json
+  cp examples/serving/plan.json good.json; cp broken.json examples/serving/plan.json
+  kill -HUP "$SERVER"
+  for _ in $(seq 100); do grep -q reload_failed "t$threads.err" && break; sleep 0.05; done
+  has "t$threads.err" '"event":"reload_failed"'
+  cp "$SOURCE/examples/serving/plan.json" examples/serving/plan.json
+  stop "t$threads"
+  expect 0 replay "r$threads"; has out "the same decisions"
+  expect 0 replay "r$threads" --output json; has out '"complete": true'
+done
+
+# A recording in which one decision is another.
+sed '0,/^< resolve \([0-9]*\) 0/s//< resolve \1 1/' r1 > bent
+expect 1 replay bent; has out "another decision"
+expect 2 replay examples/serving/plan.json; has err "not a recording"
+
+# A port that is taken.
+start taken
+expect 3 serve examples/serving/plan.json --services examples/serving/services.yaml --measurements examples/measurements.csv \
+  --http-port "$HTTP"; has err "cannot listen"
+stop taken
+finish
