@@ -1,0 +1,541 @@
+#include "plan/replan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+#include "plan/buckets.h"
+#include "plan/compose.h"
+#include "plan/detail/linear_program.h"
+#include "plan/detail/service_cover.h"
+
+namespace tangram::plan {
+namespace {
+
+using detail::kUnbounded;
+using detail::LinearProgram;
+
+// The slices of `before` in the terms of `demand`; nothing if one of them is no longer on offer.
+std::optional<Cover> cover_of(const Problem& problem, const Stock& stock, const Demand& demand,
+                              const ServicePlan& before) {
+  Cover cover(demand.offers.size(), 0);
+  for (const auto& group : before.groups) {
+    bool found = false;
+    for (std::size_t o = 0; o < cover.size() && !found; ++o) {
+      const auto offered = replica_group(problem, stock, demand, demand.offers[o], group.count);
+      found = offered.device_type == group.device_type && offered.mig_profile == group.mig_profile &&
+              offered.replica == group.replica;
+      if (found) cover[o] += group.count;
+    }
+    if (!found) return std::nullopt;
+  }
+  return cover;
+}
+
+// One service of the new problem.
+struct Entry {
+  Demand demand;
+  std::optional<Cover> before;  // Its slices today, where they can stay.
+  const ServicePlan* plan = nullptr;
+  bool changed = true;
+  bool open = true;           // May get other slices.
+  std::vector<Cover> covers;  // To choose from.
+  Cover chosen;
+};
+
+class Replan {
+ public:
+  Replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options)
+      : problem_(problem), previous_(previous), options_(options), stock_(take_stock(problem)) {}
+
+  // Nothing where staying close is impossible or too dear.
+  std::optional<Replanned> run() {
+    if (stock_.kinds.empty() || previous_.status != PlanStatus::planned || !read_services()) return std::nullopt;
+    solve_whole();
+    if (whole_.status != CoverStatus::solved) return std::nullopt;
+    list_covers();
+    bool chosen = choose();
+    if (!certified() && (!chosen || too_dear())) {
+      open_neighbours();
+      list_covers();
+      chosen = choose();
+    }
+    if (!chosen) return std::nullopt;
+    if (!certified() && too_dear()) {
+      // Too dear: the covers of the whole search, on devices that stay as they are where they can.
+      from_scratch_ = true;
+      for (std::size_t s = 0; s < entries_.size(); ++s) entries_[s].covers = {whole_.covers[s]};
+      if (!choose()) return std::nullopt;
+    }
+    lay_out_near();
+    return answer();
+  }
+
+ private:
+  bool too_dear() const { return price_ > whole_.price + options_.worse_max * whole_.bound + 1e-9; }
+  bool certified() const { return problem_.options.rule == Rule::certified; }
+
+  bool read_services() {
+    std::map<std::string, const ServicePlan*> before;
+    for (const auto& service : previous_.services) before[service.service] = &service;
+    for (std::size_t s = 0; s < problem_.workload.services.size(); ++s) {
+      Entry entry;
+      const auto known = before.find(problem_.workload.services[s].name);
+      if (known != before.end()) entry.plan = known->second;
+      entry.demand = make_demand(problem_, stock_, s, edges_for(s, entry.plan));
+      if (entry.plan != nullptr) entry.before = cover_of(problem_, stock_, entry.demand, *entry.plan);
+      entry.changed = !entry.before || !same_rate(entry) || !still_carries(entry);
+      entry.open = entry.changed;
+      entries_.push_back(std::move(entry));
+    }
+    // Most has to stay for staying close to mean anything.
+    const auto changed = std::ranges::count_if(entries_, [](const Entry& e) { return e.changed; });
+    return 2 * changed <= static_cast<std::ptrdiff_t>(entries_.size()) + 1;
+  }
+
+  // The buckets of today where they still reach the longest input.
+  std::vector<std::int64_t> edges_for(std::size_t s, const ServicePlan* before) const {
+    const auto longest = size_shares(problem_.workload.services[s]).back().size;
+    if (before != nullptr && !before->edges.empty() && before->edges.back() >= longest) return before->edges;
+    return service_bucket_sets(problem_, stock_, s).back().edges;
+  }
+
+  static bool same_rate(const Entry& entry) {
+    const double rate = std::accumulate(entry.demand.rate_per_s.begin(), entry.demand.rate_per_s.end(), 0.0);
+    return std::abs(rate - entry.plan->rate_per_s) <= 1e-9 * rate;
+  }
+
+  static CoverService cover_service(const Demand& demand) {
+    CoverService service{demand.rate_per_s, {}, {}};
+    for (const auto& offer : demand.offers) service.offers.push_back({offer.kind, offer.rate_per_s});
+    return service;
+  }
+
+  static bool still_carries(const Entry& entry) {
+    return cover_load_factor(cover_service(entry.demand), *entry.before) >= 1 - 1e-9;
+  }
+
+  bool certify(const Entry& entry, const Cover& cover, bool confirm, Verdict* verdict = nullptr) {
+    std::vector<ReplicaGroup> groups = groups_of(entry, cover);
+    ++certifications_;
+    const auto said = problem_.certifier->certify(problem_.workload.services[entry.demand.service], groups, confirm);
+    if (verdict != nullptr) *verdict = said;
+    return said.holds;
+  }
+
+  std::vector<ReplicaGroup> groups_of(const Entry& entry, const Cover& cover) const {
+    std::vector<ReplicaGroup> groups;
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      if (cover[o] > 0) {
+        groups.push_back(replica_group(problem_, stock_, entry.demand, entry.demand.offers[o], cover[o]));
+      }
+    }
+    return groups;
+  }
+
+  // The bound, what slices are worth, and a plan from scratch to compare with. Services that stay are not certified
+  // again: their capacity alone gives a bound too.
+  void solve_whole() {
+    std::vector<Demand> demands;
+    std::vector<Cover> start;
+    for (const auto& entry : entries_) demands.push_back(entry.demand);
+    model_ = cover_model(problem_, stock_, demands);
+    for (std::size_t s = 0; s < entries_.size() && certified(); ++s) {
+      if (!entries_[s].changed) continue;
+      model_.problem.services[s].accepts = [this, s](const Cover& c) { return certify(entries_[s], c, false); };
+    }
+    CoverBudget budget = problem_.budget;
+    budget.tree_services_max = std::min(budget.tree_services_max, 12);
+    whole_ = solve_cover(model_.problem, budget);
+  }
+
+  double cost_at_prices(std::size_t s, const Cover& cover) const {
+    double cost = 0;
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      cost += cover[o] * whole_.kind_price[model_.problem.services[s].offers[o].kind];
+    }
+    return cost;
+  }
+
+  // Those whose slices are dearest beside what they could have: most is to be gained there.
+  void open_neighbours() {
+    if (certified() || whole_.kind_price.empty()) return;
+    std::vector<std::pair<double, std::size_t>> waste;
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      if (entries_[s].changed) continue;
+      waste.emplace_back(whole_.service_price[s] - cost_at_prices(s, *entries_[s].before), s);
+    }
+    std::ranges::sort(waste);
+    for (std::size_t i = 0; i < waste.size() && static_cast<int>(i) < options_.neighbours_max; ++i) {
+      entries_[waste[i].second].open = true;
+    }
+  }
+
+  void list_covers() {
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      Entry& entry = entries_[s];
+      if (!entry.covers.empty() && (entry.changed || !entry.open)) continue;  // Listed before.
+      entry.covers.clear();
+      std::set<Cover> known;
+      const auto add = [&](const Cover& cover) {
+        if (known.insert(cover).second) entry.covers.push_back(cover);
+      };
+      if (entry.before && !entry.changed) add(*entry.before);
+      if (!entry.open) continue;
+      // Of a service whose rate changed, what it has today may still do.
+      if (entry.before && still_carries(entry) && (!certified() || certify(entry, *entry.before, false))) {
+        add(*entry.before);
+      }
+      add(whole_.covers[s]);
+      if (certified()) continue;
+      for (const auto& cover : near_covers(s)) add(cover);
+    }
+  }
+
+  // The cheapest at the prices of the bound, and a little dearer ones that may fit better.
+  std::vector<Cover> near_covers(std::size_t s) {
+    detail::ServiceCovers covers(model_.problem.services[s]);
+    const double slack = 0.3 * least_price();
+    auto all = covers.all_within(whole_.kind_price, whole_.service_price[s] + slack, 3000);
+    if (!all) return {};
+    std::ranges::stable_sort(*all, {}, [&](const Cover& cover) { return cost_at_prices(s, cover); });
+    if (static_cast<int>(all->size()) > options_.covers_max) all->resize(static_cast<std::size_t>(options_.covers_max));
+    return *all;
+  }
+
+  double least_price() const {
+    double least = kUnbounded;
+    for (const auto& device : model_.problem.devices) least = std::min(least, device.price);
+    return least;
+  }
+
+  // Prices closer than this count as equal: less than a device where all cost the same, else a hundredth of the
+  // cheapest. Much smaller ones are lost in the tolerance of the solver.
+  double price_tolerance() const {
+    const double least = least_price();
+    const bool alike = std::ranges::all_of(model_.problem.devices, [&](const auto& d) { return d.price == least; });
+    return alike ? 0.5 * least : 0.01 * least;
+  }
+
+  // By device of the model and cut, the devices of today that are cut so.
+  std::vector<std::vector<std::vector<std::size_t>>> devices_by_cut() const {
+    std::vector<std::vector<std::vector<std::size_t>>> by_cut;
+    for (const auto& device : model_.problem.devices) by_cut.emplace_back(device.cuts.size());
+    for (std::size_t i = 0; i < previous_.plan.devices.size(); ++i) {
+      for (std::size_t d = 0; d < by_cut.size(); ++d) {
+        if (problem_.fleet.groups[model_.groups[d]].type != previous_.plan.devices[i].type) continue;
+        const auto cut = cut_of(model_.problem.devices[d], previous_.plan.devices[i]);
+        const auto at = std::ranges::find(model_.problem.devices[d].cuts, cut);
+        if (at == model_.problem.devices[d].cuts.end()) continue;
+        by_cut[d][static_cast<std::size_t>(at - model_.problem.devices[d].cuts.begin())].push_back(i);
+        break;
+      }
+    }
+    return by_cut;
+  }
+
+  std::vector<int> cut_of(const CoverDevice& device, const PlannedDevice& planned) const {
+    std::vector<int> cut(device.kinds.size(), 0);
+    for (const auto& slice : planned.slices) {
+      for (std::size_t i = 0; i < cut.size(); ++i) {
+        if (stock_.kinds[device.kinds[i]].profile == slice.slice.profile) ++cut[i];
+      }
+    }
+    return cut;
+  }
+
+  // Chooses a cover of every open service and the cuts, by price first; among equal prices the plan that keeps most
+  // devices as they are cut and most services on their slices.
+  bool choose() {
+    by_cut_ = devices_by_cut();
+    LinearProgram program;
+    std::vector<int> need(model_.problem.kinds, 0);
+    double slices = 1;
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      if (entries_[s].covers.size() == 1) add_need(s, entries_[s].covers[0], need);
+      int most = 0;
+      for (const auto& cover : entries_[s].covers)
+        most = std::max(most, std::accumulate(cover.begin(), cover.end(), 0));
+      slices += most;
+    }
+    for (const int n : need) program.add_row(n, kUnbounded);
+    const double favour = price_tolerance() / (2 * slices);
+    std::vector<std::vector<std::pair<int, int>>> cut_columns;
+    for (std::size_t d = 0; d < model_.problem.devices.size(); ++d) {
+      cut_columns.push_back(add_device(program, d, slices, favour));
+    }
+    std::vector<std::vector<int>> cover_columns(entries_.size());
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      if (entries_[s].covers.size() > 1) cover_columns[s] = add_choice(program, s, favour);
+    }
+    const auto integer = detail::solve_integer(program, {.nodes_max = options_.nodes_max});
+    if (!integer.values) return false;
+    const auto value = [&](int column) {
+      return static_cast<int>(std::lround((*integer.values)[static_cast<std::size_t>(column)]));
+    };
+    price_ = 0;
+    cuts_.clear();
+    for (std::size_t d = 0; d < cut_columns.size(); ++d) {
+      auto& counts = cuts_.emplace_back();
+      for (const auto& [kept, added] : cut_columns[d]) {
+        counts.push_back(value(kept) + value(added));
+        price_ += model_.problem.devices[d].price * counts.back();
+      }
+    }
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      entries_[s].chosen = entries_[s].covers[0];
+      for (std::size_t c = 0; c < cover_columns[s].size(); ++c) {
+        if (value(cover_columns[s][c]) > 0) entries_[s].chosen = entries_[s].covers[c];
+      }
+    }
+    return true;
+  }
+
+  void add_need(std::size_t s, const Cover& cover, std::vector<int>& need) const {
+    for (std::size_t o = 0; o < cover.size(); ++o) need[entries_[s].demand.offers[o].kind] += cover[o];
+  }
+
+  // Two columns a cut: devices that stay as they are, slightly favoured, and others.
+  std::vector<std::pair<int, int>> add_device(LinearProgram& program, std::size_t d, double most, double favour) const {
+    const CoverDevice& device = model_.problem.devices[d];
+    const int limit = device.count_max < 0 ? -1 : program.add_row(-kUnbounded, device.count_max);
+    std::vector<std::pair<int, int>> columns;
+    for (std::size_t c = 0; c < device.cuts.size(); ++c) {
+      LinearProgram::Column column{.cost = device.price, .low = 0, .high = most, .integer = true, .entries = {}};
+      for (std::size_t i = 0; i < device.kinds.size(); ++i) {
+        const int n = device.cuts[c][i];
+        if (n > 0) column.entries.push_back({static_cast<int>(device.kinds[i]), static_cast<double>(n)});
+      }
+      if (limit >= 0) column.entries.push_back({limit, 1});
+      LinearProgram::Column kept = column;
+      kept.cost -= favour * std::accumulate(device.cuts[c].begin(), device.cuts[c].end(), 0);
+      kept.high = static_cast<double>(by_cut_[d][c].size());
+      const int first = program.add_column(std::move(kept));
+      columns.emplace_back(first, program.add_column(std::move(column)));
+    }
+    return columns;
+  }
+
+  std::vector<int> add_choice(LinearProgram& program, std::size_t s, double favour) const {
+    const Entry& entry = entries_[s];
+    const int row = program.add_row(1, 1);
+    std::vector<int> columns;
+    for (const auto& cover : entry.covers) {
+      int kept = 0;
+      for (std::size_t o = 0; o < cover.size() && entry.before; ++o) kept += std::min(cover[o], (*entry.before)[o]);
+      LinearProgram::Column column{.cost = -favour * kept, .low = 0, .high = 1, .integer = true, .entries = {{row, 1}}};
+      std::vector<int> need(model_.problem.kinds, 0);
+      add_need(s, cover, need);
+      for (std::size_t k = 0; k < need.size(); ++k) {
+        if (need[k] > 0) column.entries.push_back({static_cast<int>(k), -static_cast<double>(need[k])});
+      }
+      columns.push_back(program.add_column(std::move(column)));
+    }
+    return columns;
+  }
+
+  // Devices that stay keep their replicas as far as those are still wanted; what is left fills free slices, then
+  // devices cut anew, which take the names of those that are no longer cut as they were.
+  void lay_out_near() {
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      for (const auto& group : groups_of(entries_[s], entries_[s].chosen)) {
+        wanted_.push_back({group.device_type, group.mig_profile, group.replica, group.count});
+      }
+    }
+    std::set<std::size_t> staying;
+    std::vector<std::vector<int>> anew = cuts_;
+    for (std::size_t d = 0; d < cuts_.size(); ++d) {
+      for (std::size_t c = 0; c < cuts_[d].size(); ++c) {
+        for (const std::size_t i : fullest_first(by_cut_[d][c])) {
+          if (anew[d][c] == 0) break;
+          --anew[d][c];
+          staying.insert(i);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < previous_.plan.devices.size(); ++i) {
+      if (staying.contains(i)) plan_.devices.push_back(keep_wanted(previous_.plan.devices[i]));
+    }
+    cut_anew(anew, staying);
+    fill_free_slices();
+  }
+
+  // Free devices go first when some have to go.
+  std::vector<std::size_t> fullest_first(std::vector<std::size_t> devices) const {
+    std::ranges::stable_sort(devices, std::greater<>{}, [&](std::size_t i) {
+      int replicas = 0;
+      for (const auto& slice : previous_.plan.devices[i].slices) replicas += static_cast<int>(slice.replicas.size());
+      return replicas;
+    });
+    return devices;
+  }
+
+  struct Wanted {
+    std::string type;
+    std::string mig_profile;
+    Replica replica;
+    int count = 0;
+  };
+
+  Wanted* find_wanted(const PlannedDevice& device, const Slice& slice, const Replica* replica) {
+    const auto& name = device.geometry.profiles[slice.profile].name;
+    for (auto& wanted : wanted_) {
+      if (wanted.count > 0 && wanted.type == device.type && wanted.mig_profile == name &&
+          (replica == nullptr || wanted.replica == *replica)) {
+        return &wanted;
+      }
+    }
+    return nullptr;
+  }
+
+  PlannedDevice keep_wanted(PlannedDevice device) {
+    for (auto& slice : device.slices) {
+      Wanted* wanted = slice.replicas.size() == 1 ? find_wanted(device, slice.slice, slice.replicas.data()) : nullptr;
+      if (wanted == nullptr) {
+        slice.replicas.clear();
+      } else {
+        --wanted->count;
+      }
+    }
+    return device;
+  }
+
+  void cut_anew(const std::vector<std::vector<int>>& anew, const std::set<std::size_t>& staying) {
+    std::map<std::string, std::vector<std::string>> names;
+    std::set<std::string> taken;
+    for (std::size_t i = 0; i < previous_.plan.devices.size(); ++i) {
+      const auto& device = previous_.plan.devices[i];
+      taken.insert(device.name);
+      if (!staying.contains(i)) names[device.type].push_back(device.name);
+    }
+    for (std::size_t d = 0; d < anew.size(); ++d) {
+      const DeviceGroup& group = problem_.fleet.groups[model_.groups[d]];
+      auto& free = names[group.type];
+      for (std::size_t c = 0; c < anew[d].size(); ++c) {
+        for (int n = 0; n < anew[d][c]; ++n) {
+          std::string name;
+          if (!free.empty()) {
+            name = free.front();
+            free.erase(free.begin());
+            ++devices_recut_;
+          } else {
+            const std::string prefix = group.name.empty() ? group.type : group.name;
+            for (int number = 0; name.empty() || taken.contains(name); ++number)
+              name = fmt::format("{}-{}", prefix, number);
+            taken.insert(name);
+          }
+          plan_.devices.push_back(cut_device(d, c, std::move(name)));
+        }
+      }
+    }
+  }
+
+  PlannedDevice cut_device(std::size_t d, std::size_t c, std::string name) const {
+    const CoverDevice& device = model_.problem.devices[d];
+    const std::size_t group = model_.groups[d];
+    PlannedDevice planned{std::move(name), problem_.fleet.groups[group].type, stock_.geometries[group], {}};
+    Multiset multiset(planned.geometry.profiles.size(), 0);
+    for (std::size_t i = 0; i < device.kinds.size(); ++i) {
+      multiset[stock_.kinds[device.kinds[i]].profile] = static_cast<std::uint16_t>(device.cuts[c][i]);
+    }
+    const auto layout = realise(planned.geometry, multiset);
+    TANGRAM_CHECK(layout.has_value(), "a cut of the table can be made");
+    for (const Slice& slice : layout->slices) planned.slices.push_back({slice, {}});
+    return planned;
+  }
+
+  void fill_free_slices() {
+    std::set<std::string> changed;
+    for (const auto& entry : entries_) {
+      if (entry.changed) changed.insert(problem_.workload.services[entry.demand.service].name);
+    }
+    for (auto& device : plan_.devices) {
+      for (auto& slice : device.slices) {
+        if (!slice.replicas.empty()) continue;
+        Wanted* wanted = find_wanted(device, slice.slice, nullptr);
+        if (wanted == nullptr) continue;
+        slice.replicas.push_back(wanted->replica);
+        --wanted->count;
+        ++replicas_loaded_;
+        replicas_moved_ += changed.contains(wanted->replica.service) ? 0 : 1;
+      }
+    }
+    for (const auto& wanted : wanted_) TANGRAM_CHECK(wanted.count == 0, "the cuts hold every slice that is needed");
+  }
+
+  std::optional<Replanned> answer() {
+    Replanned result;
+    PlanAnswer& answer = result.answer;
+    answer.status = PlanStatus::planned;
+    answer.plan = std::move(plan_);
+    answer.devices = static_cast<int>(answer.plan.devices.size());
+    answer.price = price_;
+    answer.bound = std::min(whole_.bound, price_);
+    answer.proved = price_ <= answer.bound + 1e-7;
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      const Entry& entry = entries_[s];
+      ServicePlan plan;
+      plan.service = problem_.workload.services[entry.demand.service].name;
+      plan.edges = entry.demand.edges;
+      plan.rate_per_s = std::accumulate(entry.demand.rate_per_s.begin(), entry.demand.rate_per_s.end(), 0.0);
+      plan.load_factor = cover_load_factor(cover_service(entry.demand), entry.chosen);
+      plan.groups = groups_of(entry, entry.chosen);
+      if (s < whole_.service_price.size()) plan.price = whole_.service_price[s];
+      if (!entry.changed) plan.verdict = entry.plan->verdict;
+      if (certified() && entry.changed) {
+        Verdict verdict;
+        // What does not hold when it is confirmed is for a plan from scratch to mend.
+        if (!certify(entry, entry.chosen, true, &verdict)) return std::nullopt;
+        plan.verdict = verdict;
+      }
+      answer.services.push_back(std::move(plan));
+      if (entry.changed) result.changed.push_back(answer.services.back().service);
+    }
+    answer.certifications = certifications_;
+    result.from_scratch = from_scratch_;
+    result.replicas_moved = replicas_moved_;
+    result.replicas_loaded = replicas_loaded_;
+    result.devices_recut = devices_recut_;
+    result.scratch_price = whole_.price;
+    return result;
+  }
+
+  const Problem& problem_;
+  const PlanAnswer& previous_;
+  const ReplanOptions& options_;
+  Stock stock_;
+  std::vector<Entry> entries_;
+  CoverModel model_;
+  CoverAnswer whole_;
+  std::vector<std::vector<std::vector<std::size_t>>> by_cut_;
+  std::vector<std::vector<int>> cuts_;
+  double price_ = 0;
+  bool from_scratch_ = false;
+  std::vector<Wanted> wanted_;
+  Plan plan_;
+  int replicas_moved_ = 0;
+  int replicas_loaded_ = 0;
+  int devices_recut_ = 0;
+  std::int64_t certifications_ = 0;
+};
+
+}  // namespace
+
+Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options) {
+  const bool plain = problem.options.objective != Objective::headroom && problem.fleet.spare == SparePolicy::none;
+  if (plain) {
+    if (auto near = Replan(problem, previous, options).run()) return *near;
+  }
+  Replanned result;
+  result.from_scratch = true;
+  result.answer = find_planner("elastic")->make()->plan(problem);
+  result.scratch_price = result.answer.price;
+  return result;
+}
+
+}  // namespace tangram::plan

@@ -1,0 +1,34 @@
+// A new plan for a workload that changed a little, close to the plan that is running.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/problem.h"
+
+namespace tangram::plan {
+
+struct ReplanOptions {
+  int neighbours_max = 8;   // Services besides the changed ones that may be given other slices.
+  int covers_max = 60;      // Ways to serve each of those that are looked at.
+  double worse_max = 0.02;  // How much dearer than a plan from scratch the new one may be, as a share of the bound.
+  std::int64_t nodes_max = 150;  // Of the search.
+};
+
+struct Replanned {
+  PlanAnswer answer;                 // Devices keep their names, and services that stay keep their slices.
+  std::vector<std::string> changed;  // Services that are new or whose rate, promise, model or buckets made them open.
+  bool from_scratch = false;  // Staying close would have been too dear, or there was too little to stay close to.
+  int replicas_moved = 0;     // Loaded on a slice on which they were not, of services that did not change.
+  int replicas_loaded = 0;    // The same of all services.
+  int devices_recut = 0;      // Of those that were there before, not counting those given back.
+  double scratch_price = 0;   // Of the plan from scratch that it is compared with.
+};
+
+// Plans `problem` such that little of `previous` moves. Only services that changed and a few neighbours are searched
+// over; the rest stays where it is. The bound is that of the whole problem. Under Rule::certified only services that
+// get other slices are certified; the bound then rests on capacity for the rest, and nothing is done from scratch.
+// For Objective::headroom and with spare devices the answer is that of planner `elastic`, laid out anew.
+Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options = {});
+
+}  // namespace tangram::plan
