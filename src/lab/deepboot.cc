@@ -171,6 +171,7 @@ class SharedCluster {
       if (!job.done()) continue;
       jcts_[i] = now_s_ + passed - job.submit_s();
       last_end_s_ = std::max(last_end_s_, now_s_ + passed);
+      leases_ended_ += job.gpus();
       job.reallocate({}, 0);
       --jobs_left_;
       dirty_ = true;
@@ -232,29 +233,26 @@ class SharedCluster {
     }
   }
 
-  // The replica of `application` waits on a slice from now on; true if it did before.
-  bool park(int application, Draft& draft) {
-    if (!parked_.insert(application).second) return true;
-    if (static_cast<int>(parked_.size()) > shelves_ * run_.packed->slots) {
+  // The replica of `application` waits on a slice from now on, of a further GPU if those in use are full.
+  void park(int application, Draft& draft) {
+    if (static_cast<int>(parked_.size()) == shelves_ * run_.packed->slots) {
       const auto node = find_gpu(draft);
-      if (node) {
-        pool_.open(kShelf, *node, kNever_s);
-        ++shelves_;
-      } else {
-        parked_.erase(application);
-      }
+      if (!node) return;
+      pool_.open(kShelf, *node, kNever_s);
+      ++shelves_;
     }
-    return false;
+    parked_.insert(application);
   }
 
-  // A request under packing: any GPU in hand will do, and only an application that never ran starts cold.
+  // A request under packing: any GPU in hand will do, and only an application that is on no slice yet starts cold.
   bool place_packed(std::size_t task, Draft& draft) {
     const int application = tasks_[task].application;
     const auto ready = pool_.find_warm(kAnyApplication);
     const auto node = ready ? std::optional<int>(pool_.at(*ready).node) : find_gpu(draft);
     if (!node) return false;
+    const bool waits = parked_.contains(application);
     const double cold_s = keep_warm_->cold_start_s(application);
-    const double delay_s = park(application, draft) ? std::min(run_.packed->start_s, cold_s) : cold_s;
+    const double delay_s = waits ? std::min(run_.packed->start_s, cold_s) : cold_s;
     start(task, delay_s);
     const double until_s = now_s_ + delay_s + tasks_[task].duration_s;
     if (ready) {
@@ -262,6 +260,7 @@ class SharedCluster {
     } else {
       pool_.open(application, *node, until_s);
     }
+    if (!waits) park(application, draft);
     return true;
   }
 
@@ -420,6 +419,7 @@ class SharedCluster {
       const int before = job.gpus();
       const int after = train::gpus_of(allocations[k]);
       leases_ += std::max(after - before, 0);
+      leases_ended_ += std::max(before - after, 0);
       job.reallocate(allocations[k], train::restart_s(run_.restart, costs_[active[k]].restart, before, after));
     }
   }
@@ -488,6 +488,8 @@ class SharedCluster {
     result.gpu_utilisation = used_gpu_s_ / std::max(last_end_s_ * run_.nodes * run_.gpus_per_node, 1.0);
     result.rounds = rounds_;
     result.leases = leases_;
+    result.leases_ended = leases_ended_;
+    TANGRAM_CHECK(leases_ == leases_ended_, "every lease ends");
     result.timeline = std::move(timeline_);
     return result;
   }
@@ -522,6 +524,7 @@ class SharedCluster {
   std::int64_t reclaims_ = 0;
   std::int64_t rounds_ = 0;
   std::int64_t leases_ = 0;
+  std::int64_t leases_ended_ = 0;
   double used_gpu_s_ = 0;
   std::vector<Ownership> timeline_;
 };
@@ -541,6 +544,23 @@ SharingCosts sharing_costs(const std::string& application) {
   const auto* const found = std::ranges::find(kCosts, application, &NamedCosts::application);
   if (found != std::end(kCosts)) return found->costs;
   return {{38, 3}, 6};
+}
+
+SharedRun deepboot_run() {
+  SharedRun run;
+  run.options.population = run.options.generations = 50;  // Of Pollux, as DeepBoot runs it.
+  return run;
+}
+
+SharedRun tangram_run() {
+  SharedRun run = deepboot_run();
+  run.allocator = "tangram";
+  run.keep_warm.kind = train::KeepWarmKind::demand;
+  run.reclaim = train::ReclaimKind::cheapest;
+  run.interval_s = 120;  // Rounds are held when jobs come and go; between them, inference returns few GPUs.
+  run.prompt = true;
+  run.learn_together = true;
+  return run;
 }
 
 SharedResult run_shared(const train::Applications& applications, const std::vector<formats::Job>& jobs,

@@ -48,6 +48,11 @@ struct SharedRun {
   train::AllocatorOptions options;
 };
 
+// DeepBoot as published: its knapsack once a minute, its timer, least loss, fast restarts.
+SharedRun deepboot_run();
+// Ours.
+SharedRun tangram_run();
+
 // Who had the GPUs, in GPU-seconds or at an instant.
 struct Ownership {
   double at_s = 0;
@@ -69,7 +74,8 @@ struct SharedResult {
   double overhead_p99_s = 0;
   double gpu_utilisation = 0;  // Training and running requests, of all GPU-seconds until the last job ended.
   std::int64_t rounds = 0;
-  std::int64_t leases = 0;          // GPUs lent, each until it came back.
+  std::int64_t leases = 0;          // GPUs lent to training,
+  std::int64_t leases_ended = 0;    // and those that came back.
   std::vector<Ownership> timeline;  // Once a round.
 };
 

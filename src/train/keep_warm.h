@@ -17,7 +17,7 @@ struct KeepWarmOptions {
   double timer_factor = 1;
   // `demand`: the mean wait that is aimed at. What a GPU-second of guarding must spare is raised while requests wait
   // less and lowered while they wait more, so that no GPU guards more than the aim needs, whatever the load.
-  double wait_target_s = 2;
+  double wait_target_s = 1.9;
   double memory_s = 1800;  // `demand`: how far back arrivals count; after it they weigh 1/e.
 };
 

@@ -15,6 +15,7 @@
 #include "cli/run_view.h"
 #include "cli/table.h"
 #include "cli/verbs/reproduce_few_shot.h"
+#include "cli/verbs/reproduce_training.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/paris_elsa.h"
@@ -24,9 +25,13 @@ namespace {
 
 struct Options {
   std::string result;
-  std::string data;
+  std::string data = "../shared/data";
   bool full = false;
+  bool quick = false;
+  std::string report;
   std::optional<int> seeds;
+
+  TrainingOptions training() const { return {data, full, quick, seeds.value_or(0), report}; }
 };
 
 constexpr std::uint64_t kFirstSeed = 7;
@@ -231,6 +236,8 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
 }
 
 ExitCode run(Session& session, const Options& options) {
+  if (options.result == "pollux") return reproduce_pollux(session, options.training());
+  if (options.result == "deepboot") return reproduce_deepboot(session, options.training());
   if (options.result == "few-shot") {
     return reproduce_few_shot(session, {options.data, options.full, options.seeds.value_or(0)});
   }
@@ -269,16 +276,31 @@ void add_reproduce(Program& program) {
            "0 means infeasible. REFERENCE compares with figures of an independent simulator. With --full, also "
            "queries of single samples with dynamic batching. few-shot: on the ParvaGPU and MIGProfiler tables, how "
            "well "
-           "a few measurements of a model tell the rest, for four ways of choosing them; with --full over 20 seeds.",
+           "a few measurements of a model tell the rest, for four ways of choosing them; with --full over 20 seeds. "
+           "parvagpu: devices for its scenarios by its own way, exactly with a proof, and with every promise "
+           "simulated. "
+           "elastic-batch: GPUs for text models with and without slices and buckets. pollux: "
+           "mean completion times of training jobs on 16 nodes of 4 GPUs; with --full also other intervals, and jobs "
+           "that "
+           "slow each other down. deepboot: training on GPUs that inference lends and takes back, on the published "
+           "workloads and on heavier loads; with --full also each policy over its own knob.",
        .examples = {{"tangram reproduce paris-elsa --data DIR", "The table."},
                     {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
                     {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
+                    {"tangram reproduce pollux --data DIR", "Training alone: Pollux, Optimus, Tiresias and ours."},
+                    {"tangram reproduce deepboot --data DIR --full --report sharing.html",
+                     "Training beside inference, with pictures."},
                     {"tangram reproduce paris-elsa --data DIR --full", "With dynamic batching; takes minutes."}}},
       [options](Session& session) { return run(session, *options); });
-  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), {"paris-elsa", "few-shot"});
-  program.offers_files(
-      verb.add_option("--data", options->data, "The folder with the public data.")->type_name("DIR")->required());
+  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(),
+                 {"paris-elsa", "few-shot", "pollux", "deepboot"});
+  program.offers_files(verb.add_option("--data", options->data, "The folder with the public data.")
+                           ->type_name("DIR")
+                           ->capture_default_str());
   verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
+  verb.add_flag("--quick", options->quick, "pollux and deepboot: only the smallest workload, with a short search.");
+  program.offers_files(
+      verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
   verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
       ->type_name("N")
       ->check(CLI::Range(1, 1000));

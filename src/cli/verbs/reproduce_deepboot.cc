@@ -1,0 +1,301 @@
+// `tangram reproduce deepboot`: training on GPUs that inference lends, under DeepBoot, its baselines and ours.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "cli/files.h"
+#include "cli/parallel.h"
+#include "cli/table.h"
+#include "cli/verbs/reproduce_training.h"
+#include "lab/deepboot.h"
+#include "lab/deepboot_report.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr int kSeedsUsual = 5;
+constexpr const char* kBaseline = "baseline";
+
+struct Row {
+  std::string workload;
+  lab::SharedRun run;
+  std::string options;
+  std::size_t jobs = 0;      // Index into the sets of jobs.
+  std::size_t baseline = 0;  // Index of the row to compare with.
+  bool heavier = false;      // The load was made here.
+  lab::SharedResult result{};
+
+  double reduction(const std::vector<Row>& rows) const {
+    return 1 - result.jct_mean_s / rows[baseline].result.jct_mean_s;
+  }
+};
+
+using Jobs = std::vector<formats::Job>;
+
+Jobs training_of(const Jobs& jobs) {
+  Jobs training;
+  std::ranges::copy_if(jobs, std::back_inserter(training),
+                       [](const auto& job) { return job.kind == formats::JobKind::training; });
+  return training;
+}
+
+// The table of runs: which jobs, and under which policies.
+class Runs {
+ public:
+  Runs(const TrainingOptions& options, const train::Applications& applications) : options_(options) {
+    for (const auto& [name, application] : applications) kinds_.push_back(name);
+    seeds_ = options.quick ? 1 : options.seeds > 0 ? options.seeds : kSeedsUsual;
+  }
+
+  void add_workload(const TrainingWorkload& workload) {
+    const Jobs training = training_of(workload.jobs);
+    baseline_ = baseline_of(workload.name, training);
+    if (training.size() == workload.jobs.size()) return;
+    jobs_.push_back(workload.jobs);
+    add_published(workload.name);
+    add_ours(workload.name, "whole_gpu", 1);
+    for (int seed = 2; seed <= seeds_; ++seed) add_ours(workload.name, "whole_gpu", seed);
+    if (training_.empty() || training.size() < training_.size()) training_ = training;
+  }
+
+  // Loads that are made here, for the training jobs of the smallest workload. Their seeds draw other arrivals.
+  void add_heavier_loads() {
+    if (training_.empty()) return;
+    for (const auto& load : lab::heavier_loads()) {
+      for (int seed = 1; seed <= seeds_; ++seed) {
+        Jobs jobs = training_;
+        std::ranges::move(lab::make_inference(load, kinds_, static_cast<std::uint64_t>(seed)),
+                          std::back_inserter(jobs));
+        jobs_.push_back(std::move(jobs));
+        const std::size_t first = rows.size();
+        baseline_ = baseline_of(load.name, training_);
+        add(load.name, lab::deepboot_run(), "ATSI_AFE", seed);
+        add_ours(load.name, "whole_gpu", seed);
+        add_ours(load.name, "packed", seed);
+        if (seed == 1) add_frontier(load.name);
+        for (std::size_t i = first; i < rows.size(); ++i) rows[i].heavier = true;
+      }
+    }
+  }
+
+  const Jobs& jobs_of(const Row& row) const { return jobs_[row.jobs]; }
+
+  std::vector<Row> rows;
+
+ private:
+  void add(const std::string& workload, lab::SharedRun run, std::string options, int seed) {
+    run.options.seed = static_cast<std::uint64_t>(seed);
+    if (options_.quick) run.options.population = run.options.generations = 20;
+    rows.push_back({workload, std::move(run), std::move(options), jobs_.size() - 1, baseline_});
+  }
+
+  // Pollux on half of the cluster, training alone; made once for equal jobs.
+  std::size_t baseline_of(const std::string& workload, const Jobs& training) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].options == kBaseline && jobs_[rows[i].jobs] == training) return i;
+    }
+    jobs_.push_back(training);
+    lab::SharedRun run = lab::deepboot_run();
+    run.allocator = "pollux";
+    run.nodes /= 2;
+    run.restart = train::RestartKind::full;
+    baseline_ = rows.size();
+    add(workload, run, kBaseline, 1);
+    return baseline_;
+  }
+
+  void add_published(const std::string& workload) {
+    const lab::SharedRun usual = lab::deepboot_run();
+    add(workload, usual, "ATSI_AFE", 1);
+    if (options_.quick) return;
+    lab::SharedRun run = usual;
+    run.restart = train::RestartKind::full;
+    add(workload, run, "ATSI", 1);
+    run.allocator = "pollux";
+    add(workload, run, "ATSI", 1);
+    run = usual;
+    run.keep_warm.timer_factor = 8;
+    add(workload, run, "ATSI_AFE_P8", 1);
+    run = usual;
+    run.keep_warm.kind = train::KeepWarmKind::none;
+    add(workload, run, "AFE", 1);
+    run = usual;
+    run.reclaim = train::ReclaimKind::random;
+    add(workload, run, "ATSI_AFE_RANDOM", 1);
+    run.reclaim = train::ReclaimKind::server;
+    add(workload, run, "ATSI_AFE_ARYL", 1);
+    for (const char* allocator : {"pollux", "sia", "tiresias", "afs", "optimus"}) {
+      run = usual;
+      run.allocator = allocator;
+      add(workload, run, "ATSI_AFE", 1);
+    }
+    run = usual;
+    run.allocator = "aryl";
+    run.reclaim = train::ReclaimKind::server;
+    add(workload, run, "ATSI_AFE_ARYL", 1);
+  }
+
+  void add_ours(const std::string& workload, const std::string& warm, int seed) {
+    lab::SharedRun run = lab::tangram_run();
+    if (warm == "packed") run.packed.emplace();
+    add(workload, run, warm, seed);
+  }
+
+  // Each policy's own knob: how long DeepBoot guards, which wait ours aims at, how many GPUs it keeps in hand.
+  void add_frontier(const std::string& workload) {
+    if (!options_.full) return;
+    for (const double factor : {0.25, 0.5, 2.0, 4.0, 8.0}) {
+      lab::SharedRun run = lab::deepboot_run();
+      run.keep_warm.timer_factor = factor;
+      add(workload, run, fmt::format("ATSI_AFE_P{}", factor), 1);
+    }
+    for (const double wait_s : {0.5, 1.0, 1.5, 2.5, 3.0, 4.0}) {
+      lab::SharedRun run = lab::tangram_run();
+      run.keep_warm.wait_target_s = wait_s;
+      add(workload, run, fmt::format("whole_gpu_wait{}", wait_s), 1);
+    }
+    for (const double margin : {0.0, 2.0, 3.0}) {
+      lab::SharedRun run = lab::tangram_run();
+      run.packed.emplace();
+      run.packed->margin = margin;
+      add(workload, run, fmt::format("packed_margin{}", margin), 1);
+    }
+  }
+
+  TrainingOptions options_;
+  std::vector<std::string> kinds_;
+  int seeds_ = 1;
+  std::vector<Jobs> jobs_;
+  Jobs training_;  // Of the smallest workload.
+  std::size_t baseline_ = 0;
+};
+
+Json row_json(const Row& row, const std::vector<Row>& rows) {
+  const lab::SharedResult& r = row.result;
+  return {{"workload", row.workload},
+          {"allocator", row.run.allocator},
+          {"options", row.options},
+          {"seed", row.run.options.seed},
+          {"jct_mean_s", r.jct_mean_s},
+          {"jct_p99_s", r.jct_p99_s},
+          {"reduction_vs_baseline", row.reduction(rows)},
+          {"restarts_per_job", r.restarts_per_job},
+          {"reclaims", r.reclaims},
+          {"inference_overhead_mean_s", r.overhead_mean_s},
+          {"inference_overhead_p99_s", r.overhead_p99_s},
+          {"gpu_utilisation", r.gpu_utilisation}};
+}
+
+std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
+  Table table({{"WORKLOAD"},
+               {"ALLOCATOR"},
+               {"OPTIONS"},
+               {"SEED", Align::right},
+               {"MEAN JCT", Align::right},
+               {"REDUCTION", Align::right},
+               {"RESTARTS/JOB", Align::right},
+               {"RECLAIMS", Align::right},
+               {"OVERHEAD", Align::right},
+               {"P99", Align::right},
+               {"GPU USE", Align::right}});
+  for (const auto& row : rows) {
+    const lab::SharedResult& r = row.result;
+    const bool ours = row.run.allocator == "tangram";
+    table.add({{row.workload, Style::accent},
+               {row.run.allocator, ours ? Style::good : Style::plain},
+               row.options,
+               fmt::format("{}", row.run.options.seed),
+               fmt::format("{:.0f} s", r.jct_mean_s),
+               fmt::format("{:.1f} %", 100 * row.reduction(rows)),
+               fmt::format("{:.1f}", r.restarts_per_job),
+               fmt::format("{}", r.reclaims),
+               fmt::format("{:.2f} s", r.overhead_mean_s),
+               fmt::format("{:.1f} s", r.overhead_p99_s),
+               fmt::format("{:.0f} %", 100 * r.gpu_utilisation)});
+  }
+  return table.render(terminal);
+}
+
+// Mean and worst over the seeds of each load and way of ours.
+std::string summary_of(const std::vector<Row>& rows) {
+  std::map<std::pair<std::string, std::string>, std::vector<double>> reductions;
+  for (const auto& row : rows) {
+    if (row.run.allocator == "tangram") reductions[{row.workload, row.options}].push_back(row.reduction(rows));
+  }
+  std::string text;
+  for (const auto& [key, values] : reductions) {
+    if (values.size() < 2) continue;
+    double sum = 0;
+    for (const double value : values) sum += value;
+    text += fmt::format("{}, tangram {}: {:.1f} % over {} seeds, {:.1f} % in the worst\n", key.first, key.second,
+                        100 * sum / static_cast<double>(values.size()), values.size(), 100 * std::ranges::min(values));
+  }
+  return text;
+}
+
+void run_rows(Session& session, const train::Applications& applications, Runs& runs) {
+  std::atomic<std::uint64_t> done = 0;
+  Progress progress = session.progress("sharing", runs.rows.size());
+  run_all(
+      runs.rows.size(),
+      [&](std::size_t i) {
+        Row& row = runs.rows[i];
+        row.result = lab::run_shared(applications, runs.jobs_of(row), row.run);
+        ++done;
+      },
+      [&] { progress.set(done); });
+}
+
+Result<Nothing> write_report(const std::string& path, const std::vector<Row>& rows) {
+  std::vector<lab::SharedReportRow> report;
+  for (const auto& row : rows) {
+    report.push_back({row.workload, row.run.allocator, row.options, row.reduction(rows), &row.result,
+                      row.run.nodes * row.run.gpus_per_node});
+  }
+  return write_file_atomically(path, lab::shared_report_html(report));
+}
+
+}  // namespace
+
+ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
+  const auto applications = load_training_applications(options.data);
+  if (!applications) return session.fail(applications.error());
+  auto workloads = load_training_workloads(options.data, "deepboot", "deepboot");
+  if (!workloads) return session.fail(workloads.error());
+  for (const auto& workload : *workloads) {
+    const auto known = lab::check_applications(workload.name, workload.jobs, *applications);
+    if (!known) return session.fail(known.error());
+  }
+  // Quick: the smallest that has requests.
+  std::ranges::stable_sort(*workloads, {}, [](const auto& w) { return w.jobs.size(); });
+  Runs runs(options, *applications);
+  bool shared = false;
+  for (const auto& workload : *workloads) {
+    const bool mixed = training_of(workload.jobs).size() < workload.jobs.size();
+    if (options.quick && (shared || !mixed)) continue;
+    runs.add_workload(workload);
+    shared = shared || mixed;
+  }
+  if (!options.quick) runs.add_heavier_loads();
+  run_rows(session, *applications, runs);
+  if (!options.report.empty()) {
+    const auto written = write_report(options.report, runs.rows);
+    if (!written) return session.fail(written.error());
+  }
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& row : runs.rows) list.push_back(row_json(row, runs.rows));
+    session.print_value(list);
+    return ExitCode::done;
+  }
+  session.print(
+      "Training on 16 nodes of 4 GPUs that inference shares, beside Pollux on 8 nodes without inference.\n\n");
+  session.print(table_of(runs.rows, session.terminal));
+  session.print("\n" + summary_of(runs.rows));
+  return ExitCode::done;
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,68 @@
+#include "cli/verbs/reproduce_training.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/inputs.h"
+#include "formats/import.h"
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<std::vector<std::string>> csv_files_below(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code bad;
+  for (fs::recursive_directory_iterator entry(folder, bad), end; !bad && entry != end; entry.increment(bad)) {
+    if (entry->is_regular_file() && entry->path().extension() == ".csv") paths.push_back(entry->path().string());
+  }
+  if (bad || paths.empty()) {
+    return Error{ErrorCode::not_found,
+                 folder.string() + ": " + (bad ? "cannot read: " + bad.message() : "holds no .csv file") +
+                     "\n--data names the folder that holds pollux/traces, pollux/workloads and deepboot"};
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+Result<std::vector<formats::Source>> read_sources(const fs::path& folder) {
+  const auto paths = csv_files_below(folder);
+  if (!paths) return paths.error();
+  std::vector<formats::Source> sources;
+  for (const auto& path : *paths) {
+    auto source = read_source(path);
+    if (!source) return source.error();
+    sources.push_back(std::move(*source));
+  }
+  return sources;
+}
+
+}  // namespace
+
+Result<train::Applications> load_training_applications(const std::string& data) {
+  const auto sources = read_sources(fs::path(data) / "pollux" / "traces");
+  if (!sources) return sources.error();
+  const auto text = formats::import_text("pollux", *sources);
+  if (!text) return text.error();
+  const auto rows = formats::parse_training({"pollux/traces", *text});
+  if (!rows) return rows.error();
+  return lab::training_applications(*rows);
+}
+
+Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
+                                                              const std::string& format) {
+  const auto sources = read_sources(fs::path(data) / folder);
+  if (!sources) return sources.error();
+  std::vector<TrainingWorkload> workloads;
+  for (const auto& source : *sources) {
+    const auto text = formats::import_text(format, {source});
+    if (!text) return text.error();
+    auto jobs = formats::parse_jobs({source.name, *text});
+    if (!jobs) return jobs.error();
+    workloads.push_back({fs::path(source.name).stem().string(), std::move(*jobs)});
+  }
+  return workloads;
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,35 @@
+// The results `pollux`, `deepboot` and `slices` of `tangram reproduce`: training, alone and beside inference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/session.h"
+#include "lab/training_data.h"
+
+namespace tangram::cli {
+
+struct TrainingOptions {
+  std::string data;    // The folder with the public data.
+  bool full = false;   // Add the sweeps that take longer.
+  bool quick = false;  // Only the smallest workload, and a short search.
+  int seeds = 0;       // 0: the usual number.
+  std::string report;  // Where a page with pictures goes; empty: nowhere.
+};
+
+// A workload file, by its name without ".csv".
+struct TrainingWorkload {
+  std::string name;
+  std::vector<formats::Job> jobs;
+};
+
+// The applications whose traces stand in `pollux/traces` below `data`.
+Result<train::Applications> load_training_applications(const std::string& data);
+// Every CSV file of `folder` below `data`, by name, read in the format called `format`.
+Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
+                                                              const std::string& format);
+
+ExitCode reproduce_pollux(Session& session, const TrainingOptions& options);
+ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options);
+
+}  // namespace tangram::cli

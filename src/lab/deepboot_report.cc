@@ -1,0 +1,143 @@
+#include "lab/deepboot_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "lab/detail/plot.h"
+
+namespace tangram::lab {
+namespace {
+
+constexpr double kWidth = 900;
+constexpr double kHeight = 240;
+constexpr double kLeft = 50;
+constexpr double kBottom = 205;
+constexpr double kTop = 16;
+
+struct Kind {
+  const char* name;
+  const char* colour;
+  double Ownership::*count;
+};
+// From the bottom of the picture up.
+constexpr Kind kKinds[] = {{"training", "training", &Ownership::training},
+                           {"running requests", "running", &Ownership::running},
+                           {"guarded", "guarded", &Ownership::guarded},
+                           {"asleep", "asleep", &Ownership::asleep}};
+
+constexpr const char* kStyle = R"(<!doctype html>
+<meta charset="utf-8"><title>Training on GPUs that inference lends</title>
+<style>
+:root{--training:#3b6fb6;--running:#c0392b;--guarded:#e59a34;--asleep:#bbb;--muted:#667;--grid:#dde;--ours:#1a7f4e;--theirs:#8a4fb0}
+body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#223}
+svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
+table{border-collapse:collapse}td,th{padding:.15em .8em;text-align:right}td:first-child,td:nth-child(2),td:nth-child(3),th:nth-child(-n+3){text-align:left}
+.key span{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+</style>
+<h1>Training on GPUs that inference lends</h1>
+)";
+
+std::string ownership_picture(const SharedReportRow& row) {
+  const auto& timeline = row.result->timeline;
+  const double end_s = timeline.empty() ? 1 : timeline.back().at_s;
+  plot::Picture picture(kWidth, kHeight, "GPUs over time, by owner");
+  const plot::Scale across{0, end_s, kLeft, kWidth - 10, false};
+  const plot::Scale gpus{0, static_cast<double>(row.gpus), kBottom, kTop, false};
+  std::vector<double> x;
+  std::vector<double> low(timeline.size(), 0);
+  for (const auto& now : timeline) x.push_back(across(now.at_s));
+  for (const auto& kind : kKinds) {
+    std::vector<double> high = low;
+    for (std::size_t i = 0; i < timeline.size(); ++i) high[i] += timeline[i].*kind.count;
+    std::vector<double> y_low;
+    std::vector<double> y_high;
+    for (std::size_t i = 0; i < timeline.size(); ++i) {
+      y_low.push_back(gpus(low[i]));
+      y_high.push_back(gpus(high[i]));
+    }
+    if (!timeline.empty()) picture.area(x, y_low, y_high, kind.colour, 0.9);
+    low = std::move(high);
+  }
+  picture.y_axis(gpus, kLeft, kWidth - 10, 4, "GPUs");
+  picture.time_axis(across, kBottom, 8);
+  return picture.take();
+}
+
+bool is_ours(const SharedReportRow& row) { return row.allocator == "tangram"; }
+
+// Completion against waiting: down and to the left is better.
+std::string frontier_picture(std::span<const SharedReportRow* const> rows) {
+  double wait_max = 1;
+  double jct_min = rows.front()->result->jct_mean_s;
+  double jct_max = jct_min;
+  for (const auto* row : rows) {
+    wait_max = std::max(wait_max, row->result->overhead_mean_s);
+    jct_min = std::min(jct_min, row->result->jct_mean_s);
+    jct_max = std::max(jct_max, row->result->jct_mean_s);
+  }
+  plot::Picture picture(kWidth, kHeight, "mean completion time against mean wait of requests");
+  const plot::Scale wait{0, wait_max * 1.1, kLeft, kWidth - 60, false};
+  const plot::Scale jct{jct_min * 0.9, jct_max * 1.05, kBottom, kTop, false};
+  picture.y_axis(jct, kLeft, kWidth - 60, 5, "s");
+  picture.x_axis(wait, kBottom, 8, "s");
+  for (const auto* row : rows) {
+    const double x = wait(row->result->overhead_mean_s);
+    const double y = jct(row->result->jct_mean_s);
+    const std::string tip = fmt::format("{} {}: {:.0f} s, {:.2f} s of waiting", row->allocator, row->options,
+                                        row->result->jct_mean_s, row->result->overhead_mean_s);
+    picture.rect({x - 4, y - 4, 8, 8}, is_ours(*row) ? "ours" : "theirs", tip, 1, is_ours(*row) ? 0 : 4);
+  }
+  return picture.take();
+}
+
+std::string table_of(std::span<const SharedReportRow> rows) {
+  std::string html =
+      "<table><tr><th>workload<th>allocator<th>options<th>mean JCT<th>reduction<th>restarts a job"
+      "<th>reclaims<th>leases<th>wait<th>p99\n";
+  for (const auto& row : rows) {
+    const SharedResult& r = *row.result;
+    html +=
+        fmt::format("<tr><td>{}<td>{}<td>{}<td>{:.0f} s<td>{:.1f} %<td>{:.1f}<td>{}<td>{}<td>{:.2f} s<td>{:.1f} s\n",
+                    plot::escape(row.workload), plot::escape(row.allocator), plot::escape(row.options), r.jct_mean_s,
+                    100 * row.reduction, r.restarts_per_job, r.reclaims, r.leases, r.overhead_mean_s, r.overhead_p99_s);
+  }
+  return html + "</table>\n";
+}
+
+std::string key() {
+  std::string html = "<p class=key>";
+  for (const auto& kind : kKinds)
+    html += fmt::format("<span style='background:var(--{})'></span>{}", kind.colour, kind.name);
+  return html + ", and nobody above.</p>\n";
+}
+
+}  // namespace
+
+std::string shared_report_html(std::span<const SharedReportRow> rows) {
+  std::string html = kStyle + table_of(rows);
+  std::map<std::string, std::vector<const SharedReportRow*>> by_workload;
+  for (const auto& row : rows) {
+    if (!row.result->overheads_s.empty()) by_workload[row.workload].push_back(&row);
+  }
+  for (const auto& [workload, mine] : by_workload) {
+    html += fmt::format(
+        "<h2>{}</h2><p>Mean completion time (up) against the mean wait of requests (right): squares are ours, "
+        "circles the others.</p>\n",
+        plot::escape(workload));
+    html += frontier_picture(mine);
+    html += key();
+    std::map<std::string, bool> shown;
+    for (const auto* row : mine) {
+      const bool wanted = row->allocator == "deepboot" || is_ours(*row);
+      if (!wanted || std::exchange(shown[row->allocator + row->options], true) || shown.size() > 4) continue;
+      html += fmt::format("<h3>{}, {}</h3>\n", plot::escape(row->allocator), plot::escape(row->options));
+      html += ownership_picture(*row);
+    }
+  }
+  return html;
+}
+
+}  // namespace tangram::lab

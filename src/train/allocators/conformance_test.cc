@@ -1,0 +1,125 @@
+// What every allocator of the list keeps, whatever it aims at.
+
+#include <gtest/gtest.h>
+
+#include "train/allocator.h"
+#include "train/test_application.h"
+
+namespace tangram::train {
+namespace {
+
+// A cluster with jobs at random: some known, some running, some nodes partly taken by inference.
+struct Situation {
+  Application app = test_application("net", 5);
+  std::shared_ptr<const BatchMenu> menu = std::make_shared<BatchMenu>(limits_of(app), 64);
+  std::vector<std::unique_ptr<JobModel>> models;
+  std::vector<Allocation> current;
+  std::vector<int> free;
+  std::vector<JobView> views;
+
+  explicit Situation(std::uint64_t seed) {
+    Rng rng(seed);
+    const int nodes = static_cast<int>(rng.integer(1, 20));
+    const auto jobs = static_cast<std::size_t>(rng.integer(1, 12));
+    for (int n = 0; n < nodes; ++n) free.push_back(static_cast<int>(rng.integer(0, 4)));
+    std::vector<int> left = free;
+    current.resize(jobs);
+    for (std::size_t j = 0; j < jobs; ++j) {
+      models.push_back(std::make_unique<JobModel>(std::make_shared<StepKnowledge>(menu)));
+      for (int n = 0; n < nodes && rng.chance(0.3); ++n) {
+        const auto gpus = static_cast<int>(rng.integer(0, left[static_cast<std::size_t>(n)]));
+        if (gpus > 0) add_gpus(current[j], n, gpus);
+        left[static_cast<std::size_t>(n)] -= gpus;
+      }
+      if (!current[j].empty()) {
+        const int gpus = gpus_of(current[j]);
+        models[j]->observe({static_cast<int>(current[j].size()), gpus, 32, app.step_time(placement_of(current[j]), 32)},
+                           {1, 8});
+      }
+    }
+    for (std::size_t j = 0; j < jobs; ++j) {
+      views.push_back({.id = static_cast<std::uint32_t>(j),
+                       .application = &app,
+                       .model = models[j].get(),
+                       .current = &current[j],
+                       .submit_s = static_cast<double>(j),
+                       .age_s = rng.uniform(0, 5000),
+                       .attained_s = static_cast<double>(j) * 100,
+                       .progress_left = rng.uniform(1, 500),
+                       .replicas_asked = static_cast<int>(rng.integer(1, 8)),
+                       .batch_asked = 256,
+                       .replicas_max = static_cast<int>(rng.integer(1, 16))});
+    }
+  }
+
+  RoundView view() const { return {.now_s = 6000, .gpus_free = free, .jobs = views}; }
+};
+
+class Conformance : public testing::TestWithParam<const AllocatorInfo*> {};
+
+TEST_P(Conformance, GivesNoGpuTwiceAndKeepsAllocationsInOrder) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Situation situation(seed);
+    const auto allocator = GetParam()->make({.seed = seed, .population = 12, .generations = 6});
+    const auto allocations = allocator->allocate(situation.view());
+    ASSERT_EQ(allocations.size(), situation.views.size());
+    free_beside(situation.free, allocations);  // Stops at a GPU with two owners.
+    for (std::size_t j = 0; j < allocations.size(); ++j) {
+      for (std::size_t i = 0; i < allocations[j].size(); ++i) {
+        EXPECT_GT(allocations[j][i].gpus, 0);
+        const int before = i > 0 ? allocations[j][i - 1].node : -1;
+        EXPECT_LT(before, allocations[j][i].node);
+      }
+      const int most = allocator->keeps_batches() ? 80 : situation.views[j].replicas_max;
+      EXPECT_LE(gpus_of(allocations[j]), most) << seed;
+    }
+  }
+}
+
+TEST_P(Conformance, AnswersTheSameForTheSameSeed) {
+  const Situation situation(11);
+  const AllocatorOptions options{.seed = 3, .population = 12, .generations = 6};
+  const auto first = GetParam()->make(options)->allocate(situation.view());
+  EXPECT_EQ(GetParam()->make(options)->allocate(situation.view()), first);
+}
+
+// A lone job that has run for an hour on one GPU and may have two gets the second, or keeps the size that was asked
+// for.
+TEST_P(Conformance, LeavesNoLoneJobWithoutGpus) {
+  Situation situation(11);
+  situation.free.assign(4, 4);
+  situation.views.resize(1);
+  situation.views[0].replicas_asked = 2;
+  situation.views[0].replicas_max = 2;
+  situation.views[0].age_s = 3600;
+  situation.current[0].clear();
+  const auto allocations =
+      GetParam()->make({.seed = 3, .population = 20, .generations = 20})->allocate(situation.view());
+  EXPECT_GE(gpus_of(allocations[0]), 1);
+}
+
+std::vector<const AllocatorInfo*> all() {
+  std::vector<const AllocatorInfo*> list;
+  for (const auto& info : allocators()) list.push_back(&info);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Conformance, testing::ValuesIn(all()),
+                         [](const auto& one) { return std::string(one.param->name); });
+
+// Jobs of several nodes never share a node unless that is allowed.
+TEST(Pollux, KeepsJobsOfSeveralNodesApart) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const Situation situation(seed);
+    const auto allocations =
+        find_allocator("pollux")->make({.seed = seed, .population = 20, .generations = 10})->allocate(situation.view());
+    std::vector<int> spread(situation.free.size(), 0);
+    for (const auto& allocation : allocations) {
+      if (allocation.size() < 2) continue;
+      for (const auto& share : allocation) EXPECT_EQ(++spread[static_cast<std::size_t>(share.node)], 1) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tangram::train
