@@ -31,6 +31,9 @@ const PolicyInfo* find_policy(std::string_view name) {
 
 std::optional<Binding> Policy::bind(const View&, const Waiting&) { return std::nullopt; }
 
+Displacement Policy::displace(const View&, const Request&, std::uint32_t) { return {}; }
+Displacement Policy::relieve(const View&, SliceId) { return {}; }
+
 // First come, first served: the front of the queue and those behind it that share its bucket, as long as the batch is
 // allowed and the first member is in time.
 std::uint32_t Policy::next_bound(const View& view, SliceId id) {

@@ -68,10 +68,17 @@ class View {
 
   // Predicted run times, corrected by what was measured since.
   Duration mean(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples) const {
-    return corrected(pool, entry, bucket, samples, entry.latency.mean_ns(bucket, samples));
+    const std::int64_t table_ns = entry.latency.mean_ns(bucket, samples);
+    if (!state_->corrections.on()) return Duration(table_ns);
+    return scaled(table_ns, state_->corrections.factor(row_of(pool, entry), bucket, samples));
   }
   Duration p99(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples) const {
-    return corrected(pool, entry, bucket, samples, entry.latency.p99_ns(bucket, samples));
+    if (!state_->corrections.on()) return Duration(entry.latency.p99_ns(bucket, samples));
+    const std::size_t row = row_of(pool, entry);
+    const double factor = state_->corrections.factor(row, bucket, samples);
+    const double spread = state_->corrections.spread(row, bucket, samples);
+    if (spread < 0) return scaled(entry.latency.p99_ns(bucket, samples), factor);
+    return scaled(entry.latency.mean_ns(bucket, samples), factor * (1 + spread));
   }
 
   // Calls `visit(LaneId, const Lane&)` for every lane of `service` that holds a request, in order of bucket and
@@ -101,13 +108,11 @@ class View {
   }
 
  private:
-  Duration corrected(PoolId pool, const PoolService& entry, std::uint32_t bucket, std::int32_t samples,
-                     std::int64_t table_ns) const {
-    if (!state_->corrections.on()) return Duration(table_ns);
-    const std::size_t row =
-        state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
-    return Duration(
-        static_cast<std::int64_t>(static_cast<double>(table_ns) * state_->corrections.factor(row, bucket, samples)));
+  std::size_t row_of(PoolId pool, const PoolService& entry) const {
+    return state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
+  }
+  static Duration scaled(std::int64_t table_ns, double factor) {
+    return Duration(static_cast<std::int64_t>(static_cast<double>(table_ns) * factor));
   }
 
   const State* state_;
@@ -177,6 +182,15 @@ struct Binding {
   bool joins = false;  // It joins the slice's open batch; otherwise it opens the next.
 };
 
+// Requests that wait for one slice and give up their places there.
+struct Displacement {
+  static constexpr std::size_t kVictimsMax = 8;
+
+  SliceId slice;
+  std::array<const Waiting*, kVictimsMax> victims{};
+  std::uint32_t count = 0;  // 0: nobody gives way.
+};
+
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -184,6 +198,12 @@ class Policy {
   // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
   // some slice serves the request.
   virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);
+  // Who gives way so that `bind` finds a slice for `request`, which it does not now. Those that do wait in the shared
+  // queues from then on. Also asked before a request is refused as too late: one for whom others give way is admitted.
+  virtual Displacement displace(const View& view, const Request& request, std::uint32_t bucket);
+  // Who of the own queue of `slice`, which is idle, gives way because not all that wait there can be in time any more.
+  // They wait in the shared queues from then on. Asked until nobody does.
+  virtual Displacement relieve(const View& view, SliceId slice);
   // How many requests of its own queue `slice`, which is idle, runs next: at least one.
   virtual std::uint32_t next_bound(const View& view, SliceId slice);
 

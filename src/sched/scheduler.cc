@@ -77,7 +77,7 @@ bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
   // it costs more answers than it gives.
   const TimePoint earliest = earliest_finish(request, *bucket);
-  if (earliest <= request.deadline) return true;
+  if (earliest <= request.deadline || policy_->displace(view_, request, *bucket).count > 0) return true;
   // Never: those that take it are all away for now.
   refuse(request, earliest == kTimeNever ? RejectReason::no_capacity : RejectReason::too_late, earliest);
   return false;
@@ -122,11 +122,65 @@ TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucke
 
 void Scheduler::place(Waiting* waiting) {
   ++waiting_;
-  if (const auto binding = policy_->bind(view_, *waiting)) {
+  auto binding = policy_->bind(view_, *waiting);
+  std::vector<Waiting*> displaced;
+  if (!binding && unbind(policy_->displace(view_, waiting->request, waiting->bucket), &displaced))
+    binding = policy_->bind(view_, *waiting);
+  if (binding) {
     place_bound(waiting, *binding);
   } else {
     place_shared(waiting);
   }
+  for (Waiting* victim : displaced) place_shared(victim);
+}
+
+// Takes those that give way out of the queue of their slice, if any do. The caller places them.
+bool Scheduler::unbind(const Displacement& way, std::vector<Waiting*>* displaced) {
+  for (std::uint32_t i = 0; i < way.count; ++i) {
+    displaced->push_back(record_of(&way.victims[i]->request));
+    unbind(way.slice, displaced->back());
+  }
+  return way.count > 0;
+}
+
+void Scheduler::unbind(SliceId id, Waiting* waiting) {
+  SliceState& slice = state_.slices[id.index()];
+  const std::int64_t before = slice.bound_work_ns;
+  Waiting* first = waiting;
+  while (!first->opens_batch) first = first->previous;
+  if (first == waiting) first = waiting->next;
+  if (waiting->opens_batch && first != nullptr && first->opens_batch) first = nullptr;  // It was a batch of its own.
+  slice.bound.erase(waiting);
+  slice.bound_work_ns -= waiting->bound_cost_ns;
+  waiting->bound_cost_ns = 0;
+  waiting->opens_batch = true;
+  if (first != nullptr) recount_batch(slice, first);
+  slice.tail = {};
+  if (Waiting* last = slice.bound.back()) {
+    while (!last->opens_batch) last = last->previous;
+    recount_batch(slice, last);
+  }
+  state_.file(id);
+  set_free_at(id, slice.free_at - Duration(before - slice.bound_work_ns));
+}
+
+// Charges the members of the batch that `first` opens with what each adds to it, and makes it the slice's open batch.
+void Scheduler::recount_batch(SliceState& slice, Waiting* first) {
+  OpenBatch batch{first->request.service, first->bucket, 0, kTimeNever, first->request.size};
+  const PoolService& entry = *view_.pool_service(slice.place.pool, batch.service);
+  first->opens_batch = true;
+  const auto in_batch = [&](const Waiting* w) { return w == first || (w != nullptr && !w->opens_batch); };
+  for (const Waiting* w = first; in_batch(w); w = w->next) batch.bucket = std::max(batch.bucket, w->bucket);
+  Duration cost{};
+  for (Waiting* w = first; in_batch(w); w = w->next) {
+    batch.samples += w->request.samples;
+    batch.deadline = std::min(batch.deadline, w->request.deadline);
+    const Duration grown = view_.mean(slice.place.pool, entry, batch.bucket, batch.samples);
+    slice.bound_work_ns += (grown - cost).count() - w->bound_cost_ns;
+    w->bound_cost_ns = (grown - cost).count();
+    cost = grown;
+  }
+  slice.tail = batch;
 }
 
 void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
@@ -273,8 +327,14 @@ void Scheduler::steal(const Choice& choice) {
 }
 
 void Scheduler::start_bound(SliceId id) {
-  const std::uint32_t take = config_.policy_config.merge ? policy_->next_bound(view_, id) : 1;
-  take_bound(id, take, id);
+  const SliceState& slice = state_.slices[id.index()];
+  std::vector<Waiting*> displaced;
+  while (!slice.bound.empty() && unbind(policy_->relieve(view_, id), &displaced)) continue;
+  if (!slice.bound.empty()) {
+    const std::uint32_t take = config_.policy_config.merge ? policy_->next_bound(view_, id) : 1;
+    take_bound(id, take, id);
+  }
+  for (Waiting* waiting : displaced) place_shared(waiting);
 }
 
 // Moves the first `take` requests that wait for `from` into a batch on `to`, which is idle.
@@ -345,8 +405,9 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       const auto table = static_cast<double>(entry.latency.mean_ns(slice.batch_bucket, slice.batch_samples));
       const std::size_t row =
           state_.first_row[pool.index()] + static_cast<std::size_t>(&entry - view_.pool_data(pool).services.data());
+      const auto p99 = static_cast<double>(entry.latency.p99_ns(slice.batch_bucket, slice.batch_samples));
       state_.corrections.learn(row, slice.batch_bucket, slice.batch_samples,
-                               static_cast<double>((state_.now - slice.started).count()) / table);
+                               static_cast<double>((state_.now - slice.started).count()) / table, p99 / table - 1);
     }
     const auto failed = release(done.slice, done.ok);
     if (slice.retiring) {

@@ -82,6 +82,9 @@ class Scheduler {
   void place_or_refuse(Waiting* waiting);
   void place_bound(Waiting* waiting, const Binding& binding);
   void place_shared(Waiting* waiting);
+  bool unbind(const Displacement& way, std::vector<Waiting*>* displaced);
+  void unbind(SliceId slice, Waiting* waiting);
+  void recount_batch(SliceState& slice, Waiting* first);
   void serve_lane(LaneId lane);
   void feed(SliceId slice);
   bool apply(const Choice& choice, LaneId asked_for);

@@ -201,7 +201,7 @@ TEST(Retries, AreNotMadeInVain) {
 // Request 1, of service b, waits for the slice when the batch of request 0, of service a, fails. Request 1 is next;
 // request 0 comes behind it, in a batch of its own, and request 2 of service b joins neither of the wrong service.
 TEST(Retries, QueueBehindWhatAlreadyWaits) {
-  auto config = cluster("tangram", {"7g@0"}, {{"7g", {5ms, 6ms, 7ms, 8ms}}});
+  auto config = cluster("elsa", {"7g@0"}, {{"7g", {5ms, 6ms, 7ms, 8ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
   config.reality.succeeds = [](const Batch& batch) { return batch.id.value() != 1; };
   SimFixture sim(config);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/strong_id.h"
@@ -35,6 +36,7 @@ class RequestQueue {
   std::uint32_t count() const { return count_; }
   std::int64_t samples() const { return samples_; }
   Waiting* front() const { return head_; }
+  Waiting* back() const { return tail_; }
 
   void insert(Waiting* waiting);
   // At the end, whatever its deadline: for queues that promise first come, first served.
@@ -169,28 +171,49 @@ class RequestStore {
   Waiting* free_ = nullptr;
 };
 
-// A measured over a predicted time, smoothed. One factor for each pool, service, bucket and class of batch sizes.
+// What measurements taught about the predictions, smoothed: the measured over the predicted mean, and how far run times
+// spread. One pair for each pool, service, bucket and class of batch sizes.
 class Corrections {
  public:
   // The share of the newest measurement in the factor; zero switches corrections off.
   explicit Corrections(double weight) : weight_(weight) {}
 
+  // Starts anew for `deployment`, but keeps what is known of kinds of slices, services and buckets that it still has.
   void resize(const Deployment& deployment);
   double factor(std::size_t row, std::size_t bucket, std::int32_t samples) const {
-    return weight_ == 0 ? 1.0 : factors_[at(row, bucket, samples)];
+    return weight_ == 0 ? 1.0 : cells_[at(row, bucket, samples)].factor;
   }
-  void learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio);
+  // How far the p99 lies above the mean, as a share of it; negative: nothing was measured.
+  double spread(std::size_t row, std::size_t bucket, std::int32_t samples) const {
+    return weight_ == 0 ? -1.0 : cells_[at(row, bucket, samples)].spread;
+  }
+  // `ratio`: a measured over the predicted mean; `spread`: what the prediction has for it.
+  void learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio, double spread);
   bool on() const { return weight_ != 0; }
 
  private:
+  struct Cell {
+    double factor = 1;
+    double spread = -1;
+  };
+  // What a row is about, whatever its number.
+  struct Row {
+    std::string kind;
+    ServiceId service;
+    std::vector<std::int64_t> edges;
+    std::size_t begin = 0;
+    std::size_t classes = 0;
+  };
+
   std::size_t at(std::size_t row, std::size_t bucket, std::int32_t samples) const {
-    return rows_[row] + bucket * classes_[row] + sample_class(samples);
+    return begins_[row] + bucket * rows_[row].classes + sample_class(samples);
   }
+  void keep(const Row& before, const std::vector<Cell>& cells, const Row& row);
 
   double weight_;
-  std::vector<std::size_t> rows_;  // By PoolService, in order of pools.
-  std::vector<std::size_t> classes_;
-  std::vector<double> factors_;
+  std::vector<Row> rows_;  // By PoolService, in order of pools.
+  std::vector<std::size_t> begins_;
+  std::vector<Cell> cells_;
 };
 
 // True while batches may be sent to the slice, now or after its current one.

@@ -6,6 +6,10 @@
 // for its slice fills up for free), or a batch of their own behind the work of the smallest slice that can still end it
 // in time. Predictions that come true keep every promise so made. ELSA promises in the same way, one request at a time.
 //
+// When no slice can end a request in time beside what was promised, the largest request of a queue gives way to it if
+// it is the larger of the two, and those of lower priority do in any case. To lose the longest job is what keeps the
+// number of late jobs least on one machine (Moore and Hodgson, 1968). The same is done when a slice has fallen behind.
+//
 // Requests of one sample are alike, so it only matters that a slice that falls idle finds many of them: they wait
 // together, and the slice takes the largest batch that keeps the first deadline in it, leaving alone what only a larger
 // slice can end in time.
@@ -13,8 +17,10 @@
 // What no slice can end in time is set aside and runs only where a slice would idle, so that it delays no other. ELSA
 // runs it in its turn, and each late request makes others late; that is most of the difference between the two.
 //
-// A slice that falls idle with nothing of its own takes over the batch that has waited longest for an equal slice:
-// predictions are not exact, and the idle slice is the proof.
+// Services that share slices wait together as well, so that an idle slice sees all that is urgent.
+//
+// A slice that falls idle with nothing of its own takes over the batch that has waited longest for an equal slice, or
+// for a smaller one where much waits: predictions are not exact, and the idle slice is the proof.
 
 #include <algorithm>
 #include <vector>
@@ -28,27 +34,85 @@ namespace {
 constexpr std::uint32_t kMemory = 256;
 // How far a slice looks past requests that it cannot end in time.
 constexpr std::uint32_t kLookPast = 64;
+// A slice takes work from smaller ones once their shortest queue fills this share of the Slo. From 0 to 0.7 it makes no
+// difference of more than 1 %; it is there so that a large slice is not filled with what a small one ends in time.
+constexpr double kTakeOverAt = 0.5;
 
 class Tangram final : public Policy {
  public:
   explicit Tangram(const PolicyConfig& config) : config_(config) {}
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
-    if (config_.merge && waits_together(waiting.request)) return std::nullopt;
-    if (const auto idle = idle_in_time(view, waiting)) return idle;
+    const bool single = note_samples(waiting.request);
+    if (config_.merge && (single || shares_slices(view, waiting.request.service))) return std::nullopt;
+    if (const auto idle = idle_in_time(view, waiting, Sure::yes)) return idle;
     if (config_.merge) {
       if (const auto open = open_batch(view, waiting)) return open;
     }
-    return behind_work(view, waiting);
+    if (const auto behind = behind_work(view, waiting, Sure::yes)) return behind;
+    // Likely in time is better than given up.
+    if (const auto idle = idle_in_time(view, waiting, Sure::no)) return idle;
+    return behind_work(view, waiting, Sure::no);
   }
 
-  std::uint32_t next_bound(const View& view, SliceId slice) override {
-    std::uint32_t take = 1;
-    for (const Waiting* next = view.slice(slice).bound.front()->next; next != nullptr && !next->opens_batch;
-         next = next->next) {
-      ++take;
+  // Who gives way is looked for on the slice of each pool that is free first.
+  Displacement displace(const View& view, const Request& request, std::uint32_t bucket) override {
+    if (waits_in_lane(view, request)) return {};
+    Displacement best;
+    Duration best_cost{};
+    for (const PoolId pool : view.service(request.service).pools) {
+      const auto& slices = view.pool(pool).by_free_time;
+      const PoolService& entry = *view.pool_service(pool, request.service);
+      if (slices.empty() || !entry.takes(bucket, request.samples)) continue;
+      const Duration run = view.p99(pool, entry, bucket, request.samples);
+      const Duration excess = view.now() + view.wait_for(view.slice(slices.front())) + run - request.deadline;
+      const Displacement way = who_gives_way(view, slices.front(), request, bucket, excess);
+      if (way.count == 0) continue;
+      const Request& first = way.victims[0]->request;
+      const PoolService& its = *view.pool_service(pool, first.service);
+      const Duration cost = view.mean(pool, its, way.victims[0]->bucket, first.samples);
+      if (best.count > 0 && cost <= best_cost) continue;
+      best_cost = cost;
+      best = way;
     }
-    return take;
+    return best;
+  }
+
+  // The slice has fallen behind its promises. Up to the first batch that would end late, the largest request of the
+  // lowest priority gives way.
+  Displacement relieve(const View& view, SliceId id) override {
+    TimePoint end = view.now();
+    const Waiting* given_up = nullptr;
+    for (const Waiting* w = view.slice(id).bound.front(); w != nullptr;) {
+      TimePoint deadline = kTimeNever;
+      do {
+        end += Duration(w->bound_cost_ns);
+        deadline = std::min(deadline, w->request.deadline);
+        if (given_up == nullptr || gives_way_before(*w, *given_up)) given_up = w;
+        w = w->next;
+      } while (w != nullptr && !w->opens_batch);
+      if (end > deadline) return {id, {given_up}, 1};
+    }
+    return {};
+  }
+
+  // The first batch, with those behind it as long as all are in time: a batch that was full by its deadline when it was
+  // promised may have time to spare when its slice is free early, and one run costs less than two.
+  std::uint32_t next_bound(const View& view, SliceId id) override {
+    const SliceState& slice = view.slice(id);
+    const PoolId pool = slice.place.pool;
+    const Waiting* first = slice.bound.front();
+    const PoolService& entry = *view.pool_service(pool, first->request.service);
+    BatchSum batch = sum_batch(first);
+    for (const Waiting* next = batch.end; next != nullptr; next = batch.end) {
+      if (next->request.service != first->request.service || next->bucket != first->bucket) break;
+      if (!view.may_share(next->request, first->request.size)) break;
+      const BatchSum both = sum_of(batch, sum_batch(next));
+      if (!entry.takes(both.bucket, both.samples)) break;
+      if (view.now() + view.p99(pool, entry, both.bucket, both.samples) > both.deadline) break;
+      batch = both;
+    }
+    return batch.count;
   }
 
   Choice on_waiting(const View& view, LaneId id) override {
@@ -61,7 +125,13 @@ class Tangram final : public Policy {
       const auto idle = view.idle_slice(pool);
       if (idle) return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
     }
-    return possible && config_.merge ? past_first(view, id) : set_aside(id);
+    if (!possible || !config_.merge) return set_aside(id);
+    Choice choice = past_first(view, id);
+    // Slices with promises to keep may not fall idle for long. It is asked again as soon as the first is too late.
+    if (choice.kind == Choice::Kind::wait && !waits_in_lane(view, lane.queue.front()->request)) {
+      choice.until = latest_start(view, *lane.queue.front()) + Duration(1);
+    }
+    return choice;
   }
 
   Choice on_idle(const View& view, SliceId slice) override {
@@ -74,23 +144,57 @@ class Tangram final : public Policy {
       if (!lane.queue.empty() && may_run_late(view, pool, *lane.queue.front())) return start_late(view, slice, late);
     }
     const std::uint32_t backed_up = view.pool(pool).backed_up.first;
-    return backed_up == SliceState::kNone ? Choice::wait() : Choice::steal(slice, SliceId(backed_up));
+    if (backed_up != SliceState::kNone) return Choice::steal(slice, SliceId(backed_up));
+    return take_over(view, slice, pool);
   }
 
  private:
   // ---- Requests of one sample ----
 
-  bool waits_together(const Request& request) {
+  // Remembers what the service's requests hold; true if they have held one sample for long.
+  bool note_samples(const Request& request) {
     if (request.service.index() >= since_several_.size()) since_several_.resize(request.service.index() + 1, kMemory);
     std::uint32_t& since = since_several_[request.service.index()];
     since = request.samples > 1 ? 0 : std::min(since + 1, kMemory);
     return since >= kMemory;
   }
 
-  static bool in_time(const View& view, PoolId pool, const Waiting& waiting) {
+  static bool shares_slices(const View& view, ServiceId service) {
+    return std::ranges::any_of(view.service(service).pools,
+                               [&](PoolId pool) { return view.pool_data(pool).services.size() > 1; });
+  }
+
+  // True for a request that is given no promise.
+  bool waits_in_lane(const View& view, const Request& request) const {
+    if (!config_.merge) return false;
+    const std::size_t service = request.service.index();
+    const std::uint32_t since = service < since_several_.size() ? since_several_[service] : kMemory;
+    return (request.samples == 1 && since + 1 >= kMemory) || shares_slices(view, request.service);
+  }
+
+  // By the p99, or by the mean only.
+  enum class Sure : bool { no, yes };
+
+  static Duration run_time(const View& view, PoolId pool, const PoolService& entry, const Waiting& waiting, Sure sure) {
+    return sure == Sure::yes ? view.p99(pool, entry, waiting.bucket, waiting.request.samples)
+                             : view.mean(pool, entry, waiting.bucket, waiting.request.samples);
+  }
+
+  // The last instant at which some slice that is there could start the request and end it in time.
+  static TimePoint latest_start(const View& view, const Waiting& waiting) {
+    TimePoint latest = view.now();
+    for (const PoolId pool : view.service(waiting.request.service).pools) {
+      const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+      if (view.pool(pool).present == 0 || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
+      latest = std::max(latest, waiting.request.deadline - run_time(view, pool, entry, waiting, Sure::yes));
+    }
+    return latest;
+  }
+
+  static bool in_time(const View& view, PoolId pool, const Waiting& waiting, Sure sure = Sure::yes) {
     const PoolService* entry = view.pool_service(pool, waiting.request.service);
     if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
-    return view.now() + view.p99(pool, *entry, waiting.bucket, waiting.request.samples) <= waiting.request.deadline;
+    return view.now() + run_time(view, pool, *entry, waiting, sure) <= waiting.request.deadline;
   }
 
   // The batch whose first member must start first, of those that this slice can end in time; higher priority before
@@ -222,10 +326,10 @@ class Tangram final : public Policy {
 
   // ---- Requests of several samples ----
 
-  static std::optional<Binding> idle_in_time(const View& view, const Waiting& waiting) {
+  static std::optional<Binding> idle_in_time(const View& view, const Waiting& waiting, Sure sure) {
     for (const PoolId pool : view.service(waiting.request.service).pools) {
       const auto idle = view.idle_slice(pool);
-      if (idle && in_time(view, pool, waiting)) return Binding{*idle};
+      if (idle && in_time(view, pool, waiting, sure)) return Binding{*idle};
     }
     return std::nullopt;
   }
@@ -260,16 +364,111 @@ class Tangram final : public Policy {
            std::min(tail.deadline, waiting.request.deadline);
   }
 
-  static std::optional<Binding> behind_work(const View& view, const Waiting& waiting) {
+  static std::optional<Binding> behind_work(const View& view, const Waiting& waiting, Sure sure) {
     const Duration left = waiting.request.deadline - view.now();
     for (const PoolId pool : view.service(waiting.request.service).pools) {
       const auto& slices = view.pool(pool).by_free_time;
       const PoolService& entry = *view.pool_service(pool, waiting.request.service);
       if (slices.empty() || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
-      const Duration run = view.p99(pool, entry, waiting.bucket, waiting.request.samples);
+      const Duration run = run_time(view, pool, entry, waiting, sure);
       if (view.wait_for(view.slice(slices.front())) + run <= left) return Binding{slices.front()};
     }
     return std::nullopt;
+  }
+
+  // A batch in the queue of a slice.
+  struct BatchSum {
+    std::uint32_t count = 0;
+    std::int32_t samples = 0;
+    std::uint32_t bucket = 0;
+    TimePoint deadline = kTimeNever;
+    const Waiting* end = nullptr;  // The first that is not in it.
+  };
+
+  static BatchSum sum_batch(const Waiting* first) {
+    BatchSum sum{0, 0, 0, kTimeNever, first};
+    do {
+      ++sum.count;
+      sum.samples += sum.end->request.samples;
+      sum.bucket = std::max(sum.bucket, sum.end->bucket);
+      sum.deadline = std::min(sum.deadline, sum.end->request.deadline);
+      sum.end = sum.end->next;
+    } while (sum.end != nullptr && !sum.end->opens_batch);
+    return sum;
+  }
+
+  static BatchSum sum_of(const BatchSum& a, const BatchSum& b) {
+    return {a.count + b.count, a.samples + b.samples, std::max(a.bucket, b.bucket), std::min(a.deadline, b.deadline),
+            b.end};
+  }
+
+  // Lower priority first, then larger, which bucket and samples tell.
+  static bool gives_way_before(const Waiting& a, const Waiting& b) {
+    if (a.request.priority != b.request.priority) return a.request.priority < b.request.priority;
+    return a.bound_cost_ns > b.bound_cost_ns;
+  }
+
+  // Those who give way to `request` in the queue of the slice, where `excess` too much waits: the largest of its own
+  // service and priority if that is larger than it, otherwise as many of lower priority, the last first, as it takes.
+  static Displacement who_gives_way(const View& view, SliceId id, const Request& request, std::uint32_t bucket,
+                                    Duration excess) {
+    const SliceState& slice = view.slice(id);
+    Displacement lower{id, {}, 0};
+    Duration lower_saved{};
+    const Waiting* w = slice.bound.back();
+    for (std::uint32_t n = 0; w != nullptr && n < kLookPast && lower.count < Displacement::kVictimsMax; ++n) {
+      if (w->request.priority < request.priority && lower_saved < excess) {
+        lower.victims[lower.count++] = w;
+        lower_saved += Duration(w->bound_cost_ns);
+      }
+      w = w->previous;
+    }
+    if (lower.count > 0 && lower_saved >= excess) return lower;
+    const Waiting* largest = largest_bound(view, slice, request, bucket, excess);
+    return largest == nullptr ? Displacement{} : Displacement{id, {largest}, 1};
+  }
+
+  static const Waiting* largest_bound(const View& view, const SliceState& slice, const Request& request,
+                                      std::uint32_t bucket, Duration excess) {
+    const PoolId pool = slice.place.pool;
+    const PoolService& entry = *view.pool_service(pool, request.service);
+    const Waiting* largest = nullptr;
+    Duration largest_cost = view.mean(pool, entry, bucket, request.samples);
+    std::uint32_t looked = 0;
+    for (const Waiting* w = slice.bound.front(); w != nullptr && looked < kLookPast;) {
+      const BatchSum batch = sum_batch(w);
+      looked += batch.count;
+      for (; w != batch.end; w = w->next) {
+        if (w->request.service != request.service || w->request.priority > request.priority) continue;
+        const Duration cost = view.mean(pool, entry, w->bucket, w->request.samples);
+        const std::int32_t rest = batch.samples - w->request.samples;
+        const Duration saved = view.mean(pool, entry, batch.bucket, batch.samples) -
+                               (rest > 0 ? view.mean(pool, entry, batch.bucket, rest) : Duration::zero());
+        if (cost <= largest_cost || saved < excess) continue;
+        largest = w;
+        largest_cost = cost;
+      }
+    }
+    return largest;
+  }
+
+  // The first batch that waits for a slice of another pool where much waits.
+  static Choice take_over(const View& view, SliceId slice, PoolId pool) {
+    for (const auto& entry : view.pool_data(pool).services) {
+      for (const PoolId other : view.service(entry.service).pools) {
+        const std::uint32_t from = view.pool(other).backed_up.first;
+        if (other == pool || from == SliceState::kNone) continue;
+        const Waiting* first = view.slice(SliceId(from)).bound.front();
+        const Duration slo = first->request.deadline - first->request.arrival;
+        const Duration wait = view.wait_for(view.slice(view.pool(other).by_free_time.front()));
+        const bool much = static_cast<double>(wait.count()) >= kTakeOverAt * static_cast<double>(slo.count());
+        const BatchSum batch = sum_batch(first);
+        if (!much || first->request.service != entry.service || !entry.takes(batch.bucket, batch.samples)) continue;
+        if (view.now() + view.p99(pool, entry, batch.bucket, batch.samples) <= batch.deadline)
+          return Choice::steal(slice, SliceId(from));
+      }
+    }
+    return Choice::wait();
   }
 
   // ---- Late requests ----

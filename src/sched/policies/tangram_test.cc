@@ -195,6 +195,101 @@ TEST(Tangram, RunsALateRequestOnASmallSliceIfNoLargerOneTakesIt) {
   EXPECT_EQ(run.outcomes[0], OutcomeKind::late);
 }
 
+// The slice is busy until 5 ms. Request 1 is promised 5 to 16 ms. Request 2 would end at 21 ms behind it, past its
+// deadline at 18 ms; it is the smaller of the two, so request 1 gives way. That one could start until 17 - 11 = 6 ms
+// and is refused the instant after. Admission lets request 2 in, because it asks who would give way.
+TEST(Tangram, LosesTheLargestRequestWhenNotAllCanBeInTime) {
+  for (const bool admission : {false, true}) {
+    auto config = one_large();
+    config.scheduler.admission = admission;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 1ms, .deadline = 17ms, .samples = 8});
+    sim.arrive({.at = 2ms, .deadline = 18ms, .samples = 2});
+    const auto run = sim.run();
+    EXPECT_EQ(run.batches, (Batches{{0}, {2}}));
+    EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late);
+    EXPECT_EQ(sim.resolved_at(1), 6ms + 1ns);
+  }
+}
+
+// Request 1 is promised 5 to 10 ms. Request 2 would end at 17 ms behind it, past 14 ms, and is the larger one: it is
+// lost, unless its priority is higher.
+TEST(Tangram, LetsLowerPriorityGiveWayWhateverItsSize) {
+  for (const int priority : {0, 1}) {
+    SimFixture sim(one_large());
+    sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 1ms, .deadline = 11ms, .samples = 2});
+    sim.arrive({.at = 2ms, .deadline = 14ms, .samples = 4, .priority = priority});
+    EXPECT_EQ(sim.run().batches, (priority == 0 ? Batches{{0}, {1}} : Batches{{0}, {2}}));
+  }
+}
+
+// The first batch takes 9 ms instead of 5. Request 1 would still end at 20 ms, its deadline, but request 2 behind it at
+// 25 ms, past 22 ms. Without request 1, the larger one, it ends at 14 ms.
+TEST(Tangram, LosesTheLargestRequestWhenASliceHasFallenBehind) {
+  auto config = one_large();
+  config.scheduler.correction_weight = 0;
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.id.value() == 1 ? 9ms : 5ms); };
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 20ms, .samples = 8});
+  sim.arrive({.at = 2ms, .deadline = 22ms, .samples = 2});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(run.starts[1], 9ms);
+}
+
+// Promised after 5 ms, requests 1 and 2 could not share a batch: five samples end at 13 ms, past 12 ms. The slice is
+// free at 1 ms, and they end at 9 ms.
+TEST(Tangram, MergesPromisedBatchesWhenThereIsTimeToSpare) {
+  auto config = one_large();
+  config.scheduler.correction_weight = 0;
+  config.reality.run_time = [](const Batch& batch) { return Duration(batch.id.value() == 1 ? 1ms : 8ms); };
+  SimFixture sim(config);
+  sim.arrive({.at = 0us, .deadline = 100ms, .samples = 2});
+  sim.arrive({.at = 200us, .deadline = 12ms, .samples = 3});
+  sim.arrive({.at = 300us, .deadline = 100ms, .samples = 2});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {1, 2}}));
+}
+
+// Requests 2 and 3 are promised to the small slice, behind request 0. When the large one is idle at 8 ms, 22 + 60 ms
+// wait there, more than half of the Slo of 100 ms: it takes request 2. At 16 ms only 14 + 30 ms wait, and request 3
+// stays.
+TEST(Tangram, TakesWorkFromASmallerSliceWhereMuchWaits) {
+  FixtureConfig config;
+  config.layouts = {"1g@0", "7g@0"};
+  config.latency = {{"1g", {20ms, 30ms}}, {"7g", {5ms, 8ms}}};
+  config.scheduler.admission = false;
+  SimFixture sim(config);
+  for (const auto at : {0ms, 0ms, 1ms, 1ms}) sim.arrive({.at = at, .deadline = at + 100ms, .samples = 2});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{0, 1, 1, 0}));
+}
+
+// By the p99 of 12 ms the request is late, by the mean of 10 ms it is not: worth a try on a slice that is idle.
+TEST(Tangram, TriesWhatIsOnlyLikelyToBeInTime) {
+  auto config = one_large();
+  config.latency["7g"] = {10ms, 10ms};
+  config.p99_factor = 1.2;
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 11ms, .samples = 2});
+  EXPECT_EQ(sim.run().outcomes, std::vector{OutcomeKind::served});
+}
+
+// Two services share the slice. Request 1 holds two samples and came first, but it is given no promise, so request 2 of
+// the other service, which is more urgent, goes before it.
+TEST(Tangram, PromisesNothingWhereServicesShareSlices) {
+  auto config = one_large();
+  config.services = {{.name = "a"}, {.name = "b"}};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 100ms});
+  sim.arrive({.at = 1ms, .deadline = 90ms, .samples = 2});
+  sim.arrive({.at = 2ms, .deadline = 20ms, .service = 1});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}, {1}}));
+}
+
 // A batch of the larger bucket is short, and one request of the smaller bucket rides along: padded to 10 it adds 1 ms,
 // alone it would cost 4 ms.
 TEST(Tangram, FillsAShortBatchFromTheNextSmallerBucket) {
