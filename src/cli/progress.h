@@ -37,6 +37,8 @@ class Progress {
   void advance(std::uint64_t amount = 1) { set(done_ + amount); }
   // The work done so far, which never goes back.
   void set(std::uint64_t done);
+  // What stands before the bar from now on.
+  void label(std::string text) { options_.label = std::move(text); }
   // Removes the bar. The destructor does so too.
   void finish();
 

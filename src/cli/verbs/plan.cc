@@ -1,0 +1,267 @@
+// `tangram plan`: from services to the fewest devices.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/plan_inputs.h"
+#include "cli/plan_view.h"
+#include "cli/program.h"
+#include "formats/plan_file.h"
+#include "lab/certify.h"
+#include "plan/check_plan.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string fleet;
+  std::string services;
+  LatencySource latency;
+  std::string planner = "elastic";
+  std::string rule = "certified";
+  std::string objective = "devices";
+  std::string buckets = "chosen";
+  int processes = 1;
+  std::uint64_t seed = 1;
+  bool explain = false;
+  std::string to;
+  std::string svg;
+  std::string html;
+};
+
+// Everything a plan is made from. The problem refers to the other members.
+struct Question {
+  std::shared_ptr<const LatencyModel> latency;
+  plan::Problem problem;
+};
+
+Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options) {
+  if (text == "chosen" || text == "longest") {
+    options.bucketing = text == "chosen" ? plan::Bucketing::chosen : plan::Bucketing::longest;
+    return Nothing{};
+  }
+  const Error wrong{
+      ErrorCode::invalid,
+      fmt::format("--buckets: expected chosen, longest or fixed:32,64,... ascending, found \"{}\"", text)};
+  if (!text.starts_with("fixed:")) return wrong;
+  options.bucketing = plan::Bucketing::fixed;
+  for (const auto part : text::split(std::string_view(text).substr(6), ',')) {
+    const auto edge = text::parse_integer(part);
+    if (!edge || *edge < 1 || (!options.edges.empty() && *edge <= options.edges.back())) return wrong;
+    options.edges.push_back(*edge);
+  }
+  return Nothing{};
+}
+
+Result<Nothing> read_question(const Options& options, Question& question) {
+  auto fleet = load_fleet(options.fleet);
+  if (!fleet) return fleet.error();
+  auto workload = load_workload(options.services);
+  if (!workload) return workload.error();
+  auto latency = load_latency(options.latency);
+  if (!latency) return latency.error();
+  question.latency = std::move(*latency);
+  plan::Problem& problem = question.problem;
+  problem.fleet = std::move(*fleet);
+  problem.workload = std::move(*workload);
+  problem.latency = question.latency.get();
+  problem.options.rule = *plan::parse_rule(options.rule);
+  problem.options.objective = *plan::parse_objective(options.objective);
+  problem.options.processes_max = options.processes;
+  return read_buckets(options.buckets, problem.options);
+}
+
+// Tells a watcher that simulations go on.
+class WatchedCertifier final : public plan::Certifier {
+ public:
+  WatchedCertifier(plan::Certifier& certifier, Progress& progress) : certifier_(certifier), progress_(progress) {}
+
+  plan::Verdict certify(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm) override {
+    progress_.label(fmt::format("{} {}", confirm ? "confirming" : "certifying", service.name));
+    progress_.advance(0);
+    return certifier_.certify(service, groups, confirm);
+  }
+
+ private:
+  plan::Certifier& certifier_;
+  Progress& progress_;
+};
+
+// The bar shows how much of the price the bound explains; what is missing is the gap.
+constexpr std::uint64_t kProgressTotal = 1000;
+
+plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Planner& planner,
+                           plan::Certifier& certifier) {
+  Progress progress = session.progress("planning", kProgressTotal);
+  WatchedCertifier watched(certifier, progress);
+  question.problem.certifier = &watched;
+  question.problem.budget.progress = [&](double price, double bound) {
+    if (!(price > 0) || !(bound >= 0) || price > 1e9) return;
+    const double share = std::clamp(bound / price, 0.0, 1.0);
+    progress.label(fmt::format("planning: {:.4g}, bound {:.4g}, gap {:.1f} %", price, bound, 100 * (1 - share)));
+    progress.set(static_cast<std::uint64_t>(share * kProgressTotal));
+  };
+  plan::PlanAnswer answer = planner.plan(question.problem);
+  question.problem.budget.progress = {};
+  question.problem.certifier = &certifier;
+  return answer;
+}
+
+ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer) {
+  if (session.structured()) session.print_value(plan_json({question.problem, answer, options.planner, options.seed}));
+  session.err << "no plan: " << answer.reason << "\n";
+  return ExitCode::answer_is_no;
+}
+
+Result<Nothing> write_files(Session& session, const Options& options, const PlanStory& story) {
+  const auto write = [&](const std::string& path, const std::string& content) -> Result<Nothing> {
+    const auto written = write_file_atomically(path, content);
+    if (written) session.note("wrote " + path);
+    return written;
+  };
+  if (!options.to.empty()) {
+    if (auto r = write(options.to, formats::write_plan(story.answer.plan)); !r) return r;
+  }
+  if (!options.svg.empty()) {
+    if (auto r = write(options.svg, plan_svg(story)); !r) return r;
+  }
+  if (!options.html.empty()) {
+    if (auto r = write(options.html, plan_html(story)); !r) return r;
+  }
+  return Nothing{};
+}
+
+PlanStory tell(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer,
+               const plan::Planner& planner) {
+  PlanStory story{question.problem, answer, options.planner, options.seed};
+  story.costs = plan::service_costs(question.problem, answer);
+  if (!options.explain) return story;
+  story.explained = true;
+  Progress progress = session.progress("explaining", 0);
+  story.relief = plan::slo_relief(question.problem, planner, answer);
+  if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
+    story.confidence = confidence_of(question.problem, answer, *fitted);
+  }
+  return story;
+}
+
+// A planner that breaks its own promise is a bug, and what it made must not be used.
+Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer, const Options& options) {
+  plan::Problem problem = question.problem;
+  problem.options.demand_factor = answer.headroom;
+  // ParvaGPU's way knows nothing of certification and keeps its own rule.
+  if (options.planner == "parva" && problem.options.rule == plan::Rule::certified) {
+    problem.options.rule = plan::Rule::half;
+  }
+  const auto wrong = plan::check_plan(problem, answer.plan);
+  if (wrong.empty()) return Nothing{};
+  return Error{ErrorCode::invalid, "the plan does not pass its check: " + text::join(wrong, "; ")};
+}
+
+ExitCode run(Session& session, const Options& options) {
+  Question question;
+  if (const auto read = read_question(options, question); !read) return session.fail(read.error());
+  const std::vector<OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
+  const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
+                                        options.latency.model};
+  if (const auto possible = check_outputs(outputs, inputs); !possible) return session.fail(possible.error());
+  const auto planner = plan::find_planner(options.planner)->make();
+  lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
+  const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
+  if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer);
+  if (const auto right = check(question, answer, options); !right) {
+    session.err << right.error().message << "\n";
+    return ExitCode::internal_bug;
+  }
+  const PlanStory story = tell(session, options, question, answer, *planner);
+  if (session.structured()) {
+    session.print_value(plan_json(story));
+  } else {
+    session.print(plan_text(story, session.terminal));
+    if (story.explained) session.print(explanation_text(story, session.terminal));
+  }
+  if (const auto written = write_files(session, options, story); !written) return session.fail(written.error());
+  return ExitCode::done;
+}
+
+std::string planners_text() {
+  std::string text;
+  for (const auto& planner : plan::planners()) text += fmt::format(" {}: {}", planner.name, planner.summary);
+  return text;
+}
+
+std::vector<std::string> planner_names() {
+  std::vector<std::string> names;
+  for (const auto& planner : plan::planners()) names.emplace_back(planner.name);
+  return names;
+}
+
+VerbInfo info() {
+  return {.name = "plan",
+          .group = "Plan",
+          .summary = "cut the fleet for the services: the fewest devices, proved",
+          .description =
+              "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
+              "and which batch sizes, so that SERVICES keep their promises on as few devices as possible; says how few "
+              "any plan would need. Under rule certified, the default, every service is simulated with the scheduler "
+              "that will serve it, until its percentile holds with 95 % confidence; half leaves half of the Slo for "
+              "waiting, as ParvaGPU does; no_waiting is a bound and not a plan to serve. Rates are those at the peak "
+              "of a day or curve. Every plan is checked apart from the planner before it is written. Where no plan "
+              "exists, the reason and the nearest change that helps are told, and the exit code is 1. Planners:" +
+              planners_text(),
+          .examples = {{"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                        "examples/measurements.csv -o plan.json",
+                        "Plan, look, and keep it."},
+                       {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                        "examples/measurements.csv --explain --html plan.html",
+                        "With the reasons, and a page to show around."},
+                       {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                        "examples/measurements.csv --objective price --rule half --output json",
+                        "The cheapest under ParvaGPU's rule, for a program."}}};
+}
+
+void add_options(Program& program, CLI::App& verb, Options& options) {
+  program.offers_files(verb.add_option("FLEET", options.fleet, "The fleet file.")->required());
+  program.offers_files(verb.add_option("SERVICES", options.services, "The services file.")->required());
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  CLI::Option* measurements = file("--measurements", options.latency.measurements, "Run times, measured.");
+  file("--model", options.latency.model, "Run times, as tangram learn wrote them.")->excludes(measurements);
+  const auto choice = [&](const char* name, std::string& value, const char* help, std::vector<std::string> values) {
+    program.one_of(verb.add_option(name, value, help)->type_name("NAME")->capture_default_str(), std::move(values));
+  };
+  choice("--planner", options.planner, "The way of planning.", planner_names());
+  choice("--rule", options.rule, "When a slice counts as fast enough.", {"half", "certified", "no_waiting"});
+  choice("--objective", options.objective, "What is best: fewest devices, lowest price, or room for the highest rates.",
+         {"devices", "price", "headroom"});
+  program.whole_number(verb.add_option("--processes", options.processes, "How many processes may share a slice.")
+                           ->type_name("N")
+                           ->capture_default_str(),
+                       1, 48);
+  program.offers(verb.add_option("--buckets", options.buckets,
+                                 "Buckets of input sizes: chosen, longest, or fixed:32,64,128 with your edges.")
+                     ->type_name("HOW")
+                     ->capture_default_str(),
+                 {"chosen", "longest", "fixed:"});
+  verb.add_option("--seed", options.seed, "Of the simulations that certify.")->type_name("N")->capture_default_str();
+  verb.add_flag("--explain", options.explain,
+                "Say why not fewer, what a longer promise of each service would save, and how sure run times are.");
+  file("-o,--to", options.to, "Write the plan, JSON.");
+  file("--svg", options.svg, "Draw the devices.");
+  file("--html", options.html, "Write a page with the picture and the tables.");
+}
+
+}  // namespace
+
+void add_plan(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  add_options(program, verb, *options);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,127 @@
+#include "plan/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+
+namespace tangram::plan {
+namespace {
+
+double price_of(const Problem& problem, const PlannedDevice& device) {
+  if (problem.options.objective != Objective::price) return 1;
+  for (const auto& group : problem.fleet.groups) {
+    const std::string& prefix = group.name.empty() ? group.type : group.name;
+    if (group.type == device.type && device.name.starts_with(prefix + "-")) return group.price_per_hour;
+  }
+  for (const auto& group : problem.fleet.groups) {
+    if (group.type == device.type) return group.price_per_hour;
+  }
+  return 0;
+}
+
+Problem with_longer_slo(const Problem& problem, std::size_t service, double factor) {
+  Problem changed = problem;
+  changed.budget.progress = {};
+  auto& slo = changed.workload.services[service].slo;
+  slo.latency = from_seconds(to_seconds(slo.latency) * factor);
+  return changed;
+}
+
+// Names of the services that cost most in the bound, until they make up most of it.
+std::string binding_services(const PlanAnswer& answer) {
+  std::vector<const ServicePlan*> order;
+  double all = 0;
+  for (const auto& service : answer.services) {
+    order.push_back(&service);
+    all += service.price;
+  }
+  if (all <= 0) return {};
+  std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->price > b->price; });
+  constexpr double kMost = 0.8;
+  constexpr std::size_t kNamed = 5;
+  std::vector<std::string> names;
+  double told = 0;
+  for (const auto* service : order) {
+    if (told >= kMost * all || names.size() == kNamed) break;
+    names.push_back(fmt::format("{} ({:.0f} %)", service->service, 100 * service->price / all));
+    told += service->price;
+  }
+  return text::join(names, ", ");
+}
+
+}  // namespace
+
+double plan_price(const Problem& problem, const Plan& plan) {
+  double price = 0;
+  for (const auto& device : plan.devices) price += price_of(problem, device);
+  return price;
+}
+
+std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answer) {
+  std::map<std::string, double> costs;
+  for (const auto& device : answer.plan.devices) {
+    double used = 0;
+    for (const auto& slice : device.slices) {
+      if (!slice.replicas.empty()) used += device.geometry.profiles[slice.slice.profile].compute_slices;
+    }
+    for (const auto& slice : device.slices) {
+      for (const auto& replica : slice.replicas) {
+        costs[replica.service] += price_of(problem, device) / used / static_cast<double>(slice.replicas.size()) *
+                                  device.geometry.profiles[slice.slice.profile].compute_slices;
+      }
+    }
+  }
+  std::vector<double> list;
+  for (const auto& service : answer.services) list.push_back(costs[service.service]);
+  return list;
+}
+
+std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
+                               const ReliefOptions& options) {
+  const auto count = static_cast<std::int64_t>(problem.workload.services.size());
+  const bool cheap =
+      problem.options.rule != Rule::certified || answer.certifications * count <= options.certifications_max;
+  Problem base = problem;
+  base.budget.progress = {};
+  if (!cheap) base.options.rule = Rule::no_waiting;
+  const double before = cheap ? answer.price : planner.plan(base).bound;
+  std::vector<Relief> reliefs;
+  for (std::size_t s = 0; s < problem.workload.services.size(); ++s) {
+    const PlanAnswer relaxed = planner.plan(with_longer_slo(base, s, options.slo_factor));
+    Relief relief{problem.workload.services[s].name, options.slo_factor, before, before,
+                  cheap ? ReliefBasis::planned : ReliefBasis::bound};
+    // A search that was cut short may find less with more freedom; nobody has to use the freedom.
+    if (relaxed.status == PlanStatus::planned) {
+      relief.price_after = std::min(before, cheap ? relaxed.price : relaxed.bound);
+    }
+    reliefs.push_back(std::move(relief));
+  }
+  return reliefs;
+}
+
+std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
+  const bool price = problem.options.objective == Objective::price;
+  const std::string unit = price ? "an hour" : "devices";
+  const std::string rule(to_string(problem.options.rule));
+  std::string text;
+  if (answer.bound <= 0) {
+    text = "This planner gives no bound: a smaller plan may exist.";
+  } else if (answer.proved) {
+    text = fmt::format("No plan under rule {} with these buckets takes less than {:.4g} {}: this one is proved best.",
+                       rule, answer.bound, unit);
+  } else {
+    text = fmt::format(
+        "No plan under rule {} with these buckets takes less than {:.4g} {}; between that and {:.4g} nothing was "
+        "proved.",
+        rule, answer.bound, unit, answer.price);
+  }
+  const std::string binding = binding_services(answer);
+  if (!binding.empty()) text += " What holds the bound up: " + binding + ".";
+  return text;
+}
+
+}  // namespace tangram::plan

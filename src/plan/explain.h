@@ -1,0 +1,50 @@
+// Why a plan is as large as it is, and what would make it smaller.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/problem.h"
+
+namespace tangram::plan {
+
+// What each service costs: the price of the devices, each divided by the compute slices that services use on it. Sums
+// to the price of the plan. In the order of the answer's services.
+std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answer);
+
+// The price of a plan in the unit of the objective.
+double plan_price(const Problem& problem, const Plan& plan);
+
+// How far a longer Slo would help.
+enum class ReliefBasis {
+  planned,  // Planned again under the same rule: the plan can be had.
+  bound,    // Only the bounds under Rule::no_waiting are compared: no plan saves more than this, within the rounding.
+};
+
+struct Relief {
+  std::string service;
+  double slo_factor = 1.2;
+  double price_before = 0;
+  double price_after = 0;
+  ReliefBasis basis = ReliefBasis::planned;
+
+  double saved() const { return price_before - price_after; }
+};
+
+struct ReliefOptions {
+  double slo_factor = 1.2;
+  // Under Rule::certified every service is planned again with all simulations. Where the first plan took more of them
+  // than this, divided by the number of services, bounds are compared instead.
+  std::int64_t certifications_max = 600;
+};
+
+// Plans once more for each service with its Slo made longer by `slo_factor`, all else equal. In the order of the
+// workload.
+std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
+                               const ReliefOptions& options = {});
+
+// "No plan needs less than 2.41 devices, so 2 do not suffice": in words, from the bound and what the services cost in
+// it.
+std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer);
+
+}  // namespace tangram::plan
