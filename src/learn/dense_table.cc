@@ -18,6 +18,19 @@ DenseTable::DenseTable(const LatencyModel& model, DenseTableShape shape)
       cells_.push_back(prediction.value_or(Prediction{Duration::max(), Duration::max()}));
     }
   }
+  make_monotone();
+}
+
+// What does not fit takes forever, so the running maximum carries both.
+void DenseTable::make_monotone() {
+  const auto raise = [this](std::size_t cell, std::size_t smaller) {
+    cells_[cell].mean = std::max(cells_[cell].mean, cells_[smaller].mean);
+    cells_[cell].p99 = std::max(cells_[cell].p99, cells_[smaller].p99);
+  };
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    if (cell % batches_ > 0) raise(cell, cell - 1);
+    if (cell >= batches_) raise(cell, cell - batches_);
+  }
 }
 
 std::int64_t DenseTable::batch_limit(std::size_t size_index) const {

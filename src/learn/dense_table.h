@@ -21,7 +21,8 @@ struct DenseTableShape {
   std::int64_t processes = 1;
 };
 
-// One prediction is one load: a few nanoseconds. Where the model has none, the mean is Duration::max().
+// One prediction is one load: a few nanoseconds. Where the model has none, the mean is Duration::max(). More work never
+// takes less time and never fits better: where the model says so, the larger batch or size is charged as the smaller.
 class DenseTable {
  public:
   DenseTable(const LatencyModel& model, DenseTableShape shape);
@@ -36,6 +37,8 @@ class DenseTable {
   const DenseTableShape& shape() const { return shape_; }
 
  private:
+  void make_monotone();
+
   DenseTableShape shape_;
   std::size_t batches_;
   std::vector<Prediction> cells_;
