@@ -18,7 +18,7 @@ namespace {
 constexpr double kLoadTolerance = 1e-3;
 
 // The share of draws that are at most `x`.
-double share_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
+double drawn_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
   if (const auto* constant = std::get_if<ConstantSize>(&distribution)) return constant->size <= x ? 1 : 0;
   if (const auto* normal = std::get_if<LogNormalSize>(&distribution)) {
     if (normal->sigma <= 0) return std::llround(normal->median) <= x ? 1 : 0;
@@ -43,6 +43,14 @@ double share_up_to(const SizeDistribution& distribution, const Service& service,
   return below / all;
 }
 
+// The same for requests as they arrive: a recorded one holds at least the samples that the recording says.
+double share_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
+  const double drawn = drawn_up_to(distribution, service, samples, x);
+  const bool recorded = std::holds_alternative<TraceTraffic>(service.traffic);
+  if (!samples || !recorded || std::holds_alternative<TraceSize>(distribution)) return drawn;
+  return drawn * drawn_up_to(TraceSize{}, service, true, x);
+}
+
 std::int64_t largest_draw(const SizeDistribution& distribution, const Service& service, bool samples) {
   std::int64_t high = 1;
   while (share_up_to(distribution, service, samples, high) < 1 && high < (std::int64_t{1} << 40)) high *= 2;
@@ -56,7 +64,6 @@ std::int64_t largest_draw(const SizeDistribution& distribution, const Service& s
 
 // The mean is the sum over x of the share above x.
 double mean_samples(const Service& service) {
-  if (const auto* constant = std::get_if<ConstantSize>(&service.samples)) return static_cast<double>(constant->size);
   const std::int64_t most = largest_draw(service.samples, service, true);
   double mean = 0;
   for (std::int64_t x = 0; x < most; ++x) mean += 1 - share_up_to(service.samples, service, true, x);

@@ -77,6 +77,18 @@ std::vector<SizeShare> shares_of_distribution(const SizeDistribution& distributi
                     distribution);
 }
 
+// How many samples requests hold. A recorded request holds at least what the recording says.
+std::vector<SizeShare> sample_shares(const Service& service) {
+  const auto drawn = shares_of_distribution(service.samples, service.traffic, true);
+  const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  if (replay == nullptr || std::holds_alternative<TraceSize>(service.samples)) return drawn;
+  std::map<std::int64_t, double> weights;
+  for (const auto& recorded : shares_of_distribution(TraceSize{}, service.traffic, true)) {
+    for (const auto& own : drawn) weights[std::max(recorded.size, own.size)] += recorded.share * own.share;
+  }
+  return shares_of(weights);
+}
+
 double latency_limit_s(const Problem& problem, const Service& service) {
   const double slo = to_seconds(service.slo.latency);
   return problem.options.rule == Rule::half ? 0.9 * slo / 2 : slo;
@@ -148,20 +160,25 @@ void keep_best_processes(std::vector<Offer>& offers, const std::vector<Offer>& w
 }  // namespace
 
 std::vector<SizeShare> size_shares(const Service& service) {
-  return shares_of_distribution(service.input_size, service.traffic, false);
+  auto now = shares_of_distribution(service.input_size, service.traffic, false);
+  if (!service.size_drift) return now;
+  std::map<std::int64_t, double> weights;
+  for (const auto& [size, share] : now) weights[size] += share;
+  for (const auto& [size, share] : shares_of_distribution(service.size_drift->to, service.traffic, false)) {
+    weights[size] += share;
+  }
+  return shares_of(weights);
 }
 
 double samples_mean(const Service& service) {
   double mean = 0;
-  for (const auto& [samples, share] : shares_of_distribution(service.samples, service.traffic, true)) {
+  for (const auto& [samples, share] : sample_shares(service)) {
     mean += static_cast<double>(samples) * share;
   }
   return mean;
 }
 
-std::int64_t samples_most(const Service& service) {
-  return shares_of_distribution(service.samples, service.traffic, true).back().size;
-}
+std::int64_t samples_most(const Service& service) { return sample_shares(service).back().size; }
 
 double planning_rate_per_s(const Service& service) {
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);

@@ -1,13 +1,16 @@
 // Exact over all cuts, batches and numbers of processes, by covers of each service and a bound on their price.
 
 #include "plan/compose.h"
+#include "plan/reserve.h"
 
 namespace tangram::plan {
 namespace {
 
 class Elastic final : public Planner {
  public:
-  PlanAnswer plan(const Problem& problem) const override { return plan_by_cover(problem, take_stock(problem)); }
+  PlanAnswer plan(const Problem& problem) const override {
+    return plan_with_reserve(problem, [](const Problem& p) { return plan_by_cover(p, take_stock(p)); });
+  }
 };
 
 }  // namespace

@@ -2,13 +2,17 @@
 // equals.
 
 #include "plan/compose.h"
+#include "plan/reserve.h"
 
 namespace tangram::plan {
 namespace {
 
 class Homogeneous final : public Planner {
  public:
-  PlanAnswer plan(const Problem& problem) const override {
+  PlanAnswer plan(const Problem& problem) const override { return plan_with_reserve(problem, plan_once); }
+
+ private:
+  static PlanAnswer plan_once(const Problem& problem) {
     const Stock all = take_stock(problem);
     PlanAnswer best;
     for (const SliceKind& kind : all.kinds) {

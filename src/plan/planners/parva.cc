@@ -3,12 +3,15 @@
 // the device with the least room left that still has a place. Devices with few compute slices in use are then emptied
 // into the holes of others, in slices of one and two.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "base/check.h"
 #include "plan/compose.h"
+#include "plan/reserve.h"
 
 namespace tangram::plan {
 namespace {
@@ -28,6 +31,11 @@ class Parva final : public Planner {
     Problem problem = asked;
     problem.options.rule = asked.options.rule == Rule::certified ? Rule::half : asked.options.rule;
     problem.options.bucketing = Bucketing::longest;
+    return plan_with_reserve(problem, plan_once);
+  }
+
+ private:
+  static PlanAnswer plan_once(const Problem& problem) {
     Stock stock = take_stock(problem);
     std::erase_if(stock.kinds, [](const SliceKind& kind) { return kind.group != 0; });  // It knows one type of device.
     if (stock.kinds.empty()) return plan_by_cover(problem, stock);
@@ -45,10 +53,15 @@ class Parva final : public Planner {
     }
     build.place_all();
     build.optimise();
-    return build.answer();
+    const int count = problem.fleet.groups[0].count.value_or(-1);
+    if (count < 0 || static_cast<int>(build.devices.size()) <= count) return build.answer();
+    PlanAnswer none;
+    none.reason =
+        fmt::format("the fleet has {} of {}, and this way of planning needs {}; add {}, or lower the rates", count,
+                    problem.fleet.groups[0].type, build.devices.size(), static_cast<int>(build.devices.size()) - count);
+    return none;
   }
 
- private:
   // The order in which places of each size are tried, in memory units; other geometries take their own starts.
   static std::vector<int> places(int compute_slices) {
     switch (compute_slices) {

@@ -3,13 +3,17 @@
 #include <algorithm>
 
 #include "plan/compose.h"
+#include "plan/reserve.h"
 
 namespace tangram::plan {
 namespace {
 
 class WholeGpu final : public Planner {
  public:
-  PlanAnswer plan(const Problem& problem) const override {
+  PlanAnswer plan(const Problem& problem) const override { return plan_with_reserve(problem, plan_once); }
+
+ private:
+  static PlanAnswer plan_once(const Problem& problem) {
     Stock stock = take_stock(problem);
     std::erase_if(stock.kinds, [&](const SliceKind& kind) {
       const Geometry& geometry = stock.geometries[kind.group];
