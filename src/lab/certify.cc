@@ -112,6 +112,19 @@ sched::Deployment SimulatedCertifier::deploy(const Service& service, std::span<c
 
 plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const plan::ReplicaGroup> groups,
                                           bool confirm) {
+  std::string key = fmt::format("{}|{}|{}|{}|{}", asked.name, asked.slo.latency.count(), asked.slo.percentile,
+                                plan::planning_rate_per_s(asked), confirm);
+  for (const auto& group : groups) {
+    key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
+    for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
+  }
+  const auto known = verdicts_.find(key);
+  if (known != verdicts_.end()) return known->second;
+  return verdicts_.emplace(std::move(key), simulate(asked, groups, confirm)).first->second;
+}
+
+plan::Verdict SimulatedCertifier::simulate(const Service& asked, std::span<const plan::ReplicaGroup> groups,
+                                           bool confirm) {
   const Workload workload{{at_planning_rate(asked)}};
   const auto deployment = deploy(asked, groups);
   const double target = asked.slo.percentile / 100;
@@ -120,7 +133,11 @@ plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const 
   config.noise.spread = noise_spread(deployment);
   config.rate_scale = options_.rate_scale;
   config.requests_max = confirm ? options_.requests_confirm : options_.requests;
-  config.warmup_requests = config.requests_max / 10;
+  // A recording may end long before.
+  const auto* recorded = std::get_if<TraceTraffic>(&asked.traffic);
+  const std::uint64_t requests =
+      recorded == nullptr ? config.requests_max : std::min<std::uint64_t>(config.requests_max, recorded->trace.size());
+  config.warmup_requests = requests / 10;
   plan::Verdict verdict;
   sim::Tally all;
   double sum = 0;

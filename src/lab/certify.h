@@ -24,8 +24,8 @@ struct CertifyOptions {
 };
 
 // Simulates a service alone on its replicas. Poisson arrivals at the rate that the planner plans for; bursts, traces
-// and closed loops as they are. A promise holds when its percentile is kept at the lower end of the confidence
-// interval.
+// and closed loops as they are. Services are told apart by name, Slo and rate. A promise holds when its percentile is
+// kept at the lower end of the confidence interval.
 class SimulatedCertifier final : public plan::Certifier {
  public:
   SimulatedCertifier(const LatencyModel& model, CertifyOptions options = {})
@@ -38,11 +38,13 @@ class SimulatedCertifier final : public plan::Certifier {
  private:
   const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
                                          const plan::ReplicaGroup& group);
+  plan::Verdict simulate(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm);
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 
   const LatencyModel& model_;
   CertifyOptions options_;
   std::map<std::string, sched::PoolService> compiled_;
+  std::map<std::string, plan::Verdict> verdicts_;  // A question asked again has the same answer.
   std::uint64_t requests_ = 0;
 };
 

@@ -97,6 +97,56 @@ void choose_counts(const ParisElsaCell& cell, const RunTimes& times, const std::
   }
 }
 
+// The busy compute-slice seconds that a query costs at least, each on the size that suits it. Queries that merge cost
+// what their samples cost in the best batch of all. Even runs longer than the Slo count: a few may be late.
+double least_cost_s(const RunTimes& times, const std::vector<double>& share, bool merge) {
+  double per_sample = 1e18;
+  double total = 0;
+  double samples = 0;
+  for (std::size_t b = 0; b < share.size(); ++b) {
+    double least = 1e18;
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      if (b >= times[i].size()) continue;
+      least = std::min(least, 1e-9 * kSizes[i] * static_cast<double>(times[i][b]));
+    }
+    per_sample = std::min(per_sample, least / static_cast<double>(b + 1));
+    total += share[b] * least;
+    samples += share[b] * static_cast<double>(b + 1);
+  }
+  return merge ? per_sample * samples : total;
+}
+
+// Slices in proportion to the time that queries take on the size that is cheapest for them, runs no longer than a share
+// of the Slo: where the search for a cut begins.
+std::vector<int> fluid_counts(const RunTimes& times, const std::vector<double>& share, int budget, double limit_ns) {
+  std::array<double, kSizes.size()> busy{};
+  for (std::size_t b = 0; b < share.size(); ++b) {
+    std::size_t best = kSizes.size() - 1;
+    double least = 1e300;
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      if (b >= times[i].size() || static_cast<double>(times[i][b]) > limit_ns) continue;
+      const double cost = kSizes[i] * static_cast<double>(times[i][b]);
+      if (cost < least) {
+        least = cost;
+        best = i;
+      }
+    }
+    if (b < times[best].size()) busy[best] += share[b] * static_cast<double>(times[best][b]);
+  }
+  double total = 0;
+  for (std::size_t i = 0; i < kSizes.size(); ++i) total += kSizes[i] * busy[i];
+  std::vector<int> counts(kSizes.size(), 0);
+  int left = budget;
+  // The largest first: what rounding leaves over becomes small slices.
+  for (std::size_t i = kSizes.size(); i-- > 0;) {
+    counts[i] = std::min(left / kSizes[i], static_cast<int>(std::lround(busy[i] * budget / total)));
+    if (busy[i] > 0 && counts[i] == 0 && left >= kSizes[i]) counts[i] = 1;
+    left -= counts[i] * kSizes[i];
+  }
+  counts[0] += left;
+  return counts;
+}
+
 // Slices of the budget as a deployment. The experiment counts compute slices, so they stand on no particular GPU.
 sched::Deployment deploy(const ParisElsaSetting& setting, const RunTimes& times, const std::vector<int>& counts,
                          Slo slo) {
@@ -146,6 +196,8 @@ class Search {
   Search(const ParisElsaCell& cell, sched::Deployment deployment, Workload workload)
       : cell_(cell), deployment_(std::move(deployment)), workload_(std::move(workload)) {}
 
+  Trial run(double rate) const;
+
   // The highest feasible rate to within half a percent, by bisection on common random numbers.
   double highest_rate(Trial* at_rate) const {
     double high = most_conceivable();
@@ -181,44 +233,162 @@ class Search {
     return rate;
   }
 
-  Trial run(double rate) const {
-    sim::SimulationConfig config;
-    config.scheduler.policy = cell_.policy;
-    config.scheduler.policy_config = cell_.policy_config;
-    config.scheduler.policy_config.merge = cell_.merge;
-    config.scheduler.policy_config.drop_hopeless = false;
-    config.scheduler.admission = false;
-    config.scheduler.correction_weight = 0;
-    config.seed = cell_.seed;
-    config.rate_scale = rate;
-    config.requests_max = cell_.queries;
-    config.warmup_requests = cell_.queries / 10;
-    const auto result = sim::simulate(deployment_, workload_, config);
-    const sim::Tally tally = result.metrics.total();
-    const Duration slo = workload_.services[0].slo.latency;
-    const Duration p95 = tally.latency_quantile(0.95);
-    const Duration p99 = tally.latency_quantile(0.99);
-    // The two lengths are single readings of a queue that breathes: a backlog is more than one query a slice and more
-    // than the arrivals of one Slo.
-    const double breath = std::max(static_cast<double>(deployment_.places.size()), rate * to_seconds(slo));
-    const bool steady =
-        static_cast<double>(result.queue_at_end) <= static_cast<double>(result.queue_at_middle) + breath;
-    double busy = 0;
-    double capacity = 0;
-    for (std::size_t i = 0; i < deployment_.places.size(); ++i) {
-      const int size = deployment_.pools[deployment_.places[i].pool.index()].compute_slices;
-      busy += size * static_cast<double>(result.metrics.slices[i].busy_ns);
-      capacity += size;
-    }
-    // ELSA packs requests up to the Slo, so the sketch's 0.4 % would decide: the share served in time is exact.
-    const bool in_time = tally.slo_attainment() >= 0.95;
-    return {in_time && p99 <= 3 * slo && steady, to_milliseconds(p95), to_milliseconds(p99),
-            busy / (capacity * 1e9 * to_seconds(result.end))};
-  }
-
   const ParisElsaCell& cell_;
   sched::Deployment deployment_;
   Workload workload_;
+};
+
+Trial Search::run(double rate) const {
+  sim::SimulationConfig config;
+  config.scheduler.policy = cell_.policy;
+  config.scheduler.policy_config = cell_.policy_config;
+  config.scheduler.policy_config.merge = cell_.merge;
+  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.admission = false;
+  config.scheduler.correction_weight = 0;
+  config.seed = cell_.seed;
+  config.rate_scale = rate;
+  config.requests_max = cell_.queries;
+  config.warmup_requests = cell_.queries / 10;
+  const auto result = sim::simulate(deployment_, workload_, config);
+  const sim::Tally tally = result.metrics.total();
+  const Duration slo = workload_.services[0].slo.latency;
+  const Duration p95 = tally.latency_quantile(0.95);
+  const Duration p99 = tally.latency_quantile(0.99);
+  // The two lengths are single readings of a queue that breathes: a backlog is more than one query a slice and more
+  // than the arrivals of one Slo.
+  const double breath = std::max(static_cast<double>(deployment_.places.size()), rate * to_seconds(slo));
+  const bool steady = static_cast<double>(result.queue_at_end) <= static_cast<double>(result.queue_at_middle) + breath;
+  double busy = 0;
+  double capacity = 0;
+  for (std::size_t i = 0; i < deployment_.places.size(); ++i) {
+    const int size = deployment_.pools[deployment_.places[i].pool.index()].compute_slices;
+    busy += size * static_cast<double>(result.metrics.slices[i].busy_ns);
+    capacity += size;
+  }
+  // ELSA packs requests up to the Slo, so the sketch's 0.4 % would decide: the share served in time is exact.
+  const bool in_time = tally.slo_attainment() >= 0.95;
+  return {in_time && p99 <= 3 * slo && steady, to_milliseconds(p95), to_milliseconds(p99),
+          busy / (capacity * 1e9 * to_seconds(result.end))};
+}
+
+// Searches for the cut of the budget that carries most, with the policy that will run on it: from several beginnings,
+// exchanges slices for others of the same total as long as the rate grows. It sees other random numbers than the run
+// that judges it, and fewer.
+class CutSearch {
+ public:
+  CutSearch(const ParisElsaCell& cell, const RunTimes& times, const std::vector<double>& share, Slo slo)
+      : cell_(cell), times_(times), share_(share), slo_(slo) {
+    cell_.seed += 1000;
+    cell_.queries = 16000;
+  }
+
+  std::vector<int> best() {
+    for (auto& counts : beginnings()) try_beginning(counts);
+    if (best_.empty()) return std::vector<int>(kSizes.size(), 0);
+    for (bool better = true; better && evaluations_ < kEvaluationsMax;) {
+      better = false;
+      for (const int step : {4, 1}) better = climb(step) || better;
+    }
+    return best_;
+  }
+
+ private:
+  static constexpr int kEvaluationsMax = 220;
+  static constexpr double kStep = 1.004;  // Less is noise.
+
+  std::vector<std::vector<int>> beginnings() const {
+    const int budget = cell_.setting.compute_slices;
+    std::vector<std::vector<int>> all;
+    ParisElsaResult paris;
+    ParisElsaCell cell = cell_;
+    for (const auto& name : paris_elsa_partitionings()) {
+      if (name == "random") continue;
+      cell.partitioning = name;
+      choose_counts(cell, times_, share_, &paris);
+      all.push_back(paris.counts);
+    }
+    for (const double part : {1.0, 0.67, 0.5, 0.33}) {
+      all.push_back(fluid_counts(times_, share_, budget, part * static_cast<double>(slo_.latency.count())));
+    }
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  Search search(const std::vector<int>& counts) const {
+    return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_));
+  }
+
+  bool serves_all(const std::vector<int>& counts) const {
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      if (counts[i] > 0 && static_cast<std::int64_t>(times_[i].size()) >= cell_.setting.samples_max) return true;
+    }
+    return cell_.single && std::ranges::any_of(counts, [](int n) { return n > 0; });
+  }
+
+  bool carries(const std::vector<int>& counts, double rate) {
+    ++evaluations_;
+    return serves_all(counts) && search(counts).run(rate).feasible;
+  }
+
+  // The highest rate of a cut that is known to carry `low`.
+  double push(const std::vector<int>& counts, double low) {
+    double step = 1.08;
+    while (step > kStep) {
+      if (carries(counts, low * step)) {
+        low *= step;
+      } else {
+        step = std::sqrt(step);
+      }
+    }
+    return low;
+  }
+
+  void try_beginning(const std::vector<int>& counts) {
+    if (!serves_all(counts)) return;
+    const double probe = best_.empty() ? 0 : rate_ * kStep;
+    if (!best_.empty() && !carries(counts, probe)) return;
+    Trial ignored;
+    const double rate = best_.empty() ? search(counts).highest_rate(&ignored) : push(counts, probe);
+    if (rate <= rate_) return;
+    best_ = counts;
+    rate_ = rate;
+  }
+
+  bool climb(int step) {
+    // Exchanges that keep the total: numbers of slices of 1, 2, 3, 4 and 7.
+    static constexpr int kExchanges[][5] = {{2, -1, 0, 0, 0}, {1, 1, -1, 0, 0}, {1, 0, 1, -1, 0}, {0, 2, 0, -1, 0},
+                                            {0, 0, 1, 1, -1}, {0, 2, 1, 0, -1}, {1, 0, 2, 0, -1}, {3, 0, -1, 0, 0},
+                                            {4, 0, 0, -1, 0}, {1, -2, 1, 0, 0}, {0, 1, -2, 1, 0}, {7, 0, 0, 0, -1},
+                                            {1, 0, 0, -2, 1}, {0, -3, 2, 0, 0}, {0, 0, 4, -3, 0}, {1, 3, 0, 0, -1}};
+    bool better = false;
+    for (const auto& exchange : kExchanges) {
+      for (const int sign : {1, -1}) {
+        while (evaluations_ < kEvaluationsMax) {
+          std::vector<int> counts = best_;
+          bool possible = true;
+          for (std::size_t i = 0; i < kSizes.size(); ++i) {
+            counts[i] += sign * step * exchange[i];
+            possible = possible && counts[i] >= 0;
+          }
+          if (!possible || !carries(counts, rate_ * kStep)) break;
+          rate_ = push(counts, rate_ * kStep);
+          best_ = counts;
+          better = true;
+        }
+      }
+    }
+    return better;
+  }
+
+  ParisElsaCell cell_;
+  const RunTimes& times_;
+  const std::vector<double>& share_;
+  Slo slo_;
+  std::vector<int> best_;
+  double rate_ = 0;
+  int evaluations_ = 0;
 };
 
 }  // namespace
@@ -305,7 +475,14 @@ ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsa
   const Slo slo{Duration(static_cast<std::int64_t>(cell.setting.slo_factor * static_cast<double>(times.back().back()))),
                 95};
   result.slo_ms = to_milliseconds(slo.latency);
-  choose_counts(cell, times, sample_shares(cell.setting, SmallDraws::left_out), &result);
+  if (cell.partitioning == "elastic") {
+    const auto shares = cell.single ? std::vector<double>{1} : share;
+    const double least = least_cost_s(times, shares, cell.merge);
+    result.bound_qps = cell.setting.compute_slices / least;
+    result.counts = CutSearch(cell, times, share, slo).best();
+  } else {
+    choose_counts(cell, times, sample_shares(cell.setting, SmallDraws::left_out), &result);
+  }
   auto deployment = deploy(cell.setting, times, result.counts, slo);
   if (deployment.places.empty()) return result;
   // A size that does not take the largest queries leaves them to the others; alone it cannot serve.

@@ -27,7 +27,8 @@ struct ParisElsaSetting {
 // The eleven settings of the reference whose model was measured; if none was, one setting for each model that was.
 std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measurements);
 
-// "homogeneous-1", "homogeneous-2", "homogeneous-3", "homogeneous-7", "random", "paris".
+// "homogeneous-1", "homogeneous-2", "homogeneous-3", "homogeneous-7", "random", "paris". Beside these there is
+// "elastic": the cut that carries most with the cell's policy, found by search.
 std::vector<std::string> paris_elsa_partitionings();
 
 struct ParisElsaCell {
@@ -46,7 +47,8 @@ struct ParisElsaResult {
   std::vector<int> counts;          // Slices of 1, 2, 3, 4 and 7 compute slices.
   std::vector<std::int64_t> knees;  // Of PARIS; empty for other partitionings.
   double slo_ms = 0;
-  double p95_ms = 0;  // At that rate.
+  double bound_qps = 0;  // Of "elastic": the budget over the least compute-slice seconds that a query costs.
+  double p95_ms = 0;     // At that rate.
   double p99_ms = 0;
   double busy_share = 0;  // Of compute slices, at that rate.
 };

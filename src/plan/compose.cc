@@ -39,11 +39,18 @@ CoverDevice cover_device(const Problem& problem, const Stock& stock, std::size_t
   return device;
 }
 
+CoverService cover_service(const Demand& demand) {
+  CoverService service;
+  service.demand = demand.rate_per_s;
+  for (const auto& offer : demand.offers) service.offers.push_back({offer.kind, offer.rate_per_s});
+  return service;
+}
+
 // Asks the certifier about one service, and remembers what did not hold when it was confirmed.
 class Acceptance {
  public:
   Acceptance(const Problem& problem, const Stock& stock, const Demand& demand)
-      : problem_(problem), stock_(stock), demand_(demand) {}
+      : problem_(problem), stock_(stock), demand_(demand), service_(cover_service(demand)) {}
 
   bool accepts(const Cover& cover) const {
     for (const auto& no : refuted_) {
@@ -51,6 +58,8 @@ class Acceptance {
       for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
       if (inside) return false;
     }
+    const int slices = std::accumulate(cover.begin(), cover.end(), 0);
+    if (slices > kScreenedAbove && cover_load_factor(service_, cover) < factor_refused()) return false;
     return certify(cover, false).holds;
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
@@ -69,19 +78,45 @@ class Acceptance {
   std::int64_t asked() const { return asked_; }
 
  private:
+  // Covers of more slices than this are screened before they are simulated: there are thousands of them, and the more
+  // places there are, the less it matters which.
+  static constexpr int kScreenedAbove = 6;
+
+  // The load factor below which no number of slices of one kind alone was certified. A mixture is not expected to do
+  // with less than each of its kinds.
+  double factor_refused() const {
+    if (factor_refused_) return *factor_refused_;
+    double least = 1e18;
+    for (std::size_t o = 0; o < service_.offers.size(); ++o) {
+      Cover cover(service_.offers.size(), 0);
+      cover[o] = 1;
+      const double each = cover_load_factor(service_, cover);
+      if (each <= 0) continue;
+      int no = static_cast<int>(std::ceil(1 / each - 1e-9)) - 1;
+      int yes = 2 * no + 4;
+      const auto holds = [&](int count) {
+        cover[o] = count;
+        return certify(cover, false).holds;
+      };
+      if (no < kScreenedAbove / 2 || !holds(yes)) continue;
+      while (yes - no > 1) {
+        const int middle = no + std::min((yes - no) / 2, std::max(1, no / 8));  // The answer is near.
+        (holds(middle) ? yes : no) = middle;
+      }
+      least = std::min(least, no * each);
+    }
+    factor_refused_ = least > 1e17 ? 0 : least;
+    return *factor_refused_;
+  }
+
   const Problem& problem_;
   const Stock& stock_;
   const Demand& demand_;
+  CoverService service_;
   std::vector<Cover> refuted_;
+  mutable std::optional<double> factor_refused_;
   mutable std::int64_t asked_ = 0;
 };
-
-CoverService cover_service(const Demand& demand) {
-  CoverService service;
-  service.demand = demand.rate_per_s;
-  for (const auto& offer : demand.offers) service.offers.push_back({offer.kind, offer.rate_per_s});
-  return service;
-}
 
 // What a slice of each kind costs if every device is cut into one kind alone.
 std::vector<double> even_prices(const CoverProblem& problem) {
@@ -96,6 +131,15 @@ std::vector<double> even_prices(const CoverProblem& problem) {
   return price;
 }
 
+// At most three: of those near the cheapest, the one of fewest buckets, the one of most, and one between.
+std::vector<BucketSet> worth_trying(std::vector<BucketSet> sets) {
+  if (sets.empty()) return sets;
+  const double limit = 1.3 * sets.back().cost;  // Costs descend.
+  std::erase_if(sets, [&](const BucketSet& set) { return set.cost > limit; });
+  if (sets.size() <= 3) return sets;
+  return {sets.front(), sets[sets.size() / 2], sets.back()};
+}
+
 // The bucket set whose cheapest cover costs least, the one of fewest buckets among equals. Covers are whole slices
 // here, and certified where the rule asks for it, so that a set that looks good on average but splits the load too far
 // loses.
@@ -103,7 +147,7 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
                      std::int64_t* asked) {
   Demand best;
   double best_cost = 1e300;
-  for (const auto& set : service_bucket_sets(problem, stock, service)) {
+  for (const auto& set : worth_trying(service_bucket_sets(problem, stock, service))) {
     Demand demand = make_demand(problem, stock, service, set.edges);
     CoverService cover = cover_service(demand);
     const Acceptance acceptance(problem, stock, demand);

@@ -15,7 +15,7 @@ struct SizeShare {
 };
 
 // The input sizes of a service, ascending; shares sum to one. At most kSizesMax of them: close ones are put together
-// under the larger.
+// under the larger. Sizes that drift count as before and as after, half each.
 inline constexpr std::size_t kSizesMax = 1024;
 std::vector<SizeShare> size_shares(const Service& service);
 // Samples in a request, on average and at most.

@@ -15,6 +15,7 @@
 #include "cli/run_view.h"
 #include "cli/table.h"
 #include "cli/verbs/reproduce_few_shot.h"
+#include "cli/verbs/reproduce_planner.h"
 #include "cli/verbs/reproduce_training.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
@@ -82,6 +83,15 @@ std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, con
     for (const auto& partitioning : lab::paris_elsa_partitionings()) {
       for (const auto& dispatch : kPublished) add(s, partitioning, dispatch, false);
     }
+    // Ours: cut for the policy that runs on it; each query alone, and with queries merged into batches.
+    add(s, "elastic", {"tangram", false}, false);
+    add(s, "elastic", {"tangram", true}, false);
+    for (const auto& partitioning : lab::paris_elsa_partitionings()) {
+      for (const auto& dispatch : kPublished) {
+        const bool yardstick = partitioning == "paris" && std::string_view(dispatch.policy) == "elsa";
+        if (options.full || yardstick) add(s, partitioning, {dispatch.policy, true}, false);
+      }
+    }
     if (!options.full) continue;
     // Without several samples in a query, mu and sigma only matter to PARIS.
     const bool known = std::ranges::any_of(
@@ -122,7 +132,12 @@ Json slices_json(const std::vector<int>& counts) {
 Json row_json(const Row& row) {
   const lab::ParisElsaResult& first = row.by_seed.front();
   Json json{{"partitioning", row.cell.partitioning}, {"policy", row.cell.policy}, {"qps", first.qps}};
-  if (row.cell.single) json["merge"] = row.cell.merge;
+  const bool elastic = row.cell.partitioning == "elastic";
+  if (row.cell.single || row.cell.merge || elastic) json["merge"] = row.cell.merge;
+  if (elastic) {
+    json["bound_qps"] = first.bound_qps;
+    json["share_of_bound"] = first.bound_qps > 0 ? Json(first.qps / first.bound_qps) : Json(nullptr);
+  }
   if (const auto reference = lab::paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
   json["slices"] = slices_json(first.counts);
   json["p95_ms"] = first.qps > 0 ? Json(first.p95_ms) : Json(nullptr);
@@ -141,11 +156,13 @@ Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::
   for (std::size_t s = 0; s < settings.size(); ++s) {
     Json results = Json::array();
     Json batching = Json::array();
+    Json merged = Json::array();
     double slo_ms = 0;
     for (const auto& row : rows) {
       if (row.setting != s) continue;
       slo_ms = row.by_seed.front().slo_ms;
-      (row.cell.single ? batching : results).push_back(row_json(row));
+      const bool other_merged = row.cell.merge && row.cell.partitioning != "elastic";
+      (row.cell.single ? batching : other_merged ? merged : results).push_back(row_json(row));
     }
     Json json{{"model", settings[s].model},
               {"mu", settings[s].mu},
@@ -156,6 +173,7 @@ Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::
               {"queries", lab::ParisElsaCell{}.queries},
               {"commit", build_info().commit},
               {"results", std::move(results)}};
+    if (!merged.empty()) json["merged"] = std::move(merged);
     if (!batching.empty()) json["single_samples"] = std::move(batching);
     list.push_back(std::move(json));
   }
@@ -188,7 +206,7 @@ std::string published_table(const std::vector<lab::ParisElsaSetting>& settings, 
                {"TANGRAM/ELSA", Align::right},
                {"REFERENCE"}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].cell.single) continue;
+    if (rows[i].cell.single || rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
     const Row* cells[] = {&rows[i], &rows[i + 1], &rows[i + 2]};
     i += 2;
     std::vector<std::string> references;
@@ -235,12 +253,65 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
   return table.render(terminal);
 }
 
+// The elastic cut of each setting beside the best that the others reach.
+std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
+                          const Terminal& terminal) {
+  Table table({{"SETTING"},
+               {"ELASTIC", Align::right},
+               {"BOUND", Align::right},
+               {"REACHED", Align::right},
+               {"BEST OTHER", Align::right},
+               {"BY"},
+               {"ELASTIC/BEST", Align::right},
+               {"/HOMOGENEOUS+FIFS", Align::right},
+               {"MERGED", Align::right},
+               {"/ELSA MERGED", Align::right}});
+  for (std::size_t s = 0; s < settings.size(); ++s) {
+    double alone = 0, bound = 0, merged = 0, best = 0, homogeneous = 0, elsa_merged = 0;
+    std::string by;
+    for (const auto& row : rows) {
+      if (row.setting != s || row.cell.single) continue;
+      const double qps = row.by_seed.front().qps;
+      if (row.cell.partitioning == "elastic") {
+        (row.cell.merge ? merged : alone) = qps;
+        if (!row.cell.merge) bound = row.by_seed.front().bound_qps;
+        continue;
+      }
+      if (row.cell.merge) {
+        if (row.cell.policy == "elsa" && row.cell.partitioning == "paris") elsa_merged = qps;
+        continue;
+      }
+      if (row.cell.policy == "fifs" && row.cell.partitioning.starts_with("homogeneous")) {
+        homogeneous = std::max(homogeneous, qps);
+      }
+      if (qps > best) {
+        best = qps;
+        by = row.cell.partitioning + " + " + row.cell.policy;
+      }
+    }
+    const auto ratio = [](double a, double b) { return b > 0 ? fmt::format("x{:.3f}", a / b) : std::string("-"); };
+    table.add({{setting_text(settings[s]), Style::accent},
+               qps_text(alone),
+               qps_text(bound),
+               share_text(bound > 0 ? alone / bound : 0),
+               qps_text(best),
+               by,
+               {ratio(alone, best), alone >= 0.99 * best ? Style::good : Style::bad},
+               ratio(alone, homogeneous),
+               qps_text(merged),
+               ratio(merged, elsa_merged)});
+  }
+  return table.render(terminal);
+}
+
 ExitCode run(Session& session, const Options& options) {
   if (options.result == "pollux") return reproduce_pollux(session, options.training());
   if (options.result == "deepboot") return reproduce_deepboot(session, options.training());
   if (options.result == "few-shot") {
     return reproduce_few_shot(session, {options.data, options.full, options.seeds.value_or(0)});
   }
+  if (options.result == "parvagpu") return reproduce_parvagpu(session, {options.data, options.full});
+  if (options.result == "elastic-batch") return reproduce_elastic_batch(session, {options.data, options.full});
   const auto measurements = load_profiles(options.data);
   if (!measurements) return session.fail(measurements.error());
   const auto settings = lab::paris_elsa_settings(*measurements);
@@ -253,6 +324,10 @@ ExitCode run(Session& session, const Options& options) {
   session.print(
       "Highest rate in queries/s with p95 within the promise; queries hold several samples and run alone.\n\n");
   session.print(published_table(settings, rows, session.terminal));
+  session.print(
+      "\nThe cut found for `tangram` on the same budget. BOUND: the budget over the least compute-slice seconds of a\n"
+      "query. MERGED: queries may share batches; beside it PARIS and ELSA merging too.\n\n");
+  session.print(elastic_table(settings, rows, session.terminal));
   if (!options.full) return ExitCode::done;
   session.print("\nThe same with queries of one sample, which policies may put into batches.\n\n");
   session.print(batching_table(settings, rows, session.terminal));
@@ -287,13 +362,15 @@ void add_reproduce(Program& program) {
        .examples = {{"tangram reproduce paris-elsa --data DIR", "The table."},
                     {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
                     {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
+                    {"tangram reproduce parvagpu --data DIR", "Fewest GPUs for the published scenarios."},
+                    {"tangram reproduce elastic-batch --data DIR", "What slices and buckets save."},
                     {"tangram reproduce pollux --data DIR", "Training alone: Pollux, Optimus, Tiresias and ours."},
                     {"tangram reproduce deepboot --data DIR --full --report sharing.html",
                      "Training beside inference, with pictures."},
                     {"tangram reproduce paris-elsa --data DIR --full", "With dynamic batching; takes minutes."}}},
       [options](Session& session) { return run(session, *options); });
   program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(),
-                 {"paris-elsa", "few-shot", "pollux", "deepboot"});
+                 {"paris-elsa", "parvagpu", "elastic-batch", "few-shot", "pollux", "deepboot"});
   program.offers_files(verb.add_option("--data", options->data, "The folder with the public data.")
                            ->type_name("DIR")
                            ->capture_default_str());

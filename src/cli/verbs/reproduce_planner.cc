@@ -1,0 +1,288 @@
+// What planners make of published scenarios: `tangram reproduce parvagpu` and `elastic-batch`.
+
+#include "cli/verbs/reproduce_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+
+#include "base/text.h"
+#include "cli/inputs.h"
+#include "cli/parallel.h"
+#include "cli/run_view.h"
+#include "cli/table.h"
+#include "formats/csv.h"
+#include "formats/import.h"
+#include "formats/measurements_file.h"
+#include "formats/trace_file.h"
+#include "formats/workload_file.h"
+#include "lab/elastic_batch.h"
+#include "lab/parvagpu.h"
+#include "learn/fit.h"
+#include "learn/models/table.h"
+
+namespace tangram::cli {
+namespace {
+
+std::string path_in(const std::string& data, const char* folder, const char* file) {
+  return (std::filesystem::path(data) / folder / file).string();
+}
+
+Result<Measurements> read_measurements(const std::string& format, const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  const auto imported = formats::import_text(format, {*source});
+  if (!imported) return imported.error();
+  return formats::parse_measurements({path, *imported});
+}
+
+// The distinct values of a column, in the order of the file.
+std::vector<std::string> values_of(const formats::Source& source, std::string_view column) {
+  formats::Problems problems(source.name);
+  formats::CsvReader reader(source.text, problems);
+  std::vector<formats::CsvField> row;
+  std::vector<std::string> values;
+  if (!reader.next(row)) return values;
+  const auto at = std::ranges::find(row, column, &formats::CsvField::text);
+  const auto index = static_cast<std::size_t>(at - row.begin());
+  while (reader.next(row)) {
+    if (index >= row.size()) continue;
+    std::string value(row[index].text);
+    if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+  }
+  return values;
+}
+
+Result<std::vector<lab::ParvaScenario>> read_scenarios(const std::string& path) {
+  const auto source = read_source(path);
+  if (!source) return source.error();
+  std::vector<lab::ParvaScenario> scenarios;
+  for (const auto& name : values_of(*source, "scenario")) {
+    const auto imported = formats::import_text("parvagpu:" + name, {*source});
+    if (!imported) return imported.error();
+    const auto workload = formats::parse_workload({path, *imported}, reader_beside(path));
+    if (!workload) return workload.error();
+    scenarios.push_back({name, *workload});
+  }
+  if (scenarios.empty()) return Error{ErrorCode::invalid, path + ": no scenario in it"};
+  return scenarios;
+}
+
+Json count_or_null(int devices) { return devices > 0 ? Json(devices) : Json(nullptr); }
+
+Json parva_json(const lab::ParvaResult& result) {
+  Json services = Json::array();
+  for (const auto& service : result.services) {
+    services.push_back({{"service", service.service},
+                        {"slo_latency_ms", service.slo_ms},
+                        {"latency_p99_ms", service.p99_ms},
+                        {"slo_attainment", service.attainment}});
+  }
+  return {{"scenario", result.scenario},
+          {"parva", count_or_null(result.parva)},
+          {"elastic", count_or_null(result.elastic)},
+          {"bound", result.bound},
+          {"proved", result.proved},
+          {"certified", count_or_null(result.certified)},
+          {"certified_bound", result.certified_bound},
+          {"certified_proved", result.certified_proved},
+          {"half_raised", count_or_null(result.half_raised)},
+          {"half_rate_factor", result.half_rate_factor},
+          {"no_waiting_bound", result.no_waiting},
+          {"certifications", result.certifications},
+          {"certified_services", std::move(services)}};
+}
+
+std::string devices_text(int devices) { return devices > 0 ? std::to_string(devices) : "none"; }
+
+std::string parva_table(const std::vector<lab::ParvaResult>& results, const Terminal& terminal) {
+  Table table({{"SCENARIO"},
+               {"PARVA", Align::right},
+               {"ELASTIC", Align::right},
+               {"BOUND", Align::right},
+               {"PROVED"},
+               {"HALF, RAISED", Align::right},
+               {"CERTIFIED", Align::right},
+               {"BOUND", Align::right},
+               {"NO WAITING", Align::right},
+               {"TIGHTEST P99"}});
+  for (const auto& result : results) {
+    std::string tightest = "-";
+    double share = 0;
+    for (const auto& service : result.services) {
+      if (service.p99_ms / service.slo_ms < share) continue;
+      share = service.p99_ms / service.slo_ms;
+      tightest = fmt::format("{} {:.0f} of {} ms", service.service, service.p99_ms, text::shortest(service.slo_ms));
+    }
+    table.add({{result.scenario, Style::accent},
+               devices_text(result.parva),
+               devices_text(result.elastic),
+               std::to_string(result.bound),
+               result.proved ? "yes" : "no",
+               devices_text(result.half_raised),
+               devices_text(result.certified),
+               std::to_string(result.certified_bound),
+               std::to_string(result.no_waiting),
+               tightest});
+  }
+  return table.render(terminal);
+}
+
+// Word counts become lengths in tokens by this factor; sub-word tokens are 1.2 to 1.4 times as many.
+constexpr double kTokensPerWord = 1.3;
+
+Result<std::vector<lab::LengthDistribution>> read_lengths(Session& session, const std::string& path,
+                                                          std::int64_t size_max) {
+  std::vector<lab::LengthDistribution> all{lab::reference_lengths()};
+  const auto source = read_source(path);
+  if (!source) {
+    session.note(source.error().message + "\nonly the log-normal lengths are used");
+    return all;
+  }
+  for (const auto& corpus : values_of(*source, "corpus")) {
+    const auto imported = formats::import_text("text-lengths:" + corpus, {*source});
+    if (!imported) return imported.error();
+    const auto words = formats::parse_histogram({path, *imported});
+    if (!words) return words.error();
+    std::map<std::int64_t, double> tokens;
+    for (const auto& bin : *words) {
+      const auto length = static_cast<std::int64_t>(static_cast<double>(bin.size) * kTokensPerWord + 0.999);
+      tokens[std::min(size_max, length)] += bin.weight;
+    }
+    HistogramSize histogram;
+    for (const auto& [size, weight] : tokens) histogram.bins.push_back({size, weight});
+    all.push_back({corpus, std::move(histogram)});
+  }
+  return all;
+}
+
+Json batch_json(const lab::ElasticBatchResult& result, const std::string& device) {
+  return {{"slo_ms", result.setting.slo_ms},
+          {"rate_per_s", result.setting.rate_per_s},
+          {"lengths", result.setting.lengths.name},
+          {"variant", result.variant},
+          {"gpus", count_or_null(result.gpus)},
+          {"slo_attainment", result.slo_attainment},
+          {"utilisation_busy", result.utilisation_busy},
+          {"utilisation_useful", result.utilisation_useful},
+          {"bound", result.bound > 0 ? Json(result.bound) : Json(nullptr)},
+          {"proved", result.proved},
+          {"layouts", result.layouts},
+          {"device", device}};
+}
+
+// One row a setting, one column a variant.
+std::string batch_table(const std::vector<std::vector<lab::ElasticBatchResult>>& settings, const Terminal& terminal) {
+  std::vector<Column> columns{{"LENGTHS"}, {"SLO MS", Align::right}, {"RATE", Align::right}};
+  for (const auto& variant : lab::elastic_batch_variants()) columns.push_back({variant.name, Align::right});
+  columns.push_back({"USEFUL", Align::right});
+  columns.push_back({"VS OFF", Align::right});
+  Table table(columns);
+  for (const auto& results : settings) {
+    const auto& setting = results.front().setting;
+    std::vector<Cell> row{
+        {setting.lengths.name, Style::accent}, text::shortest(setting.slo_ms), text::shortest(setting.rate_per_s)};
+    int off = 0;
+    for (const auto& result : results) {
+      row.push_back(devices_text(result.gpus));
+      const bool named = result.variant == "off_longest" || result.variant == "off_fixed";
+      if (named && result.gpus > 0) off = off == 0 ? result.gpus : std::min(off, result.gpus);
+    }
+    const auto& elastic = results.back();
+    row.push_back(share_text(elastic.utilisation_useful));
+    row.push_back(off > 0 && elastic.gpus > 0 ? fmt::format("{:+.0f} %", 100.0 * (elastic.gpus - off) / off) : "-");
+    table.add(std::move(row));
+  }
+  return table.render(terminal);
+}
+
+}  // namespace
+
+ExitCode reproduce_parvagpu(Session& session, const PlannerResultOptions& options) {
+  const auto measurements = read_measurements("parvagpu", path_in(options.data, "parvagpu", "profiles.csv"));
+  if (!measurements) return session.fail(measurements.error());
+  const auto scenarios = read_scenarios(path_in(options.data, "parvagpu", "scenarios.csv"));
+  if (!scenarios) return session.fail(scenarios.error());
+  const learn::TableModel table(*measurements);
+  std::vector<lab::ParvaResult> results(scenarios->size());
+  std::atomic<std::uint64_t> done = 0;
+  Progress progress = session.progress("planning", results.size());
+  run_all(
+      results.size(),
+      [&](std::size_t i) {
+        // The largest first, so that none is left alone at the end.
+        const std::size_t at = results.size() - 1 - i;
+        results[at] = lab::run_parvagpu(table, (*scenarios)[at]);
+        ++done;
+      },
+      [&] { progress.set(done); });
+  if (session.structured()) {
+    Json list = Json::array();
+    for (const auto& result : results) list.push_back(parva_json(result));
+    session.print_value(list);
+  } else {
+    session.print(
+        "Devices for each scenario. PARVA, ELASTIC and its BOUND: a run takes less than 0.9 of half the Slo.\n"
+        "HALF, RAISED: the same with rates raised until every simulated p99 holds. CERTIFIED: simulated with the\n"
+        "scheduler that serves. NO WAITING: the bound if a run only had to be shorter than its Slo.\n\n");
+    session.print(parva_table(results, session.terminal));
+  }
+  for (const auto& result : results) {
+    if (!result.reason.empty()) session.note(result.scenario + ": " + result.reason);
+  }
+  return ExitCode::done;
+}
+
+ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& options) {
+  const auto measurements = read_measurements("migprofiler", path_in(options.data, "migprofiler", "profiles.csv"));
+  if (!measurements) return session.fail(measurements.error());
+  const auto groups = lab::elastic_batch_models(*measurements);
+  if (groups.empty()) {
+    return session.fail({ErrorCode::invalid, path_in(options.data, "migprofiler", "profiles.csv") +
+                                                 ": no model was measured at several input lengths"});
+  }
+  Json list = Json::array();
+  for (const auto& group : groups) {
+    const auto fitted = learn::fit(group.measurements, {}, {});
+    if (!fitted) return session.fail(fitted.error());
+    const auto lengths =
+        read_lengths(session, path_in(options.data, "text_lengths", "length_histograms.csv"), group.size_max);
+    if (!lengths) return session.fail(lengths.error());
+    std::vector<lab::ElasticBatchSetting> settings;
+    for (const auto& distribution : *lengths) {
+      for (auto& setting : lab::elastic_batch_settings(distribution)) settings.push_back(std::move(setting));
+    }
+    const lab::ElasticBatchInput input{group.device, group.models, group.mig_profiles, group.size_max, &*fitted};
+    std::vector<std::vector<lab::ElasticBatchResult>> results(settings.size());
+    std::atomic<std::uint64_t> done = 0;
+    Progress progress = session.progress("planning", settings.size());
+    run_all(
+        settings.size(),
+        [&](std::size_t i) {
+          results[i] = lab::run_elastic_batch(input, settings[i]);
+          ++done;
+        },
+        [&] { progress.set(done); });
+    progress.finish();
+    if (session.structured()) {
+      for (const auto& setting : results) {
+        for (const auto& result : setting) list.push_back(batch_json(result, group.device));
+      }
+      continue;
+    }
+    session.print(fmt::format("{} models on {}: GPUs with which every simulated p99 is within its Slo.\n",
+                              group.models.size(), group.device));
+    for (const auto& variant : lab::elastic_batch_variants()) {
+      session.print(fmt::format("  {:<18} {}\n", variant.name, variant.summary));
+    }
+    session.print("VS OFF: elastic against the better of off_longest and off_fixed.\n\n");
+    session.print(batch_table(results, session.terminal));
+  }
+  if (session.structured()) session.print_value(list);
+  return ExitCode::done;
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,18 @@
+// The results `parvagpu` and `elastic-batch` of `tangram reproduce`.
+#pragma once
+
+#include <string>
+
+#include "cli/session.h"
+
+namespace tangram::cli {
+
+struct PlannerResultOptions {
+  std::string data;
+  bool full = false;
+};
+
+ExitCode reproduce_parvagpu(Session& session, const PlannerResultOptions& options);
+ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& options);
+
+}  // namespace tangram::cli
