@@ -16,12 +16,6 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::uint64_t load(const std::byte* at, std::size_t width) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, at, width);
-  return bits;
-}
-
 // Any 64 bits as a plain number of the type: numbers with a point lie in [0, 1), or for half floats in [0.5, 1).
 void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
   switch (datatype) {
@@ -43,37 +37,55 @@ void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
   std::memcpy(at, &bits, size_of(datatype));
 }
 
-// Adds one sample of an input to the sums: `by_place` has one for each place of the variable axis, and what has no
-// such axis goes to `whole` alone. Elements that equal the padding are left out, so padding changes nothing.
-void add_input(const TensorSpec& spec, std::int64_t size, const std::byte* data, std::span<std::uint64_t> by_place,
-               std::uint64_t& whole) {
-  const std::size_t width = size_of(spec.datatype);
-  const std::uint64_t padding = element_bits(spec.datatype, spec.pad);
+// Odd numbers far from each other, so that elements and places do not cancel each other out.
+constexpr std::uint64_t kOuterStep = 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t kPlaceStep = 0xc2b2ae3d27d4eb4fULL;
+constexpr std::uint64_t kInnerStep = 0x165667b19e3779f9ULL;
+
+// Sums over one sample of an input: one for each place of the variable axis, and one over all.
+struct Sums {
+  std::span<std::uint64_t> by_place;
+  std::uint64_t whole = 0;
+};
+
+// Adds one sample of an input. Elements that equal the padding are left out, so padding changes nothing.
+template <typename Element>
+void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
+  const auto padding = static_cast<Element>(element_bits(spec.datatype, spec.pad));
   const TensorAxes axes = axes_of(spec, size);
   const bool variable = has_variable_axis(spec);
   for (std::int64_t o = 0; o < axes.outer; ++o) {
     for (std::int64_t p = 0; p < axes.length; ++p) {
+      std::uint64_t place = static_cast<std::uint64_t>(o) * kOuterStep + static_cast<std::uint64_t>(p) * kPlaceStep;
       std::uint64_t sum = 0;
-      for (std::int64_t i = 0; i < axes.inner; ++i, data += width) {
-        const std::uint64_t bits = load(data, width);
-        if (variable && bits == padding) continue;
-        sum += mix(bits ^ mix((static_cast<std::uint64_t>(o) << 40) ^ (static_cast<std::uint64_t>(p) << 20) ^
-                              static_cast<std::uint64_t>(i)));
+      for (std::int64_t i = 0; i < axes.inner; ++i, data += sizeof(Element), place += kInnerStep) {
+        Element element;
+        std::memcpy(&element, data, sizeof element);
+        if (variable && element == padding) continue;
+        sum += mix(element + place);
       }
-      whole += sum;
-      if (variable) by_place[static_cast<std::size_t>(p)] += sum;
+      sums.whole += sum;
+      if (variable) sums.by_place[static_cast<std::size_t>(p)] += sum;
     }
   }
 }
 
-void write_output(const TensorSpec& spec, std::int64_t size, std::byte* data, std::span<const std::uint64_t> by_place,
-                  std::uint64_t whole) {
+void add_input(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
+  switch (size_of(spec.datatype)) {
+    case 1: return add_elements<std::uint8_t>(spec, size, data, sums);
+    case 2: return add_elements<std::uint16_t>(spec, size, data, sums);
+    case 4: return add_elements<std::uint32_t>(spec, size, data, sums);
+    default: return add_elements<std::uint64_t>(spec, size, data, sums);
+  }
+}
+
+void write_output(const TensorSpec& spec, std::int64_t size, const Sums& sums, std::byte* data) {
   const std::size_t width = size_of(spec.datatype);
   const TensorAxes axes = axes_of(spec, size);
   const bool variable = has_variable_axis(spec);
   for (std::int64_t o = 0; o < axes.outer; ++o) {
     for (std::int64_t p = 0; p < axes.length; ++p) {
-      const std::uint64_t seed = variable ? by_place[static_cast<std::size_t>(p)] : whole;
+      const std::uint64_t seed = variable ? sums.by_place[static_cast<std::size_t>(p)] : sums.whole;
       for (std::int64_t i = 0; i < axes.inner; ++i, data += width) {
         store(spec.datatype, mix(seed + static_cast<std::uint64_t>(o * axes.inner + i)), data);
       }
@@ -120,15 +132,15 @@ class EmulatedExecutor final : public Executor {
  private:
   void answer(const Signature& signature, const BatchJob& job, std::int32_t sample) {
     by_place_.assign(static_cast<std::size_t>(job.size), 0);
-    std::uint64_t whole = 0;
+    Sums sums{by_place_};
     const auto part = [&](std::span<std::byte> tensor) {
       return tensor.data() + tensor.size() / static_cast<std::size_t>(job.samples) * static_cast<std::size_t>(sample);
     };
     for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
-      add_input(signature.inputs[i], job.size, part(tensors_.inputs[i]), by_place_, whole);
+      add_input(signature.inputs[i], job.size, part(tensors_.inputs[i]), sums);
     }
     for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
-      write_output(signature.outputs[i], job.size, part(tensors_.outputs[i]), by_place_, whole);
+      write_output(signature.outputs[i], job.size, sums, part(tensors_.outputs[i]));
     }
   }
 

@@ -21,8 +21,8 @@ namespace tangram::engines {
 
 // A batch of one service. Every sample is padded to `size`.
 struct BatchJob {
-  BatchId batch;
-  ServiceId service;
+  BatchId batch = {};
+  ServiceId service = {};
   std::int32_t samples = 1;
   std::int64_t size = 1;
   Duration expected{};  // What the latency model says it takes.

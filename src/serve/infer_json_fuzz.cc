@@ -65,11 +65,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     check_accepted(call);
   }
-  // The reader agrees with an independent one on what is JSON, but for its limit of nesting.
+  // The reader agrees with an independent one on what is JSON, but for its limits; the other takes a zero byte for the
+  // end of the text.
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   JsonReader json(text);
   const bool mine = json.skip() && json.end();
   const bool deep = json.problem().starts_with("nested") || json.problem().starts_with("number out");
-  if (!deep) require(mine == nlohmann::json::accept(text));
+  if (!deep && text.find('\0') == std::string_view::npos) require(mine == nlohmann::json::accept(text));
   return 0;
 }

@@ -1,0 +1,113 @@
+#include "serve/server.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+// A server with free ports that runs on a thread of its own until the test ends.
+class Running {
+ public:
+  explicit Running(ServerConfig config) : log_fd_(open("/dev/null", O_WRONLY)), log_(log_fd_) {
+    config.http_port = config.metrics_port = 0;
+    config.emulated.time_scale = 0.1;
+    server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), log_);
+    EXPECT_TRUE(server_->open());
+    thread_ = std::thread([this] { all_answered = server_->run(); });
+  }
+  ~Running() { stop(); }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    server_->request_stop();
+    thread_.join();
+    server_.reset();
+    close(log_fd_);
+  }
+
+  Result<HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
+    return ask_http({.port = server_->http_port(), .method = method, .path = path, .body = body});
+  }
+  Result<HttpAnswer> ask_admin(const std::string& method, const std::string& path) {
+    return ask_http({.port = server_->metrics_port(), .method = method, .path = path});
+  }
+  void reload() { server_->request_reload(); }
+
+  std::atomic<bool> all_answered{false};
+
+ private:
+  int log_fd_;
+  LogWriter log_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+std::string question(int length) {
+  std::string ids;
+  for (int i = 1; i <= length; ++i) ids += (i == 1 ? "" : ",") + std::to_string(i);
+  return R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,)" + std::to_string(length) + R"(],"data":[)" + ids +
+         R"(]}],"parameters":{"tangram_deadline_ms":60000}})";
+}
+
+class ServerThreads : public testing::TestWithParam<int> {};
+
+// Eight clients ask twenty times each while the plan is changed; all are answered, and the same question gets the same
+// answer every time.
+TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
+  ServerConfig config;
+  config.threads = GetParam();
+  std::atomic<int> reloads{0};
+  config.reload = [&]() -> Result<sched::Deployment> { return test::deployment(++reloads % 2 == 0 ? 8 : 4); };
+  Running server(std::move(config));
+  std::atomic<int> answered{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 8; ++c) {
+    clients.emplace_back([&, c] {
+      std::string first;
+      for (int n = 0; n < 20; ++n) {
+        const auto answer = server.ask("POST", "/v2/models/rank/infer", question(1 + c * 9));
+        if (!answer || answer->status != 200) continue;
+        if (first.empty()) first = answer->body;
+        EXPECT_EQ(answer->body, first);
+        ++answered;
+      }
+    });
+  }
+  for (int i = 0; i < 3; ++i) {
+    server.reload();
+    const auto status = server.ask_admin("GET", "/status");
+    ASSERT_TRUE(status);
+    EXPECT_TRUE(nlohmann::json::accept(status->body));
+    EXPECT_EQ(server.ask_admin("GET", "/metrics")->status, 200);
+  }
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(answered, 160);
+  EXPECT_GE(reloads, 1);
+  server.stop();
+  EXPECT_TRUE(server.all_answered);
+}
+
+INSTANTIATE_TEST_SUITE_P(OneAndThree, ServerThreads, testing::Values(1, 3));
+
+TEST(Server, SaysThatAPortIsTaken) {
+  const auto socket = listen_at("127.0.0.1", 0, false);
+  ASSERT_TRUE(socket);
+  const std::uint16_t port = port_of(*socket);
+  const auto again = listen_at("127.0.0.1", port, false);
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message.find("cannot listen at 127.0.0.1 port " + std::to_string(port)), std::string::npos);
+  EXPECT_FALSE(listen_at("localhost", 0, false));
+  close(*socket);
+}
+
+}  // namespace
+}  // namespace tangram::serve
