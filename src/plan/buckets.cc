@@ -34,6 +34,11 @@ double kind_price(const Problem& problem, const Stock& stock, std::size_t kind) 
 
 std::vector<std::int64_t> edge_candidates(const std::vector<SizeShare>& sizes) {
   std::vector<std::int64_t> edges{sizes.back().size};
+  if (sizes.size() <= kEdgesMax) {
+    edges.clear();
+    for (const auto& entry : sizes) edges.push_back(entry.size);
+    return edges;
+  }
   const std::size_t half = kEdgesMax / 2;
   double done = 0;
   std::size_t next = 1;

@@ -21,8 +21,8 @@ struct BucketSet {
 // Sets that are no cheaper than a smaller one are left out, so costs descend.
 std::vector<BucketSet> bucket_sets(const std::vector<SizeShare>& sizes, int buckets_max, const BucketCost& cost);
 
-// Candidate edges: the sizes at which about as many inputs lie between one and the next, and those that divide the
-// range in equal ratios; the largest size always.
+// Candidate edges: every size where there are few; else those at which about as many inputs lie between one and the
+// next, and those that divide the range in equal ratios; the largest size always.
 inline constexpr std::size_t kEdgesMax = 48;
 std::vector<std::int64_t> edge_candidates(const std::vector<SizeShare>& sizes);
 

@@ -1,0 +1,344 @@
+// All planners on small problems, judged by check_plan.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/rng.h"
+#include "base/text.h"
+#include "plan/buckets.h"
+#include "plan/check_plan.h"
+#include "plan/demand.h"
+#include "plan/explain.h"
+#include "plan/reserve.h"
+
+namespace tangram::plan {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A batch takes launch + work * batch * size / compute slices; p99 is a tenth more. A model whose name ends in "-big"
+// fits only slices of three compute slices and more; "nowhere" fits none.
+class FormulaModel final : public LatencyModel {
+ public:
+  explicit FormulaModel(double launch_ms = 2, double work_ms = 1) : launch_ms_(launch_ms), work_ms_(work_ms) {}
+
+  std::optional<Prediction> predict(const RunPoint& point) const override {
+    const Geometry* geometry = find_geometry(point.device);
+    if (geometry == nullptr || point.model == "nowhere" || point.batch > 64) return std::nullopt;
+    const auto profile = find_profile(*geometry, point.mig_profile);
+    if (!profile) return std::nullopt;
+    const int slices = geometry->profiles[*profile].compute_slices;
+    if (point.model.ends_with("-big") && slices < 3) return std::nullopt;
+    const double chip = point.device.starts_with("h100") ? 0.5 : point.device == "a30" ? 1.2 : 1;
+    const double ms = launch_ms_ + chip * work_ms_ * static_cast<double>(point.batch * point.size) / slices *
+                                       static_cast<double>(point.processes);
+    return Prediction{from_milliseconds(ms), from_milliseconds(1.1 * ms)};
+  }
+
+ private:
+  double launch_ms_;
+  double work_ms_;
+};
+
+DeviceGroup group_of(const std::string& type, double price = 1, std::optional<int> count = {}) {
+  DeviceGroup group;
+  group.name = group.type = type;
+  group.count = count;
+  group.price_per_hour = price;
+  group.profiles = ProfileSet::base;
+  return group;
+}
+
+Service service_of(const std::string& name, double rate_per_s, Duration slo = 100ms) {
+  Service service;
+  service.name = name;
+  service.model = name;
+  service.slo = {slo, 99};
+  service.traffic = PoissonTraffic{rate_per_s};
+  return service;
+}
+
+Problem problem_of(const LatencyModel& model, std::vector<Service> services) {
+  Problem problem;
+  problem.fleet.groups = {group_of("a100-80gb")};
+  problem.workload.services = std::move(services);
+  problem.latency = &model;
+  problem.options.rule = Rule::half;
+  return problem;
+}
+
+PlanAnswer plan_by(std::string_view planner, const Problem& problem) {
+  return find_planner(planner)->make()->plan(problem);
+}
+
+std::string problems_of(const Problem& problem, const PlanAnswer& answer) {
+  Problem asked = problem;
+  asked.options.demand_factor *= answer.headroom;
+  return text::join(check_plan(asked, answer.plan), "\n");
+}
+
+Service random_service(Rng& rng, int number) {
+  Service service =
+      service_of("s" + std::to_string(number), rng.uniform(5, 1500), from_milliseconds(rng.uniform(20, 400)));
+  if (rng.chance(0.5)) service.input_size = LogNormalSize{4, rng.uniform(0.2, 0.8), 1, 12};
+  if (rng.chance(0.3)) service.samples = ConstantSize{rng.integer(1, 4)};
+  return service;
+}
+
+// Every planner's plan passes the check that shares no code with it; elastic is never beaten by one that may choose
+// only among its plans, and no plan is below elastic's bound.
+TEST(Planners, MakePlansThatPassTheCheckAndAreNeverBetterThanElastic) {
+  int planned = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Rng rng = Rng(seed).stream("planners");
+    const FormulaModel model(rng.uniform(0.5, 4), rng.uniform(0.2, 2));
+    std::vector<Service> services;
+    const auto count = rng.integer(1, 4);
+    for (int s = 0; s < count; ++s) services.push_back(random_service(rng, s));
+    Problem problem = problem_of(model, std::move(services));
+    problem.options.rule = rng.chance(0.5) ? Rule::half : Rule::no_waiting;
+    problem.options.processes_max = rng.chance(0.3) ? 2 : 1;
+    problem.options.bucketing = Bucketing::longest;
+    const PlanAnswer elastic = plan_by("elastic", problem);
+    for (const auto& info : planners()) {
+      const PlanAnswer answer = plan_by(info.name, problem);
+      EXPECT_EQ(answer.status == PlanStatus::planned, answer.reason.empty()) << info.name << ", seed " << seed;
+      if (answer.status != PlanStatus::planned) continue;
+      ++planned;
+      EXPECT_EQ(problems_of(problem, answer), "") << info.name << ", seed " << seed;
+      ASSERT_EQ(elastic.status, PlanStatus::planned) << info.name << ", seed " << seed;
+      EXPECT_LE(elastic.devices, answer.devices) << info.name << ", seed " << seed;
+      EXPECT_LE(elastic.bound, answer.price + 1e-6) << info.name << ", seed " << seed;
+    }
+  }
+  EXPECT_GT(planned, 60);
+}
+
+TEST(Planners, PlanInBucketsOfAnyKind) {
+  const FormulaModel model;
+  Service service = service_of("text", 900, 120ms);
+  service.input_size = LogNormalSize{4, 0.6, 1, 16};
+  Problem problem = problem_of(model, {service});
+  for (const Bucketing bucketing : {Bucketing::chosen, Bucketing::longest, Bucketing::fixed}) {
+    problem.options.bucketing = bucketing;
+    problem.options.edges = {2, 5, 9};
+    const PlanAnswer answer = plan_by("elastic", problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+    EXPECT_EQ(problems_of(problem, answer), "");
+    const auto& edges = answer.services[0].edges;
+    EXPECT_TRUE(bucketing != Bucketing::longest || edges == std::vector<std::int64_t>{16});
+    EXPECT_TRUE(bucketing != Bucketing::fixed || edges == (std::vector<std::int64_t>{2, 5, 9, 16}));
+  }
+}
+
+// A run of one takes 2 + 1/s ms on s compute slices, and half of an Slo of 8 ms less a tenth is 3.6 ms. Batches of
+// 1, 1, 3 and 11 would do; of powers of two, 1 on 1g (333/s) and 8 on 7g (2 + 8/7 = 3.14 ms, 2545/s). Per compute slice
+// that is 333 for 1g; 2g runs 2 (3 ms, 667/s), 333; 3g runs 4 (3.33 ms, 1200/s), 400; 4g runs 4 (3 ms, 1333/s), 333;
+// 7g 363. ParvaGPU takes 3g: 1300/s is one of them, and the rest, 100/s, fits 1g.
+TEST(Parva, TakesTheMostEfficientSizeAndOneSmallerForTheRest) {
+  const FormulaModel model;
+  const Problem problem = problem_of(model, {service_of("a", 1300, 8ms)});
+  const PlanAnswer answer = plan_by("parva", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned);
+  ASSERT_EQ(answer.devices, 1);
+  std::map<std::string, int> counts;
+  for (const auto& slice : answer.plan.devices[0].slices) {
+    ++counts[answer.plan.devices[0].geometry.profiles[slice.slice.profile].name];
+  }
+  EXPECT_EQ(counts, (std::map<std::string, int>{{"1g.10gb", 1}, {"3g.40gb", 1}}));
+  EXPECT_EQ(problems_of(problem, answer), "");
+}
+
+// What nothing can serve.
+
+// The fastest run takes 2 + 1/7 ms = 2.143 ms on 7g; under rule half an Slo above 2.143 * 2 / 0.9 = 4.762 ms would do.
+TEST(Infeasible, AnSloBelowTheFastestRunNamesTheOneThatCouldBeKept) {
+  const FormulaModel model;
+  const PlanAnswer answer = plan_by("elastic", problem_of(model, {service_of("a", 10, 4ms)}));
+  EXPECT_EQ(answer.status, PlanStatus::infeasible);
+  EXPECT_EQ(answer.service, "a");
+  EXPECT_EQ(
+      answer.reason,
+      "a: the Slo is 4 ms, and the fastest slice of the fleet, a100-80gb 7g.80gb, takes 2.143 ms for one request; "
+      "an Slo above 4.762 ms could be kept under rule half");
+  EXPECT_EQ(plan_by("elastic", problem_of(model, {service_of("a", 10, 4763us)})).status, PlanStatus::planned);
+}
+
+TEST(Infeasible, AModelThatFitsNoSliceIsNamed) {
+  const FormulaModel model;
+  for (const auto& info : planners()) {
+    const PlanAnswer answer = plan_by(info.name, problem_of(model, {service_of("a", 10), service_of("nowhere", 1)}));
+    EXPECT_EQ(answer.status, PlanStatus::infeasible) << info.name;
+    EXPECT_EQ(answer.reason,
+              "nowhere: no slice of the fleet runs nowhere: not measured there, or larger than its memory")
+        << info.name;
+  }
+}
+
+TEST(Infeasible, AnEmptyFleetIsToldSo) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 10)});
+  problem.fleet.groups.clear();
+  for (const auto& info : planners()) {
+    EXPECT_EQ(plan_by(info.name, problem).reason, "the fleet is empty; name at least one device") << info.name;
+  }
+}
+
+TEST(Infeasible, AFleetThatIsTooSmallSaysHowManyItHas) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 30000)});
+  problem.fleet.groups = {group_of("a100-80gb", 1, 2)};
+  for (const auto& info : planners()) {
+    const PlanAnswer answer = plan_by(info.name, problem);
+    EXPECT_EQ(answer.status, PlanStatus::infeasible) << info.name;
+    EXPECT_NE(answer.reason.find("the fleet has 2"), std::string::npos) << info.name << ": " << answer.reason;
+  }
+}
+
+// Prices.
+
+// On an H100 a run takes half as long at three times the price, and an A30 is slower and cheap: at these prices A30s
+// win wherever the model fits them, and "vision-big", which needs three compute slices, may still use the A30's 4g.
+TEST(Price, AMixedFleetIsNeverDearerThanAnyOfItsPartsAlone) {
+  const FormulaModel model;
+  const std::vector<Service> services{service_of("a", 2500, 60ms), service_of("vision-big", 800, 40ms),
+                                      service_of("c", 90, 15ms)};
+  const std::vector<DeviceGroup> parts{group_of("a30", 0.45), group_of("a100-80gb", 1.8), group_of("h100-80gb", 3.5)};
+  Problem problem = problem_of(model, services);
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = parts;
+  const PlanAnswer mixed = plan_by("elastic", problem);
+  ASSERT_EQ(mixed.status, PlanStatus::planned) << mixed.reason;
+  EXPECT_EQ(problems_of(problem, mixed), "");
+  EXPECT_NEAR(mixed.price, plan_price(problem, mixed.plan), 1e-9);
+  EXPECT_LE(mixed.bound, mixed.price + 1e-9);
+  int planned = 0;
+  for (const auto& part : parts) {
+    Problem alone = problem;
+    alone.fleet.groups = {part};
+    const PlanAnswer answer = plan_by("elastic", alone);
+    if (answer.status != PlanStatus::planned) continue;
+    ++planned;
+    EXPECT_EQ(problems_of(alone, answer), "") << part.type;
+    EXPECT_LE(mixed.price, answer.price + 1e-9) << part.type;
+  }
+  EXPECT_GT(planned, 1);
+}
+
+// In batches of 16 a slice of one runs 16 / 18 ms = 889/s on an A100, 6222/s in all, and 16 / 21.2 ms = 755/s on an
+// A30, 3019/s in all. One of each carries 8500/s for 2.0 an hour; two A100s cost 3.6, and there is only one A30.
+TEST(Price, TakesTheCheapBoardFirstAndTheDearOneForTheRest) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 8500, 60ms)});
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = {group_of("a30", 0.2, 1), group_of("a100-80gb", 1.8)};
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(problems_of(problem, answer), "");
+  const auto boards = std::ranges::count(answer.plan.devices, "a30", &PlannedDevice::type);
+  EXPECT_EQ(boards, 1);
+  EXPECT_EQ(answer.plan.devices.size(), 2u);
+}
+
+// Reserves.
+
+TEST(Headroom, IsTheLargestFactorThatTheFleetCarries) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 500), service_of("b", 300, 50ms)});
+  problem.options.objective = Objective::headroom;
+  problem.fleet.groups = {group_of("a100-80gb", 1, 3)};
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_GT(answer.headroom, 1);
+  EXPECT_LE(answer.devices, 3);
+  EXPECT_EQ(problems_of(problem, answer), "");
+  // Two parts in a hundred more do not fit.
+  problem.options.objective = Objective::devices;
+  problem.workload = scale_rates(problem.workload, 1.02 * answer.headroom);
+  EXPECT_EQ(plan_by("elastic", problem).status, PlanStatus::infeasible);
+}
+
+TEST(Headroom, BelowOneTellsHowMuchOfTheRatesFits) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 50000)});
+  problem.options.objective = Objective::headroom;
+  problem.fleet.groups = {group_of("a100-80gb", 1, 2)};
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_LT(answer.headroom, 1);
+  EXPECT_GT(answer.headroom, 0.1);
+}
+
+TEST(Headroom, NeedsAFleetOfFixedSize) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 500)});
+  problem.options.objective = Objective::headroom;
+  EXPECT_EQ(
+      plan_by("elastic", problem).reason,
+      "room to grow is without limit on a fleet without one; give a100-80gb a count, or choose another objective");
+}
+
+TEST(Spare, AnyDeviceMayBeLost) {
+  const FormulaModel model;
+  for (const double scale : {0.1, 1.0, 12.0}) {
+    Problem problem = problem_of(
+        model, {service_of("a", 900 * scale), service_of("b", 300 * scale, 50ms), service_of("c", 40, 30ms)});
+    const PlanAnswer bare = plan_by("elastic", problem);
+    problem.fleet.spare = SparePolicy::one_device;
+    EXPECT_NE(problems_of(problem, bare), "") << scale;  // The check does see that nothing was held back.
+    for (const auto& info : planners()) {
+      const PlanAnswer answer = plan_by(info.name, problem);
+      ASSERT_EQ(answer.status, PlanStatus::planned) << info.name << ": " << answer.reason;
+      EXPECT_EQ(problems_of(problem, answer), "") << info.name << " at " << scale;
+    }
+    const PlanAnswer spared = plan_by("elastic", problem);
+    EXPECT_GT(spared.devices, bare.devices) << scale;
+    EXPECT_LE(spared.devices, 2 * bare.devices) << scale;
+  }
+}
+
+TEST(Spare, SaysHowManyDevicesAreMissing) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 100)});
+  problem.fleet.groups = {group_of("a100-80gb", 1, 1)};
+  problem.fleet.spare = SparePolicy::one_device;
+  EXPECT_EQ(
+      plan_by("elastic", problem).reason,
+      "to lose any one device and still carry all services takes 2 of a100-80gb, and the fleet has 1; add 1 or set "
+      "spare: none");
+}
+
+// Explanations.
+
+TEST(Explain, CostsOfServicesSumToThePrice) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {service_of("a", 2000), service_of("b", 700, 30ms)});
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = {group_of("a100-80gb", 1.8), group_of("a30", 0.6, 2)};
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned);
+  double sum = 0;
+  for (const double cost : service_costs(problem, answer)) sum += cost;
+  EXPECT_NEAR(sum, answer.price, 1e-9);
+}
+
+// Rule half leaves 0.45 * 4.8 ms = 2.16 ms: only 7g is fast enough, for batches of one, 467/s: two devices for 600/s.
+// With 5.76 ms, 2.592 ms are left: 2g (2.5 ms, 400/s) will do, and one device has three.
+TEST(Explain, FindsWhatALongerSloSaves) {
+  const FormulaModel model;
+  const Problem problem = problem_of(model, {service_of("a", 600, 4800us), service_of("b", 10, 400ms)});
+  const auto planner = find_planner("elastic")->make();
+  const PlanAnswer answer = planner->plan(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  const auto relief = slo_relief(problem, *planner, answer);
+  ASSERT_EQ(relief.size(), 2u);
+  EXPECT_GE(relief[0].saved(), 1);
+  EXPECT_EQ(relief[1].saved(), 0);
+  EXPECT_EQ(relief[0].basis, ReliefBasis::planned);
+  EXPECT_NE(why_not_fewer(problem, answer).find("proved best"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tangram::plan
