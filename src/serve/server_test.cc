@@ -14,10 +14,19 @@
 namespace tangram::serve {
 namespace {
 
+// Where the log goes. Closed after everyone who writes there has gone.
+struct Nowhere {
+  Nowhere() : descriptor(open("/dev/null", O_WRONLY)) {}
+  ~Nowhere() { close(descriptor); }
+  Nowhere(const Nowhere&) = delete;
+  Nowhere& operator=(const Nowhere&) = delete;
+  int descriptor;
+};
+
 // A server with free ports that runs on a thread of its own until the test ends.
 class Running {
  public:
-  explicit Running(ServerConfig config) : log_fd_(open("/dev/null", O_WRONLY)), log_(log_fd_) {
+  explicit Running(ServerConfig config) : log_(nowhere_.descriptor) {
     config.http_port = config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
     server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), log_);
@@ -31,7 +40,6 @@ class Running {
     server_->request_stop();
     thread_.join();
     server_.reset();
-    close(log_fd_);
   }
 
   Result<HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
@@ -45,7 +53,7 @@ class Running {
   std::atomic<bool> all_answered{false};
 
  private:
-  int log_fd_;
+  Nowhere nowhere_;
   LogWriter log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
