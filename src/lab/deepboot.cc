@@ -341,11 +341,30 @@ class SharedCluster {
     const int tenants = static_cast<int>(draft.active.size() + pool_.replicas().size() + pending_.size());
     const auto reclaim = choose_reclaim(run_.reclaim, draft.views, run_.nodes * run_.gpus_per_node,
                                         std::max(tenants, 1), run_.nodes, rng_);
-    if (!reclaim) return std::nullopt;
+    if (!reclaim) return run_.prompt ? take_guarded() : std::nullopt;
     ++reclaims_;
     if (run_.reclaim == train::ReclaimKind::server) return empty_server(draft, reclaim->node);
     train::remove_gpu(draft.allocations[reclaim->job], reclaim->node);
     return reclaim->node;
+  }
+
+  // Training has nothing left to give: the guarded replica goes whose application is asked for least for each that it
+  // has.
+  std::optional<int> take_guarded() {
+    const train::WarmReplica* least = nullptr;
+    double least_rate = 0;
+    for (const auto& replica : pool_.replicas()) {
+      if (replica.status != ReplicaStatus::guarded || replica.application < 0) continue;
+      const double rate =
+          keep_warm_->rate(replica.application, now_s_) / std::max(pool_.idle_count(replica.application), 1);
+      if (least != nullptr && rate >= least_rate) continue;
+      least = &replica;
+      least_rate = rate;
+    }
+    if (least == nullptr) return std::nullopt;
+    const int node = least->node;
+    pool_.close(least->id);
+    return node;
   }
 
   // Aryl moves whole servers: training leaves a node that inference uses.

@@ -8,7 +8,7 @@ namespace tangram::train {
 namespace {
 
 constexpr double kAdjustment = 0.01;  // Of the price with each request: about a hundred of them decide.
-constexpr double kPriceMin = 1e-3;
+constexpr double kPriceMin = 1e-4;
 constexpr double kPriceMax = 10;
 constexpr double kLook_s = 30;  // How often the worth of a guarded replica is looked at again.
 
@@ -27,7 +27,7 @@ void KeepWarm::on_arrival(int application, double now_s) {
 void KeepWarm::on_start(double wait_s, double duration_s) {
   duration_sum_s_ += duration_s;
   served_ += 1;
-  const double off = std::clamp((options_.wait_target_s - wait_s) / options_.wait_target_s, -4.0, 4.0);
+  const double off = (options_.wait_target_s - wait_s) / options_.wait_target_s;
   price_ = std::clamp(price_ * math::exp(kAdjustment * off), kPriceMin, kPriceMax);
 }
 

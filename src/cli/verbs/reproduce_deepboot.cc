@@ -152,7 +152,7 @@ class Runs {
       run.keep_warm.timer_factor = factor;
       add(workload, run, fmt::format("ATSI_AFE_P{}", factor), 1);
     }
-    for (const double wait_s : {0.5, 1.0, 1.5, 2.5, 3.0, 4.0}) {
+    for (const double wait_s : {0.25, 0.5, 0.75, 1.0, 2.5, 3.5}) {
       lab::SharedRun run = lab::tangram_run();
       run.keep_warm.wait_target_s = wait_s;
       add(workload, run, fmt::format("whole_gpu_wait{}", wait_s), 1);
