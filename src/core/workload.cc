@@ -32,16 +32,26 @@ double mean_rate_per_s(const Traffic& traffic) {
       traffic);
 }
 
+double SizeDrift::share_at(double seconds) const {
+  if (seconds <= begin_s) return 0;
+  return seconds >= end_s ? 1 : (seconds - begin_s) / (end_s - begin_s);
+}
+
 std::int64_t largest_size(const Service& service) {
   const auto largest_in_trace = [&]() -> std::int64_t {
     const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
     if (replay == nullptr || replay->trace.empty()) return 1;
     return std::ranges::max_element(replay->trace, {}, &TraceEntry::size)->size;
   };
-  return std::visit(Overload{[](const ConstantSize& s) { return s.size; }, [](const LogNormalSize& s) { return s.max; },
-                             [](const HistogramSize& s) { return s.bins.empty() ? 1 : s.bins.back().size; },
-                             [&](const TraceSize&) { return largest_in_trace(); }},
-                    service.input_size);
+  const auto largest_of = [&](const SizeDistribution& distribution) {
+    return std::visit(
+        Overload{[](const ConstantSize& s) { return s.size; }, [](const LogNormalSize& s) { return s.max; },
+                 [](const HistogramSize& s) { return s.bins.empty() ? 1 : s.bins.back().size; },
+                 [&](const TraceSize&) { return largest_in_trace(); }},
+        distribution);
+  };
+  const std::int64_t now = largest_of(service.input_size);
+  return service.size_drift ? std::max(now, largest_of(service.size_drift->to)) : now;
 }
 
 }  // namespace tangram

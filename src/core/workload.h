@@ -94,6 +94,16 @@ struct HistogramSize {
 struct TraceSize {};
 using SizeDistribution = std::variant<ConstantSize, LogNormalSize, HistogramSize, TraceSize>;
 
+// Input sizes that change while the service runs: the share of requests whose size comes from `to` grows evenly from
+// none at `begin_s` to all at `end_s`.
+struct SizeDrift {
+  SizeDistribution to = ConstantSize{};
+  double begin_s = 0;
+  double end_s = 0;
+
+  double share_at(double seconds) const;
+};
+
 // To what an input is padded before it joins a batch.
 enum class Padding {
   bucket,   // The upper edge of its bucket.
@@ -112,6 +122,7 @@ struct Service {
   Padding padding = Padding::bucket;
   int priority = 0;                                 // Larger goes first.
   std::optional<Signature> tensors = std::nullopt;  // What the model takes and answers, where it is said.
+  std::optional<SizeDrift> size_drift = std::nullopt;
 
   const Signature& signature() const { return tensors ? *tensors : default_signature(); }
 };
@@ -122,7 +133,7 @@ struct Workload {
 
 // Requests a second on average; of a trace or a curve, over its own length. A closed loop has none of its own.
 double mean_rate_per_s(const Traffic& traffic);
-// The largest input size that can be drawn. `trace` is the service's trace, for TraceSize.
+// The largest input size that can be drawn, now or after a drift. `trace` is the service's trace, for TraceSize.
 std::int64_t largest_size(const Service& service);
 
 }  // namespace tangram

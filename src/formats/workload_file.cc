@@ -24,6 +24,7 @@ struct ServiceRecord {
   Padding padding = Padding::bucket;
   int priority = 0;
   std::optional<Located<Signature>> tensors;
+  std::optional<Located<SizeDrift>> size_drift;
 };
 
 struct WorkloadRecord {
@@ -140,6 +141,15 @@ void describe(Visitor& v, SizeDistribution& size) {
 }
 
 template <typename Visitor>
+void describe(Visitor& v, SizeDrift& c) {
+  v.about("Drift of input sizes", "The share of requests with the new sizes grows evenly from none to all.");
+  v.field("begin_s", c.begin_s, {.min = 0, .max = kSecondsMax, .required = true}, "When the first come.");
+  v.field("end_s", c.end_s, {.max = kSecondsMax, .above = 0, .required = true}, "From when on all are new.");
+  v.field("to", c.to, {.required = true}, "The new sizes, in the forms of input_size.");
+  v.rule(c.begin_s <= c.end_s, {"end_s", "begin_s"}, "end_s must not come before begin_s");
+}
+
+template <typename Visitor>
 void describe(Visitor& v, Padding& padding) {
   v.name("bucket", padding, Padding::bucket, "The upper edge of its bucket.");
   v.name("longest", padding, Padding::longest, "The longest member of its batch.");
@@ -189,6 +199,7 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("slo", c.slo, {.required = true}, "The promise.");
   v.field("traffic", c.traffic, {.required = true}, "How requests arrive.");
   v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
+  v.field("size_drift", c.size_drift, "How input sizes change over time, if they do.");
   v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
   v.field("padding", c.padding, "To what an input is padded before it joins a batch.");
   v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Larger goes first.");
@@ -217,6 +228,11 @@ class FileLoader {
     }
     if (auto* histogram = std::get_if<HistogramSize>(&service.input_size.value)) {
       read(histogram->file, service.input_size.at, parse_histogram, histogram->bins);
+    }
+    if (service.size_drift) {
+      if (auto* histogram = std::get_if<HistogramSize>(&service.size_drift->value.to)) {
+        read(histogram->file, service.size_drift->at, parse_histogram, histogram->bins);
+      }
     }
     if (auto* histogram = std::get_if<HistogramSize>(&service.samples.value)) {
       read(histogram->file, service.samples.at, parse_histogram, histogram->bins);
@@ -311,6 +327,9 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
   for (const auto& service : services) {
     check_trace(service.input_size, service.traffic, "sizes", problems);
     check_trace(service.samples, service.traffic, "samples", problems);
+    if (service.size_drift && std::holds_alternative<TraceSize>(service.size_drift->value.to)) {
+      problems.add(service.size_drift->at, "sizes drift to a distribution of their own, not to that of a trace");
+    }
     if (service.tensors && !service.tensors->wrong) check_tensors(*service.tensors, problems);
     if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
       problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
@@ -327,7 +346,8 @@ Service service_of(ServiceRecord record) {
           .samples = std::move(record.samples.value),
           .padding = record.padding,
           .priority = record.priority,
-          .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt};
+          .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt,
+          .size_drift = record.size_drift ? std::optional(std::move(record.size_drift->value)) : std::nullopt};
 }
 
 ServiceRecord record_of(const Service& service) {
@@ -341,6 +361,7 @@ ServiceRecord record_of(const Service& service) {
   record.padding = service.padding;
   record.priority = service.priority;
   if (service.tensors) record.tensors.emplace().value = *service.tensors;
+  if (service.size_drift) record.size_drift.emplace().value = *service.size_drift;
   return record;
 }
 

@@ -803,6 +803,10 @@ void Scheduler::on_plan_ready(Deployment next) {
   std::erase_if(move_->turns, [&](const Move::Turn& turn) {
     return turn.leaving.empty() && turn.joining.empty() && joined.devices[turn.device.index()].layout == turn.target;
   });
+  // Devices that only gain slices go first and those that only lose some last, so that what comes carries what goes.
+  std::ranges::stable_sort(move_->turns, {}, [](const Move::Turn& turn) {
+    return turn.leaving.empty() ? 0 : turn.joining.empty() ? 2 : 1;
+  });
 
   joined.places.clear();
   for (auto& slice : state_.slices) {

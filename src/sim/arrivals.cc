@@ -67,6 +67,7 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
       size_sampler_(service.input_size),
       samples_sampler_(service.samples) {
   TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
+  if (service.size_drift) later_sampler_.emplace(service.size_drift->to);
   if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
     bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
   }
@@ -87,7 +88,10 @@ std::optional<Arrival> ArrivalSource::next() {
 }
 
 Arrival ArrivalSource::fill(TimePoint at) {
-  return {at, size_sampler_.draw(sizes_), static_cast<std::int32_t>(samples_sampler_.draw(sizes_))};
+  // The extra draw is made only for sizes that drift, so that others see the same random numbers as ever.
+  const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(to_seconds(at)));
+  const std::int64_t size = later ? later_sampler_->draw(sizes_) : size_sampler_.draw(sizes_);
+  return {at, size, static_cast<std::int32_t>(samples_sampler_.draw(sizes_))};
 }
 
 Arrival ArrivalSource::after_answer(TimePoint answered) {

@@ -56,6 +56,7 @@ class ArrivalSource {
   Rng sizes_;
   SizeSampler size_sampler_;
   SizeSampler samples_sampler_;
+  std::optional<SizeSampler> later_sampler_;  // Of sizes that drift.
   std::uint64_t emitted_ = 0;
   double at_s_ = 0;  // The process's own clock, in seconds.
   double piece_rate_ = 0;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -26,7 +28,8 @@ enum EventKind : std::uint32_t {
   kRestarted,   // index: slice
   kReshaped,    // index: device
   kReturned,    // index: slice
-  kPlanChange,  // index: which
+  kPlanChange,  // index: which; those of the controller stand behind those of the configuration
+  kControl,
 };
 
 const char* name_of(OutcomeKind kind) {
@@ -68,6 +71,11 @@ class Simulation final : public sched::World {
     for (std::uint32_t i = 0; i < config_.plan_changes.size(); ++i) {
       arrivals_.push(config_.plan_changes[i].at, EventLane::arrival, kPlanChange, i, 0);
     }
+    if (config_.controller.decide) {
+      observed_.services.resize(sources_.size());
+      arrivals_.push(now_ + config_.controller.interval, EventLane::arrival, kControl, 0, 0);
+    }
+    note_fleet_use();
     while ((!events_.empty() || !arrivals_.empty()) && !finished()) {
       const Event event = next_event();
       TANGRAM_CHECK(event.when >= now_, "virtual time never goes back");
@@ -131,7 +139,11 @@ class Simulation final : public sched::World {
   void reshape(DeviceId device, const Layout& target) override {
     const auto& geometry = scheduler_.state().deployment.devices[device.index()].geometry;
     log("reshape device {} to {}", device.value(), to_string(geometry, target));
-    events_.push(now_ + from_seconds(config_.faults.reshape_s), EventLane::completion, kReshaped, device.value(), 0);
+    ++result_.reshapes;
+    const Duration takes = config_.reshape_time
+                               ? config_.reshape_time(scheduler_.state().deployment.devices[device.index()], target)
+                               : from_seconds(config_.faults.reshape_s);
+    events_.push(now_ + takes, EventLane::completion, kReshaped, device.value(), 0);
   }
 
   void lend(SliceId slice) override { log("lend slice {}", slice.value()); }
@@ -148,6 +160,7 @@ class Simulation final : public sched::World {
         (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
     result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
     if (batch == nullptr) leave_queue(request);
+    if (!observed_.services.empty()) observe(observed_.services[request.service.index()], outcome.kind);
     if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
     if (config_.log_decisions) log_outcome(request, outcome);
     const auto service = request.service.value();
@@ -169,6 +182,14 @@ class Simulation final : public sched::World {
     if (arrivals_.empty()) return events_.pop();
     if (events_.empty() || comes_before(arrivals_.top(), events_.top())) return arrivals_.pop();
     return events_.pop();
+  }
+
+  static void observe(ServiceObservation& service, OutcomeKind kind) {
+    if (kind == OutcomeKind::served) {
+      ++service.served;
+    } else {
+      ++(kind == OutcomeKind::late ? service.late : service.lost);
+    }
   }
 
   bool finished() const { return pending_count_ == 0 && scheduler_.outstanding_count() == 0 && !scheduler_.moving(); }
@@ -227,6 +248,10 @@ class Simulation final : public sched::World {
     request.deadline = now_ + workload_.services[service].slo.latency;
     result_.requests = made_;
     if (event.tag == 0) schedule_arrival(service);
+    if (!observed_.services.empty()) {
+      ++observed_.services[service].arrived;
+      ++observed_.services[service].sizes[request.size];
+    }
     if (request.id.value() >= config_.warmup_requests) result_.metrics.queue_depth.add(scheduler_.waiting_count());
     note_queue(request);
     if (config_.log_decisions) {
@@ -314,6 +339,7 @@ class Simulation final : public sched::World {
         const bool ok = !fault_rng_.chance(config_.faults.reshape_fail_probability);
         log("reshaped device {} {}", event.index, ok ? "ok" : "failed");
         scheduler_.on_reshaped(DeviceId(event.index), ok);
+        note_fleet_use();
         break;
       }
       case kReturned: scheduler_.on_returned(SliceId(event.index)); break;
@@ -321,17 +347,59 @@ class Simulation final : public sched::World {
         if (scheduler_.moving()) {  // One plan moves at a time: try again when it may be done.
           arrivals_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
         } else {
-          log("plan change {}", event.index);
-          best_units_.clear();  // They are known by address, and batches may start while the plan is put in place.
-          name_slices();
-          extend_metrics(config_.plan_changes[event.index].deployment);
-          scheduler_.on_plan_ready(config_.plan_changes[event.index].deployment);
-          recount_buckets();
-          best_units_.clear();
+          change_plan(event.index);
         }
         break;
+      case kControl: control(); break;
       default: TANGRAM_CHECK(false, "every kind of event is handled");
     }
+  }
+
+  void change_plan(std::uint32_t index) {
+    const std::size_t configured = config_.plan_changes.size();
+    const sched::Deployment& next =
+        index < configured ? config_.plan_changes[index].deployment : decided_[index - configured];
+    log("plan change {}", index);
+    best_units_.clear();  // They are known by address, and batches may start while the plan is put in place.
+    name_slices();
+    extend_metrics(next);
+    scheduler_.on_plan_ready(next);
+    recount_buckets();
+    best_units_.clear();
+    note_fleet_use();
+  }
+
+  // Tells the controller what happened, and starts counting anew.
+  void control() {
+    observed_.at = now_;
+    observed_.moving = scheduler_.moving();
+    for (std::size_t s = 0; s < observed_.services.size(); ++s) {
+      observed_.services[s].waiting = result_.metrics.queue_by_service[s].waiting;
+    }
+    auto next = config_.controller.decide(observed_);
+    observed_.services.assign(observed_.services.size(), {});
+    if (next) {
+      const auto index = static_cast<std::uint32_t>(config_.plan_changes.size() + decided_.size());
+      decided_.push_back(std::move(*next));
+      arrivals_.push(now_, EventLane::arrival, kPlanChange, index, 0);
+    }
+    arrivals_.push(now_ + config_.controller.interval, EventLane::arrival, kControl, 0, 0);
+  }
+
+  void note_fleet_use() {
+    FleetUse use{now_, 0, 0, 0};
+    std::set<DeviceId> devices;
+    std::set<std::tuple<DeviceId, std::uint16_t, std::uint16_t>> places;
+    for (const auto& slice : scheduler_.state().slices) {
+      if (slice.status == sched::SliceStatus::gone) continue;
+      devices.insert(slice.place.device);
+      const auto place = std::tuple(slice.place.device, slice.place.slice.profile, slice.place.slice.start);
+      if (!places.insert(place).second) continue;
+      use.compute_slices += scheduler_.state().deployment.pools[slice.place.pool.index()].compute_slices;
+    }
+    use.devices = devices.size();
+    use.slices = places.size();
+    result_.fleet_use.push_back(use);
   }
 
   void complete(const Event& event) {
@@ -585,6 +653,8 @@ class Simulation final : public sched::World {
   std::uint64_t resolved_ = 0;
   std::vector<SliceRun> runs_;
   std::vector<BestUnit> best_units_;
+  Observation observed_;                   // Since the controller was last told; no services if there is none.
+  std::deque<sched::Deployment> decided_;  // By the controller, in order.
   SimulationResult result_;
   sched::Scheduler scheduler_;
 };

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,8 @@ struct NoiseModel {
   double spread =
       0;  // Run times are multiplied by a log-normal of mean 1 and this standard deviation of its logarithm.
   double factor = 1;  // All run times are multiplied by this: the model is wrong by as much.
-  bool exponential = false;  // Run times are exponential with the predicted mean instead, as queueing formulas have them.
+  bool exponential =
+      false;  // Run times are exponential with the predicted mean instead, as queueing formulas have them.
 };
 
 struct FaultModel {
@@ -44,6 +47,41 @@ struct PlanChange {
   sched::Deployment deployment;
 };
 
+// What a controller is told about one service: what happened since it was last told.
+struct ServiceObservation {
+  std::uint64_t arrived = 0;
+  std::uint64_t served = 0;  // In time.
+  std::uint64_t late = 0;
+  std::uint64_t lost = 0;                       // Rejected and failed.
+  std::uint64_t waiting = 0;                    // Now.
+  std::map<std::int64_t, std::uint64_t> sizes;  // How many requests of each input size arrived.
+};
+
+struct Observation {
+  TimePoint at;
+  bool moving = false;  // The last plan is still being put in place.
+  std::vector<ServiceObservation> services;
+};
+
+// Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
+// time. An answer that comes while another plan is moving waits its turn.
+struct Controller {
+  Duration interval = std::chrono::minutes(5);
+  std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: nobody watches.
+};
+
+// How long a device takes to be re-cut, with the loading of models.
+using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target)>;
+
+// What services hold from an instant on. A slice counts from when a plan asks for it until it is drained, its device
+// until it is cut back.
+struct FleetUse {
+  TimePoint at;
+  std::size_t devices = 0;  // With at least one replica.
+  std::size_t slices = 0;
+  int compute_slices = 0;
+};
+
 struct SimulationConfig {
   sched::SchedulerConfig scheduler;
   NoiseModel noise;
@@ -58,6 +96,8 @@ struct SimulationConfig {
   std::size_t batches_recorded_max = 0;
   bool log_decisions = false;
   std::vector<PlanChange> plan_changes;  // Ascending.
+  Controller controller;
+  ReshapeTime reshape_time;              // Unset: FaultModel::reshape_s for each.
   std::function<bool(double)> progress;  // Told the share that is done now and then; false stops the run.
 };
 
@@ -71,6 +111,8 @@ struct SimulationResult {
   std::uint64_t queue_at_end = 0;
   std::uint64_t digest = 0;            // Of every outcome and its instant.
   std::vector<std::string> decisions;  // One line each, if asked for.
+  std::vector<FleetUse> fleet_use;     // Ascending in time; the first is at the start.
+  std::uint64_t reshapes = 0;          // Devices that were re-cut or loaded anew.
   bool stopped = false;                // By `progress`.
 };
 
