@@ -307,6 +307,7 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
 ExitCode run(Session& session, const Options& options) {
   if (options.result == "pollux") return reproduce_pollux(session, options.training());
   if (options.result == "deepboot") return reproduce_deepboot(session, options.training());
+  if (options.result == "slices") return reproduce_slices(session, options.training());
   if (options.result == "few-shot") {
     return reproduce_few_shot(session, {options.data, options.full, options.seeds.value_or(0)});
   }
@@ -358,7 +359,8 @@ void add_reproduce(Program& program) {
            "mean completion times of training jobs on 16 nodes of 4 GPUs; with --full also other intervals, and jobs "
            "that "
            "slow each other down. deepboot: training on GPUs that inference lends and takes back, on the published "
-           "workloads and on heavier loads; with --full also each policy over its own knob.",
+           "workloads and on heavier loads; with --full also each policy over its own knob. slices: "
+           "training on the slices that certified plans leave, with measured iteration times.",
        .examples = {{"tangram reproduce paris-elsa --data DIR", "The table."},
                     {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
                     {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
@@ -370,7 +372,7 @@ void add_reproduce(Program& program) {
                     {"tangram reproduce paris-elsa --data DIR --full", "With dynamic batching; takes minutes."}}},
       [options](Session& session) { return run(session, *options); });
   program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(),
-                 {"paris-elsa", "parvagpu", "elastic-batch", "few-shot", "pollux", "deepboot"});
+                 {"paris-elsa", "parvagpu", "elastic-batch", "few-shot", "pollux", "deepboot", "slices"});
   program.offers_files(verb.add_option("--data", options->data, "The folder with the public data.")
                            ->type_name("DIR")
                            ->capture_default_str());

@@ -31,5 +31,6 @@ Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string&
 
 ExitCode reproduce_pollux(Session& session, const TrainingOptions& options);
 ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options);
+ExitCode reproduce_slices(Session& session, const TrainingOptions& options);
 
 }  // namespace tangram::cli
