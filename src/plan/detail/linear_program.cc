@@ -40,6 +40,9 @@ struct Compressed {
   static constexpr double kInfinite = 1e50;
 };
 
+// Takes the solver's messages, which it prints to standard output otherwise, whatever its log level.
+void COINLINKAGE_CB say_nothing(Cbc_Model*, int, int, const double*, int, const int*, int, char**) {}
+
 }  // namespace
 
 int LinearProgram::add_row(double low, double high) {
@@ -85,6 +88,8 @@ IntegerAnswer solve_integer(const LinearProgram& program, const IntegerLimits& l
   for (std::size_t c = 0; c < program.columns.size(); ++c) {
     if (program.columns[c].integer) Cbc_setInteger(model, static_cast<int>(c));
   }
+  Cbc_registerCallBack(model, say_nothing);
+  Cbc_setLogLevel(model, 0);
   Cbc_setParameter(model, "log", "0");
   Cbc_setParameter(model, "slog", "0");
   Cbc_setParameter(model, "maxN", std::to_string(limits.nodes_max).c_str());
