@@ -32,6 +32,7 @@ for threads in 1 2; do
   python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" || fail "clients with $threads threads"
   expect 0 status --port "$METRICS"; has out "rank-answers"; has out "rack1-0/4g.40gb@0"
   expect 0 status --port "$METRICS" --output json; has out '"draining": false'
+  expect 0 top --port "$METRICS" --every 0.05 --times 2; has out "rank-answers"; has out "rack1-0: 4g.40gb@0"
   # A plan that says the same, and one with other buckets, while requests flow.
   sed -i 's/"size_max": 128, "batch_size": 8/"size_max": 256, "batch_size": 4/' examples/serving/plan.json
   python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" load & LOAD=$!

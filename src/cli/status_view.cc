@@ -1,0 +1,73 @@
+#include "cli/status_view.h"
+
+#include <fmt/format.h>
+
+#include "cli/table.h"
+#include "serve/http_client.h"
+
+namespace tangram::cli {
+namespace {
+
+std::string services_table(const Json& services, const Terminal& terminal) {
+  Table table({{"service"},
+               {"SLO ms", Align::right},
+               {"kept", Align::right},
+               {"served", Align::right},
+               {"late", Align::right},
+               {"rejected", Align::right},
+               {"failed", Align::right},
+               {"waiting", Align::right},
+               {"mean ms", Align::right},
+               {"batch", Align::right},
+               {"slices", Align::right}});
+  for (const auto& s : services) {
+    const auto count = [&](const char* key) { return fmt::format("{}", s.at(key).get<std::uint64_t>()); };
+    table.add({s.at("name").get<std::string>(), fmt::format("{:g}", s.at("slo_ms").get<double>()),
+               fmt::format("{:.1f} %", 100 * s.at("slo_attainment_last_minute").get<double>()), count("served"),
+               count("late"), count("rejected"), count("failed"), count("waiting"),
+               fmt::format("{:.2f}", s.at("latency_mean_ms").get<double>()),
+               fmt::format("{:.1f}", s.at("batch_mean").get<double>()), count("slices")});
+  }
+  return table.render(terminal);
+}
+
+std::string slices_table(const Json& slices, const Terminal& terminal) {
+  Table table({{"slice"},
+               {"status"},
+               {"serves"},
+               {"busy", Align::right},
+               {"batches", Align::right},
+               {"restarts", Align::right}});
+  for (const auto& s : slices) {
+    std::string serves;
+    for (const auto& name : s.at("serves")) serves += (serves.empty() ? "" : ", ") + name.get<std::string>();
+    table.add({s.at("slice").get<std::string>(), s.at("status").get<std::string>(), serves,
+               fmt::format("{:.1f} %", 100 * s.at("busy_share").get<double>()),
+               fmt::format("{}", s.at("batches").get<std::uint64_t>()),
+               fmt::format("{}", s.at("restarts").get<std::uint64_t>())});
+  }
+  return table.render(terminal);
+}
+
+}  // namespace
+
+Result<Json> ask_status(const std::string& address, int port) {
+  const auto answer =
+      serve::ask_http({.address = address, .port = static_cast<std::uint16_t>(port), .path = "/status"});
+  if (!answer) return answer.error();
+  Json status = Json::parse(answer->body, nullptr, false);
+  if (answer->status == 200 && status.is_object() && status.contains("services")) return status;
+  return Error{ErrorCode::unavailable, fmt::format("{}:{}: not the metrics port of a Tangram server", address, port)};
+}
+
+std::string status_text(const Json& status, const Terminal& terminal) {
+  const bool draining = status.at("draining").get<bool>();
+  const char* how = draining ? "draining" : status.at("ready").get<bool>() ? "ready" : "not ready";
+  return fmt::format("{} for {:.0f} s, {} requests in flight, {} connections, {} plan changes{}\n\n", how,
+                     status.at("up_s").get<double>(), status.at("in_flight").get<std::uint64_t>(),
+                     status.at("connections").get<std::uint64_t>(), status.at("plan_changes").get<std::uint64_t>(),
+                     status.at("plan_moving").get<bool>() ? ", one under way" : "") +
+         services_table(status.at("services"), terminal) + "\n" + slices_table(status.at("slices"), terminal);
+}
+
+}  // namespace tangram::cli

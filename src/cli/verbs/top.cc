@@ -1,0 +1,80 @@
+// `tangram top`: a running server, looked at again and again.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+#include "cli/interrupt.h"
+#include "cli/mosaic.h"
+#include "cli/program.h"
+#include "cli/status_view.h"
+#include "core/layout.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string address = "127.0.0.1";
+  int port = 8002;
+  double every_s = 1;
+  std::int64_t times = 0;
+};
+
+constexpr const char* kHomeAndClear = "\x1b[H\x1b[J";
+
+// The devices as they are cut, one below the other.
+std::string mosaics(const Json& status, const Terminal& terminal) {
+  std::string out;
+  for (const auto& device : status.at("devices")) {
+    const Geometry* geometry = find_geometry(device.at("type").get<std::string>());
+    const std::string layout = device.at("layout").get<std::string>();
+    out += fmt::format("\n{}: {}\n", device.at("name").get<std::string>(), layout);
+    if (geometry == nullptr) continue;
+    const ParsedLayout parsed = parse_layout(*geometry, layout);
+    const MosaicRow row{parsed.layout, "", ""};
+    if (parsed.problems.empty()) out += draw_mosaic(*geometry, std::span(&row, 1), terminal, {.ruler = false});
+  }
+  return out;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  const InterruptGuard guard;
+  const bool screen = session.terminal.interactive;
+  for (std::int64_t n = 0; !guard.interrupted() && (options.times == 0 || n < options.times); ++n) {
+    if (n > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options.every_s));
+    if (guard.interrupted()) break;
+    const auto status = ask_status(options.address, options.port);
+    if (!status) return session.fail(status.error());
+    session.print((screen ? kHomeAndClear : "") + status_text(*status, session.terminal) +
+                  mosaics(*status, session.terminal));
+    session.out.flush();
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_top(Program& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = program.add_verb(
+      {.name = "top",
+       .group = "Serve",
+       .summary = "a running server, live",
+       .description =
+           "Shows what `tangram status` shows, and the devices as they are cut, again and again until Ctrl-C. "
+           "On a terminal each picture takes the place of the one before.",
+       .examples = {{"tangram top", "The server on this machine, every second."},
+                    {"tangram top --every 0.2 --times 10", "Ten looks in two seconds."}},
+       .text_only = true},
+      [options](Session& session) { return run(session, *options); });
+  verb.add_option("--address", options->address, "Of the server, in numbers.")->type_name("IP");
+  program.whole_number(verb.add_option("--port", options->port, "Its metrics port.")->type_name("N"), 1, 65535);
+  verb.add_option("--every", options->every_s, "Seconds between two looks.")
+      ->type_name("S")
+      ->check(CLI::Range(0.05, 3600.0));
+  program.whole_number(verb.add_option("--times", options->times, "How many looks; 0: until Ctrl-C.")->type_name("N"),
+                       0, 1'000'000'000);
+}
+
+}  // namespace tangram::cli
