@@ -58,6 +58,11 @@ Result<lab::Scenario> load_scenario(const std::string& path) {
   return lab::parse_scenario(*source, reader_beside(path));
 }
 
+Result<Nothing> needs_plan(const lab::Scenario& scenario, const std::string& path) {
+  if (lab::has_plan(scenario)) return Nothing{};
+  return Error{ErrorCode::invalid, path + ": has no plan; `tangram simulate --replan` makes plans for its fleet"};
+}
+
 Result<std::string> examples_directory() {
   std::vector<fs::path> places;
   if (const char* share = std::getenv("TANGRAM_SHARE")) places.emplace_back(share);

@@ -21,7 +21,10 @@ formats::ReadFile reader_beside(const std::string& path);
 
 Result<Fleet> load_fleet(const std::string& path);
 Result<Workload> load_workload(const std::string& path);
+// It may have a fleet and no plan: see needs_plan.
 Result<lab::Scenario> load_scenario(const std::string& path);
+// An error where the scenario of the file `path` has no plan to run.
+Result<Nothing> needs_plan(const lab::Scenario& scenario, const std::string& path);
 
 // The folder with the shipped examples: below $TANGRAM_SHARE, beside the installed program, in the source that the
 // program was built in, or below the current folder.

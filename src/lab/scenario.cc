@@ -83,7 +83,8 @@ Shape services_shape();
 struct ScenarioRecord {
   std::string name = "scenario";
   formats::Subtree services{{}, &services_shape};
-  Located<PlanSource> plan;
+  std::optional<Located<PlanSource>> plan;
+  std::optional<std::string> fleet;
   Located<LatencySource> latency;
   sched::SchedulerConfig scheduler;
   sim::NoiseModel noise;
@@ -244,7 +245,9 @@ void describe(Visitor& v, ScenarioRecord& c) {
   v.about("Scenario", "What to simulate: services, a plan, run times, a scheduler and the troubles of the day.");
   v.field("name", c.name, {.text = TextRule::name}, "What reports call it.");
   v.field("services", c.services, {.required = true}, "What is served: a services file, or the list itself.");
-  v.field("plan", c.plan, {.required = true}, "How the devices are cut, and what runs where.");
+  v.field("plan", c.plan, "How the devices are cut, and what runs where. Needed unless there is a fleet.");
+  v.field("fleet", c.fleet,
+          "A fleet file, relative to this one, for `tangram simulate --replan`, which makes the plans itself.");
   v.field("latency", c.latency, {.required = true}, "How long runs take.");
   v.field("scheduler", c.scheduler, "How requests are admitted, batched and dispatched.");
   v.field("noise", c.noise, "How real run times differ from the predictions.");
@@ -499,25 +502,30 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   Scenario scenario;
   scenario.name = record.name;
   scenario.workload = assembler.services(record.services.node);
-  scenario.plan = assembler.plan(record.plan);
+  scenario.fleet = record.fleet.value_or("");
+  if (record.plan) scenario.plan = assembler.plan(*record.plan);
+  if (!record.plan && !record.fleet) problems.add(root->at, "needs a plan, or a fleet to plan for");
+  const Position plan_at = record.plan ? record.plan->at : root->at;
   scenario.latency = assembler.latency(record.latency);
   fill_config(record, scenario.config);
   if (!record.duration && !record.requests && problems.empty() && !ends_by_itself(scenario.workload)) {
     problems.add(root->at, "needs duration_s or requests: the traffic does not end by itself");
   }
-  if (auto deployment = compiled(scenario.plan, scenario, record.plan.at, problems)) {
+  if (auto deployment = compiled(scenario.plan, scenario, plan_at, problems)) {
     scenario.deployment = std::move(*deployment);
   }
   add_plan_changes(record, assembler, scenario, problems);
   if (!problems.empty()) return problems.error();
   std::vector<const sched::Deployment*> plans{&scenario.deployment};
   for (const auto& change : scenario.config.plan_changes) plans.push_back(&change.deployment);
-  for (const auto& service : services_without_replica(scenario.workload, plans)) {
-    problems.add(record.plan.at, fmt::format("the service {} has no replica in the plan{}: nothing would answer it",
-                                             service, plans.size() > 1 ? ", nor in a later one" : ""));
+  if (!record.plan) plans.clear();
+  for (const auto& service :
+       plans.empty() ? std::vector<std::string>{} : services_without_replica(scenario.workload, plans)) {
+    problems.add(plan_at, fmt::format("the service {} has no replica in the plan{}: nothing would answer it", service,
+                                      plans.size() > 1 ? ", nor in a later one" : ""));
   }
   if (!problems.empty()) return problems.error();
-  scenario.warnings = doubts(scenario.workload, plans);
+  if (!plans.empty()) scenario.warnings = doubts(scenario.workload, plans);
   scenario.document = formats::write_document(record, formats::Defaults::keep);
   make_json(scenario.document);
   return scenario;

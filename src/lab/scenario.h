@@ -18,7 +18,8 @@ namespace tangram::lab {
 struct Scenario {
   std::string name;
   Workload workload;
-  Plan plan;
+  Plan plan;          // No devices where the file has none, only a fleet to plan for.
+  std::string fleet;  // The path of the fleet file, as written; empty if there is none.
   std::shared_ptr<const LatencyModel> latency;
   sched::Deployment deployment;  // The plan, compiled.
   sim::SimulationConfig config;
@@ -29,6 +30,9 @@ struct Scenario {
 
   formats::Node document;  // The file with its defaults filled in.
 };
+
+// True if it can run as it is. Otherwise a plan has to be made for its fleet first.
+inline bool has_plan(const Scenario& scenario) { return !scenario.plan.devices.empty(); }
 
 // `read_file` brings the services, plans, measurements and traces that the scenario names; a path is passed as
 // written and is meant relative to the scenario. All problems of the file come back at once.

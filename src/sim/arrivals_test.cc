@@ -158,5 +158,26 @@ TEST(SizeSampler, DrawsFromItsDistribution) {
   EXPECT_NEAR(large / 1e5, 0.75, 0.005);
 }
 
+// Sizes are 10 until 100 s and 20 from 300 s on; between, the share of 20 grows evenly. At 100/s each of the four
+// stretches of 100 s has 10,000 requests, so a share is known to 0.5 % at one standard deviation: 0, 1/4, 3/4, 1.
+TEST(Arrivals, SizesDriftEvenlyFromOneDistributionToAnother) {
+  Service service = service_with(PoissonTraffic{100});
+  service.input_size = ConstantSize{10};
+  service.size_drift = SizeDrift{ConstantSize{20}, 100, 300};
+  ArrivalSource source(service, Rng(1), 0, 1);
+  std::vector<double> large(4, 0);
+  std::vector<double> all(4, 0);
+  while (const auto arrival = source.next()) {
+    const auto stretch = static_cast<std::size_t>(to_seconds(arrival->at) / 100);
+    if (stretch >= all.size()) break;
+    ++all[stretch];
+    large[stretch] += arrival->size == 20 ? 1 : 0;
+  }
+  EXPECT_EQ(large[0], 0);
+  EXPECT_NEAR(large[1] / all[1], 0.25, 0.02);
+  EXPECT_NEAR(large[2] / all[2], 0.75, 0.02);
+  EXPECT_EQ(large[3], all[3]);
+}
+
 }  // namespace
 }  // namespace tangram::sim

@@ -260,5 +260,57 @@ TEST(Simulation, StopsWhenAskedTo) {
   EXPECT_TRUE(bench.run().stopped);
 }
 
+// One request a second from 1 s to 30 s, and a controller that looks every 10 s: it sees those of 1 to 9 s, of 10 to
+// 19 s and of 20 to 29 s, of one size each. An arrival at 10 s comes after the look at 10 s, because looks were
+// scheduled first. A request is answered after 10 ms, so all are by then.
+TEST(Simulation, TellsAControllerWhatHappenedSinceItLastLooked) {
+  auto bench = one_slice(ConstantTraffic{1});
+  bench.workload.services[0].input_size = ConstantSize{1};
+  bench.config.requests_max = 30;
+  std::vector<std::uint64_t> arrived;
+  std::vector<std::uint64_t> served;
+  std::vector<std::uint64_t> of_size_one;
+  bench.config.controller.interval = 10s;
+  bench.config.controller.decide = [&](const Observation& seen) -> std::optional<sched::Deployment> {
+    arrived.push_back(seen.services[0].arrived);
+    served.push_back(seen.services[0].served);
+    of_size_one.push_back(seen.services[0].sizes.contains(1) ? seen.services[0].sizes.at(1) : 0);
+    return std::nullopt;
+  };
+  const auto result = bench.run();
+  EXPECT_EQ(arrived, (std::vector<std::uint64_t>{9, 10, 10}));
+  EXPECT_EQ(arrived, served);
+  EXPECT_EQ(arrived, of_size_one);
+  ASSERT_EQ(result.fleet_use.size(), 1u);
+  EXPECT_EQ(result.fleet_use[0].devices, 1u);
+}
+
+// The controller asks at 10 s for a second device, which takes 3 s to cut, and at 20 s for one again. The second device
+// counts from when it is asked for, at 10 s, until it is cut back, at 20 s plus 3 s. No request is lost.
+TEST(Simulation, CountsDevicesThatAControllerAsksFor) {
+  auto bench = one_slice(ConstantTraffic{2});
+  bench.config.duration = 40s;
+  int looks = 0;
+  bench.config.controller.interval = 10s;
+  bench.config.controller.decide = [&](const Observation&) -> std::optional<sched::Deployment> {
+    ++looks;
+    if (looks == 1) return deployment_of(bench.cluster, {"7g@0", "7g@0"});
+    if (looks == 2) return deployment_of(bench.cluster, {"7g@0"});
+    return std::nullopt;
+  };
+  bench.config.reshape_time = [](const sched::DeployedDevice&, const Layout&) { return Duration(3s); };
+  const auto result = bench.run();
+  EXPECT_EQ(result.metrics.total().resolved(), result.requests);
+  EXPECT_EQ(result.metrics.total().served, result.requests);
+  EXPECT_EQ(result.reshapes, 2u);
+  double device_seconds = 0;
+  for (std::size_t i = 0; i < result.fleet_use.size(); ++i) {
+    const double until = i + 1 < result.fleet_use.size() ? to_seconds(result.fleet_use[i + 1].at) : 40;
+    device_seconds += static_cast<double>(result.fleet_use[i].devices) * (until - to_seconds(result.fleet_use[i].at));
+  }
+  EXPECT_NEAR(device_seconds, 40 + 10, 3.001);
+  EXPECT_EQ(result.fleet_use.back().devices, 1u);
+}
+
 }  // namespace
 }  // namespace tangram::sim

@@ -113,6 +113,7 @@ std::string capacity_table(const std::vector<lab::CapacityResult>& results, cons
 ExitCode run(Session& session, Options options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
+  if (const auto planned = needs_plan(*scenario, options.scenario); !planned) return session.fail(planned.error());
   if (options.seed) scenario->config.seed = *options.seed;
   if (options.policies.empty()) options.policies = {scenario->config.scheduler.policy};
   if (const auto known = check_policies(options.policies); !known) return session.fail(known.error());

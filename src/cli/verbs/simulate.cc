@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
+#include "cli/replan_view.h"
 #include "cli/run_view.h"
 #include "sched/policy.h"
 
@@ -28,6 +30,10 @@ struct Options {
   std::string html;
   std::string trace;
   std::string log;
+  bool replan = false;
+  double interval_s = 300;
+  std::string fleet;
+  std::string rule = "certified";
 };
 
 RunDetail detail_of(const Options& options) {
@@ -95,10 +101,59 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
                            simulated_s / wall_s, requests / wall_s));
 }
 
+// The fleet of --fleet, or that of the scenario, which is named relative to it.
+Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
+  if (!options.fleet.empty()) return load_fleet(options.fleet);
+  if (!scenario.fleet.empty()) {
+    return load_fleet((std::filesystem::path(options.scenario).parent_path() / scenario.fleet).string());
+  }
+  return Error{
+      ErrorCode::invalid,
+      options.scenario + ": --replan needs a fleet to plan for: --fleet FLEET, or a key fleet in the scenario"};
+}
+
+ExitCode run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
+  const auto fleet = fleet_for(options, scenario);
+  if (!fleet) return session.fail(fleet.error());
+  if (const auto possible = check_outputs({{"--html", options.html}}, {options.scenario, options.fleet}); !possible) {
+    return session.fail(possible.error());
+  }
+  constexpr std::uint64_t kRunUnits = 1000;
+  Progress progress = session.progress("planning", 3 * kRunUnits);
+  lab::ReplanOptions settings;
+  settings.interval = from_seconds(options.interval_s);
+  settings.rule = *plan::parse_rule(options.rule);
+  settings.certify.seed = scenario.config.seed;
+  settings.progress = [&](const std::string& name, double share) {
+    const std::uint64_t before = name == "replan" ? 0 : name == "static" ? kRunUnits : 2 * kRunUnits;
+    progress.label(name);
+    progress.set(before + static_cast<std::uint64_t>(share * kRunUnits));
+    return true;
+  };
+  const auto comparison = lab::compare_replanning(scenario, *fleet, settings);
+  progress.finish();
+  if (!comparison) return session.fail(comparison.error());
+  if (session.structured()) {
+    Json json = head_json(report_head(scenario));
+    json.update(replan_json(scenario, *comparison));
+    session.print_value(json);
+  } else {
+    session.print(replan_table(scenario, *comparison, session.terminal));
+  }
+  if (options.html.empty()) return ExitCode::done;
+  const auto written =
+      write_file_atomically(options.html, lab::replan_html(report_head(scenario), scenario, *comparison));
+  if (!written) return session.fail(written.error());
+  session.note("wrote " + options.html);
+  return ExitCode::done;
+}
+
 ExitCode run(Session& session, const Options& options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
   apply(options, *scenario);
+  if (options.replan) return run_replan(session, options, *scenario);
+  if (const auto planned = needs_plan(*scenario, options.scenario); !planned) return session.fail(planned.error());
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
   if (const auto known = check_policies(policies); !known) return session.fail(known.error());
@@ -147,6 +202,24 @@ void add_options(Program& program, CLI::App& verb, Options& options) {
   file("--html", options.html, "Write a report with pictures: one page that needs nothing else.");
   file("--trace", options.trace, "Write the batches for Perfetto or chrome://tracing, as JSON.");
   file("--log", options.log, "Write every decision with its instant.");
+  auto* replan =
+      verb.add_flag("--replan", options.replan,
+                    "Plan for the fleet instead, and anew as rates and input sizes change; compared with one "
+                    "plan for the peak and with an oracle.")
+          ->excludes("--compare", "--timeline", "--trace", "--log");
+  verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two looks at the traffic.")
+      ->type_name("S")
+      ->check(CLI::Range(1.0, 1e6))
+      ->needs(replan)
+      ->capture_default_str();
+  program.offers_files(verb.add_option("--fleet", options.fleet, "With --replan: the fleet, instead of the scenario's.")
+                           ->type_name("FLEET")
+                           ->needs(replan));
+  program.one_of(verb.add_option("--rule", options.rule, "With --replan: when a slice counts as fast enough.")
+                     ->type_name("R")
+                     ->needs(replan)
+                     ->capture_default_str(),
+                 {"half", "certified"});
 }
 
 }  // namespace
@@ -162,13 +235,16 @@ void add_simulate(Program& program) {
            "fared: by service, bucket, slice and tenant. The same seed gives the same answer, byte for byte. With "
            "--compare, several policies meet the same requests. Shares in JSON lie between 0 and 1, units stand in the "
            "keys, and a latency that a share of the requests never reached is null. How fast it went is said on "
-           "standard error.",
+           "standard error. With --replan the scenario needs no plan: plans are made for its fleet, follow the "
+           "traffic, and devices are re-cut in virtual time.",
        .examples = {{"tangram simulate examples/scenario.yaml", "The example."},
                     {"tangram simulate examples/scenario-day.yaml --html day.html", "With a report to look at."},
                     {"tangram simulate examples/scenario-day.yaml --compare tangram,elsa,fifs",
                      "Three policies side by side."},
                     {"tangram simulate examples/scenario-day.yaml --seed 7 --duration 60 --trace day.json",
-                     "A minute of it for ui.perfetto.dev."}}},
+                     "A minute of it for ui.perfetto.dev."},
+                    {"tangram simulate examples/scenario-replan.yaml --replan --html replan.html",
+                     "A day on which plans follow the traffic."}}},
       [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);
 }

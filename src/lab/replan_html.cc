@@ -1,0 +1,195 @@
+// The page of `tangram simulate --replan`: three ways of planning a day, over the same clock.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lab/detail/plot.h"
+#include "lab/replan.h"
+
+namespace tangram::lab {
+namespace {
+
+using plot::escape;
+using plot::Picture;
+using plot::Scale;
+
+constexpr double kWidth = 1130;
+constexpr double kLeft = 44;
+
+constexpr std::string_view kStyle = R"(
+:root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;
+--good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
+--s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
+@media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
+--axis:#465062;--line:#2a313d;--good:#3ecf8e;--warn:#f2b33d;--bad:#f2686b;--idle:#2a313c;
+--s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:1180px;margin:0 auto;padding:36px 22px 70px}
+h1{font-size:30px;margin:0 0 4px}h2{font-size:19px;margin:36px 0 10px}p{color:var(--muted);max-width:80ch;margin:0 0 10px}
+figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
+svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
+.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:12px}
+table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
+th,td{padding:6px 10px;text-align:right;border-bottom:1px solid var(--line)}th{color:var(--muted);font-weight:550}
+th:first-child,td:first-child,td.text,th.text{text-align:left}
+.legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--muted);margin:8px 0 0}
+.dot{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:7px}
+details{margin-top:34px;color:var(--muted)}pre{overflow-x:auto;font-size:12.5px}footer{margin-top:30px;color:var(--muted);font-size:13px}
+)";
+
+std::string colour_of(std::size_t i) { return fmt::format("s{}", i % 8); }
+
+std::string legend(const std::vector<std::string>& names) {
+  std::string out = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", colour_of(i),
+                       escape(names[i]));
+  }
+  return out + "</div>\n";
+}
+
+Scale time_scale(const ReplanComparison& comparison) { return {0, comparison.duration_s, kLeft, kWidth - 4}; }
+
+// Devices with a replica, as steps.
+std::string devices_picture(const ReplanComparison& comparison) {
+  double most = 1;
+  for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
+  const Scale x = time_scale(comparison);
+  const Scale y{0, most * 1.08, 200, 10};
+  Picture picture(kWidth, 226, "GPUs in use over time");
+  picture.y_axis(y, x.from, x.to, 5);
+  for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
+    std::vector<std::pair<double, double>> points;
+    double level = 0;
+    for (const auto& use : comparison.runs[r].result.fleet_use) {
+      const double at = x(std::min(comparison.duration_s, to_seconds(use.at)));
+      if (!points.empty()) points.emplace_back(at, y(level));
+      level = static_cast<double>(use.devices);
+      points.emplace_back(at, y(level));
+    }
+    points.emplace_back(x.to, y(level));
+    picture.polyline(points, colour_of(r));
+  }
+  picture.time_axis(x, 200, 10);
+  return picture.take();
+}
+
+std::string rates_picture(const ReplanComparison& comparison) {
+  double most = 1e-9;
+  for (const auto& rates : comparison.rates_per_s) {
+    for (const double rate : rates) most = std::max(most, rate);
+  }
+  const Scale x = time_scale(comparison);
+  const Scale y{0, most * 1.08, 160, 10};
+  Picture picture(kWidth, 186, "requests a second over time");
+  picture.y_axis(y, x.from, x.to, 4);
+  for (std::size_t s = 0; s < comparison.rates_per_s.size(); ++s) {
+    const auto& rates = comparison.rates_per_s[s];
+    std::vector<std::pair<double, double>> points;
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(rates.size()) * comparison.duration_s;
+      points.emplace_back(x(at), y(rates[i]));
+    }
+    picture.polyline(points, colour_of(s));
+  }
+  picture.time_axis(x, 160, 10);
+  return picture.take();
+}
+
+// A strip for each run and service: how much of each window was in time.
+std::string attainment_picture(const Scenario& scenario, const ReplanComparison& comparison) {
+  constexpr double kStrip = 15;
+  const std::size_t services = scenario.workload.services.size();
+  const double height = static_cast<double>(comparison.runs.size() * (services + 1)) * kStrip;
+  Scale x = time_scale(comparison);
+  x.from = 190;
+  Picture picture(kWidth, height + 26, "share of requests in time, by window");
+  double top = 0;
+  for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
+    const auto& metrics = comparison.runs[r].result.metrics;
+    const double step_s = to_seconds(metrics.timeline_step);
+    picture.text(0, top + 11, comparison.runs[r].name, Picture::Anchor::start, "ink");
+    for (std::size_t s = 0; s < services; ++s, top += kStrip) {
+      picture.text(x.from - 8, top + 11, scenario.workload.services[s].name, Picture::Anchor::end);
+      for (std::size_t i = 0; i < metrics.timeline[s].size(); ++i) {
+        const auto& window = metrics.timeline[s][i];
+        if (window.arrived == 0) continue;
+        const double share = static_cast<double>(window.served) / window.arrived;
+        const double left = x(static_cast<double>(i) * step_s);
+        const double right = x(std::min(comparison.duration_s, static_cast<double>(i + 1) * step_s));
+        const bool kept = 100 * share >= scenario.workload.services[s].slo.percentile;
+        const auto tip = fmt::format("{}: {} arrived, {} in time, {} late, {} refused",
+                                     plot::time_label(static_cast<double>(i) * step_s, comparison.duration_s),
+                                     window.arrived, window.served, window.late, window.lost);
+        picture.rect({left, top + 2, right - left + 0.15, kStrip - 4},
+                     kept           ? "good"
+                     : share >= 0.9 ? "warn"
+                                    : "bad",
+                     tip, kept ? 0.6 : 0.95);
+      }
+    }
+    top += kStrip;
+  }
+  picture.time_axis(x, height, 10);
+  return picture.take();
+}
+
+std::string runs_table(const ReplanComparison& comparison) {
+  std::string out =
+      "<div class=\"scroll\"><table><tr><th>plan<th>GPU-hours<th>compute-slice-hours<th>GPUs at most<th>in "
+      "time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas loaded</tr>\n";
+  for (const auto& run : comparison.runs) {
+    const auto total = run.result.metrics.total();
+    out += fmt::format("<tr><td>{}<td>{:.1f}<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
+                       run.name, run.gpu_hours, run.slice_hours, run.devices_max, percent_text(run.attainment()),
+                       total.late, total.failed + total.rejected_total(), run.unresolved, run.steps.size(),
+                       run.result.reshapes, run.replicas_loaded);
+  }
+  return out + "</table></div>\n";
+}
+
+std::string steps_table(const ReplanRun& run, double duration_s) {
+  std::string out =
+      "<div class=\"scroll\"><table><tr><th>at<th>GPUs<th>compute slices<th>re-cut<th>loaded<th "
+      "class=\"text\">why</tr>\n";
+  for (const auto& step : run.steps) {
+    std::string reasons;
+    for (const auto& reason : step.reasons) reasons += (reasons.empty() ? "" : "; ") + reason;
+    out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>\n",
+                       plot::time_label(to_seconds(step.at), duration_s), step.devices, step.compute_slices,
+                       step.devices_recut, step.replicas_loaded, escape(reasons));
+  }
+  return out + "</table></div>\n";
+}
+
+}  // namespace
+
+std::string replan_html(const ReportHead& head, const Scenario& scenario, const ReplanComparison& comparison) {
+  std::vector<std::string> runs;
+  std::vector<std::string> services;
+  for (const auto& run : comparison.runs) runs.push_back(run.name);
+  for (const auto& service : scenario.workload.services) services.push_back(service.name);
+  std::string out = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{0} - Tangram</title>\n<style>{1}</style>\n"
+      "</head>\n<body>\n<main>\n<h1>{0}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
+      "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {2}.</p>\n",
+      escape(scenario.name), kStyle, head.seed);
+  out += runs_table(comparison);
+  out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";
+  out += "<h2>Requests a second</h2>\n<figure>" + rates_picture(comparison) + legend(services) + "</figure>\n";
+  out += "<h2>In time, by window</h2>\n<p>Green: the promise was kept in that window.</p>\n<figure>" +
+         attainment_picture(scenario, comparison) + "</figure>\n";
+  for (const auto& run : comparison.runs) {
+    out += fmt::format("<h2>Plans of {}</h2>\n", run.name) + steps_table(run, comparison.duration_s);
+  }
+  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n", escape(head.configuration));
+  out += fmt::format("<footer>{}{}; digest {:016x}.</footer>\n</main>\n", escape(head.program),
+                     head.commit.empty() ? "" : ", commit " + escape(head.commit), comparison.runs[0].result.digest);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace tangram::lab
