@@ -215,5 +215,28 @@ TEST(Scenario, TellsTheConfigurationThatRuns) {
   EXPECT_TRUE(formats::parse_json({"x", text}, none).has_value()) << text;
 }
 
+TEST(Scenario, NeedsAPlanOrAFleet) {
+  const std::string planless = std::string(kServices) + kLatency + "duration_s: 10\n";
+  EXPECT_EQ(problems(planless), "s.yaml:1:1: needs a plan, or a fleet to plan for");
+  const auto scenario = parse(planless + "fleet: rack.yaml\n");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  EXPECT_FALSE(has_plan(*scenario));
+  EXPECT_EQ(scenario->fleet, "rack.yaml");
+  EXPECT_TRUE(has_plan(*parse(whole())));
+}
+
+TEST(Scenario, ReadsHowInputSizesDrift) {
+  const std::string drift = "    size_drift: {begin_s: 10, end_s: 20, to: 7}\n";
+  const auto scenario = parse(kServices + drift + kPlan + kLatency + "duration_s: 10\n");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const Service& service = scenario->workload.services[0];
+  ASSERT_TRUE(service.size_drift);
+  EXPECT_EQ(service.size_drift->share_at(15), 0.5);
+  EXPECT_EQ(largest_size(service), 7);
+  const std::string back = "    size_drift: {begin_s: 30, end_s: 20, to: 7}\n";
+  EXPECT_NE(problems(kServices + back + kPlan + kLatency + "duration_s: 10\n").find("end_s must not come before"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tangram::lab

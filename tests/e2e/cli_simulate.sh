@@ -148,6 +148,34 @@ expect 0 simulate fitted.yaml --output json; has out '"model": "model.json"'; ha
 echo '{"version": 1}' > model.json
 expect 2 simulate fitted.yaml; has err "model.json:1:1: "
 
+# Plans that follow the traffic: two hours of the example, against one plan for the peak and an oracle.
+REPLAN=$SOURCE/examples/scenario-replan.yaml
+expect 0 validate "$REPLAN" "$SOURCE/examples/fleet-replan.yaml"
+expect 2 simulate "$REPLAN"; has err "has no plan"
+expect 2 simulate "$SCENARIO" --replan; has err "needs a fleet"
+expect 0 simulate "$REPLAN" --replan --rule half --duration 7200 --output json --html replan.html
+python3 - <<'P' || fail "the JSON of simulate --replan is not as described"
+import json
+answer = json.load(open("out"))
+runs = {run["name"]: run for run in answer["runs"]}
+assert list(runs) == ["replan", "static", "oracle"]
+assert len({run["requests"] for run in runs.values()}) == 1
+for run in runs.values():
+    assert run["lost"] == 0, run["name"]
+    assert run["requests"] == sum(s["arrived"] for s in run["services"])
+    for s in run["services"]:
+        assert s["arrived"] == s["served"] + s["late"] + s["refused"], s
+    assert run["gpu_hours"] <= runs["static"]["devices_max"] * 2 + 0.5, run["name"]
+    use = [u["at_s"] for u in run["fleet_use"]]
+    assert use == sorted(use) and use[0] == 0
+assert runs["static"]["plans"] == 1 and runs["static"]["recuts"] == 0
+assert runs["replan"]["plans"] > 1 and runs["oracle"]["plans"] > 1
+assert runs["static"]["gpu_hours"] == 2 * runs["static"]["devices_max"]
+P
+cp out first; expect 0 simulate "$REPLAN" --replan --rule half --duration 7200 --output json
+cmp -s out first || fail "the same seed planned another day"
+has replan.html "GPUs in use"; grep -qE 'https?:|src=' replan.html && fail "the report needs the network"
+
 # What is published is what the program says.
 "$TANGRAM" schema scenario | cmp -s - "$SOURCE/docs/schema/scenario.schema.json" || fail "docs/schema/scenario.schema.json is old"
 "$TANGRAM" reference scenario | cmp -s - "$SOURCE/docs/reference/scenario.md" || fail "docs/reference/scenario.md is old"
