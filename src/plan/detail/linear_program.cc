@@ -1,11 +1,17 @@
 #include "plan/detail/linear_program.h"
 
-#include <coin/Cbc_C_Interface.h>
 #include <coin/Clp_C_Interface.h>
+#include <coin/CbcHeuristic.hpp>
+#include <coin/CbcModel.hpp>
+#include <coin/CglGomory.hpp>
+#include <coin/CglKnapsackCover.hpp>
+#include <coin/CglMixedIntegerRounding2.hpp>
+#include <coin/CglProbing.hpp>
+#include <coin/ClpSimplex.hpp>
+#include <coin/OsiClpSolverInterface.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "base/check.h"
 
@@ -40,8 +46,29 @@ struct Compressed {
   static constexpr double kInfinite = 1e50;
 };
 
-// Takes the solver's messages, which it prints to standard output otherwise, whatever its log level.
-void COINLINKAGE_CB say_nothing(Cbc_Model*, int, int, const double*, int, const int*, int, char**) {}
+double cost_of(const LinearProgram& program, const std::vector<double>& values) {
+  double cost = 0;
+  for (std::size_t c = 0; c < values.size(); ++c) cost += program.columns[c].cost * values[c];
+  return cost;
+}
+
+// Cuts that covering problems gain from, and a way to round.
+void add_cuts(CbcModel& model) {
+  CglProbing probing;
+  probing.setUsingObjective(1);
+  probing.setMaxPass(1);
+  probing.setMaxProbe(10);
+  probing.setRowCuts(3);
+  CglGomory gomory;
+  CglKnapsackCover knapsack;
+  CglMixedIntegerRounding2 rounding;
+  model.addCutGenerator(&probing, -1, "probing");
+  model.addCutGenerator(&gomory, -1, "gomory");
+  model.addCutGenerator(&knapsack, -1, "knapsack");
+  model.addCutGenerator(&rounding, -1, "rounding");
+  CbcRounding round(model);
+  model.addHeuristic(&round);
+}
 
 }  // namespace
 
@@ -80,41 +107,45 @@ LinearAnswer solve_linear(const LinearProgram& program) {
 IntegerAnswer solve_integer(const LinearProgram& program, const IntegerLimits& limits,
                             const std::vector<double>& start) {
   const Compressed form(program);
-  Cbc_Model* model = Cbc_newModel();
-  TANGRAM_CHECK(model != nullptr, "the solver gives a model");
-  Cbc_loadProblem(model, static_cast<int>(program.columns.size()), static_cast<int>(program.rows.size()),
-                  form.start.data(), form.index.data(), form.value.data(), form.column_low.data(),
-                  form.column_high.data(), form.cost.data(), form.row_low.data(), form.row_high.data());
+  OsiClpSolverInterface solver;
+  solver.messageHandler()->setLogLevel(0);
+  solver.getModelPtr()->setLogLevel(0);
+  solver.setHintParam(OsiDoReducePrint, true, OsiHintTry);
+  solver.loadProblem(static_cast<int>(program.columns.size()), static_cast<int>(program.rows.size()), form.start.data(),
+                     form.index.data(), form.value.data(), form.column_low.data(), form.column_high.data(),
+                     form.cost.data(), form.row_low.data(), form.row_high.data());
   for (std::size_t c = 0; c < program.columns.size(); ++c) {
-    if (program.columns[c].integer) Cbc_setInteger(model, static_cast<int>(c));
+    if (program.columns[c].integer) solver.setInteger(static_cast<int>(c));
   }
-  Cbc_registerCallBack(model, say_nothing);
-  Cbc_setLogLevel(model, 0);
-  Cbc_setParameter(model, "log", "0");
-  Cbc_setParameter(model, "slog", "0");
-  Cbc_setParameter(model, "maxN", std::to_string(limits.nodes_max).c_str());
-  if (limits.objective_step > 0) {
-    Cbc_setParameter(model, "increment", std::to_string(0.999 * limits.objective_step).c_str());
+  // The library's own driver, with its one set of global variables, cannot solve two problems at once; its model can.
+  CbcModel model(solver);
+  model.setLogLevel(0);
+  model.messageHandler()->setLogLevel(0);
+  add_cuts(model);
+  model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes_max, 1 << 30)));
+  if (limits.objective_step > 0) model.setCutoffIncrement(0.999 * limits.objective_step);
+  if (limits.cutoff < kUnbounded) model.setCutoff(limits.cutoff);
+  if (!start.empty()) {
+    model.setBestSolution(start.data(), static_cast<int>(start.size()), cost_of(program, start));
   }
-  if (limits.cutoff < kUnbounded) Cbc_setParameter(model, "cutoff", std::to_string(limits.cutoff).c_str());
-  if (!start.empty()) Cbc_setInitialSolution(model, start.data());
-  Cbc_solve(model);
+  model.initialSolve();
   IntegerAnswer answer;
+  if (!model.isInitialSolveProvenOptimal()) {
+    answer.proved = model.isInitialSolveProvenPrimalInfeasible();
+    return answer;
+  }
+  model.branchAndBound();
   // Status 0: the tree was searched to its end. Anything found is then optimal.
-  answer.proved = Cbc_status(model) == 0;
-  answer.bound = Cbc_getBestPossibleObjValue(model);
-  const double* best = Cbc_bestSolution(model);
+  answer.proved = model.status() == 0;
+  answer.bound = model.getBestPossibleObjValue();
+  const double* best = model.bestSolution();
   if (best != nullptr) {
     answer.values.emplace(best, best + program.columns.size());
     for (std::size_t c = 0; c < program.columns.size(); ++c) {
       if (program.columns[c].integer) (*answer.values)[c] = std::round((*answer.values)[c]);
     }
-    answer.objective = 0;
-    for (std::size_t c = 0; c < program.columns.size(); ++c) {
-      answer.objective += program.columns[c].cost * (*answer.values)[c];
-    }
+    answer.objective = cost_of(program, *answer.values);
   }
-  Cbc_deleteModel(model);
   return answer;
 }
 
