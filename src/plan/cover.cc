@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
@@ -30,22 +31,102 @@ double price_step(const CoverProblem& problem) {
   return least;
 }
 
-double round_up(double bound, double step) { return step > 0 ? step * std::ceil(bound / step - 1e-6) : bound; }
+// The totals that devices of these prices can add up to.
+class Totals {
+ public:
+  explicit Totals(const CoverProblem& problem) : step_(price_step(problem)) {
+    for (const auto& device : problem.devices) devices_.push_back({device.price, device.count_max});
+    std::ranges::sort(devices_, std::greater<>{});
+  }
 
-// Rows of every program here: supply of each kind, then the limit of each limited device.
+  double step() const { return step_; }
+  // The least of them that is not below `bound`; `bound` itself where they are too many to be looked at.
+  double at_least(double bound) const {
+    if (step_ > 0) return step_ * std::ceil(bound / step_ - 1e-6);
+    if (!few(bound)) return bound;
+    double best = kUnbounded;
+    visit(bound, 0, 0, best, true);
+    return best < kUnbounded ? best : bound;
+  }
+  // The largest of them below `price`, or a little less than `price`.
+  double below(double price) const {
+    if (step_ > 0) return price - step_;
+    if (!few(price)) return price - kEpsilon;
+    double best = 0;
+    visit(price, 0, 0, best, false);
+    return best;
+  }
+
+ private:
+  static constexpr double kCombinationsMax = 2e5;
+  bool few(double price) const {
+    double combinations = 1;
+    for (std::size_t d = 0; d + 1 < devices_.size(); ++d) combinations *= price / devices_[d].first + 1;
+    return price < 1e6 && combinations < kCombinationsMax;
+  }
+
+  // All numbers of the dearer devices; of the cheapest as many as reach the limit, or as stay below it.
+  void visit(double limit, std::size_t d, double sum, double& best, bool up) const {
+    const auto [price, most] = devices_[d];
+    const double missing = (limit - sum) / price;
+    if (d + 1 == devices_.size()) {
+      const double count = up ? std::max(0.0, std::ceil(missing - 1e-6)) : std::ceil(missing - 1e-6) - 1;
+      const double capped = most >= 0 && !up ? std::min<double>(count, most) : count;
+      if (capped < 0 || (most >= 0 && capped > most)) return;
+      best = up ? std::min(best, sum + capped * price) : std::max(best, sum + capped * price);
+      return;
+    }
+    for (int count = 0; (most < 0 || count <= most) && (up ? count - 1 < missing : count < missing - 1e-6); ++count) {
+      visit(limit, d + 1, sum + count * price, best, up);
+    }
+  }
+
+  double step_ = 0;
+  std::vector<std::pair<double, int>> devices_;  // Price and number, the dearest first.
+};
+
+// How many devices there may be.
+struct Range {
+  int low = 0;
+  int high = -1;  // Below zero: unlimited.
+};
+
+// Limits of every cut and of every type of device: a part of the problem.
+struct Ranges {
+  std::vector<std::vector<Range>> cut;
+  std::vector<Range> total;
+
+  explicit Ranges(const CoverProblem& problem) {
+    for (const auto& device : problem.devices) {
+      cut.emplace_back(device.cuts.size());
+      total.push_back({0, device.count_max});
+    }
+  }
+};
+
+// Rows of every program here: supply of each kind, then the number of each type of device where it has limits.
 struct Frame {
   LinearProgram program;
   std::vector<std::vector<int>> cut_columns;  // By device and cut.
 
   // `devices_max` bounds the devices of one cut; the solver's search wanders off without it.
-  Frame(const CoverProblem& problem, const std::vector<int>& need, bool integer, double devices_max = kUnbounded) {
+  Frame(const CoverProblem& problem, const Ranges& ranges, const std::vector<int>& need, bool integer,
+        double devices_max = kUnbounded) {
     for (std::size_t k = 0; k < problem.kinds; ++k) program.add_row(need[k], kUnbounded);
-    for (const auto& device : problem.devices) {
-      const int limit = device.count_max < 0 ? -1 : program.add_row(-kUnbounded, device.count_max);
+    for (std::size_t d = 0; d < problem.devices.size(); ++d) {
+      const auto& device = problem.devices[d];
+      const Range total = ranges.total[d];
+      const bool limited = total.low > 0 || total.high >= 0;
+      const int limit = limited ? program.add_row(total.low, total.high < 0 ? kUnbounded : total.high) : -1;
       auto& columns = cut_columns.emplace_back();
-      for (const auto& cut : device.cuts) {
-        LinearProgram::Column column{
-            .cost = device.price, .low = 0, .high = devices_max, .integer = integer, .entries = {}};
+      for (std::size_t c = 0; c < device.cuts.size(); ++c) {
+        const auto& cut = device.cuts[c];
+        const Range range = ranges.cut[d][c];
+        LinearProgram::Column column{.cost = device.price,
+                                     .low = static_cast<double>(range.low),
+                                     .high = range.high < 0 ? std::max<double>(devices_max, range.low) : range.high,
+                                     .integer = integer,
+                                     .entries = {}};
         for (std::size_t i = 0; i < cut.size(); ++i) {
           if (cut[i] > 0) column.entries.push_back({static_cast<int>(device.kinds[i]), static_cast<double>(cut[i])});
         }
@@ -84,7 +165,7 @@ void add_need(const CoverService& service, const Cover& cover, std::vector<int>&
 class Solver {
  public:
   Solver(const CoverProblem& problem, const CoverBudget& budget)
-      : problem_(problem), budget_(budget), step_(price_step(problem)), columns_(problem.services.size()) {
+      : problem_(problem), budget_(budget), totals_(problem), whole_(problem), columns_(problem.services.size()) {
     for (const auto& service : problem.services) covers_.emplace_back(service);
     answer_.price = kUnbounded;
     answer_.bound = 0;
@@ -141,10 +222,11 @@ class Solver {
     bool solved = false;
     std::vector<double> kind_price;
     std::vector<std::vector<double>> share;  // By service and column.
+    std::vector<std::vector<double>> cut;    // By device and cut: how many devices.
   };
 
-  Master solve_master() const {
-    Frame frame(problem_, std::vector<int>(problem_.kinds, 0), false);
+  Master solve_master(const Ranges& ranges) const {
+    Frame frame(problem_, ranges, std::vector<int>(problem_.kinds, 0), false);
     const int first_service_row = static_cast<int>(frame.program.rows.size());
     std::vector<std::vector<int>> at(columns_.size());
     for (std::size_t s = 0; s < columns_.size(); ++s) {
@@ -173,81 +255,214 @@ class Solver {
       auto& share = master.share.emplace_back();
       for (const int column : row) share.push_back(linear.values[static_cast<std::size_t>(column)]);
     }
+    for (const auto& row : frame.cut_columns) {
+      auto& counts = master.cut.emplace_back();
+      for (const int column : row) counts.push_back(linear.values[static_cast<std::size_t>(column)]);
+    }
     return master;
   }
 
-  // The bound at `price`, with the covers that attain it as new columns. Returns how many were new.
-  int price_services(std::vector<double> price) {
+  struct Priced {
+    double bound = 0;  // No plan within the ranges is cheaper.
+    int added = 0;     // New columns.
+    std::vector<double> price;
+    std::vector<double> costs;  // By service.
+  };
+
+  // The bound at `price`, with the covers that attain it as new columns.
+  Priced price_services(std::vector<double> price, const Ranges& ranges) {
     // A kind that is free in the linear program would be taken without end.
     for (std::size_t k = 0; k < price.size(); ++k) price[k] = std::max(price[k], 0.02 * even_price_[k]);
-    double total = 0;
-    int added = 0;
-    std::vector<double> costs;
+    make_payable(price, ranges);
+    Priced priced;
     for (std::size_t s = 0; s < covers_.size(); ++s) {
       const auto cheapest = covers_[s].cheapest(price, budget_.cover_nodes_max);
-      if (!cheapest) {
-        costs.push_back(0);
-        continue;
-      }
-      total += cheapest->bound;
-      costs.push_back(cheapest->bound);
-      added += add_column(s, cheapest->cover);
+      priced.costs.push_back(cheapest ? cheapest->bound : 0);
+      priced.bound += priced.costs.back();
+      if (cheapest) priced.added += add_column(s, cheapest->cover);
     }
-    // Unlimited devices: prices are scaled until no cut is worth more than its device. Limited ones may be worth
-    // more, for which their number times the excess is taken off.
-    double scale = 1;
-    for (const auto& device : problem_.devices) {
-      if (device.count_max >= 0) continue;
-      const double worth = best_cut(device, price);
-      if (worth > 0) scale = std::min(scale, device.price / worth);
-    }
-    double bound = scale * total;
-    for (const auto& device : problem_.devices) {
-      if (device.count_max < 0) continue;
-      bound -= device.count_max * std::max(0.0, scale * best_cut(device, price) - device.price);
-    }
-    if (bound > answer_.bound) {
-      answer_.bound = bound;
-      answer_.kind_price = price;
-      for (double& p : answer_.kind_price) p *= scale;
-      for (double& c : costs) c *= scale;
-      answer_.service_price = std::move(costs);
-    }
-    return added;
+    for (std::size_t d = 0; d < problem_.devices.size(); ++d) priced.bound += least_surplus(d, price, ranges);
+    priced.price = std::move(price);
+    return priced;
   }
 
-  static double best_cut(const CoverDevice& device, const std::vector<double>& price) {
-    double best = 0;
-    for (const auto& cut : device.cuts) {
+  double worth_of(const CoverDevice& device, std::size_t c, const std::vector<double>& price) const {
+    double worth = 0;
+    for (std::size_t i = 0; i < device.kinds.size(); ++i) worth += device.cuts[c][i] * price[device.kinds[i]];
+    return worth;
+  }
+
+  // Lowers prices until no cut of which there is no end is worth more than its device.
+  void make_payable(std::vector<double>& price, const Ranges& ranges) const {
+    for (std::size_t d = 0; d < problem_.devices.size(); ++d) {
+      const auto& device = problem_.devices[d];
+      if (ranges.total[d].high >= 0) continue;
       double worth = 0;
-      for (std::size_t i = 0; i < cut.size(); ++i) worth += cut[i] * price[device.kinds[i]];
-      best = std::max(best, worth);
+      for (std::size_t c = 0; c < device.cuts.size(); ++c) {
+        if (ranges.cut[d][c].high < 0) worth = std::max(worth, worth_of(device, c, price));
+      }
+      if (worth <= device.price) continue;
+      for (const std::size_t kind : device.kinds) price[kind] *= device.price / worth;
     }
-    return best;
+  }
+
+  // The least that devices of a type cost beyond what their slices are worth, within the ranges. Cuts that are worth
+  // more than they cost are taken as often as they may be; below the least number, the cheapest are added.
+  double least_surplus(std::size_t d, const std::vector<double>& price, const Ranges& ranges) const {
+    const auto& device = problem_.devices[d];
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t c = 0; c < device.cuts.size(); ++c) {
+      order.emplace_back(device.price - worth_of(device, c, price), c);
+    }
+    std::ranges::sort(order);
+    double sum = 0;
+    double used = 0;
+    for (const auto& [surplus, c] : order) {
+      sum += surplus * ranges.cut[d][c].low;
+      used += ranges.cut[d][c].low;
+    }
+    const double most = ranges.total[d].high < 0 ? kUnbounded : ranges.total[d].high;
+    for (const auto& [surplus, c] : order) {
+      const Range range = ranges.cut[d][c];
+      const double room = std::min(most - used, range.high < 0 ? kUnbounded : double{0} + range.high - range.low);
+      const double missing = std::max(0.0, ranges.total[d].low - used);
+      const bool pays = surplus < -1e-9 * device.price;
+      const double taken = std::max(0.0, pays ? room : std::min(room, missing));
+      if (taken == 0) continue;
+      sum += surplus * taken;
+      used += taken;
+    }
+    return sum;
   }
 
   void generate() {
     for (int round = 0; round < budget_.rounds_max; ++round) {
-      const Master master = solve_master();
+      const Master master = solve_master(whole_);
       if (!master.solved) break;
       shares_ = master.share;
-      const int added = price_services(master.kind_price);
+      Priced priced = price_services(master.kind_price, whole_);
+      if (priced.bound > answer_.bound) {
+        answer_.bound = root_bound_ = priced.bound;
+        answer_.kind_price = std::move(priced.price);
+        answer_.service_price = std::move(priced.costs);
+      }
       if (round % 8 == 0) {
-        round_to_plan(false);
+        round_to_plan(whole_, false);
         report();
       }
-      if (added == 0 || closed()) break;
+      if (priced.added == 0 || closed()) break;
     }
   }
 
-  bool closed() const { return answer_.price <= round_up(answer_.bound, step_) + kEpsilon; }
+  // A part of the problem that may hold a better plan.
+  struct Part {
+    Ranges ranges;
+    double bound = 0;
+  };
+
+  // Branches on how many devices of a type there are, then on how often a cut is made. Prices of kinds stay the only
+  // link between services and devices, so every part has its own exact Lagrange bound. A dive towards more devices
+  // finds plans; then the part with the least bound is next.
+  void search_parts() {
+    std::vector<Part> open{{whole_, answer_.bound}};
+    double unresolved = kUnbounded;  // The least bound of parts that could not be divided.
+    bool diving = true;
+    const std::int64_t nodes_before = cover_nodes();
+    for (int parts = 0; parts < parts_max() && !open.empty() && !closed(); ++parts) {
+      if (cover_nodes() - nodes_before > budget_.parts_nodes_max) break;
+      auto next = diving ? open.end() - 1 : std::ranges::min_element(open, {}, &Part::bound);
+      const Part part = std::move(*next);
+      open.erase(next);
+      std::optional<std::pair<Part, Part>> halves;
+      diving = examine(part, halves, unresolved) && halves.has_value();
+      if (halves) {
+        open.push_back(std::move(halves->first));
+        open.push_back(std::move(halves->second));
+      }
+      double least = std::min(unresolved, answer_.price);
+      for (const auto& left : open) least = std::min(least, left.bound);
+      answer_.bound = std::max(answer_.bound, least);
+      if (parts % 8 == 0) report();
+    }
+  }
+
+  std::int64_t cover_nodes() const {
+    std::int64_t sum = 0;
+    for (const auto& covers : covers_) sum += covers.nodes();
+    return sum;
+  }
+
+  int parts_max() const {
+    return static_cast<int>(covers_.size()) <= budget_.tree_services_max ? budget_.parts_max : budget_.parts_max / 8;
+  }
+
+  // Bounds the part and looks for a plan in it. True: it may hold a better one; `halves` are empty if it cannot be
+  // divided.
+  bool examine(Part part, std::optional<std::pair<Part, Part>>& halves, double& unresolved) {
+    Master master;
+    for (int round = 0; round < kPartRoundsMax; ++round) {
+      master = solve_master(part.ranges);
+      if (!master.solved) break;
+      const Priced priced = price_services(master.kind_price, part.ranges);
+      part.bound = std::max(part.bound, priced.bound);
+      if (beaten(part.bound)) return false;
+      if (priced.added == 0) break;
+    }
+    if (!master.solved) {
+      unresolved = std::min(unresolved, part.bound);
+      return true;
+    }
+    shares_ = master.share;
+    round_to_plan(part.ranges, false);
+    if (beaten(part.bound)) return false;
+    halves = divide(part, master);
+    if (!halves) unresolved = std::min(unresolved, part.bound);
+    return true;
+  }
+
+  bool beaten(double bound) const { return answer_.price <= totals_.at_least(bound) + kEpsilon; }
+
+  // Two parts between whose ranges the linear program lies: fewer, and at least one more.
+  static std::optional<std::pair<Part, Part>> divide(const Part& part, const Master& master) {
+    const auto fraction = [](double x) { return std::abs(x - std::round(x)); };
+    double best = 1e-5;
+    std::size_t at_device = 0;
+    std::optional<std::size_t> at_cut;
+    double value = 0;
+    for (std::size_t d = 0; d < master.cut.size(); ++d) {
+      const double total = std::accumulate(master.cut[d].begin(), master.cut[d].end(), 0.0);
+      if (fraction(total) <= best) continue;
+      best = fraction(total);
+      at_device = d;
+      value = total;
+    }
+    for (std::size_t d = 0; d < master.cut.size() && value == 0; ++d) {
+      for (std::size_t c = 0; c < master.cut[d].size(); ++c) {
+        if (fraction(master.cut[d][c]) <= best) continue;
+        best = fraction(master.cut[d][c]);
+        at_device = d;
+        at_cut = c;
+      }
+    }
+    if (best <= 1e-5) return std::nullopt;
+    if (at_cut) value = master.cut[at_device][*at_cut];
+    std::pair<Part, Part> halves{part, part};
+    const auto range = [&](Part& half) -> Range& {
+      return at_cut ? half.ranges.cut[at_device][*at_cut] : half.ranges.total[at_device];
+    };
+    range(halves.first).high = static_cast<int>(std::floor(value));
+    range(halves.second).low = static_cast<int>(std::floor(value)) + 1;
+    return halves;
+  }
+
+  bool closed() const { return beaten(answer_.bound); }
   void report() const {
-    if (budget_.progress) budget_.progress(answer_.price, round_up(answer_.bound, step_));
+    if (budget_.progress) budget_.progress(answer_.price, totals_.at_least(answer_.bound));
   }
 
   // Fixes services that the linear program gives whole, and searches over the columns of the rest, which are few: no
   // more than there are kinds and limits. With `all`, over every service.
-  void round_to_plan(bool all) {
+  void round_to_plan(const Ranges& ranges, bool all) {
     std::vector<int> fixed(problem_.kinds, 0);
     std::vector<Cover> chosen(columns_.size());
     std::vector<std::size_t> open;
@@ -261,7 +476,7 @@ class Solver {
         open.push_back(s);
       }
     }
-    Frame frame(problem_, fixed, true, slices_max(fixed, open));
+    Frame frame(problem_, ranges, fixed, true, slices_max(fixed, open));
     std::vector<std::vector<int>> at(open.size());
     for (std::size_t i = 0; i < open.size(); ++i) {
       const std::size_t s = open[i];
@@ -276,10 +491,9 @@ class Solver {
         at[i].push_back(frame.program.add_column(std::move(column)));
       }
     }
-    IntegerLimits limits{
-        .nodes_max = all ? budget_.tree_nodes_max : budget_.tree_nodes_max / 20 + 10,
-        .objective_step = step_,
-        .cutoff = answer_.price < kUnbounded ? answer_.price - (step_ > 0 ? 0.5 * step_ : kEpsilon) : kUnbounded};
+    IntegerLimits limits{.nodes_max = all ? budget_.tree_nodes_max : budget_.tree_nodes_max / 20 + 10,
+                         .objective_step = totals_.step(),
+                         .cutoff = cutoff()};
     const auto integer = detail::solve_integer(frame.program, limits);
     last_search_proved_ = integer.proved;
     if (!integer.values) return;
@@ -289,6 +503,11 @@ class Solver {
       }
     }
     take(frame.cuts_of(*integer.values), std::move(chosen));
+  }
+
+  // Between the price and the next lower total.
+  double cutoff() const {
+    return answer_.price < kUnbounded ? 0.5 * (answer_.price + totals_.below(answer_.price)) : kUnbounded;
   }
 
   // More devices than slices are never of use.
@@ -319,17 +538,18 @@ class Solver {
   // A cover that takes part in a better plan costs no more than its service's cheapest and the gap together. If all
   // of those can be listed, a search over them proves the plan or betters it.
   void improve() {
-    round_to_plan(false);
+    round_to_plan(whole_, false);
     report();
-    if (closed() || static_cast<int>(covers_.size()) > budget_.tree_services_max) return;
-    round_to_plan(true);
+    const bool small = static_cast<int>(covers_.size()) <= budget_.tree_services_max;
+    if (!closed() && small) round_to_plan(whole_, true);
     report();
-    if (closed() || answer_.price >= kTooDear) return;
+    if (!closed() && !asks()) search_parts();
+    report();
+    if (closed() || !small || answer_.price >= kTooDear) return;
     if (answer_.kind_price.empty()) return;
     const bool limited = std::ranges::any_of(problem_.devices, [](const auto& d) { return d.count_max >= 0; });
     if (limited && answer_.status != CoverStatus::solved) return search_compact();
-    const double target = answer_.price - (step_ > 0 ? step_ : 0);
-    const double gap = target - answer_.bound;
+    const double gap = totals_.below(answer_.price) - root_bound_;
     bool complete = true;
     for (std::size_t s = 0; s < covers_.size() && complete; ++s) {
       const auto all =
@@ -340,7 +560,7 @@ class Solver {
     }
     shares_.clear();
     if (complete) {
-      round_to_plan(true);
+      round_to_plan(whole_, true);
       if (last_search_proved_) answer_.proved = true;
       report();
     }
@@ -349,17 +569,13 @@ class Solver {
 
   // The whole problem as one mixed-integer program. Only where capacity alone decides: a program cannot ask.
   void search_compact() {
-    for (const auto& service : problem_.services) {
-      if (service.accepts) return;
-    }
+    if (asks()) return;
     const double devices_max = answer_.price < kUnbounded ? answer_.price / least_price() + 1 : 1e6;
-    Frame frame(problem_, std::vector<int>(problem_.kinds, 0), true, devices_max);
+    Frame frame(problem_, whole_, std::vector<int>(problem_.kinds, 0), true, devices_max);
     std::vector<std::vector<int>> at(problem_.services.size());
     for (std::size_t s = 0; s < problem_.services.size(); ++s) add_service(frame.program, problem_.services[s], at[s]);
     const IntegerLimits limits{
-        .nodes_max = budget_.tree_nodes_max,
-        .objective_step = step_,
-        .cutoff = answer_.price < kUnbounded ? answer_.price - (step_ > 0 ? 0.5 * step_ : kEpsilon) : kUnbounded};
+        .nodes_max = budget_.tree_nodes_max / 8, .objective_step = totals_.step(), .cutoff = cutoff()};
     const auto integer = detail::solve_integer(frame.program, limits);
     if (integer.values) {
       std::vector<Cover> covers;
@@ -376,6 +592,12 @@ class Solver {
     } else if (integer.bound < kUnbounded && integer.bound < answer_.price) {
       answer_.bound = std::max(answer_.bound, integer.bound);
     }
+  }
+
+  // Some service has more to say than its capacity.
+  bool asks() const {
+    return std::ranges::any_of(problem_.services,
+                               [](const auto& service) { return static_cast<bool>(service.accepts); });
   }
 
   double least_price() const {
@@ -416,21 +638,24 @@ class Solver {
     if (answer_.proved) {
       answer_.bound = answer_.price;
     } else {
-      answer_.bound = std::min(answer_.price, round_up(answer_.bound, step_));
+      answer_.bound = std::min(answer_.price, totals_.at_least(answer_.bound));
     }
   }
 
   static constexpr double kTooDear = 1e7;
+  static constexpr int kPartRoundsMax = 30;  // A bound that is not the best yet is still one.
 
   const CoverProblem& problem_;
   const CoverBudget& budget_;
-  double step_ = 0;
+  Totals totals_;
+  Ranges whole_;
   std::vector<double> even_price_;  // By kind: its device's price over the most that fit.
   std::vector<ServiceCovers> covers_;
   std::vector<std::vector<Cover>> columns_;
   std::set<std::pair<std::size_t, Cover>> known_;
   std::vector<std::vector<double>> shares_;
   bool last_search_proved_ = false;
+  double root_bound_ = 0;  // At the prices that the answer tells.
   CoverAnswer answer_;
 };
 
@@ -446,7 +671,7 @@ CoverAnswer solve_cover(const CoverProblem& problem, const CoverBudget& budget, 
 }
 
 std::vector<std::vector<int>> pack(const CoverProblem& problem, const std::vector<int>& need, double* price) {
-  const Frame frame(problem, need, true, std::accumulate(need.begin(), need.end(), 1.0));
+  const Frame frame(problem, Ranges(problem), need, true, std::accumulate(need.begin(), need.end(), 1.0));
   const auto integer =
       detail::solve_integer(frame.program, {.nodes_max = 20000, .objective_step = price_step(problem)});
   if (!integer.values) return {};

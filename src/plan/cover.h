@@ -46,10 +46,12 @@ struct CoverProblem {
 
 // Limits by counts of work, never by a clock.
 struct CoverBudget {
-  int rounds_max = 200;                  // Of column generation.
-  std::int64_t cover_nodes_max = 20000;  // Of the search for one service's cheapest cover.
-  std::int64_t tree_nodes_max = 4000;    // Of the final search over all services.
-  int tree_services_max = 40;            // Beyond this many services the final search is not begun.
+  int rounds_max = 200;                    // Of column generation.
+  std::int64_t cover_nodes_max = 20000;    // Of the search for one service's cheapest cover.
+  std::int64_t tree_nodes_max = 4000;      // Of the final search over all services.
+  int tree_services_max = 40;              // Beyond this many services the final search is not begun.
+  int parts_max = 240;                     // Parts by numbers of devices; an eighth beyond that many services.
+  std::int64_t parts_nodes_max = 1500000;  // Of the searches for cheapest covers in all parts.
   // Told the best price and bound now and then; for progress bars.
   std::function<void(double price, double bound)> progress;
 };

@@ -128,7 +128,8 @@ void ServiceCovers::add_row(std::span<const double> class_weight) {
     double unit = 0;
     for (std::size_t i = 0; i < class_weight.size(); ++i) unit = std::max(unit, offer.rate[i] * class_weight[i]);
     // What is left of rounding in the weights would ask for millions of slices that do not help.
-    row.unit.push_back(unit / demand < 1e-7 ? 0 : unit / demand);
+    // What exceeds the whole is of no use to whole slices, and cutting it off tells more about parts of them.
+    row.unit.push_back(unit / demand < 1e-7 ? 0 : std::min(1.0, unit / demand));
   }
   rows_.push_back(std::move(row));
 }
@@ -225,7 +226,7 @@ void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
     double missing = 1;
     for (std::size_t o = 0; o < s.cover.size(); ++o) missing -= s.cover[o] * row.unit[o];
     if (missing > kEpsilon && row.unit[offer] > 0) {
-      most = std::max(most, static_cast<int>(std::ceil(missing / row.unit[offer] - kEpsilon)));
+      most = std::max({most, 1, static_cast<int>(std::ceil(missing / row.unit[offer] - kEpsilon))});
     }
   }
   for (int count = most; count >= 0 && s.nodes_left > 0; --count) {
@@ -257,6 +258,7 @@ std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_by_capacity(std::
   s.best_cost = std::numeric_limits<double>::infinity();
   const double root = completion_bound(s.cover, price, s.order, 0);
   search(s, 0, 0);
+  nodes_ += nodes_max - s.nodes_left;
   if (rows_.size() > 12) rows_.erase(rows_.begin() + 1, rows_.end() - 8);
   if (s.best.empty()) return std::nullopt;
   return Cheapest{s.best, s.best_cost, s.nodes_left > 0 ? s.best_cost : root};

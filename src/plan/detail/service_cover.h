@@ -36,6 +36,7 @@ class ServiceCovers {
   bool accepts(const Cover& cover);
   double load_factor(const Cover& cover);
   std::int64_t asked() const { return asked_; }
+  std::int64_t nodes() const { return nodes_; }  // Of all searches for the cheapest so far.
 
  private:
   // A condition that every cover meets: sum(unit * cover) >= 1. It comes from weights of the classes, each slice
@@ -62,6 +63,7 @@ class ServiceCovers {
   std::vector<Cover> rejected_;
   std::vector<Cover> accepted_;
   std::int64_t asked_ = 0;
+  std::int64_t nodes_ = 0;
 };
 
 // The largest f such that y slices of the offers carry f times the demand, and weights of the classes that show why not
