@@ -177,13 +177,24 @@ PlanAnswer infeasible(const Problem& problem, std::string service, std::string r
   return answer;
 }
 
-std::string why_too_small(const Problem& problem, const CoverAnswer& cover) {
+// The nearest change: what the services would take if the fleet had no limit, by capacity alone.
+std::string why_too_small(const Problem& problem, const CoverProblem& limited) {
   int count = 0;
   for (const auto& group : problem.fleet.groups) count += group.count.value_or(0);
-  return fmt::format(
-      "the fleet has {} device{}, and no cut of them carries all services; at least {:.2f} would be "
-      "needed in the unit of the objective, or lower rates, or longer Slos",
-      count, count == 1 ? "" : "s", cover.bound);
+  std::string text =
+      fmt::format("the fleet has {} device{}, and no cut of them carries all services; ", count, count == 1 ? "" : "s");
+  CoverProblem unlimited = limited;
+  for (auto& device : unlimited.devices) device.count_max = -1;
+  CoverBudget budget = problem.budget;
+  budget.progress = {};
+  const CoverAnswer cover = solve_cover(unlimited, budget);
+  if (cover.status == CoverStatus::solved) {
+    int used = 0;
+    for (const auto& cuts : cover.cuts) used += std::accumulate(cuts.begin(), cuts.end(), 0);
+    text += fmt::format("{}{} would, were there no limit on any type, ",
+                        problem.options.rule == Rule::certified ? "at least " : "", used);
+  }
+  return text + "or lower rates, or longer Slos";
 }
 
 struct Solved {
@@ -321,7 +332,7 @@ PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock) {
   Solved solved = solve(problem, stock);
   if (solved.answer.status != CoverStatus::solved) {
     const std::size_t s = solved.answer.infeasible_service;
-    if (s >= solved.demands.size()) return infeasible(problem, "", why_too_small(problem, solved.answer));
+    if (s >= solved.demands.size()) return infeasible(problem, "", why_too_small(problem, solved.model.problem));
     const std::string& name = problem.workload.services[solved.demands[s].service].name;
     std::string reason = why_unservable(problem, stock, solved.demands[s]);
     if (reason.empty()) {

@@ -16,12 +16,15 @@
 #include "cli/geometry_view.h"
 #include "cli/inputs.h"
 #include "cli/mosaic.h"
+#include "cli/plan_inputs.h"
+#include "cli/plan_view.h"
 #include "cli/program.h"
 #include "cli/run_view.h"
 #include "cli/table.h"
 #include "cli/text_width.h"
 #include "cli/tile.h"
 #include "formats/fleet_file.h"
+#include "lab/certify.h"
 
 namespace tangram::cli {
 namespace {
@@ -29,6 +32,7 @@ namespace {
 struct Options {
   std::string fleet;
   std::string services;
+  std::string measurements;
   std::string scenario;
   std::string html;
   double hours = 24;
@@ -37,6 +41,7 @@ struct Options {
 struct Inputs {
   std::string fleet_path;
   std::string services_path;
+  std::string measurements_path;
   std::string scenario_path;
   std::string html;  // Where the report was asked to go; empty: we choose.
   Fleet fleet;
@@ -193,6 +198,31 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
   session.print("\n" + table.render(session.terminal, 2));
 }
 
+// How the fleet is cut anew for its services. Nothing is shown where nothing was measured.
+void show_plan(Session& session, int number, const Inputs& inputs) {
+  scene_title(session, number, "The plan", "every promise simulated, as few devices as can be");
+  session.out.flush();
+  const auto latency = load_latency({.measurements = inputs.measurements_path, .model = ""});
+  if (!latency) {
+    session.print("\n  " + latency.error().message + "\n");
+    return;
+  }
+  lab::SimulatedCertifier certifier(**latency);
+  plan::Problem problem;
+  problem.fleet = inputs.fleet;
+  problem.workload = inputs.workload;
+  problem.latency = latency->get();
+  problem.certifier = &certifier;
+  const plan::PlanAnswer answer = plan::find_planner("elastic")->make()->plan(problem);
+  if (answer.status != plan::PlanStatus::planned) {
+    session.print("\n  " + wrap("no plan: " + answer.reason, session.terminal.width - 2, 2) + "\n");
+    return;
+  }
+  PlanStory story{problem, answer, "elastic", 1};
+  story.costs = plan::service_costs(problem, answer);
+  session.print(plan_text(story, session.terminal, 2));
+}
+
 constexpr std::size_t kTimelineSteps = 288;  // Five minutes each, of a day.
 constexpr std::size_t kBatchesForPicture = 2000;
 
@@ -267,7 +297,7 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
 
 using Scene = void (*)(Session&, int, const Inputs&);
 // In the order of the show; the day comes last.
-constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_next_slice};
+constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_next_slice, show_plan};
 
 Json day_json(Session& session, const lab::Scenario& scenario) {
   const auto runs = simulate_day(session, scenario);
@@ -304,12 +334,14 @@ Json demo_json(Session& session, const Inputs& inputs) {
 }
 
 Result<Inputs> load(const Options& options) {
-  Inputs inputs{options.fleet, options.services, options.scenario, options.html, {}, {}, {}};
-  if (inputs.fleet_path.empty() || inputs.services_path.empty() || inputs.scenario_path.empty()) {
+  Inputs inputs{options.fleet, options.services, options.measurements, options.scenario, options.html, {}, {}, {}};
+  if (inputs.fleet_path.empty() || inputs.services_path.empty() || inputs.scenario_path.empty() ||
+      inputs.measurements_path.empty()) {
     const auto examples = examples_directory();
     if (!examples) return examples.error();
     if (inputs.fleet_path.empty()) inputs.fleet_path = *examples + "/fleet.yaml";
     if (inputs.services_path.empty()) inputs.services_path = *examples + "/services.yaml";
+    if (inputs.measurements_path.empty()) inputs.measurements_path = *examples + "/measurements.csv";
     if (inputs.scenario_path.empty()) inputs.scenario_path = *examples + "/scenario-day.yaml";
   }
   auto fleet = load_fleet(inputs.fleet_path);
@@ -355,8 +387,9 @@ void add_demo(Program& program) {
        .description =
            "Takes the example fleet and services that come with Tangram, or yours, and shows the devices as they are "
            "cut, "
-           "the load of the services, how the rest of each device could be cut, and where the next slice should go. "
-           "Then "
+           "the load of the services, how the rest of each device could be cut, where the next slice should go, and "
+           "the "
+           "plan that serves them on the fewest devices. Then "
            "it simulates a day of the example scenario, or of yours, and writes a report about it: to "
            "tangram-demo.html in this folder, or under a like name where that one is taken by something else.",
        .examples = {{"tangram demo", "The examples."},
@@ -368,6 +401,9 @@ void add_demo(Program& program) {
       verb.add_option("--fleet", options->fleet, "The fleet; the example without it.")->type_name("FILE"));
   program.offers_files(
       verb.add_option("--services", options->services, "The services; the example without it.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--measurements", options->measurements, "Run times for the plan; the example's without it.")
+          ->type_name("FILE"));
   program.offers_files(
       verb.add_option("--scenario", options->scenario, "What is simulated; the example day without it.")
           ->type_name("FILE"));

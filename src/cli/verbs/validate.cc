@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/file_kind.h"
 #include "cli/inputs.h"
+#include "cli/plan_inputs.h"
 #include "cli/problem_text.h"
 #include "cli/program.h"
 #include "formats/fleet_file.h"
@@ -20,6 +21,7 @@
 #include "formats/workload_file.h"
 #include "lab/model_file.h"
 #include "lab/scenario.h"
+#include "plan/check_plan.h"
 
 namespace tangram::cli {
 namespace {
@@ -27,6 +29,12 @@ namespace {
 struct Options {
   std::vector<std::string> files;
   std::string kind;
+  std::string fleet;
+  std::string services;
+  LatencySource latency;
+  std::string rule = "certified";
+
+  bool checks_plans() const { return !services.empty(); }
 };
 
 std::string counted(std::size_t count, std::string_view one, std::string_view many) {
@@ -157,6 +165,65 @@ Result<Summary> inspect(FileKind kind, const formats::Source& source, const std:
   return Error{ErrorCode::invalid, "no such kind"};
 }
 
+// What the plan is held against, read once.
+struct PlanCheck {
+  std::shared_ptr<const LatencyModel> latency;
+  plan::Problem problem;
+};
+
+// A fleet that has as many of the plan's devices as it takes, where none was named.
+Fleet fleet_for(const Plan& plan) {
+  Fleet fleet;
+  std::set<std::string> types;
+  for (const auto& device : plan.devices) {
+    if (!types.insert(device.type).second) continue;
+    DeviceGroup group;
+    group.name = group.type = device.type;
+    if (device.type == "cpu") {
+      const auto& geometry = device.geometry;
+      double memory = 0;
+      for (const auto& profile : geometry.profiles) memory = std::max(memory, profile.memory_gib.value);
+      group.host = CpuHost{geometry.units / std::max(1, geometry.units_per_core), memory, geometry.units_per_core > 1};
+    }
+    fleet.groups.push_back(std::move(group));
+  }
+  return fleet;
+}
+
+Result<PlanCheck> read_plan_check(const Options& options) {
+  PlanCheck check;
+  auto workload = load_workload(options.services);
+  if (!workload) return workload.error();
+  auto latency = load_latency(options.latency);
+  if (!latency) return latency.error();
+  check.latency = std::move(*latency);
+  check.problem.workload = std::move(*workload);
+  check.problem.latency = check.latency.get();
+  check.problem.options.rule = *plan::parse_rule(options.rule);
+  if (options.fleet.empty()) return check;
+  auto fleet = load_fleet(options.fleet);
+  if (!fleet) return fleet.error();
+  check.problem.fleet = std::move(*fleet);
+  return check;
+}
+
+// Everything that is wrong with the plan for its services, one line each.
+Result<Summary> inspect_plan(const formats::Source& source, const PlanCheck& check) {
+  const auto plan = formats::parse_plan(source);
+  if (!plan) return plan.error();
+  plan::Problem problem = check.problem;
+  if (problem.fleet.groups.empty()) problem.fleet = fleet_for(*plan);
+  std::string message;
+  for (const auto& wrong : plan::check_plan(problem, *plan)) {
+    message += (message.empty() ? "" : "\n") + source.name + ": " + wrong;
+  }
+  if (!message.empty()) return Error{ErrorCode::invalid, message};
+  return Summary{summary_of(*plan) + fmt::format("; carries {} under rule {}",
+                                                 counted(problem.workload.services.size(), "service", "services"),
+                                                 to_string(problem.options.rule)),
+                 {}};
+}
+
 struct Verdict {
   std::string file;
   std::string name;  // What problems call it.
@@ -164,7 +231,7 @@ struct Verdict {
   Result<Summary> summary;
 };
 
-Verdict judge(const std::string& path, const Options& options) {
+Verdict judge(const std::string& path, const Options& options, const std::optional<PlanCheck>& check) {
   const auto source = read_source(path);
   if (!source) return {path, path, std::nullopt, source.error()};
   if (options.kind.empty() && text::trim(source->text).empty()) {
@@ -177,6 +244,7 @@ Verdict judge(const std::string& path, const Options& options) {
                   fmt::format("{}:1:1: cannot tell which kind of file this is; name it with --kind, one of {}",
                               source->name, text::join(file_kind_names(), ", "))}};
   }
+  if (kind == FileKind::plan && check) return {path, source->name, kind, inspect_plan(*source, *check)};
   return {path, source->name, kind, inspect(*kind, *source, path)};
 }
 
@@ -192,10 +260,16 @@ Json verdict_json(const Verdict& verdict) {
 
 // A file that could not be read is worse than one that is wrong, because nothing is known about it.
 ExitCode run(Session& session, const Options& options) {
+  std::optional<PlanCheck> check;
+  if (options.checks_plans()) {
+    auto read = read_plan_check(options);
+    if (!read) return session.fail(read.error());
+    check = std::move(*read);
+  }
   ExitCode worst = ExitCode::done;
   Json list = Json::array();
   for (const auto& path : options.files) {
-    const Verdict verdict = judge(path, options);
+    const Verdict verdict = judge(path, options, check);
     if (!verdict.summary) worst = std::max(worst, session.fail(verdict.summary.error()));
     if (session.structured()) list.push_back(verdict_json(verdict));
     if (!verdict.summary) continue;
@@ -219,10 +293,16 @@ void add_validate(Program& program) {
            "it whole, "
            "with "
            "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
-           "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input.",
+           "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input. "
+           "With --services and run times, "
+           "plans are also held against what they must carry: every input size in a bucket, runs within the Slo, and "
+           "time on the slices for all of it.",
        .examples = {{"tangram validate examples/fleet.yaml examples/services.yaml", "Check two files."},
                     {"tangram validate --kind trace examples/trace.csv", "Say what it is where it cannot be seen."},
                     {"tangram validate --quiet examples/*.yaml && echo fine", "Only the exit code and the problems."},
+                    {"tangram validate plan.json --services examples/services.yaml --measurements "
+                     "examples/measurements.csv --fleet examples/fleet.yaml",
+                     "Does the plan carry the services?"},
                     {"tangram validate examples/fleet.yaml --output json",
                      "Problems as file, line, column, message."}}},
       [options](Session& session) { return run(session, *options); });
@@ -230,6 +310,21 @@ void add_validate(Program& program) {
   program.one_of(
       verb.add_option("--kind", options->kind, "What the files are, where it cannot be seen.")->type_name("KIND"),
       file_kind_names());
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  CLI::Option* services = file("--services", options->services, "What plans must carry.");
+  CLI::Option* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
+  measurements->needs(services);
+  file("--model", options->latency.model, "Run times, as tangram learn wrote them.")
+      ->needs(services)
+      ->excludes(measurements);
+  file("--fleet", options->fleet, "The devices that plans may use; as many as they take without it.")->needs(services);
+  program.one_of(verb.add_option("--rule", options->rule, "When a slice counts as fast enough.")
+                     ->type_name("NAME")
+                     ->capture_default_str()
+                     ->needs(services),
+                 {"half", "certified", "no_waiting"});
 }
 
 }  // namespace tangram::cli
