@@ -585,6 +585,9 @@ class Solver {
           cover.push_back(static_cast<int>(std::lround((*integer.values)[static_cast<std::size_t>(column)])));
         }
       }
+      for (std::size_t s = 0; s < covers.size(); ++s) {
+        if (!covers_[s].has_capacity(covers[s])) return;  // Only by the tolerance of the solver.
+      }
       take(frame.cuts_of(*integer.values), std::move(covers));
     }
     if (integer.proved) {
@@ -607,13 +610,20 @@ class Solver {
   }
 
   void add_service(LinearProgram& program, const CoverService& service, std::vector<int>& at) const {
+    // Rates and demands are put in proportion to the larger of them. A demand that is next to nothing is then lost in
+    // the tolerance of the solver, which leaves the bound one; the covers are judged afterwards.
     std::vector<int> class_rows;
-    for (const double demand : service.demand) class_rows.push_back(program.add_row(1, kUnbounded)), (void)demand;
+    std::vector<double> scale;
+    for (std::size_t i = 0; i < service.demand.size(); ++i) {
+      scale.push_back(service.demand[i]);
+      for (const auto& offer : service.offers) scale[i] = std::max(scale[i], 1e-3 * offer.rate[i]);
+      class_rows.push_back(program.add_row(service.demand[i] / scale[i], kUnbounded));
+    }
     for (const auto& offer : service.offers) {
       LinearProgram::Column slices{.cost = 0, .low = 0, .high = kUnbounded, .integer = true, .entries = {}};
       slices.entries.push_back({static_cast<int>(offer.kind), -1});
       if (service.demand.size() == 1) {
-        slices.entries.push_back({class_rows[0], offer.rate[0] / service.demand[0]});
+        slices.entries.push_back({class_rows[0], offer.rate[0] / scale[0]});
         at.push_back(program.add_column(std::move(slices)));
         continue;
       }
@@ -626,7 +636,7 @@ class Solver {
                             .low = 0,
                             .high = kUnbounded,
                             .integer = false,
-                            .entries = {{time, -1}, {class_rows[i], offer.rate[i] / service.demand[i]}}});
+                            .entries = {{time, -1}, {class_rows[i], offer.rate[i] / scale[i]}}});
       }
     }
   }
