@@ -76,7 +76,11 @@ std::map<int, double> training_speeds(const Measurements& iterations) {
 }
 
 Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds) {
-  return Filling(device.geometry, speeds).best(layout_of(device));
+  Layout taken;  // A planned slice without replicas is free to lend.
+  for (const auto& planned : device.slices) {
+    if (!planned.replicas.empty()) taken.slices.push_back(planned.slice);
+  }
+  return Filling(device.geometry, speeds).best(taken);
 }
 
 SliceLending lend_leftovers(const Plan& plan, const std::map<int, double>& speeds) {

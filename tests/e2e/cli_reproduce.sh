@@ -3,7 +3,7 @@ source "$SOURCE/tests/e2e/lib.sh"
 
 expect 3 reproduce paris-elsa --data nowhere
 empty out; has err "nowhere/parvagpu/profiles.csv: cannot read: no such file or directory"; has err "--data names the folder"
-expect 2 reproduce paris-elsa; has err "--data is required"
+expect 3 reproduce paris-elsa; has err "../shared/data/parvagpu/profiles.csv"
 expect 2 reproduce paris-else --data .; has err "paris-elsa"
 
 DATA=${TANGRAM_DATA:-$SOURCE/../shared/data}
@@ -31,4 +31,29 @@ for setting in answer:
     for (cut, policy), value in qps.items():
         assert qps[cut, "tangram"] >= value, (setting["model"], setting["mu"], setting["sigma"], cut, policy)
 P
+# Training, on the smallest workload with a short search. Published means are met within 5 % by the long one.
+if [[ -d $DATA/pollux/traces && -d $DATA/pollux/workloads && -d $DATA/deepboot ]]; then
+  expect 0 reproduce pollux --data "$DATA" --quick --output json
+  python3 - <<'P' || fail "the training figures do not hold"
+import json
+answer = json.load(open("out"))
+jct = {r["allocator"]: r["jct_mean_s"] for r in answer}
+assert all(set(r) >= {"workload", "allocator", "interval_s", "interference", "jct_mean_s"} for r in answer)
+assert jct["pollux"] < jct["tiresias"] < jct["optimus"], jct
+P
+  expect 0 reproduce deepboot --data "$DATA" --quick --output json --report page.html
+  has page.html "<svg"
+  python3 - <<'P' || fail "the figures of sharing do not hold"
+import json
+answer = json.load(open("out"))
+keys = {"workload", "allocator", "options", "seed", "jct_mean_s", "jct_p99_s", "reduction_vs_baseline", "restarts_per_job",
+        "reclaims", "inference_overhead_mean_s", "inference_overhead_p99_s", "gpu_utilisation"}
+assert all(set(r) >= keys for r in answer)
+ours = next(r for r in answer if r["allocator"] == "tangram")
+deepboot = next(r for r in answer if r["allocator"] == "deepboot")
+assert ours["reduction_vs_baseline"] >= 0.55, ours
+assert ours["reduction_vs_baseline"] > deepboot["reduction_vs_baseline"] > 0.40, deepboot
+assert ours["inference_overhead_mean_s"] <= 2.8 and ours["inference_overhead_p99_s"] <= 8, ours
+P
+fi
 finish
