@@ -194,8 +194,7 @@ std::string verdict_line(const PlanStory& story) {
   if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
   if (story.problem.options.objective == plan::Objective::headroom) {
     text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
-  }
-  if (answer.bound > 0) {
+  } else if (answer.bound > 0) {
     text += fmt::format(", bound {:.4g}, {}", answer.bound,
                         answer.proved ? "proved best" : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
   } else {

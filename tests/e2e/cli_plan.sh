@@ -19,6 +19,10 @@ expect 0 validate plan.json --fleet "$E/fleet.yaml" --services "$E/services.yaml
 has out "carries 4 services"
 expect 0 diff "$E/plan.json" plan.json
 expect 0 export mig-parted plan.json
+printf '%s\n' 'name: planned' 'duration_s: 60' "services: services.yaml" 'plan: plan.json' \
+  'latency: {measurements: measurements.csv}' >scenario.yaml
+cp "$E/services.yaml" "$E/measurements.csv" "$E/trace.csv" .
+expect 0 simulate scenario.yaml
 # A plan that lacks a replica is refused.
 sed 's/"service": "transcribe"/"service": "classify-photos"/' plan.json >mutated.json
 expect 2 validate mutated.json --services "$E/services.yaml" --measurements "$E/measurements.csv"
