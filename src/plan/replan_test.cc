@@ -140,7 +140,8 @@ TEST_F(ReplanTest, StaysWithinTwoPercentOfAPlanFromScratch) {
     EXPECT_EQ(check_plan(problem, after.answer.plan), std::vector<std::string>{}) << seed;
     EXPECT_LE(after.answer.bound, scratch.price + 1e-6) << seed;
     EXPECT_LE(after.answer.price, after.scratch_price + 0.02 * after.answer.bound + 1e-6) << seed;
-    const auto difference = diff(before.plan, after.answer.plan);
+    // By name and place, since devices keep theirs; a retuned replica is not loaded anew.
+    const auto difference = diff(before.plan, after.answer.plan, {.rename = false, .move = false});
     ASSERT_TRUE(difference.ok()) << seed;
     EXPECT_LE(difference->counts.replicas_loaded, after.replicas_loaded) << seed;
     if (HasFailure()) return;
