@@ -67,6 +67,7 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
       size_sampler_(service.input_size),
       samples_sampler_(service.samples) {
   TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
+  flows_ = mean_rate_per_s(service.traffic) > 0;
   if (service.size_drift) later_sampler_.emplace(service.size_drift->to);
   if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
     bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
@@ -112,7 +113,7 @@ std::optional<TimePoint> ArrivalSource::next_time() {
     return at_seconds(static_cast<double>(emitted_ + 1) / rate);
   }
   if (std::holds_alternative<DiurnalTraffic>(service_->traffic)) {
-    return mean_rate_per_s(service_->traffic) > 0 ? std::optional(next_diurnal()) : std::nullopt;
+    return flows_ ? std::optional(next_diurnal()) : std::nullopt;
   }
   if (const auto* replay = std::get_if<TraceTraffic>(&service_->traffic)) {
     if (emitted_ >= replay->trace.size()) return std::nullopt;
@@ -123,7 +124,7 @@ std::optional<TimePoint> ArrivalSource::next_time() {
     return kTimeZero +
            (loop->think_mean_s > 0 ? from_seconds(times_.exponential(loop->think_mean_s / scale_)) : Duration::zero());
   }
-  return mean_rate_per_s(service_->traffic) > 0 ? std::optional(next_piecewise()) : std::nullopt;
+  return flows_ ? std::optional(next_piecewise()) : std::nullopt;
 }
 
 // What rate holds from here, and until when.

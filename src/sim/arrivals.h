@@ -62,6 +62,7 @@ class ArrivalSource {
   double piece_rate_ = 0;
   double piece_end_s_ = 0;
   bool bursting_ = false;
+  bool flows_ = false;  // The rate is positive at some time. Kept, because the mean of a long curve takes long to find.
   std::size_t curve_step_ = 0;
 };
 
