@@ -18,8 +18,13 @@ answer = json.load(open("out"))
 assert len(answer) == 11
 for setting in answer:
     assert {"model", "mu", "sigma", "results"} <= set(setting)
-    qps = {(r["partitioning"], r["policy"]): r["qps"] for r in setting["results"]}
-    assert len(qps) == 18
+    published = [r for r in setting["results"] if r["partitioning"] != "elastic"]
+    qps = {(r["partitioning"], r["policy"]): r["qps"] for r in published}
+    assert len(published) == len(qps) == 18
+    elastic = {r["merge"]: r for r in setting["results"] if r["partitioning"] == "elastic"}
+    assert set(elastic) == {False, True} and all(r["policy"] == "tangram" for r in elastic.values())
+    assert elastic[False]["qps"] >= 0.99 * max(qps.values()), (setting["model"], elastic[False], qps)
+    assert all(r["qps"] <= 1.01 * r["bound_qps"] for r in elastic.values()), elastic
     for r in setting["results"]:
         assert list(r["slices"]) == ["1g", "2g", "3g", "4g", "7g"], r["slices"]
         used = sum(int(name[0]) * count for name, count in r["slices"].items())
@@ -30,6 +35,19 @@ for setting in answer:
         assert ok, (setting["model"], r)
     for (cut, policy), value in qps.items():
         assert qps[cut, "tangram"] >= value, (setting["model"], setting["mu"], setting["sigma"], cut, policy)
+P
+# Planning: the published numbers of devices, never more by exact planning, and every promise kept where it is certified.
+expect 0 reproduce parvagpu --data "$DATA" --output json
+python3 - <<'P' || fail "the plans do not hold"
+import json
+for r in json.load(open("out")):
+    assert {"scenario", "parva", "elastic", "bound", "proved", "certified"} <= set(r)
+    assert r["bound"] <= r["elastic"] <= r["parva"], r
+    assert r["certified"] <= r["half_raised"] and r["no_waiting_bound"] <= r["certified_bound"] <= r["certified"], r
+    assert all(s["latency_p99_ms"] <= s["slo_latency_ms"] * 1.005 for s in r["certified_services"]), r
+    published = {"SLO1": 2, "SLO2": 3, "SLO3": 5, "SLO4": 7}
+    assert r["parva"] == published.get(r["scenario"], r["parva"]), r
+    assert r["proved"] or r["scenario"] not in published, r
 P
 # Training, on the smallest workload with a short search. Published means are met within 5 % by the long one.
 if [[ -d $DATA/pollux/traces && -d $DATA/pollux/workloads && -d $DATA/deepboot ]]; then
