@@ -475,7 +475,7 @@ class GrpcServerImpl final : public GrpcServer {
     server_->GetHealthCheckService()->SetServingStatus("inference.GRPCInferenceService", true);
     for (auto& queue : queues_) {
       post_all(queue.get());
-      threads_.emplace_back([this, q = queue.get()] { run(*q); });
+      threads_.emplace_back([q = queue.get()] { run(*q); });
     }
     return Nothing{};
   }
