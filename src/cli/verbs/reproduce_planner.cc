@@ -31,9 +31,14 @@ std::string path_in(const std::string& data, const char* folder, const char* fil
   return (std::filesystem::path(data) / folder / file).string();
 }
 
+// A missing file is most often a wrong folder.
+Error with_hint(const Error& error, const std::string& file) {
+  return {error.code, error.message + "\n--data names the folder that holds " + file};
+}
+
 Result<Measurements> read_measurements(const std::string& format, const std::string& path) {
   const auto source = read_source(path);
-  if (!source) return source.error();
+  if (!source) return with_hint(source.error(), format + "/profiles.csv");
   const auto imported = formats::import_text(format, {*source});
   if (!imported) return imported.error();
   return formats::parse_measurements({path, *imported});
@@ -58,7 +63,7 @@ std::vector<std::string> values_of(const formats::Source& source, std::string_vi
 
 Result<std::vector<lab::ParvaScenario>> read_scenarios(const std::string& path) {
   const auto source = read_source(path);
-  if (!source) return source.error();
+  if (!source) return with_hint(source.error(), "parvagpu/scenarios.csv");
   std::vector<lab::ParvaScenario> scenarios;
   for (const auto& name : values_of(*source, "scenario")) {
     const auto imported = formats::import_text("parvagpu:" + name, {*source});
