@@ -45,20 +45,6 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-std::string escape(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
-
 struct Point {
   double x = 0;
   double y = 0;
@@ -66,7 +52,7 @@ struct Point {
 
 std::string text_at(Point at, const char* style, std::string_view anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
-                     anchor, escape(text));
+                     anchor, escape_svg(text));
 }
 
 // About eight pixels a letter at the size of the tiles' names, in the widest of the fonts.
@@ -77,7 +63,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
   const double x = at.x + tile.start * unit_width;
   // What a pointer that rests on the piece is told, where its name has no room; empty for nothing.
   const auto rectangle = [&](const std::string& attributes, const std::string& hint) {
-    const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", escape(hint));
+    const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", escape_svg(hint));
     return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" {}{}\n", x, at.y,
                        width, kRowHeight, attributes, end);
   };
@@ -89,7 +75,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
   if (!has_room(name, width)) return rectangle(fill, fmt::format("{}@{}", tile.profile->name, tile.start));
   return rectangle(fill, "") +
          fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"tile\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
-                     x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, escape(name));
+                     x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, escape_svg(name));
 }
 
 std::string legend_figures(const MigProfile& profile) {
@@ -193,6 +179,20 @@ std::string legend_svg(const Geometry& geometry, const std::vector<const MigProf
 
 }  // namespace
 
+std::string escape_svg(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
 std::string mosaic_svg(const Geometry& geometry, std::span<const Layout> layouts, const SvgText& text) {
   const auto profiles = shown_profiles(geometry, layouts);
   const bool unused = leaves_units_unused(geometry, layouts);
@@ -200,7 +200,7 @@ std::string mosaic_svg(const Geometry& geometry, std::span<const Layout> layouts
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "role=\"img\" aria-label=\"{2}\">\n<title>{2}</title>\n{3}",
-      kWidth, frame.height, escape(text.title + ": " + text.subtitle), kStyle);
+      kWidth, frame.height, escape_svg(text.title + ": " + text.subtitle), kStyle);
   svg += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"14\" class=\"panel\"/>\n",
                      kWidth - 1, frame.height - 1);
   svg +=

@@ -9,6 +9,8 @@
 #include "cli/build_info.h"
 #include "cli/plan_view.h"
 
+#include "cli/mosaic_svg.h"
+
 namespace tangram::cli {
 namespace {
 
@@ -45,20 +47,6 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-std::string escape(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
-
 struct Point {
   double x = 0;
   double y = 0;
@@ -66,7 +54,7 @@ struct Point {
 
 std::string text_at(Point at, const char* style, const char* anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
-                     anchor, escape(text));
+                     anchor, escape_svg(text));
 }
 
 // As much of the text as has room, at about seven pixels a letter.
@@ -159,7 +147,7 @@ class Picture {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
         "fill=\"{}\"><title>{}</title></rect>"
         "\n",
-        at.x, at.y, width, kRowHeight, fill, escape(hint));
+        at.x, at.y, width, kRowHeight, fill, escape_svg(hint));
     svg += text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
                    cut_to(free ? "free" : text::join(names, " + "), width));
     return svg + text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
@@ -193,15 +181,15 @@ std::string plan_html(const PlanStory& story) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"{}\">\n<title>{}</title>\n",
-      escape(generator), escape(Picture(story).title()));
+      escape_svg(generator), escape_svg(Picture(story).title()));
   page +=
       "<style>body { margin: 24px auto; max-width: 1100px; padding: 0 16px; font-family: system-ui, sans-serif; "
       "color-scheme: light dark; } svg { max-width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; "
       "line-height: 1.4; }</style>\n</head>\n<body>\n";
   page += plan_svg(story);
-  page += "<pre>" + escape(plan_text(story, wide)) + "</pre>\n";
-  if (story.explained) page += "<pre>" + escape(explanation_text(story, wide)) + "</pre>\n";
-  page += fmt::format("<p>{}, seed {}</p>\n", escape(generator), story.seed);
+  page += "<pre>" + escape_svg(plan_text(story, wide)) + "</pre>\n";
+  if (story.explained) page += "<pre>" + escape_svg(explanation_text(story, wide)) + "</pre>\n";
+  page += fmt::format("<p>{}, seed {}</p>\n", escape_svg(generator), story.seed);
   return page + "</body>\n</html>\n";
 }
 
