@@ -35,6 +35,8 @@ struct Placement {
 struct BatchShape {
   std::int64_t batch = 1;
   std::int64_t size = 1;
+
+  bool operator==(const BatchShape&) const = default;
 };
 
 // The slice's memory did not suffice.

@@ -1,0 +1,116 @@
+#include "engines/detail/emulated_answer.h"
+
+#include <cstring>
+#include <span>
+
+namespace tangram::engines {
+namespace {
+
+// A bijection of 64 bits in which every input bit moves every output bit: the finaliser of SplitMix64.
+std::uint64_t mix(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ULL;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// Any 64 bits as a plain number of the type: numbers with a point lie in [0, 1), or for half floats in [0.5, 1).
+void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
+  switch (datatype) {
+    case Datatype::fp32: {
+      const float value = static_cast<float>(bits >> 40) * 0x1p-24f;
+      std::memcpy(at, &value, sizeof value);
+      return;
+    }
+    case Datatype::fp64: {
+      const double value = static_cast<double>(bits >> 11) * 0x1p-53;
+      std::memcpy(at, &value, sizeof value);
+      return;
+    }
+    case Datatype::fp16: bits = 0x3800 | (bits >> 54); break;
+    case Datatype::bf16: bits = 0x3f00 | (bits >> 57); break;
+    case Datatype::boolean: bits &= 1; break;
+    default: break;
+  }
+  std::memcpy(at, &bits, size_of(datatype));
+}
+
+// Odd numbers far from each other, so that elements and places do not cancel each other out.
+constexpr std::uint64_t kOuterStep = 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t kPlaceStep = 0xc2b2ae3d27d4eb4fULL;
+constexpr std::uint64_t kInnerStep = 0x165667b19e3779f9ULL;
+
+// Sums over one sample of an input: one for each place of the variable axis, and one over all.
+struct Sums {
+  std::span<std::uint64_t> by_place;
+  std::uint64_t whole = 0;
+};
+
+// Adds one sample of an input. Elements that equal the padding are left out, so padding changes nothing.
+template <typename Element>
+void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
+  const auto padding = static_cast<Element>(element_bits(spec.datatype, spec.pad));
+  const TensorAxes axes = axes_of(spec, size);
+  const bool variable = has_variable_axis(spec);
+  for (std::int64_t o = 0; o < axes.outer; ++o) {
+    for (std::int64_t p = 0; p < axes.length; ++p) {
+      std::uint64_t place = static_cast<std::uint64_t>(o) * kOuterStep + static_cast<std::uint64_t>(p) * kPlaceStep;
+      std::uint64_t sum = 0;
+      for (std::int64_t i = 0; i < axes.inner; ++i, data += sizeof(Element), place += kInnerStep) {
+        Element element;
+        std::memcpy(&element, data, sizeof element);
+        if (variable && element == padding) continue;
+        sum += mix(element + place);
+      }
+      sums.whole += sum;
+      if (variable) sums.by_place[static_cast<std::size_t>(p)] += sum;
+    }
+  }
+}
+
+void add_input(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
+  switch (size_of(spec.datatype)) {
+    case 1: return add_elements<std::uint8_t>(spec, size, data, sums);
+    case 2: return add_elements<std::uint16_t>(spec, size, data, sums);
+    case 4: return add_elements<std::uint32_t>(spec, size, data, sums);
+    default: return add_elements<std::uint64_t>(spec, size, data, sums);
+  }
+}
+
+void write_output(const TensorSpec& spec, std::int64_t size, const Sums& sums, std::byte* data) {
+  const std::size_t width = size_of(spec.datatype);
+  const TensorAxes axes = axes_of(spec, size);
+  const bool variable = has_variable_axis(spec);
+  for (std::int64_t o = 0; o < axes.outer; ++o) {
+    for (std::int64_t p = 0; p < axes.length; ++p) {
+      const std::uint64_t seed = variable ? sums.by_place[static_cast<std::size_t>(p)] : sums.whole;
+      for (std::int64_t i = 0; i < axes.inner; ++i, data += width) {
+        store(spec.datatype, mix(seed + static_cast<std::uint64_t>(o * axes.inner + i)), data);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void EmulatedAnswer::write(const Signature& signature, const BatchJob& job, const BatchMemory& memory) {
+  for (std::int32_t sample = 0; sample < job.samples; ++sample) write_sample(signature, job, memory, sample);
+}
+
+void EmulatedAnswer::write_sample(const Signature& signature, const BatchJob& job, const BatchMemory& memory,
+                                  std::int32_t sample) {
+  by_place_.assign(static_cast<std::size_t>(job.size), 0);
+  Sums sums{by_place_};
+  const auto part = [&](std::span<std::byte> tensor) {
+    return tensor.data() + tensor.size() / static_cast<std::size_t>(job.samples) * static_cast<std::size_t>(sample);
+  };
+  for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+    add_input(signature.inputs[i], job.size, part(memory.inputs[i]), sums);
+  }
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
+    write_output(signature.outputs[i], job.size, sums, part(memory.outputs[i]));
+  }
+}
+
+}  // namespace tangram::engines
