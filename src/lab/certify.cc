@@ -34,21 +34,21 @@ Service at_planning_rate(Service service) {
   return service;
 }
 
-// The spread of run times that puts their p99 where the model has it, at the widest.
+}  // namespace
+
 double noise_spread(const sched::Deployment& deployment) {
   double ratio = 1;
   for (const auto& pool : deployment.pools) {
-    const auto& entry = pool.services[0];
-    for (std::size_t b = 0; b < entry.batch_max.size(); ++b) {
-      if (entry.batch_max[b] == 0) continue;
-      const auto mean = static_cast<double>(entry.latency.mean_ns(b, entry.batch_max[b]));
-      ratio = std::max(ratio, static_cast<double>(entry.latency.p99_ns(b, entry.batch_max[b])) / mean);
+    for (const auto& entry : pool.services) {
+      for (std::size_t b = 0; b < entry.batch_max.size(); ++b) {
+        if (entry.batch_max[b] == 0) continue;
+        const auto mean = static_cast<double>(entry.latency.mean_ns(b, entry.batch_max[b]));
+        ratio = std::max(ratio, static_cast<double>(entry.latency.p99_ns(b, entry.batch_max[b])) / mean);
+      }
     }
   }
   return math::log(ratio) / kDeviate99;
 }
-
-}  // namespace
 
 const sched::PoolService& SimulatedCertifier::pool_service(const Service& service,
                                                            const std::vector<std::int64_t>& edges,

@@ -23,6 +23,9 @@ struct CertifyOptions {
   sched::SchedulerConfig scheduler = {};
 };
 
+// The spread of run times that puts their p99 where the model has it, at the widest.
+double noise_spread(const sched::Deployment& deployment);
+
 // Simulates a service alone on its replicas. Poisson arrivals at the rate that the planner plans for; bursts, traces
 // and closed loops as they are. Services are told apart by name, Slo and rate. A promise holds when its percentile is
 // kept at the lower end of the confidence interval.

@@ -53,6 +53,13 @@ int raise_half(const LatencyModel& model, const Workload& workload, const ParvaO
 
 }  // namespace
 
+plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
+  SimulatedCertifier certifier(model, {.seed = options.seed});
+  auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
+  problem.certifier = &certifier;
+  return plan_with("elastic", problem);
+}
+
 ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
   ParvaResult result;
   result.scenario = scenario.name;
@@ -68,10 +75,7 @@ ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenari
       plan_with("elastic", make_problem(model, scenario.workload, options, plan::Rule::no_waiting));
   result.no_waiting = static_cast<int>(std::lround(std::ceil(free_of_waiting.bound - 1e-6)));
 
-  SimulatedCertifier certifier(model, {.seed = options.seed});
-  auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
-  problem.certifier = &certifier;
-  result.certified_plan = plan_with("elastic", problem);
+  result.certified_plan = plan_certified(model, scenario, options);
   result.certified = result.certified_plan.devices;
   result.certified_bound = static_cast<int>(std::lround(std::ceil(result.certified_plan.bound - 1e-6)));
   result.certified_proved = result.certified_plan.proved;

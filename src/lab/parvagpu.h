@@ -48,6 +48,10 @@ struct ParvaResult {
   std::string reason;  // Where something is impossible.
 };
 
+// Only the plan in which every promise is simulated.
+plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario,
+                                const ParvaOptions& options = {});
+
 ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options = {});
 
 }  // namespace tangram::lab

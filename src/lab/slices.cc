@@ -2,6 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+
+#include "base/check.h"
+#include "lab/certify.h"
+#include "lab/needs.h"
+#include "plan/demand.h"
+#include "sched/lending.h"
+#include "sim/simulation.h"
 
 namespace tangram::lab {
 namespace {
@@ -17,6 +25,114 @@ double speed_of(const std::map<int, double>& speeds, int compute_slices) {
   const auto found = speeds.find(compute_slices);
   return found == speeds.end() ? 0 : found->second;
 }
+
+constexpr double kHours = 24;
+
+// Every service at its planned rate at the peak.
+Workload with_a_day(const Workload& workload, const LendingDay& day) {
+  Workload varied = workload;
+  for (auto& service : varied.services) {
+    const double peak = plan::planning_rate_per_s(service);
+    DiurnalTraffic traffic;
+    traffic.rate_per_s = peak * (1 + day.low_share) / 2;
+    traffic.amplitude = (1 - day.low_share) / (1 + day.low_share);
+    traffic.period_s = kHours * day.hour_s;
+    traffic.peak_at_s = traffic.period_s / 2;
+    service.traffic = traffic;
+  }
+  return varied;
+}
+
+// Takes whatever may be lent, and counts what training makes of it.
+class SliceTrainer final : public sim::Lessee {
+ public:
+  SliceTrainer(std::vector<sched::ServiceNeeds> needs, const std::map<int, double>& speeds, LendMode mode,
+               const LendingDay& day)
+      : needs_(std::move(needs)), speeds_(speeds), mode_(mode), day_(day) {}
+
+  void on_start(sched::Scheduler& scheduler) override {
+    lending_.emplace(scheduler, sched::LendingConfig{}, needs_);
+    const auto& devices = scheduler.state().deployment.devices;
+    for (std::size_t u = 0; u < lending_->units().size(); ++u) {
+      if (mode_ == LendMode::slices) {
+        leases_.push_back({{u}, speed_of(speeds_, lending_->units()[u].compute_slices), lending_->units()[u].weight});
+      }
+    }
+    for (std::uint32_t d = 0; mode_ == LendMode::whole_gpu && d < devices.size(); ++d) {
+      leases_.push_back({{}, 1, 1});
+      for (std::size_t u = 0; u < lending_->units().size(); ++u) {
+        if (lending_->units()[u].device == DeviceId(d)) leases_.back().units.push_back(u);
+      }
+    }
+  }
+
+  void on_arrival(ServiceId service) override { lending_->on_arrival(service); }
+
+  void on_tick(TimePoint now, bool traffic) override {
+    count(now);
+    lending_->on_tick(now);
+    for (auto& lease : leases_) traffic ? use(lease) : end(lease);
+  }
+
+  bool busy() const override {
+    return std::ranges::any_of(leases_, [&](const Lease& lease) {
+      return std::ranges::any_of(lease.units, [&](std::size_t unit) {
+        const auto state = lending_->state(unit);
+        return state == sched::LeaseState::lent || state == sched::LeaseState::lending ||
+               state == sched::LeaseState::recalling;
+      });
+    });
+  }
+
+  LendingResult result() const { return result_; }
+
+ private:
+  // What is lent together: a slice, or all slices of a GPU.
+  struct Lease {
+    std::vector<std::size_t> units;
+    double speed = 0;
+    double gpus = 0;
+    bool runs = false;
+  };
+
+  void count(TimePoint now) {
+    const double until_s = std::min(to_seconds(now), kHours * day_.hour_s);
+    const double hours = std::max(until_s - last_s_, 0.0) / day_.hour_s;
+    last_s_ = until_s;
+    for (const auto& lease : leases_) {
+      if (!lease.runs) continue;
+      result_.training_h += hours * lease.speed;
+      result_.lent_gpu_h += hours * lease.gpus;
+    }
+  }
+
+  void use(Lease& lease) {
+    bool may = !lease.units.empty();
+    for (const std::size_t unit : lease.units) may = may && lending_->may_lend(unit);
+    if (!may) return end(lease);
+    bool all = true;
+    for (const std::size_t unit : lease.units) all = lending_->lend(unit) && all;
+    if (all && !lease.runs) {
+      ++result_.leases;
+      result_.training_h -= lease.speed * day_.lease_start_s / 3600;
+    }
+    lease.runs = all;
+  }
+
+  void end(Lease& lease) {
+    lease.runs = false;
+    for (const std::size_t unit : lease.units) lending_->recall(unit);
+  }
+
+  std::vector<sched::ServiceNeeds> needs_;
+  const std::map<int, double>& speeds_;
+  LendMode mode_;
+  LendingDay day_;
+  std::optional<sched::Lending> lending_;
+  std::vector<Lease> leases_;
+  double last_s_ = 0;
+  LendingResult result_;
+};
 
 // Tries every way of adding slices. A device has at most eight units, so there are few.
 class Filling {
@@ -52,6 +168,18 @@ class Filling {
   double best_speed_ = 0;
 };
 
+// What the plan leaves uncut trains all day.
+void add_uncut(const Plan& plan, const std::map<int, double>& speeds, LendingResult& result) {
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : leftover_slices(device, speeds).slices) {
+      const MigProfile& profile = device.geometry.profiles[slice.profile];
+      result.training_h += kHours * speed_of(speeds, profile.compute_slices);
+      result.lent_gpu_h += kHours * profile.units / device.geometry.units;
+      ++result.leases;
+    }
+  }
+}
+
 }  // namespace
 
 std::map<int, double> training_speeds(const Measurements& iterations) {
@@ -83,18 +211,40 @@ Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>&
   return Filling(device.geometry, speeds).best(taken);
 }
 
-SliceLending lend_leftovers(const Plan& plan, const std::map<int, double>& speeds) {
-  SliceLending lending;
-  for (const auto& device : plan.devices) {
-    for (const auto& slice : leftover_slices(device, speeds).slices) {
-      const int compute = device.geometry.profiles[slice.profile].compute_slices;
-      lending.training += speed_of(speeds, compute);
-      lending.leftover += compute;
-    }
+LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const LatencyModel& model,
+                             const std::map<int, double>& speeds, LendMode mode, const LendingDay& given) {
+  LendingDay day = given;
+  double rate_mean = 0;
+  for (const auto& service : workload.services) {
+    rate_mean += plan::planning_rate_per_s(service) * (1 + day.low_share) / 2;
   }
-  lending.gpu_hours_slices = static_cast<double>(plan.devices.size());
-  lending.gpu_hours_whole = lending.gpu_hours_slices + lending.training;
-  return lending;
+  day.hour_s = std::min(day.hour_s, day.requests_max / std::max(rate_mean * kHours, 1.0));
+  const Workload varied = with_a_day(workload, day);
+  const auto deployment = sched::compile(plan, varied, model);
+  TANGRAM_CHECK(deployment.ok(), "the plan was made for these services");
+  NeedsOptions needs;
+  needs.order = mode == LendMode::whole_gpu ? KeepOrder::few_devices : KeepOrder::small_first;
+  needs.certify.seed = day.seed;
+  SliceTrainer trainer(certified_needs(plan, workload, *deployment, model, needs), speeds, mode, day);
+  sim::SimulationConfig config;
+  config.seed = day.seed;
+  config.duration = from_seconds(kHours * day.hour_s);
+  config.noise.spread = noise_spread(*deployment);
+  config.faults.recall_s = day.recall_s;
+  config.lessee = &trainer;
+  const auto run = sim::simulate(*deployment, varied, config);
+  LendingResult result = trainer.result();
+  result.devices = static_cast<double>(plan.devices.size());
+  result.requests = run.requests;
+  if (mode == LendMode::slices) add_uncut(plan, speeds, result);
+  for (std::size_t s = 0; s < workload.services.size(); ++s) {
+    sim::Tally tally;
+    for (const auto& bucket : run.metrics.services[s]) tally.add(bucket);
+    const double attained = tally.slo_attainment();
+    result.slo_attainment = std::min(result.slo_attainment, attained);
+    result.slo_margin = std::min(result.slo_margin, attained - workload.services[s].slo.percentile / 100);
+  }
+  return result;
 }
 
 }  // namespace tangram::lab

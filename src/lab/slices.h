@@ -1,11 +1,15 @@
-// Training on what inference leaves of its GPUs: slices that a plan does not use, beside the lending of whole GPUs.
+// Training on what inference leaves of its GPUs: slices that nobody needs for now, beside the lending of whole GPUs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "core/latency_model.h"
 #include "core/measurement.h"
 #include "core/plan.h"
+#include "core/workload.h"
 
 namespace tangram::lab {
 
@@ -16,14 +20,35 @@ std::map<int, double> training_speeds(const Measurements& iterations);
 // The slices that fit beside those of `device` and train fastest together.
 Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds);
 
-// An hour of one plan, in which training gets the same work done both ways.
-struct SliceLending {
-  double training = 0;          // Done on leftover slices, in hours of whole GPUs.
-  double gpu_hours_slices = 0;  // Of the plan, training included.
-  double gpu_hours_whole = 0;   // Of the plan, and of whole GPUs for the same training.
-  int leftover = 0;             // Compute slices that are lent.
+// A day of inference on one plan, with all that it does not need lent to training. Rates swing, as a sine, between
+// `low_share` of those that are planned for and all of them. The day is played faster than it would pass: an hour in
+// `hour_s`. Leases, recalls and rates stay in real seconds, so that traffic changes all the faster for who lends.
+struct LendingDay {
+  double hour_s = 60;
+  double low_share = 0.25;
+  double recall_s = 6;        // Until a slice serves again: training leaves, the model is loaded.
+  double lease_start_s = 30;  // Real seconds of a lease in which training starts and does not learn yet.
+  double requests_max = 5e6;  // A larger day is played faster still.
+  std::uint64_t seed = 1;
 };
 
-SliceLending lend_leftovers(const Plan& plan, const std::map<int, double>& speeds);
+enum class LendMode {
+  whole_gpu,  // Only GPUs of which nothing is needed.
+  slices,     // Every slice that is not needed, and what the plan leaves uncut.
+};
+
+struct LendingResult {
+  double devices = 0;
+  double training_h = 0;      // Learnt on what was lent, in hours of whole GPUs.
+  double lent_gpu_h = 0;      // On loan, in hours of GPUs by compute slices.
+  double slo_attainment = 1;  // Of the service that keeps its promise least often.
+  double slo_margin = 1;      // Of the service whose promise is nearest to being broken: attained less promised.
+  std::uint64_t leases = 0;   // Of slices, or of whole GPUs.
+  std::uint64_t requests = 0;
+};
+
+// `workload` is what `plan` was made for: its rates are the peak of the day.
+LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const LatencyModel& model,
+                             const std::map<int, double>& speeds, LendMode mode, const LendingDay& day);
 
 }  // namespace tangram::lab

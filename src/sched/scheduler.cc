@@ -644,17 +644,21 @@ void Scheduler::on_restarted(SliceId id, bool ok) {
 std::optional<SliceId> Scheduler::lend_idle(PoolId pool) {
   begin();
   const auto id = view_.idle_slice(pool);
-  if (id) {
-    SliceState& slice = state_.slices[id->index()];
-    state_.pools[pool.index()].by_free_time.erase(*id);
-    slice.status = SliceStatus::lent;
-    state_.file(*id);
-    state_.count_capacity();
-    world_.lend(*id);
-    reconsider_waiting();
-  }
+  return id && lend(*id) ? id : std::nullopt;
+}
+
+bool Scheduler::lend(SliceId id) {
+  begin();
+  SliceState& slice = state_.slices[id.index()];
+  if (slice.status != SliceStatus::idle || slice.retiring || !slice.bound.empty()) return false;
+  state_.pools[slice.place.pool.index()].by_free_time.erase(id);
+  slice.status = SliceStatus::lent;
+  state_.file(id);
+  state_.count_capacity();
+  world_.lend(id);
+  reconsider_waiting();
   finish();
-  return id;
+  return true;
 }
 
 void Scheduler::recall(SliceId id) {

@@ -59,6 +59,8 @@ class Scheduler {
   // Training wants or returns a slice. `lend_idle` answers the slice that was lent, of those that have been
   // idle longest, or nothing.
   std::optional<SliceId> lend_idle(PoolId pool);
+  // The same for one slice; false, and nothing happens, unless it is idle and stays.
+  bool lend(SliceId slice);
   void recall(SliceId slice);
   void on_returned(SliceId slice);
 

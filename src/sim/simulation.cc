@@ -30,6 +30,7 @@ enum EventKind : std::uint32_t {
   kReturned,    // index: slice
   kPlanChange,  // index: which; those of the controller stand behind those of the configuration
   kControl,
+  kLessee,
 };
 
 const char* name_of(OutcomeKind kind) {
@@ -75,6 +76,10 @@ class Simulation final : public sched::World {
       observed_.services.resize(sources_.size());
       arrivals_.push(now_ + config_.controller.interval, EventLane::arrival, kControl, 0, 0);
     }
+    if (config_.lessee != nullptr) {
+      config_.lessee->on_start(scheduler_);
+      arrivals_.push(now_ + config_.lessee_tick, EventLane::arrival, kLessee, 0, 0);
+    }
     note_fleet_use();
     while ((!events_.empty() || !arrivals_.empty()) && !finished()) {
       const Event event = next_event();
@@ -89,6 +94,7 @@ class Simulation final : public sched::World {
     result_.batches = scheduler_.batches_started();
     if (config_.tenants == 1) result_.metrics.tenants[0] = result_.metrics.total();
     TANGRAM_CHECK(result_.stopped || scheduler_.outstanding_count() == 0, "every request has been resolved");
+    TANGRAM_CHECK(result_.stopped || lent_ == 0, "every lease has ended");
     auto& metrics = result_.metrics;
     for (std::size_t s = 0; s < metrics.queue_by_service.size(); ++s) {
       if (metrics.queue_by_bucket[s].size() <= 2) metrics.queue_by_bucket[s][0] = metrics.queue_by_service[s];
@@ -146,7 +152,11 @@ class Simulation final : public sched::World {
     events_.push(now_ + takes, EventLane::completion, kReshaped, device.value(), 0);
   }
 
-  void lend(SliceId slice) override { log("lend slice {}", slice.value()); }
+  void lend(SliceId slice) override {
+    log("lend slice {}", slice.value());
+    ++result_.leases;
+    ++lent_;
+  }
 
   void recall(SliceId slice) override {
     log("recall slice {}", slice.value());
@@ -192,7 +202,9 @@ class Simulation final : public sched::World {
     }
   }
 
-  bool finished() const { return pending_count_ == 0 && scheduler_.outstanding_count() == 0 && !scheduler_.moving(); }
+  bool traffic() const { return pending_count_ > 0 || scheduler_.outstanding_count() > 0 || scheduler_.moving(); }
+
+  bool finished() const { return !traffic() && (config_.lessee == nullptr || !config_.lessee->busy()); }
 
   const sched::PoolService& entry_of(sched::PoolId pool, ServiceId service) const {
     for (const auto& entry : scheduler_.state().deployment.pools[pool.index()].services) {
@@ -258,6 +270,7 @@ class Simulation final : public sched::World {
       log("arrival r{} {} size {} samples {}", request.id.value(), workload_.services[service].name, request.size,
           request.samples);
     }
+    if (config_.lessee != nullptr) config_.lessee->on_arrival(request.service);
     scheduler_.on_arrival(request);
   }
 
@@ -342,7 +355,15 @@ class Simulation final : public sched::World {
         note_fleet_use();
         break;
       }
-      case kReturned: scheduler_.on_returned(SliceId(event.index)); break;
+      case kReturned:
+        log("returned slice {}", event.index);
+        --lent_;
+        scheduler_.on_returned(SliceId(event.index));
+        break;
+      case kLessee:
+        config_.lessee->on_tick(now_, traffic());
+        arrivals_.push(now_ + config_.lessee_tick, EventLane::arrival, kLessee, 0, 0);
+        break;
       case kPlanChange:
         if (scheduler_.moving()) {  // One plan moves at a time: try again when it may be done.
           arrivals_.push(now_ + from_seconds(1), EventLane::arrival, kPlanChange, event.index, 0);
@@ -651,6 +672,7 @@ class Simulation final : public sched::World {
   std::uint64_t made_ = 0;
   std::uint64_t pending_count_ = 0;
   std::uint64_t resolved_ = 0;
+  std::uint64_t lent_ = 0;  // Slices that are away now.
   std::vector<SliceRun> runs_;
   std::vector<BestUnit> best_units_;
   Observation observed_;                   // Since the controller was last told; no services if there is none.

@@ -70,6 +70,20 @@ struct Controller {
   std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: nobody watches.
 };
 
+// Training beside inference: told of time and traffic, it asks the scheduler to lend slices and to recall them, which
+// goes through the World like everything else.
+class Lessee {
+ public:
+  virtual ~Lessee() = default;
+  // Before the first event; the scheduler outlives the run.
+  virtual void on_start(sched::Scheduler& scheduler) = 0;
+  virtual void on_arrival(ServiceId service) = 0;
+  // Every SimulationConfig::lessee_tick of virtual time. `traffic`: requests come or are under way still.
+  virtual void on_tick(TimePoint now, bool traffic) = 0;
+  // The run goes on while it is, also after the last request. It ends with every slice returned.
+  virtual bool busy() const = 0;
+};
+
 // How long a device takes to be re-cut, with the loading of models.
 using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target)>;
 
@@ -97,6 +111,8 @@ struct SimulationConfig {
   bool log_decisions = false;
   std::vector<PlanChange> plan_changes;  // Ascending.
   Controller controller;
+  Lessee* lessee = nullptr;  // Outlives the run; with its own memory, so one for each run.
+  Duration lessee_tick = std::chrono::seconds(1);
   ReshapeTime reshape_time;              // Unset: FaultModel::reshape_s for each.
   std::function<bool(double)> progress;  // Told the share that is done now and then; false stops the run.
 };
@@ -113,6 +129,7 @@ struct SimulationResult {
   std::vector<std::string> decisions;  // One line each, if asked for.
   std::vector<FleetUse> fleet_use;     // Ascending in time; the first is at the start.
   std::uint64_t reshapes = 0;          // Devices that were re-cut or loaded anew.
+  std::uint64_t leases = 0;            // Slices lent to training; every one has ended.
   bool stopped = false;                // By `progress`.
 };
 

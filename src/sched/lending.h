@@ -1,0 +1,98 @@
+// What inference keeps of its slices and what it lends to training.
+//
+// A service needs fewer slices the fewer requests come. How many, is known beforehand: a table for each service, made
+// by whoever can judge promises (see plan::Certifier). Lending watches the rates, keeps what the tables say, and
+// recalls what is needed again; what is not needed may be lent. It decides at ticks and acts through the scheduler, so
+// it serves a simulated cluster and a real one alike.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sched/scheduler.h"
+
+namespace tangram::sched {
+
+// From the last smaller rate up to this one, so many slices keep the promise.
+struct Need {
+  double rate_per_s = 0;
+  std::size_t slices = 0;
+};
+
+// Of one service. A slice is named by its places, one for each process on it.
+struct ServiceNeeds {
+  std::vector<std::vector<SliceId>> slices;  // In the order in which they are kept.
+  std::vector<Need> needs;                   // Ascending; at higher rates all slices are kept. None: always all.
+};
+
+struct LendingConfig {
+  Duration window = std::chrono::seconds(10);       // Over which rates are measured.
+  Duration window_burst = std::chrono::seconds(2);  // A burst shows sooner.
+  Duration guard = std::chrono::seconds(15);        // What was needed is kept as long after.
+  double deviations = 2;                            // Of the number of arrivals, added to it: chance is not calm.
+};
+
+// One slice with all its processes.
+enum class LeaseState : std::uint8_t {
+  running,    // At least one process runs a batch.
+  guarded,    // Idle, and needed or needed a moment ago.
+  asleep,     // Idle, and free to be lent.
+  lending,    // Some processes are lent, the others run still.
+  lent,       // With training.
+  recalling,  // On its way back.
+  away,       // Being restarted.
+};
+
+class Lending {
+ public:
+  struct Unit {
+    DeviceId device;
+    Slice slice;
+    std::vector<SliceId> places;
+    int compute_slices = 0;
+    double weight = 0;   // Share of the device.
+    bool pinned = true;  // Never lent: it serves several services, or one without a table.
+    TimePoint needed_until = kTimeNever;
+  };
+
+  // `needs` has an entry for each service of the scheduler's plan.
+  Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<ServiceNeeds> needs);
+
+  void on_arrival(ServiceId service) { ++arrived_[service.index()]; }
+  // Measures the rates and recalls what is needed. Call it at even steps of time.
+  void on_tick(TimePoint now);
+
+  // All slices of the plan, in the order of its places.
+  const std::vector<Unit>& units() const { return units_; }
+  // True if training may have it now: nobody needs it.
+  bool may_lend(std::size_t unit) const { return units_[unit].needed_until <= now_; }
+  LeaseState state(std::size_t unit) const;
+  // Lends those processes that are idle; true when all are. To be asked again otherwise.
+  bool lend(std::size_t unit);
+  // Asks everything back that is lent of it.
+  void recall(std::size_t unit);
+  // Requests a second, as measured, with the margin for chance.
+  double rate_per_s(ServiceId service) const { return rates_[service.index()]; }
+
+ private:
+  struct Tick {
+    TimePoint at;
+    std::vector<std::uint64_t> arrived;  // Since the start.
+  };
+  void measure(TimePoint now);
+  double arrivals_since(std::size_t service, TimePoint since, double* seconds) const;
+  std::size_t needed(std::size_t service) const;
+
+  Scheduler& scheduler_;
+  LendingConfig config_;
+  std::vector<ServiceNeeds> needs_;
+  std::vector<std::vector<std::size_t>> order_;  // By service: its units in the order in which they are kept.
+  std::vector<Unit> units_;
+  std::vector<std::uint64_t> arrived_;  // By service, since the start.
+  std::vector<double> rates_;
+  std::deque<Tick> ticks_;
+  TimePoint now_;
+};
+
+}  // namespace tangram::sched
