@@ -1,0 +1,33 @@
+// The engine `torch` as the table of engines knows it: it loads libtorch when the first model is loaded.
+
+#include "engines/batch_engine.h"
+#include "engines/torch_library.h"
+
+namespace tangram::engines {
+namespace {
+
+class BatchTorch final : public BatchEngine {
+ public:
+  explicit BatchTorch(const BatchEngineConfig& config) : config_(config) {}
+
+  Result<Nothing> load(std::span<const ModelSpec> models) override {
+    const auto library = load_torch_library();
+    if (!library) return library.error();
+    engine_ = (*library)->make_engine(config_);
+    return engine_->load(models);
+  }
+  Result<Nothing> warm_up() override { return engine_->warm_up(); }
+  Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) override { return engine_->run(job, memory); }
+
+ private:
+  BatchEngineConfig config_;
+  std::unique_ptr<BatchEngine> engine_;  // Null before load.
+};
+
+}  // namespace
+
+std::unique_ptr<BatchEngine> make_batch_torch(const BatchEngineConfig& config) {
+  return std::make_unique<BatchTorch>(config);
+}
+
+}  // namespace tangram::engines

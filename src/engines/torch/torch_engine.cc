@@ -1,0 +1,209 @@
+#include "engines/torch/torch_engine.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/script.h>
+
+#include <cstring>
+#include <optional>
+
+namespace tangram::engines {
+namespace {
+
+// Runs of a shape before its time counts: the first allocates, the second finds everything in place.
+constexpr int kWarmUpRuns = 3;
+
+std::optional<at::ScalarType> scalar_type(Datatype datatype) {
+  switch (datatype) {
+    case Datatype::boolean: return at::kBool;
+    case Datatype::uint8: return at::kByte;
+    case Datatype::int8: return at::kChar;
+    case Datatype::int16: return at::kShort;
+    case Datatype::int32: return at::kInt;
+    case Datatype::int64: return at::kLong;
+    case Datatype::fp16: return at::kHalf;
+    case Datatype::bf16: return at::kBFloat16;
+    case Datatype::fp32: return at::kFloat;
+    case Datatype::fp64: return at::kDouble;
+    default: return std::nullopt;  // libtorch has no wider unsigned numbers and no text.
+  }
+}
+
+std::vector<std::int64_t> shape_of(const TensorSpec& spec, const BatchJob& job) {
+  std::vector<std::int64_t> shape{job.samples};
+  for (const auto axis : spec.shape) shape.push_back(axis == kVariableAxis ? job.size : axis);
+  return shape;
+}
+
+std::string text_of(Datatype datatype, at::IntArrayRef shape) {
+  return fmt::format("{} [{}]", to_string(datatype), fmt::join(shape.begin(), shape.end(), ", "));
+}
+
+struct Loaded {
+  ModelSpec spec;
+  torch::jit::Module module;
+};
+
+class TorchEngine final : public BatchEngine {
+ public:
+  explicit TorchEngine(const BatchEngineConfig& config)
+      : config_(config), device_(config.device == "cpu" ? at::kCPU : at::kCUDA) {}
+
+  Result<Nothing> load(std::span<const ModelSpec> models) override {
+    return guarded("", [&]() -> Result<Nothing> {
+      if (device_.is_cuda() && !at::hasCUDA()) {
+        return Error{ErrorCode::unavailable, "this libtorch was built without CUDA, and the slice is of a GPU"};
+      }
+      set_threads();
+      for (const auto& spec : models) {
+        if (auto loaded = load_one(spec); !loaded) return loaded;
+      }
+      return Nothing{};
+    });
+  }
+
+  Result<Nothing> warm_up() override {
+    for (const auto& model : models_) {
+      for (const auto& shape : model.spec.shapes) {
+        if (auto warm = warm_up(model, shape); !warm) return warm;
+      }
+    }
+    return Nothing{};
+  }
+
+  Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) override {
+    for (auto& model : models_) {
+      if (model.spec.service == job.service) {
+        return guarded(model.spec.name, [&] { return run(model, job, memory); });
+      }
+    }
+    return Error{ErrorCode::not_found, "the slice does not hold the service"};
+  }
+
+ private:
+  // Third-party exceptions end here. The allocator's own tells of memory in words only.
+  template <typename F>
+  static Result<Nothing> guarded(const std::string& name, F&& body) {
+    const std::string prefix = name.empty() ? "" : name + ": ";
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorCode::exhausted, prefix + "out of memory"};
+    } catch (const c10::Error& problem) {
+      const std::string text = problem.what_without_backtrace();
+      const bool memory = text.find("out of memory") != std::string::npos ||
+                          text.find("can't allocate memory") != std::string::npos ||
+                          text.find("not enough memory") != std::string::npos;
+      return Error{memory ? ErrorCode::exhausted : ErrorCode::invalid, prefix + text};
+    } catch (const std::exception& problem) {
+      const std::string text = problem.what();
+      const bool memory = text.find("can't allocate memory") != std::string::npos ||
+                          text.find("not enough memory") != std::string::npos;
+      return Error{memory ? ErrorCode::exhausted : ErrorCode::invalid, prefix + text};
+    }
+  }
+
+  // Threads are as many as the slice has cores: more would take turns on them. The executor that specialises by
+  // watching is off, because it would compile in the middle of serving whenever a shape is new.
+  void set_threads() const {
+    at::set_num_threads(config_.threads);
+    static const bool once = [] {
+      at::set_num_interop_threads(1);
+      torch::jit::getExecutorMode() = false;
+      return true;
+    }();
+    (void)once;
+  }
+
+  Result<Nothing> load_one(const ModelSpec& spec) {
+    if (spec.path.empty()) {
+      return Error{ErrorCode::invalid, fmt::format("{}: the engine torch needs the weights of {}: name their folder",
+                                                   spec.name, spec.network)};
+    }
+    for (const auto& tensors : {spec.signature.inputs, spec.signature.outputs}) {
+      for (const auto& tensor : tensors) {
+        if (!scalar_type(tensor.datatype)) {
+          return Error{ErrorCode::invalid, fmt::format("{}: {}: libtorch has no datatype {}", spec.name, tensor.name,
+                                                       to_string(tensor.datatype))};
+        }
+      }
+    }
+    auto module = torch::jit::load(spec.path + ".pt", device_);
+    module.eval();
+    const std::size_t takes = module.get_method("forward").function().getSchema().arguments().size() - 1;
+    if (takes != spec.signature.inputs.size()) {
+      return Error{ErrorCode::invalid, fmt::format("{}: {}.pt takes {} inputs, and the services file names {}",
+                                                   spec.name, spec.path, takes, spec.signature.inputs.size())};
+    }
+    models_.push_back({spec, torch::jit::freeze(module)});
+    return Nothing{};
+  }
+
+  Result<Nothing> warm_up(const Loaded& model, const BatchShape& shape) {
+    const BatchJob job{
+        .service = model.spec.service, .samples = static_cast<std::int32_t>(shape.batch), .size = shape.size};
+    std::vector<std::vector<std::byte>> room;
+    BatchMemory memory;
+    const auto add = [&](const TensorSpec& spec, std::vector<std::span<std::byte>>& to) {
+      const auto bytes = bytes_of(spec, job.size);
+      room.emplace_back(static_cast<std::size_t>(bytes.value_or(0) * job.samples));
+      to.emplace_back(room.back());
+    };
+    for (const auto& spec : model.spec.signature.inputs) add(spec, memory.inputs);
+    for (const auto& spec : model.spec.signature.outputs) add(spec, memory.outputs);
+    for (int i = 0; i < kWarmUpRuns; ++i) {
+      if (auto ran = run(job, memory); !ran) return ran;
+    }
+    return Nothing{};
+  }
+
+  Result<Nothing> run(Loaded& model, const BatchJob& job, const BatchMemory& memory) {
+    const c10::InferenceMode no_gradients;
+    std::vector<c10::IValue> inputs;
+    for (std::size_t i = 0; i < model.spec.signature.inputs.size(); ++i) {
+      const auto& spec = model.spec.signature.inputs[i];
+      const auto tensor = at::from_blob(memory.inputs[i].data(), shape_of(spec, job), *scalar_type(spec.datatype));
+      inputs.emplace_back(device_.is_cuda() ? tensor.to(device_) : tensor);
+    }
+    const c10::IValue answer = model.module.forward(std::move(inputs));
+    const auto& outputs = model.spec.signature.outputs;
+    if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
+    if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: expected {} tensors as the answer, and got {}", model.spec.name, outputs.size(),
+                               answer.isTuple() ? "another number of them" : answer.tagKind())};
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto& element = answer.toTupleRef().elements()[i];
+      if (!element.isTensor()) return Error{ErrorCode::invalid, outputs[i].name + ": the answer is no tensor"};
+      if (auto written = write(outputs[i], job, element.toTensor(), memory.outputs[i]); !written) return written;
+    }
+    return Nothing{};
+  }
+
+  static Result<Nothing> write(const TensorSpec& spec, const BatchJob& job, const at::Tensor& answer,
+                               std::span<std::byte> to) {
+    const auto shape = shape_of(spec, job);
+    if (answer.sizes() != at::IntArrayRef(shape) || answer.scalar_type() != *scalar_type(spec.datatype)) {
+      return Error{ErrorCode::invalid, fmt::format("output {}: expected {}, and the model answers {} [{}]", spec.name,
+                                                   text_of(spec.datatype, shape), c10::toString(answer.scalar_type()),
+                                                   fmt::join(answer.sizes().begin(), answer.sizes().end(), ", "))};
+    }
+    const at::Tensor plain = answer.cpu().contiguous();
+    std::memcpy(to.data(), plain.data_ptr(), to.size());
+    return Nothing{};
+  }
+
+  BatchEngineConfig config_;
+  at::Device device_;
+  std::vector<Loaded> models_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchEngine> make_torch_engine(const BatchEngineConfig& config) {
+  return std::make_unique<TorchEngine>(config);
+}
+
+}  // namespace tangram::engines

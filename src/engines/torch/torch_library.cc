@@ -1,0 +1,28 @@
+// What the shared object hands out. Includes nothing of libtorch, and so compiles fast.
+
+#include "engines/torch_library.h"
+
+#include "engines/torch/torch_engine.h"
+#include "engines/torch/torch_models.h"
+
+namespace tangram::engines {
+namespace {
+
+class Library final : public TorchLibrary {
+ public:
+  std::string version() const override { return "libtorch " TANGRAM_TORCH_VERSION; }
+  Result<Nothing> write_model(const ExampleModel& model, std::uint64_t seed, const std::string& path) const override {
+    return write_torch_model(model, seed, path);
+  }
+  std::unique_ptr<BatchEngine> make_engine(const BatchEngineConfig& config) const override {
+    return make_torch_engine(config);
+  }
+};
+
+}  // namespace
+}  // namespace tangram::engines
+
+extern "C" __attribute__((visibility("default"))) const tangram::engines::TorchLibrary* tangram_torch_library_1() {
+  static const tangram::engines::Library library;
+  return &library;
+}

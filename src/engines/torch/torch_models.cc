@@ -1,0 +1,143 @@
+#include "engines/torch/torch_models.h"
+
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include <cmath>
+
+#include "base/rng.h"
+
+namespace tangram::engines {
+namespace {
+
+using torch::jit::Module;
+
+// Draws weights with a generator of ours, so that the bytes do not depend on the version of libtorch. Each has a stream
+// of its own name.
+class Weights {
+ public:
+  Weights(Module& module, std::uint64_t seed) : module_(module), rng_(seed) {}
+
+  void normal(const std::string& name, std::vector<std::int64_t> shape, double deviation) {
+    const at::Tensor tensor = at::empty(shape);
+    Rng rng = rng_.stream(name);
+    float* value = tensor.data_ptr<float>();
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) value[i] = static_cast<float>(rng.normal(0, deviation));
+    module_.register_parameter(name, tensor, false);
+  }
+  void constant(const std::string& name, std::int64_t length, double value) {
+    module_.register_parameter(name, at::full({length}, value), false);
+  }
+  // A matrix that keeps the size of what it is applied to, and its bias.
+  void linear(const std::string& name, std::int64_t in, std::int64_t out) {
+    normal("w_" + name, {out, in}, 1 / std::sqrt(static_cast<double>(in)));
+    normal("b_" + name, {out}, 0.01);
+  }
+  void normalisation(const std::string& name, std::int64_t length) {
+    constant("w_" + name, length, 1);
+    constant("b_" + name, length, 0);
+  }
+  void convolution(const std::string& name, std::int64_t in, std::int64_t out) {
+    normal("w_" + name, {out, in, 3, 3}, std::sqrt(2 / static_cast<double>(9 * in)));
+    normal("b_" + name, {out}, 0.01);
+  }
+
+ private:
+  Module& module_;
+  Rng rng_;
+};
+
+constexpr const char* kEncoderHead = R"(
+def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    b = input_ids.size(0)
+    n = input_ids.size(1)
+    mask = attention_mask.to(self.positions.dtype)
+    bias = ((1.0 - mask) * -1e9).view([b, 1, 1, n])
+    x = torch.embedding(self.tokens, input_ids) + torch.narrow(self.positions, 0, 0, n)
+)";
+
+// Padding gets -1e9 before the softmax, of which the exponential is exactly zero: it adds nothing to what real tokens
+// see.
+constexpr const char* kEncoderLayer = R"(
+    y = torch.layer_norm(x, [{d}], self.w_before_{i}, self.b_before_{i})
+    q = torch.linear(y, self.w_query_{i}, self.b_query_{i}).view([b, n, {h}, {w}]).transpose(1, 2)
+    k = torch.linear(y, self.w_key_{i}, self.b_key_{i}).view([b, n, {h}, {w}]).transpose(1, 2)
+    v = torch.linear(y, self.w_value_{i}, self.b_value_{i}).view([b, n, {h}, {w}]).transpose(1, 2)
+    a = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * {scale} + bias, 3)
+    c = torch.matmul(a, v).transpose(1, 2).reshape([b, n, {d}])
+    x = x + torch.linear(c, self.w_attended_{i}, self.b_attended_{i})
+    y = torch.layer_norm(x, [{d}], self.w_between_{i}, self.b_between_{i})
+    y = torch.gelu(torch.linear(y, self.w_wide_{i}, self.b_wide_{i}))
+    x = x + torch.linear(y, self.w_narrow_{i}, self.b_narrow_{i})
+)";
+
+constexpr const char* kEncoderTail = R"(
+    x = torch.layer_norm(x, [{d}], self.w_last, self.b_last)
+    w = mask.view([b, n, 1])
+    return torch.sum(x * w, [1]) / torch.clamp(torch.sum(w, [1]), 1.0)
+)";
+
+std::string source_of(const TextEncoder& network) {
+  const std::int64_t head_width = network.width / network.heads;
+  std::string source = kEncoderHead;
+  for (std::int64_t i = 0; i < network.layers; ++i) {
+    source += fmt::format(fmt::runtime(kEncoderLayer), fmt::arg("d", network.width), fmt::arg("i", i),
+                          fmt::arg("h", network.heads), fmt::arg("w", head_width),
+                          fmt::arg("scale", 1 / std::sqrt(static_cast<double>(head_width))));
+  }
+  return source + fmt::format(fmt::runtime(kEncoderTail), fmt::arg("d", network.width));
+}
+
+void define(Module& module, Weights weights, const TextEncoder& network) {
+  const std::int64_t d = network.width;
+  weights.normal("tokens", {network.vocabulary, d}, 1);
+  weights.normal("positions", {network.length_max, d}, 0.1);
+  for (std::int64_t i = 0; i < network.layers; ++i) {
+    const auto of_layer = [&](const char* name) { return fmt::format("{}_{}", name, i); };
+    for (const char* name : {"query", "key", "value", "attended"}) weights.linear(of_layer(name), d, d);
+    weights.linear(of_layer("wide"), d, 4 * d);
+    weights.linear(of_layer("narrow"), 4 * d, d);
+    weights.normalisation(of_layer("before"), d);
+    weights.normalisation(of_layer("between"), d);
+  }
+  weights.normalisation("last", d);
+  module.define(source_of(network));
+}
+
+// Scores are sums of products and no product with a matrix, because a BLAS multiplies one row in another order than
+// many. Layers are large enough (more than 20,480 numbers of an image) that libtorch convolves one image in the same
+// way as many.
+constexpr const char* kImageSource = R"(
+def forward(self, image: Tensor) -> Tensor:
+    x = image.to(self.w_first.dtype) / 255.0 - 0.5
+    x = torch.max_pool2d(torch.relu(torch.conv2d(x, self.w_first, self.b_first, [1, 1], [1, 1])), [2, 2])
+    x = torch.max_pool2d(torch.relu(torch.conv2d(x, self.w_second, self.b_second, [1, 1], [1, 1])), [2, 2])
+    x = torch.max_pool2d(torch.relu(torch.conv2d(x, self.w_third, self.b_third, [1, 1], [1, 1])), [2, 2])
+    x = torch.mean(x, [2, 3]).unsqueeze(1)
+    return torch.sum(x * self.w_scores, [2]) + self.b_scores
+)";
+
+void define(Module& module, Weights weights, const ImageNetwork& network) {
+  const std::int64_t c = network.channels;
+  weights.convolution("first", 3, c);
+  weights.convolution("second", c, 2 * c);
+  weights.convolution("third", 2 * c, 4 * c);
+  weights.linear("scores", 4 * c, network.classes);
+  module.define(kImageSource);
+}
+
+}  // namespace
+
+Result<Nothing> write_torch_model(const ExampleModel& model, std::uint64_t seed, const std::string& path) {
+  try {
+    Module module(std::holds_alternative<TextEncoder>(model.network) ? "TextEncoder" : "ImageNetwork");
+    std::visit([&](const auto& network) { define(module, Weights(module, seed), network); }, model.network);
+    module.eval();
+    module.save(path);
+  } catch (const std::exception& problem) {
+    return Error{ErrorCode::unavailable, fmt::format("cannot write {}: {}", path, problem.what())};
+  }
+  return Nothing{};
+}
+
+}  // namespace tangram::engines
