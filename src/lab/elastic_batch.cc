@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "lab/certify.h"
-#include "lab/detail/memo_model.h"
+#include "lab/detail/text_services.h"
 #include "plan/demand.h"
 #include "sched/deployment.h"
 #include "sim/simulation.h"
@@ -17,41 +17,12 @@
 namespace tangram::lab {
 namespace {
 
-constexpr std::int64_t kFixedEdges[] = {32, 64, 128, 256, 512};
+using detail::kFixedEdges;
+using detail::make_problem;
+using detail::make_workload;
+using detail::MeasuredSlices;
+
 constexpr int kSharedDevicesMax = 200;
-
-Workload make_workload(const ElasticBatchInput& input, const ElasticBatchSetting& setting) {
-  Workload workload;
-  for (const auto& model : input.models) {
-    Service service;
-    service.name = service.model = model;
-    service.slo = {from_milliseconds(setting.slo_ms), 99};
-    service.traffic = PoissonTraffic{setting.rate_per_s};
-    service.input_size = setting.lengths.sizes;
-    // As a histogram: the same sizes, drawn faster.
-    HistogramSize histogram;
-    for (const auto& [size, share] : plan::size_shares(service)) histogram.bins.push_back({size, share});
-    service.input_size = std::move(histogram);
-    workload.services.push_back(std::move(service));
-  }
-  return workload;
-}
-
-plan::Problem make_problem(const ElasticBatchInput& input, const LatencyModel& latency, Workload workload,
-                           plan::Bucketing bucketing, plan::Certifier* certifier) {
-  plan::Problem problem;
-  DeviceGroup group;
-  group.name = group.type = input.device;
-  group.profiles = ProfileSet::base;
-  problem.fleet.groups = {group};
-  problem.workload = std::move(workload);
-  problem.latency = &latency;
-  problem.options.rule = plan::Rule::certified;
-  problem.options.bucketing = bucketing;
-  problem.options.edges.assign(std::begin(kFixedEdges), std::end(kFixedEdges));
-  problem.certifier = certifier;
-  return problem;
-}
 
 // Every fixed bucket as a service of its own, which shares its devices with nobody.
 Workload split_by_bucket(const Workload& workload) {
@@ -75,20 +46,6 @@ Workload split_by_bucket(const Workload& workload) {
   }
   return split;
 }
-
-// Answers only for slices that were measured: nothing is planned on a guess between them.
-class MeasuredSlices final : public LatencyModel {
- public:
-  explicit MeasuredSlices(const ElasticBatchInput& input) : input_(input), memo_(*input.latency) {}
-  std::optional<Prediction> predict(const RunPoint& point) const override {
-    if (std::ranges::find(input_.mig_profiles, point.mig_profile) == input_.mig_profiles.end()) return std::nullopt;
-    return memo_.predict(point);
-  }
-
- private:
-  const ElasticBatchInput& input_;
-  detail::MemoModel memo_;
-};
 
 // What a plan does when it serves: all services at once.
 struct Served {

@@ -2,6 +2,7 @@
 //
 // All models of a folder are served at the same rate and under the same Slo, with inputs of one distribution of
 // lengths. Each variant is a way of planning; its devices are the fewest with which every promise holds when simulated.
+// On as many devices as the elastic plan takes, the highest rates are compared with two readings of an ideal scheduler.
 #pragma once
 
 #include <functional>
@@ -57,6 +58,7 @@ struct ElasticBatchResult {
   double slo_attainment = 0;      // Of the service that has least.
   double utilisation_busy = 0;    // Busy compute-slice time over all of the devices.
   double utilisation_useful = 0;  // The same without padding and what a fuller batch would save.
+  double rate_highest_per_s = 0;  // Of each model, where the highest rate was sought; 0 elsewhere.
   std::string layouts;            // For people: how the devices are cut.
   std::string reason;             // Where impossible.
 };
@@ -70,5 +72,15 @@ const std::vector<ElasticBatchVariant>& elastic_batch_variants();
 
 // Every variant of one setting, in their order.
 std::vector<ElasticBatchResult> run_elastic_batch(const ElasticBatchInput& input, const ElasticBatchSetting& setting);
+
+// rate_elastic, rate_oracle_longest, rate_fifo_fixed, rate_fifo_chosen.
+const std::vector<ElasticBatchVariant>& highest_rate_variants();
+
+// How much `gpus` devices carry: for each variant the highest rate of every model at which all keep their p99 when
+// simulated together. The rate of the setting is where the search begins; it does not matter otherwise. All models
+// stand on every slice, so that no slice waits for a model. Since every variant serves the same mixture, useful work
+// is in proportion to the rate.
+std::vector<ElasticBatchResult> run_highest_rates(const ElasticBatchInput& input, const ElasticBatchSetting& setting,
+                                                  int gpus);
 
 }  // namespace tangram::lab

@@ -173,6 +173,7 @@ Json batch_json(const lab::ElasticBatchResult& result, const std::string& device
           {"slo_attainment", result.slo_attainment},
           {"utilisation_busy", result.utilisation_busy},
           {"utilisation_useful", result.utilisation_useful},
+          {"rate_highest_per_s", result.rate_highest_per_s > 0 ? Json(result.rate_highest_per_s) : Json(nullptr)},
           {"bound", result.bound > 0 ? Json(result.bound) : Json(nullptr)},
           {"proved", result.proved},
           {"layouts", result.layouts},
@@ -202,6 +203,93 @@ std::string batch_table(const std::vector<std::vector<lab::ElasticBatchResult>>&
     table.add(std::move(row));
   }
   return table.render(terminal);
+}
+
+// The highest rates on as many devices as `elastic` took, one for each Slo and number of devices. Settings of other
+// rates on as many devices have the same answer.
+class HighestRates {
+ public:
+  HighestRates(const lab::ElasticBatchInput& input, const std::vector<std::vector<lab::ElasticBatchResult>>& settings)
+      : input_(input) {
+    for (const auto& results : settings) {
+      const auto& elastic = results.back();
+      if (elastic.gpus > 0 && elastic.setting.lengths.name == lab::reference_lengths().name) {
+        // The last of them has the highest rate, where the search begins.
+        found_[{elastic.setting.slo_ms, elastic.gpus}].push_back({elastic.setting, {}});
+      }
+    }
+    for (auto& [key, cells] : found_) order_.push_back(&cells);
+  }
+
+  std::size_t size() const { return order_.size(); }
+  void run(std::size_t i) {
+    auto& cells = *order_[i];
+    const auto results = lab::run_highest_rates(input_, cells.back().setting, gpus_of(i));
+    for (auto& cell : cells) {
+      cell.results = results;
+      for (auto& result : cell.results) result.setting = cell.setting;
+    }
+  }
+
+  // Of the setting of `elastic`; empty where none was sought.
+  std::vector<lab::ElasticBatchResult> of(const lab::ElasticBatchResult& elastic) const {
+    const auto found = found_.find({elastic.setting.slo_ms, elastic.gpus});
+    if (found == found_.end() || elastic.setting.lengths.name != lab::reference_lengths().name) return {};
+    for (const auto& cell : found->second) {
+      if (cell.setting.rate_per_s == elastic.setting.rate_per_s) return cell.results;
+    }
+    return {};
+  }
+
+  // One row for each Slo and number of devices.
+  std::string table(const Terminal& terminal) const {
+    std::vector<Column> columns{{"LENGTHS"}, {"SLO MS", Align::right}, {"GPUS", Align::right}};
+    for (const auto& variant : lab::highest_rate_variants()) {
+      columns.push_back({variant.name, Align::right});
+      columns.push_back({"USEFUL", Align::right});
+    }
+    columns.push_back({"VS FIXED", Align::right});
+    columns.push_back({"VS CHOSEN", Align::right});
+    Table table(columns);
+    for (const auto& [key, cells] : found_) {
+      const auto& results = cells.back().results;
+      std::vector<Cell> row{
+          {results.front().setting.lengths.name, Style::accent}, text::shortest(key.first), std::to_string(key.second)};
+      for (const auto& result : results) {
+        row.push_back(fmt::format("{:.0f}/s", result.rate_highest_per_s));
+        row.push_back(share_text(result.utilisation_useful));
+      }
+      for (std::size_t i = 2; i < results.size(); ++i) row.push_back(gain(results.front(), results[i]));
+      table.add(std::move(row));
+    }
+    return table.render(terminal);
+  }
+
+ private:
+  struct Setting {
+    lab::ElasticBatchSetting setting;
+    std::vector<lab::ElasticBatchResult> results;
+  };
+  using Key = std::pair<double, int>;  // Slo and devices.
+
+  int gpus_of(std::size_t i) const {
+    for (const auto& [key, cells] : found_) {
+      if (&cells == order_[i]) return key.second;
+    }
+    return 0;
+  }
+  static std::string gain(const lab::ElasticBatchResult& own, const lab::ElasticBatchResult& other) {
+    if (other.rate_highest_per_s <= 0) return "-";
+    return fmt::format("{:+.1f} %", 100 * (own.rate_highest_per_s / other.rate_highest_per_s - 1));
+  }
+
+  const lab::ElasticBatchInput& input_;
+  std::map<Key, std::vector<Setting>> found_;
+  std::vector<std::vector<Setting>*> order_;
+};
+
+void print_variants(Session& session, const std::vector<lab::ElasticBatchVariant>& variants) {
+  for (const auto& variant : variants) session.print(fmt::format("  {:<19} {}\n", variant.name, variant.summary));
 }
 
 }  // namespace
@@ -272,19 +360,33 @@ ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& o
         },
         [&] { progress.set(done); });
     progress.finish();
+    HighestRates rates(input, results);
+    done = 0;
+    Progress searching = session.progress("finding the highest rates", rates.size());
+    run_all(
+        rates.size(),
+        [&](std::size_t i) {
+          rates.run(i);
+          ++done;
+        },
+        [&] { searching.set(done); });
+    searching.finish();
     if (session.structured()) {
       for (const auto& setting : results) {
         for (const auto& result : setting) list.push_back(batch_json(result, group.device));
+        for (const auto& result : rates.of(setting.back())) list.push_back(batch_json(result, group.device));
       }
       continue;
     }
     session.print(fmt::format("{} models on {}: GPUs with which every simulated p99 is within its Slo.\n",
                               group.models.size(), group.device));
-    for (const auto& variant : lab::elastic_batch_variants()) {
-      session.print(fmt::format("  {:<18} {}\n", variant.name, variant.summary));
-    }
+    print_variants(session, lab::elastic_batch_variants());
     session.print("VS OFF: elastic against the better of off_longest and off_fixed.\n\n");
     session.print(batch_table(results, session.terminal));
+    session.print("\nThe highest rate of each model on as many GPUs, all models on every slice.\n");
+    print_variants(session, lab::highest_rate_variants());
+    session.print("VS FIXED, VS CHOSEN: the useful work of rate_elastic over that of either rate_fifo.\n\n");
+    session.print(rates.table(session.terminal));
   }
   if (session.structured()) session.print_value(list);
   return ExitCode::done;
