@@ -12,7 +12,8 @@ endif()
 
 find_program(TANGRAM_CCACHE ccache)
 if(TANGRAM_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TANGRAM_CCACHE})
+  # Two presets that compile a file alike (dev and fuzz) share the result, although they do it in different folders.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${TANGRAM_CCACHE})
 endif()
 find_program(TANGRAM_MOLD mold)
 if(TANGRAM_MOLD)
@@ -40,6 +41,12 @@ function(tangram_compile_options target)
     # of sign among -Wconversion, GCC does not: one rule for both.
     target_compile_options(${target} PRIVATE -Wno-deprecated-declarations -Wno-sign-conversion)
   endif()
+endfunction()
+
+# Tests and the command line are compiled more often than anything in them is hot: -O1 takes about half the time of -O3
+# (scheduler_test.cc 8.5 s against 15.6 s).
+function(tangram_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 if(TANGRAM_FUZZ)
@@ -82,6 +89,7 @@ function(tangram_room name)
   if(TANGRAM_TESTS AND tests)
     add_executable(${name}_test ${tests})
     tangram_compile_options(${name}_test)
+    tangram_compile_quickly(${name}_test)
     target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -40,60 +41,62 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 }  // namespace
 
-Program::Program() {
-  app_.set_help_flag("-h,--help", "Print this help and exit.");
-  app_.add_flag("--version", settings_.version, "Print the version and exit.");
+Program::Program() : app_(std::make_unique<CLI::App>("", "tangram")), arguments_(std::make_unique<Arguments>(*app_)) {
+  app_->set_help_flag("-h,--help", "Print this help and exit.");
+  arguments_->add_flag("--version", settings_.version, "Print the version and exit.");
   // At most one: after a verb, its name is no longer special, so a file may be called "demo".
-  app_.require_subcommand(0, 1);
-  add_common_options(app_, false);
+  app_->require_subcommand(0, 1);
+  add_common_options(*arguments_, false);
   for (const auto add : all_verbs()) add(*this);
 }
 
-CLI::App& Program::add_verb(VerbInfo info, Run run) {
-  CLI::App* app = app_.add_subcommand(info.name, info.summary);
+Program::~Program() = default;
+
+Arguments& Program::add_verb(VerbInfo info, Run run) {
+  CLI::App* app = app_->add_subcommand(info.name, info.summary);
   app->set_help_flag("-h,--help", "Print this help and exit.")->group(kCommonGroup);
-  add_common_options(*app, info.text_only);
-  verbs_.push_back({std::move(info), app, std::move(run)});
-  return *app;
+  verbs_.push_back({std::move(info), std::make_unique<Arguments>(*app), std::move(run)});
+  add_common_options(*verbs_.back().arguments, verbs_.back().info.text_only);
+  return *verbs_.back().arguments;
 }
 
-void Program::add_common_options(CLI::App& app, bool text_only) {
+void Program::add_common_options(Arguments& arguments, bool text_only) {
   // An option without a group is taken but not shown: scripts may pass --output to every verb alike.
-  one_of(app.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
+  one_of(arguments.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
       ->group(text_only ? "" : kCommonGroup);
-  app.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
-  app.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
+  arguments.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
+  arguments.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
       ->group(kCommonGroup);
 }
 
-CLI::Option* Program::one_of(CLI::Option* option, std::vector<std::string> values) {
+Argument* Program::one_of(Argument* option, std::vector<std::string> values) {
   const auto check = [values](const std::string& value) {
     return std::ranges::find(values, value) != values.end() ? "" : not_one_of(value, values);
   };
-  option->check(CLI::Validator(check, ""));
+  option->check(check);
   return offers(option, std::move(values));
 }
 
-CLI::Option* Program::offers(CLI::Option* option, std::vector<std::string> values) {
-  hints_[option].values = std::move(values);
+Argument* Program::offers(Argument* option, std::vector<std::string> values) {
+  hints_[option->parsed()].values = std::move(values);
   return option;
 }
 
-CLI::Option* Program::whole_number(CLI::Option* option, std::int64_t min, std::int64_t max) {
+Argument* Program::whole_number(Argument* option, std::int64_t min, std::int64_t max) {
   const auto check = [min, max](const std::string& value) {
     const auto number = text::parse_integer(value);
     if (number && *number >= min && *number <= max) return std::string();
     return fmt::format("expected a whole number from {} to {}, read \"{}\"", min, max, value);
   };
-  return option->check(CLI::Validator(check, ""));
+  return option->check(check);
 }
 
-CLI::Option* Program::offers_files(CLI::Option* option) {
+Argument* Program::offers_files(Argument* option) {
   const auto check = [](const std::string& value) {
     return value.empty() ? "expected the name of a file, read an empty one" : "";
   };
-  option->check(CLI::Validator(check, ""));
-  hints_[option].files = true;
+  option->check(check);
+  hints_[option->parsed()].files = true;
   return option;
 }
 
@@ -123,7 +126,7 @@ const Program::Verb* Program::find_verb(const std::string& name) const {
 }
 
 const Program::Verb* Program::parsed_verb() const {
-  const auto parsed = app_.get_subcommands();
+  const auto parsed = app_->get_subcommands();
   return parsed.empty() ? nullptr : find_verb(parsed.front()->get_name());
 }
 
@@ -160,12 +163,12 @@ ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   if (const auto wrong = unusable_number(arguments)) return session.fail({ErrorCode::invalid, *wrong});
   std::ranges::reverse(arguments);  // The parser takes them from the back.
   try {
-    app_.parse(std::move(arguments));
+    app_->parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
     apply_settings(session);
     return help(session);
   } catch (const CLI::ParseError& error) {
-    return refuse(error, session);
+    return refuse(dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr, error.what(), session);
   }
   apply_settings(session);
   return run_parsed(session);
@@ -185,13 +188,13 @@ ExitCode Program::help(Session& session) const {
 
 // What the parser could not place is a verb or an option that does not exist.
 std::string Program::explain_extras() const {
-  const auto extras = app_.remaining(true);
+  const auto extras = app_->remaining(true);
   const Verb* verb = parsed_verb();
   if (extras.empty()) return "these arguments make no sense together";
   const std::string& first = extras.front();
   if (first.starts_with("-")) {
     const std::string name = first.substr(0, first.find('='));
-    const auto near = text::nearest(name, option_names(verb == nullptr ? app_ : *verb->app));
+    const auto near = text::nearest(name, option_names(verb == nullptr ? *app_ : verb->arguments->parser()));
     return fmt::format("unknown option {}{}", name, near ? fmt::format("; did you mean {}?", *near) : "");
   }
   if (verb != nullptr) return fmt::format("unexpected argument \"{}\"", first);
@@ -201,11 +204,10 @@ std::string Program::explain_extras() const {
   return fmt::format("unknown verb \"{}\"{}", first, near ? fmt::format("; did you mean {}?", *near) : "");
 }
 
-ExitCode Program::refuse(const CLI::ParseError& error, Session& session) const {
+ExitCode Program::refuse(bool extras, const std::string& message, Session& session) const {
   const Verb* verb = parsed_verb();
   const std::string name = verb == nullptr ? "tangram" : "tangram " + verb->info.name;
-  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  session.err << name << ": " << (extras ? explain_extras() : error.what()) << "\n"
+  session.err << name << ": " << (extras ? explain_extras() : message) << "\n"
               << "See " << name << " --help.\n";
   return ExitCode::wrong_input;
 }
@@ -232,7 +234,7 @@ OptionInfo Program::describe(const CLI::Option& option) const {
 
 VerbTree Program::describe(const Verb& verb) const {
   VerbTree tree{verb.info, {}};
-  for (const CLI::Option* option : verb.app->get_options()) {
+  for (const CLI::Option* option : verb.arguments->parser().get_options()) {
     if (!option->get_group().empty()) tree.options.push_back(describe(*option));
   }
   const auto rank = [](const OptionInfo& option) { return option.positional() ? 0 : option.common ? 2 : 1; };
@@ -242,7 +244,7 @@ VerbTree Program::describe(const Verb& verb) const {
 
 CommandTree Program::tree() const {
   CommandTree tree;
-  for (const CLI::Option* option : app_.get_options()) tree.options.push_back(describe(*option));
+  for (const CLI::Option* option : app_->get_options()) tree.options.push_back(describe(*option));
   for (const auto& verb : verbs_) tree.verbs.push_back(describe(verb));
   return tree;
 }

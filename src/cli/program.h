@@ -4,7 +4,7 @@
 //
 //   void add_greet(Program& program) {
 //     const auto name = std::make_shared<std::string>("world");
-//     CLI::App& verb = program.add_verb({.name = "greet", ...}, [name](Session& session) {
+//     Arguments& verb = program.add_verb({.name = "greet", ...}, [name](Session& session) {
 //       session.print("hello " + *name + "\n");
 //       return ExitCode::done;
 //     });
@@ -14,13 +14,13 @@
 // The common options, help, suggestions, completion and the reference page follow by themselves.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/command_tree.h"
 #include "cli/session.h"
 
@@ -32,20 +32,21 @@ class Program {
 
   // With every verb of verbs.def.
   Program();
+  ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   // The parser of the new verb, to which it adds its own options. `run` is called after they were parsed.
-  CLI::App& add_verb(VerbInfo info, Run run);
+  Arguments& add_verb(VerbInfo info, Run run);
 
   // The option takes one of `values` and nothing else; a near miss is suggested.
-  CLI::Option* one_of(CLI::Option* option, std::vector<std::string> values);
+  Argument* one_of(Argument* option, std::vector<std::string> values);
   // The option takes a whole number within these bounds.
-  CLI::Option* whole_number(CLI::Option* option, std::int64_t min, std::int64_t max);
+  Argument* whole_number(Argument* option, std::int64_t min, std::int64_t max);
   // Completion offers `values`; the verb checks for itself.
-  CLI::Option* offers(CLI::Option* option, std::vector<std::string> values);
+  Argument* offers(Argument* option, std::vector<std::string> values);
   // Completion offers files. An empty name is refused; whether the file is there, the verb sees.
-  CLI::Option* offers_files(CLI::Option* option);
+  Argument* offers_files(Argument* option);
 
   // Does what `arguments` (without the program's name) ask for. All text goes to `session`, whose form and colour
   // follow from the arguments and the environment. Never throws for wrong arguments.
@@ -56,7 +57,7 @@ class Program {
  private:
   struct Verb {
     VerbInfo info;
-    CLI::App* app;
+    std::unique_ptr<Arguments> arguments;
     Run run;
   };
   struct Hint {
@@ -70,20 +71,22 @@ class Program {
     bool version = false;
   };
 
-  void add_common_options(CLI::App& app, bool text_only);
+  void add_common_options(Arguments& arguments, bool text_only);
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
   void apply_settings(Session& session) const;
   const Verb* find_verb(const std::string& name) const;
   const Verb* parsed_verb() const;
   ExitCode run_parsed(Session& session);
-  ExitCode refuse(const CLI::ParseError& error, Session& session) const;
+  // `extras`: the parser could not place an argument.
+  ExitCode refuse(bool extras, const std::string& message, Session& session) const;
   std::string explain_extras() const;
   ExitCode help(Session& session) const;
   VerbTree describe(const Verb& verb) const;
   OptionInfo describe(const CLI::Option& option) const;
 
-  CLI::App app_{"", "tangram"};
+  std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<Arguments> arguments_;  // Those before a verb.
   std::vector<Verb> verbs_;
   std::map<const CLI::Option*, Hint> hints_;
   Settings settings_;

@@ -26,13 +26,10 @@ struct Options {
 
 // A promise to all requests leaves no share that may be late, so that no number of them could prove it; services files
 // refuse it for the same reason.
-CLI::Validator below_hundred() {
-  return {[](std::string& text) {
-            const auto percentile = text::parse_number(text);
-            const bool right = percentile && *percentile > 0 && *percentile < 100;
-            return right ? std::string() : fmt::format("expected a number above 0 and below 100, read \"{}\"", text);
-          },
-          "above 0, below 100"};
+std::string not_below_hundred(const std::string& text) {
+  const auto percentile = text::parse_number(text);
+  const bool right = percentile && *percentile > 0 && *percentile < 100;
+  return right ? "" : fmt::format("expected a number above 0 and below 100, read \"{}\"", text);
 }
 
 // What a search usually takes, for the bar.
@@ -138,7 +135,7 @@ ExitCode run(Session& session, Options options) {
 
 void add_capacity(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "capacity",
        .group = "Simulate",
        .summary = "the highest load at which every promise is kept",
@@ -161,11 +158,11 @@ void add_capacity(Program& program) {
       names);
   verb.add_option("--percentile", options->percentile, "Instead of each service's own.")
       ->type_name("P")
-      ->check(below_hundred());
+      ->check(not_below_hundred);
   verb.add_option("--tolerance", options->tolerance, "Relative width at which the search ends.")
       ->type_name("T")
       ->capture_default_str()
-      ->check(CLI::Range(1e-6, 0.5));
+      ->range(1e-6, 0.5);
   verb.add_option("--seed", options->seed, "Instead of the scenario's seed.")->type_name("N");
 }
 

@@ -16,7 +16,7 @@ std::string script_for(const std::string& shell, const CommandTree& tree) {
 
 void add_completion(Program& program) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "completion",
        .group = "About Tangram",
        .summary = "a script that lets the shell complete tangram's verbs and options",

@@ -380,7 +380,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_demo(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "demo",
        .group = "Look",
        .summary = "a short show of a small fleet and its services",
@@ -412,7 +412,7 @@ void add_demo(Program& program) {
   verb.add_option("--hours", options->hours, "How much of the scenario is simulated.")
       ->type_name("H")
       ->capture_default_str()
-      ->check(CLI::Range(0.01, 1e5));
+      ->range(0.01, 1e5);
 }
 
 }  // namespace tangram::cli

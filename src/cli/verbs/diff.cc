@@ -430,25 +430,25 @@ VerbInfo info() {
                     "The way back after three steps."}}};
 }
 
-void add_time_options(Program& program, CLI::App& verb, Options& options) {
+void add_time_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("--recut-times", options.recut_times,
                                        "Measured times of re-cuts, as CSV; medians of an A100 without it.")
                            ->type_name("FILE"));
   verb.add_option("--load-s", options.load_s, "Seconds that a model takes to load.")
       ->type_name("S")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->range(0.0, 1e6);
   verb.add_option("--drain-s", options.drain_s, "Seconds until a replica has finished what it has.")
       ->type_name("S")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
+      ->range(0.0, 1e6);
 }
 
 }  // namespace
 
 void add_diff(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("BEFORE", options->before, "The plan that is in force, JSON.")->required());
   program.offers_files(verb.add_option("AFTER", options->after, "The plan that is wanted, JSON.")->required());
   verb.add_flag("--steps", options->steps, "Print the steps from one to the other.");
@@ -457,7 +457,7 @@ void add_diff(Program& program) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
   file("--services", options->services, "The services, for their rates and sizes.");
-  CLI::Option* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
+  Argument* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
   file("--model", options->latency.model, "Run times, as tangram learn wrote them.")->excludes(measurements);
   program.offers(verb.add_option("--spare", options->spares, "Empty devices that may help out: TYPE or TYPE:COUNT.")
                      ->type_name("TYPE"),

@@ -220,7 +220,7 @@ VerbInfo info() {
 
 void add_export(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers(verb.add_option("FORMAT", options->format, "The tool; without it, the formats are listed."),
                  format_names());
   program.offers_files(verb.add_option("PLAN", options->plan, "The plan, JSON."));

@@ -378,7 +378,7 @@ VerbInfo info() {
 
 void add_geometry(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers(
       verb.add_option("TYPE", options->type, "A device type such as a100-80gb, or cpu for the host's cores."),
       device_type_names());
@@ -392,7 +392,7 @@ void add_geometry(Program& program) {
                      ->capture_default_str(),
                  {"valid", "maximal", "multisets", "pareto"});
   verb.add_flag("--count", options->count, "Print only how many there are of each kind.");
-  verb.add_option_function<std::string>(
+  verb.add_option_function(
           "--layout",
           [options](const std::string& text) {
             options->layout = text;

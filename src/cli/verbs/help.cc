@@ -28,13 +28,14 @@ ExitCode run(Session& session, const CommandTree& tree, const std::string& name)
 
 void add_help(Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& verb = program.add_verb({.name = "help",
-                                     .group = "About Tangram",
-                                     .summary = "explain a verb",
-                                     .description = "Prints what `tangram --help` or `tangram VERB --help` prints.",
-                                     .examples = {{"tangram help geometry", "Explain the verb geometry."}},
-                                     .text_only = true},
-                                    [&program, name](Session& session) { return run(session, program.tree(), *name); });
+  Arguments& verb =
+      program.add_verb({.name = "help",
+                        .group = "About Tangram",
+                        .summary = "explain a verb",
+                        .description = "Prints what `tangram --help` or `tangram VERB --help` prints.",
+                        .examples = {{"tangram help geometry", "Explain the verb geometry."}},
+                        .text_only = true},
+                       [&program, name](Session& session) { return run(session, program.tree(), *name); });
   verb.add_option("VERB", *name, "The verb to explain.");
 }
 

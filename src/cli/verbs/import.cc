@@ -194,7 +194,7 @@ std::string choices_text() {
 
 void add_import(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "import",
        .group = "Files",
        .summary = "turn published measurements and traces into files of Tangram",

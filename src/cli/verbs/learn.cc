@@ -244,7 +244,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_learn(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "learn",
        .group = "Learn",
        .summary = "a latency model from measurements",
@@ -274,7 +274,7 @@ void add_learn(Program& program) {
   verb.add_option("--coverage", options->coverage, "Share of new runs that an interval should hold.")
       ->type_name("SHARE")
       ->capture_default_str()
-      ->check(CLI::Range(0.5, 0.999));
+      ->range(0.5, 0.999);
 }
 
 }  // namespace tangram::cli

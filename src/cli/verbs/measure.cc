@@ -411,7 +411,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-void add_what(Program& program, CLI::App& verb, Options& options) {
+void add_what(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--model", options.model, "The model to measure.")->required()->type_name("MODEL");
   program.offers(verb.add_option("--device", options.device, "The device type.")->required()->type_name("TYPE"),
                  device_type_names());
@@ -432,7 +432,7 @@ void add_what(Program& program, CLI::App& verb, Options& options) {
   file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
 }
 
-void add_candidates(Program& program, CLI::App& verb, Options& options) {
+void add_candidates(Program& program, Arguments& verb, Options& options) {
   program.offers(
       verb.add_option("--profiles", options.profiles,
                       "Slices to measure: a set (base, double, me, all) or names; those of the file without it.")
@@ -440,27 +440,25 @@ void add_candidates(Program& program, CLI::App& verb, Options& options) {
           ->delimiter(','),
       {"base", "double", "me", "all"});
   const auto list = [&](const char* name, std::vector<std::int64_t>& values, double max, const char* help) {
-    verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->check(CLI::Range(1.0, max));
+    verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->range(1.0, max);
   };
   list("--batches", options.batches, 1e6, "Batch sizes, 1,2,4; those of the file without it.");
   list("--sizes", options.sizes, 1e9, "Input sizes; those of the file without it.");
   list("--processes", options.processes, 1e3, "Processes that share the slice, 1,2,3; those of the file without it.");
 }
 
-void add_choice(Program& program, CLI::App& verb, Options& options) {
+void add_choice(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--max-measurements", options.sampling.budget,
                   "Points in all, with those that the file has of this model and device already.")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
-  verb.add_option("--max-minutes", options.minutes_max, "Time for this run.")
-      ->type_name("T")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->range(1, 1'000'000);
+  verb.add_option("--max-minutes", options.minutes_max, "Time for this run.")->type_name("T")->range(1e-6, 1e6);
   verb.add_option("--target-error", options.sampling.target_error,
                   "Stop when the expected median error is below and regret is under 2 %; 0: never.")
       ->type_name("SHARE")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
+      ->range(0.0, 1.0);
   program.one_of(verb.add_option("--sampler", options.sampler, "How points are chosen.")
                      ->type_name("SAMPLER")
                      ->capture_default_str(),
@@ -469,39 +467,39 @@ void add_choice(Program& program, CLI::App& verb, Options& options) {
                   "Latency promises to plan for; without them, some between the latencies seen.")
       ->type_name("LIST")
       ->delimiter(',')
-      ->check(CLI::Range(1e-6, 1e9));
+      ->range(1e-6, 1e9);
   verb.add_option("--seed", options.sampling.seed, "Of the sampler and of the noise.")
       ->type_name("N")
       ->capture_default_str();
 }
 
-void add_runs(CLI::App& verb, Options& options) {
+void add_runs(Arguments& verb, Options& options) {
   verb.add_option("--precision", options.repeats.precision,
                   "Repeat a point until the 95 % interval of its mean is within this share.")
       ->type_name("SHARE")
       ->capture_default_str()
-      ->check(CLI::Range(1e-6, 1.0));
+      ->range(1e-6, 1.0);
   verb.add_option("--max-repeats", options.repeats.repeats_max, "Timed runs of a point at most.")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1'000'000));
+      ->range(1, 1'000'000);
   verb.add_option("--warm-up", options.repeats.warm_up, "Runs of a point before the timed ones.")
       ->type_name("N")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1'000'000));
+      ->range(0, 1'000'000);
   verb.add_flag("--noise", options.noise, "Let runs vary by the spread that the file has.");
   verb.add_flag("--real-time", options.real_time, "Let runs take their time for real.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
                   "Of every slice in MiB, for emulated, instead of the tables.")
       ->type_name("MIB")
-      ->check(CLI::Range(1.0, 1e9));
+      ->range(1.0, 1e9);
 }
 
 }  // namespace
 
 void add_measure(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "measure",
        .group = "Learn",
        .summary = "time a model on slices, as few points as suffice",

@@ -224,13 +224,13 @@ VerbInfo info() {
                         "The cheapest under ParvaGPU's rule, for a program."}}};
 }
 
-void add_options(Program& program, CLI::App& verb, Options& options) {
+void add_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("FLEET", options.fleet, "The fleet file.")->required());
   program.offers_files(verb.add_option("SERVICES", options.services, "The services file.")->required());
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  CLI::Option* measurements = file("--measurements", options.latency.measurements, "Run times, measured.");
+  Argument* measurements = file("--measurements", options.latency.measurements, "Run times, measured.");
   file("--model", options.latency.model, "Run times, as tangram learn wrote them.")->excludes(measurements);
   const auto choice = [&](const char* name, std::string& value, const char* help, std::vector<std::string> values) {
     program.one_of(verb.add_option(name, value, help)->type_name("NAME")->capture_default_str(), std::move(values));
@@ -260,7 +260,7 @@ void add_options(Program& program, CLI::App& verb, Options& options) {
 
 void add_plan(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);
 }
 

@@ -133,7 +133,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_predict(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "predict",
        .group = "Learn",
        .summary = "what a learned model says about one run",
@@ -145,16 +145,18 @@ void add_predict(Program& program) {
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("FILE", options->file, "The model, JSON.")->required());
   verb.add_option("--slice", options->slice, "MigProfile of the slice.")->type_name("PROFILE")->required();
-  const auto count = CLI::Range(std::int64_t{1}, kCountMax);
   verb.add_option("--batch", options->batch, "Samples in the batch.")
       ->type_name("N")
       ->capture_default_str()
-      ->check(count);
-  verb.add_option("--size", options->size, "Input size of each.")->type_name("N")->capture_default_str()->check(count);
+      ->range(std::int64_t{1}, kCountMax);
+  verb.add_option("--size", options->size, "Input size of each.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(std::int64_t{1}, kCountMax);
   verb.add_option("--processes", options->processes, "Processes that share the slice.")
       ->type_name("N")
       ->capture_default_str()
-      ->check(count);
+      ->range(std::int64_t{1}, kCountMax);
   verb.add_option("--model", options->model, "Which model, where the file holds several.")->type_name("NAME");
   verb.add_option("--device", options->device, "On which device type, where it holds several.")->type_name("TYPE");
 }

@@ -28,7 +28,7 @@ std::string page_of(const std::string& name, const Program& program) {
 
 void add_reference(Program& program) {
   const auto page = std::make_shared<std::string>("files");
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "reference",
        .group = "About Tangram",
        .summary = "the reference pages, in Markdown",

@@ -35,7 +35,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_reload(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "reload",
        .group = "Serve",
        .summary = "a running server reads its files again",

@@ -34,7 +34,7 @@ ExitCode run(Session& session, const std::string& path) {
 
 void add_replay(Program& program) {
   const auto path = std::make_shared<std::string>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "replay",
        .group = "Serve",
        .summary = "a recording decided anew",

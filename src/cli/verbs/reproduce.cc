@@ -339,7 +339,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_reproduce(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "reproduce",
        .group = "Simulate",
        .summary = "published results, made again from public data",
@@ -382,7 +382,7 @@ void add_reproduce(Program& program) {
       verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
   verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->range(1, 1000);
 }
 
 }  // namespace tangram::cli

@@ -55,7 +55,7 @@ ExitCode run(Session& session, const std::string& name) {
 
 void add_schema(Program& program) {
   const auto name = std::make_shared<std::string>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "schema",
        .group = "Files",
        .summary = "the JSON Schema of a kind of file",

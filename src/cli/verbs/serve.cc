@@ -189,7 +189,7 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
-void add_files(Program& program, CLI::App& verb, Options& options) {
+void add_files(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
@@ -200,7 +200,7 @@ void add_files(Program& program, CLI::App& verb, Options& options) {
   file("--record", options.record, "Write every event and decision, for `tangram replay`.");
 }
 
-void add_numbers(Program& program, CLI::App& verb, Options& options) {
+void add_numbers(Program& program, Arguments& verb, Options& options) {
   const auto whole = [&](const char* name, auto& value, std::int64_t min, std::int64_t max, const char* help) {
     program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);
   };
@@ -213,7 +213,7 @@ void add_numbers(Program& program, CLI::App& verb, Options& options) {
   whole("--connections-max", options.connections_max, 1, 1'000'000, "Connections of each thread.");
   whole("--requests-max", options.requests_max, 1, 1'000'000, "Requests that wait or run; one more is refused.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
-    verb.add_option(name, value, help)->type_name(unit)->check(CLI::Range(min, max));
+    verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400,
@@ -226,7 +226,7 @@ void add_numbers(Program& program, CLI::App& verb, Options& options) {
 
 void add_serve(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "serve",
        .group = "Serve",
        .summary = "a plan behind an address",

@@ -179,22 +179,22 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
-void add_options(Program& program, CLI::App& verb, Options& options) {
+void add_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("SCENARIO", options.scenario, "The scenario file.")->required());
   program.one_of(verb.add_option("--policy", options.policy, "Instead of the scenario's policy.")->type_name("P"),
                  policy_names());
   program.offers(verb.add_option("--compare", options.compare, "Run these policies side by side, p1,p2,...")
                      ->type_name("POLICIES")
                      ->delimiter(',')
-                     ->excludes("--policy"),
+                     ->excludes({"--policy"}),
                  policy_names());
   verb.add_option("--seed", options.seed, "Instead of the scenario's seed.")->type_name("N");
   verb.add_option("--duration", options.duration_s, "Virtual seconds, instead of the scenario's.")
       ->type_name("S")
-      ->check(CLI::Range(1e-3, 1e9));
+      ->range(1e-3, 1e9);
   verb.add_option("--rate-scale", options.rate_scale, "Multiplies all rates, instead of the scenario's factor.")
       ->type_name("X")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->range(1e-6, 1e6);
   const auto file = [&](const char* name, std::string& path, const char* help) {
     program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
@@ -206,10 +206,10 @@ void add_options(Program& program, CLI::App& verb, Options& options) {
       verb.add_flag("--replan", options.replan,
                     "Plan for the fleet instead, and anew as rates and input sizes change; compared with one "
                     "plan for the peak and with an oracle.")
-          ->excludes("--compare", "--timeline", "--trace", "--log");
+          ->excludes({"--compare", "--timeline", "--trace", "--log"});
   verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two looks at the traffic.")
       ->type_name("S")
-      ->check(CLI::Range(1.0, 1e6))
+      ->range(1.0, 1e6)
       ->needs(replan)
       ->capture_default_str();
   program.offers_files(verb.add_option("--fleet", options.fleet, "With --replan: the fleet, instead of the scenario's.")
@@ -226,7 +226,7 @@ void add_options(Program& program, CLI::App& verb, Options& options) {
 
 void add_simulate(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "simulate",
        .group = "Simulate",
        .summary = "a scenario in virtual time",

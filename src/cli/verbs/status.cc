@@ -26,7 +26,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_status(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "status",
        .group = "Serve",
        .summary = "how a running server stands",

@@ -57,7 +57,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_top(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "top",
        .group = "Serve",
        .summary = "a running server, live",
@@ -70,9 +70,7 @@ void add_top(Program& program) {
       [options](Session& session) { return run(session, *options); });
   verb.add_option("--address", options->address, "Of the server, in numbers.")->type_name("IP");
   program.whole_number(verb.add_option("--port", options->port, "Its metrics port.")->type_name("N"), 1, 65535);
-  verb.add_option("--every", options->every_s, "Seconds between two looks.")
-      ->type_name("S")
-      ->check(CLI::Range(0.05, 3600.0));
+  verb.add_option("--every", options->every_s, "Seconds between two looks.")->type_name("S")->range(0.05, 3600.0);
   program.whole_number(verb.add_option("--times", options->times, "How many looks; 0: until Ctrl-C.")->type_name("N"),
                        0, 1'000'000'000);
 }

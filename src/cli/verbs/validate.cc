@@ -284,7 +284,7 @@ ExitCode run(Session& session, const Options& options) {
 
 void add_validate(Program& program) {
   const auto options = std::make_shared<Options>();
-  CLI::App& verb = program.add_verb(
+  Arguments& verb = program.add_verb(
       {.name = "validate",
        .group = "Files",
        .summary = "check files, and say everything that is wrong with them",
@@ -313,8 +313,8 @@ void add_validate(Program& program) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  CLI::Option* services = file("--services", options->services, "What plans must carry.");
-  CLI::Option* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
+  Argument* services = file("--services", options->services, "What plans must carry.");
+  Argument* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
   measurements->needs(services);
   file("--model", options->latency.model, "Run times, as tangram learn wrote them.")
       ->needs(services)
