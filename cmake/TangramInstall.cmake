@@ -17,7 +17,7 @@ foreach(room ${rooms})
   install(DIRECTORY src/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tangram
           FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 endforeach()
-install(TARGETS tangram RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tangram tangram-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT tangram NAMESPACE tangram:: FILE tangram-targets.cmake DESTINATION ${package_dir})
 
 configure_package_config_file(cmake/tangram-config.cmake.in ${PROJECT_BINARY_DIR}/tangram-config.cmake

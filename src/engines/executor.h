@@ -41,8 +41,8 @@ class ExecutorEvents {
   virtual ~ExecutorEvents() = default;
   // The answer to a start that returned nothing. `failure` is empty when all is well.
   virtual void on_done(SliceId slice, BatchId batch, std::string failure) = 0;
-  // The slice stopped working; what ran there is not answered any more.
-  virtual void on_lost(SliceId slice) = 0;
+  // The slice stopped working, for this reason; what ran there is not answered any more.
+  virtual void on_lost(SliceId slice, std::string reason) = 0;
   // The answer to a restart that returned false.
   virtual void on_restarted(SliceId slice, bool ok) = 0;
 };
@@ -57,6 +57,10 @@ class Executor {
   virtual std::optional<Duration> start(const BatchJob& job) = 0;
   // Gives up what runs and makes the slice usable again. True: it is, at once; otherwise on_restarted answers.
   virtual bool restart() = 0;
+  // False before the first restart of an executor that must load something before it can run.
+  virtual bool ready() const { return true; }
+  // The process that runs the batches; 0: this one, or none at present.
+  virtual std::int64_t process() const { return 0; }
 };
 
 struct EmulatedExecutorConfig {

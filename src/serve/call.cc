@@ -31,6 +31,7 @@ void Call::clear() {
   control = nullptr;
   status = CallStatus::ok;
   error.clear();
+  failure.clear();
   retry_after = {};
   empty(answer);
   answer_ends.clear();

@@ -86,6 +86,7 @@ struct Call {
   // The answer.
   CallStatus status = CallStatus::ok;
   std::string error;
+  std::string failure;     // Why its last run was not answered; it may run again.
   Duration retry_after{};  // For a refused call; zero: unknown.
   std::string answer;      // Outputs of the signature one after the other, raw; or the text of a control call.
   std::vector<std::size_t> answer_ends;  // Of each output.

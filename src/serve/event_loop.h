@@ -45,6 +45,8 @@ class EventLoop {
   void wait(const LiveClock& clock, TimePoint until);
   // Any thread, and signal handlers: ends a wait() that is under way, or the next one.
   void wake();
+  // On the thread that waits: handlers are being told.
+  bool delivering() const { return delivering_; }
 
  private:
   int wait_exactly(Duration longest);

@@ -129,5 +129,7 @@ std::string model_statistics(const LiveWorld& world, const ServedModel* only);
 std::string repository_index(const LiveWorld& world, bool only_ready);
 std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names);
 std::string status_report(const LiveWorld& world, const Gateway& gateway);
+// "rack1-0/4g.40gb@0", and "#1" behind it for the second process of a slice that several share.
+std::string slice_name(const LiveWorld& world, std::size_t index);
 
 }  // namespace tangram::serve

@@ -74,22 +74,24 @@ void LiveWorld::post(Call* call, bool wake) {
   if (first && wake && waker_) waker_();
 }
 
-void LiveWorld::post_event(EventKind kind, std::uint32_t index, std::uint64_t batch) {
+void LiveWorld::post_event(EventKind kind, SliceId slice, std::uint64_t batch, std::string reason) {
   {
     const std::lock_guard lock(inbox_mutex_);
-    inbox_events_.push_back({kTimeZero, 0, kind, index, batch});
+    if (!reason.empty()) inbox_failures_.emplace_back(slice, std::move(reason));
+    inbox_events_.push_back({kTimeZero, 0, kind, slice.value(), batch});
   }
   if (waker_) waker_();
 }
 
 void LiveWorld::on_done(SliceId slice, BatchId batch, std::string failure) {
-  post_event(failure.empty() ? EventKind::done : EventKind::failed, slice.value(), batch.value());
+  const EventKind kind = failure.empty() ? EventKind::done : EventKind::failed;
+  post_event(kind, slice, batch.value(), std::move(failure));
 }
 
-void LiveWorld::on_lost(SliceId slice) { post_event(EventKind::lost, slice.value(), 0); }
+void LiveWorld::on_lost(SliceId slice, std::string reason) { post_event(EventKind::lost, slice, 0, std::move(reason)); }
 
 void LiveWorld::on_restarted(SliceId slice, bool ok) {
-  post_event(ok ? EventKind::restarted : EventKind::not_restarted, slice.value(), 0);
+  post_event(ok ? EventKind::restarted : EventKind::not_restarted, slice, 0);
 }
 
 // ---- The loop ----
@@ -104,6 +106,17 @@ void LiveWorld::take_inbox() {
   }
   for (auto& event : inbox_events_) schedule(now_, event.kind, event.index, event.batch);
   inbox_events_.clear();
+  for (auto& [slice, reason] : inbox_failures_) runs_[slice.index()].failure = std::move(reason);
+  inbox_failures_.clear();
+}
+
+void LiveWorld::open_slices() {
+  for (std::uint32_t i = 0; i < runs_.size(); ++i) {
+    const SliceId slice(i);
+    if (run_of(slice).executor->ready()) continue;
+    starting_.push_back(slice);
+    door_->on_slice_lost(slice);
+  }
 }
 
 void LiveWorld::step(TimePoint now) {
@@ -140,9 +153,10 @@ void LiveWorld::handle(const Event& event) {
     case EventKind::done: return complete(slice, BatchId(event.batch), true);
     case EventKind::failed: return complete(slice, BatchId(event.batch), false);
     case EventKind::lost: return door_->on_slice_lost(slice);
-    case EventKind::restarted: return door_->on_restarted(slice, true);
-    case EventKind::not_restarted: return door_->on_restarted(slice, false);
+    case EventKind::restarted: return restarted(slice, true);
+    case EventKind::not_restarted: return restarted(slice, false);
     case EventKind::reshaped: return door_->on_reshaped(DeviceId(event.index), true);
+    case EventKind::not_reshaped: return door_->on_reshaped(DeviceId(event.index), false);
     case EventKind::returned: return door_->on_returned(slice);
   }
 }
@@ -263,7 +277,8 @@ void LiveWorld::explain(Call& call, const Request& request, const Outcome& outco
   call.answer_ends.clear();
   call.status = CallStatus::failed;
   if (outcome.kind == OutcomeKind::failed) {
-    call.error = fmt::format("model '{}': the slice that ran the request failed", call.model->name);
+    call.error = fmt::format("model '{}': {}", call.model->name,
+                             call.failure.empty() ? "the slice that ran the request failed" : call.failure);
     return;
   }
   switch (outcome.reason) {
@@ -325,6 +340,11 @@ LiveWorld::Run& LiveWorld::run_of(SliceId slice) {
   return run;
 }
 
+std::int64_t LiveWorld::process_of(SliceId slice) const {
+  const bool has = slice.index() < runs_.size() && runs_[slice.index()].executor != nullptr;
+  return has ? runs_[slice.index()].executor->process() : 0;
+}
+
 void LiveWorld::launch(const sched::Batch& batch) {
   Run& run = run_of(batch.slice);
   TANGRAM_CHECK(!run.busy, "a slice runs one batch at a time");
@@ -336,6 +356,7 @@ void LiveWorld::launch(const sched::Batch& batch) {
   for (const Request* member : batch.members) {
     Call* call = calls_[member->id.value() & (kCallsMax - 1)];
     call->launched = now_;
+    call->failure.clear();
     call->padded_size = batch.padded_size;
     run.members.push_back(call);
   }
@@ -346,7 +367,10 @@ void LiveWorld::launch(const sched::Batch& batch) {
   }
   const engines::BatchJob job{batch.id, batch.service, batch.samples, batch.padded_size, expected};
   const auto memory = run.executor->prepare(job);
-  if (!memory) return schedule(now_, EventKind::failed, batch.slice.value(), batch.id.value());
+  if (!memory) {
+    run.failure = memory.error().message;
+    return schedule(now_, EventKind::failed, batch.slice.value(), batch.id.value());
+  }
   run.memory = *memory;
   fill(run, batch, models_[batch.service.index()]);
   if (const auto takes = run.executor->start(job)) {
@@ -413,18 +437,64 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     by_size.compute_ns += took.count();
   } else {
     ++tally.failures;
+    fail_members(run, run.failure);
   }
   door_->on_batch_done({slice, batch, ok});
 }
 
+// The reason stays with requests that run again, in case that there is no time for it after all.
+void LiveWorld::fail_members(Run& run, const std::string& reason) {
+  for (Call* call : run.members) call->failure = reason;
+  run.failure.clear();
+}
+
+// A restart was asked for by the scheduler, or by the re-cutting of a device, whose slices it does not know yet.
+void LiveWorld::restarted(SliceId slice, bool ok) {
+  if (ok) std::erase(starting_, slice);
+  const auto warming = std::ranges::find(warming_, slice);
+  if (warming == warming_.end()) return door_->on_restarted(slice, ok);
+  warming_.erase(warming);
+  warming_failed_ |= !ok;
+  if (warming_.empty()) finish_reshape();
+}
+
 void LiveWorld::restart(SliceId slice) {
   Run& run = run_of(slice);
+  if (run.busy) {
+    ++slices_[slice.index()].failures;
+    fail_members(run, run.failure.empty() ? "the slice did not answer in time" : std::string(run.failure));
+  }
   run.busy = false;
   ++slices_[slice.index()].restarts;
   if (run.executor->restart()) schedule(now_, EventKind::restarted, slice.value(), 0);
 }
 
-void LiveWorld::reshape(DeviceId device, const Layout&) { schedule(now_, EventKind::reshaped, device.value(), 0); }
+// Slices that the plan no longer has give up what they hold; those that it brings are made ready, and then the device
+// is.
+void LiveWorld::reshape(DeviceId device, const Layout&) {
+  let_go();
+  reshaping_ = device;
+  warming_failed_ = false;
+  const auto& slices = scheduler().state().slices;
+  for (std::uint32_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].place.device != device || slices[i].status != sched::SliceStatus::planned) continue;
+    engines::Executor& executor = *run_of(SliceId(i)).executor;
+    if (!executor.ready() && !executor.restart()) warming_.push_back(SliceId(i));
+  }
+  if (warming_.empty()) finish_reshape();
+}
+
+void LiveWorld::finish_reshape() {
+  schedule(now_, warming_failed_ ? EventKind::not_reshaped : EventKind::reshaped, reshaping_->value(), 0);
+  reshaping_.reset();
+}
+
+void LiveWorld::let_go() {
+  const auto& slices = scheduler().state().slices;
+  for (std::size_t i = 0; i < slices.size() && i < runs_.size(); ++i) {
+    if (slices[i].status == sched::SliceStatus::gone) runs_[i].executor.reset();
+  }
+}
 
 void LiveWorld::recall(SliceId slice) { schedule(now_, EventKind::returned, slice.value(), 0); }
 

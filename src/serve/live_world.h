@@ -51,11 +51,15 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
   void post(Call* call, bool wake = true);
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
-  void on_lost(SliceId slice) override;
+  void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
 
   // One thread from here on.
   //
+  // Makes the executors of all slices, and starts those that are not ready. Before the first step().
+  void open_slices();
+  // Slices of the first plan that have not been ready yet.
+  std::size_t slices_starting() const { return starting_.size(); }
   // Handles everything that is due at `now`, which never goes back.
   void step(TimePoint now);
   // When step() is due again if nothing is posted.
@@ -67,6 +71,8 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   const std::vector<ServedModel>& models() const { return models_; }
   const std::vector<ServiceTally>& service_tallies() const { return services_; }
   const std::vector<SliceServed>& slice_tallies() const { return slices_; }
+  // The process of a slice's worker; 0: there is none.
+  std::int64_t process_of(SliceId slice) const;
   std::size_t in_flight() const { return calls_used_ + held_.size(); }
   bool loaded(ServiceId service) const { return loaded_[service.index()]; }
   void set_loaded(ServiceId service, bool loaded) { loaded_[service.index()] = loaded; }
@@ -86,8 +92,18 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
     std::vector<Call*> members;
     std::unique_ptr<engines::Executor> executor;
     engines::BatchMemory* memory = nullptr;
+    std::string failure;  // Why the last batch was not answered.
   };
-  enum class EventKind : std::uint8_t { done, failed, lost, restarted, not_restarted, reshaped, returned };
+  enum class EventKind : std::uint8_t {
+    done,
+    failed,
+    lost,
+    restarted,
+    not_restarted,
+    reshaped,
+    not_reshaped,
+    returned
+  };
   // Of executors, from any thread or with a time of its own.
   struct Event {
     TimePoint when;
@@ -111,10 +127,14 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override;
 
   void take_inbox();
-  void post_event(EventKind kind, std::uint32_t index, std::uint64_t batch);
+  void post_event(EventKind kind, SliceId slice, std::uint64_t batch, std::string reason = {});
   void schedule(TimePoint when, EventKind kind, std::uint32_t index, std::uint64_t batch);
   void handle(const Event& event);
   void complete(SliceId slice, BatchId batch, bool ok);
+  void fail_members(Run& run, const std::string& reason);
+  void restarted(SliceId slice, bool ok);
+  void finish_reshape();
+  void let_go();
   void arrive(Call* call);
   void admit(Call* call);
   bool must_wait(const Call& call) const;
@@ -148,10 +168,16 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   std::vector<ServiceTally> services_;
   std::vector<SliceServed> slices_;
   std::uint64_t plans_applied_ = 0;
+  std::vector<SliceId> starting_;
+  // The device that is being re-cut, and its slices that are not ready yet.
+  std::optional<DeviceId> reshaping_;
+  std::vector<SliceId> warming_;
+  bool warming_failed_ = false;
 
   std::mutex inbox_mutex_;
   std::vector<Call*> inbox_calls_;
   std::vector<Event> inbox_events_;
+  std::vector<std::pair<SliceId, std::string>> inbox_failures_;  // Why slices failed, before their events are handled.
   std::function<void()> waker_;
 };
 

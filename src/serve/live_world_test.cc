@@ -243,10 +243,11 @@ TEST(LiveWorld, RetriesOnceWhatASliceLost) {
   const std::uint32_t second = busy();
   ASSERT_LT(second, 2u);
   const BatchId lost = executors[second]->started.back();
-  world.on_lost(SliceId(second));
+  world.on_lost(SliceId(second), "the worker was killed");
   world.step(TimePoint(2ms));
   ASSERT_EQ(owner.answered.size(), 1u);
   EXPECT_EQ(call.status, CallStatus::failed);
+  EXPECT_EQ(call.error, "model 'rank': the worker was killed");
   EXPECT_EQ(executors[second]->restarts, 1);
   // An answer that comes too late finds nobody.
   world.on_done(SliceId(second), lost, "");

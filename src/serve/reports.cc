@@ -48,19 +48,6 @@ Json statistics_of(const ServedModel& model, const ServiceTally& tally) {
 
 std::string service_label(const ServedModel& model) { return label("service", model.name); }
 
-// How a slice is called: "rack1-0/3g.40gb@4", and "#1" behind it for the second process there.
-std::string slice_name(const LiveWorld& world, std::size_t index) {
-  const auto& state = world.scheduler().state();
-  const sched::Place& place = state.slices[index].place;
-  const auto& device = state.deployment.devices[place.device.index()];
-  const std::string_view profile = place.slice.profile < device.geometry.profiles.size()
-                                       ? std::string_view(device.geometry.profiles[place.slice.profile].name)
-                                       : std::string_view("?");
-  std::string name = fmt::format("{}/{}@{}", device.name, profile, place.slice.start);
-  if (place.process > 0) name += fmt::format("#{}", place.process);
-  return name;
-}
-
 std::string_view status_name(sched::SliceStatus status) {
   switch (status) {
     case sched::SliceStatus::idle: return "idle";
@@ -247,6 +234,18 @@ Json service_status(const LiveWorld& world, std::size_t i) {
 
 }  // namespace
 
+std::string slice_name(const LiveWorld& world, std::size_t index) {
+  const auto& state = world.scheduler().state();
+  const sched::Place& place = state.slices[index].place;
+  const auto& device = state.deployment.devices[place.device.index()];
+  const std::string_view profile = place.slice.profile < device.geometry.profiles.size()
+                                       ? std::string_view(device.geometry.profiles[place.slice.profile].name)
+                                       : std::string_view("?");
+  std::string name = fmt::format("{}/{}@{}", device.name, profile, place.slice.start);
+  if (place.process > 0) name += fmt::format("#{}", place.process);
+  return name;
+}
+
 std::string model_statistics(const LiveWorld& world, const ServedModel* only) {
   Json list = Json::array();
   for (std::size_t i = 0; i < world.models().size(); ++i) {
@@ -304,7 +303,8 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
                       {"batches", tally.batches},
                       {"busy_share", up <= 0 ? 0 : static_cast<double>(tally.busy_ns) * 1e-9 / up},
                       {"failures", tally.failures},
-                      {"restarts", tally.restarts}});
+                      {"restarts", tally.restarts},
+                      {"process", world.process_of(SliceId(static_cast<std::uint32_t>(i)))}});
   }
   Json devices = Json::array();
   for (const auto& device : state.deployment.devices) {

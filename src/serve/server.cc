@@ -15,6 +15,9 @@
 namespace tangram::serve {
 namespace {
 
+// A real worker that says nothing for a second where ten times the expected is less is not coming back.
+constexpr Duration kStuckMinOfWorkers = std::chrono::seconds(1);
+
 std::int64_t wall_milliseconds() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
 }
@@ -86,7 +89,7 @@ struct IoThread {
 
 struct Server::Parts final : public CallOwner {
   Parts(sched::Deployment deployment, const Workload& workload, ServerConfig c, LogWriter& l)
-      : config(std::move(c)), log(l), models(served_models(deployment, workload, "emulated")) {
+      : config(std::move(c)), log(l), models(served_models(deployment, workload, config.engine)) {
     for (const auto& model : models) signatures.push_back(&model.signature);
     GatewayConfig gateway_config{config.version, config.triton_metrics, nullptr};
     if (config.reload) gateway_config.request_reload = [this] { ask_for_reload(); };
@@ -96,17 +99,64 @@ struct Server::Parts final : public CallOwner {
     world_config.scheduler = config.scheduler;
     world_config.recording = config.recording;
     world_config.wall_start_ms = wall_milliseconds() - clock.now().time_since_epoch() / std::chrono::milliseconds(1);
-    world_config.make_executor = [this](SliceId, const sched::Place&, engines::ExecutorEvents&) {
-      return engines::make_emulated_executor(signatures, config.emulated);
+    if (config.workers) world_config.scheduler.stuck_min = std::min(config.scheduler.stuck_min, kStuckMinOfWorkers);
+    world_config.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {
+      return make_executor(slice, place, events);
     };
     world_config.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
       if (gateway->log_requests()) log.write(request_line(call, outcome, now));
     };
     world = std::make_unique<LiveWorld>(std::move(deployment), models, std::move(world_config));
-    world->set_waker([this] { loop.wake(); });
+    // What a handler of the loop posts on this thread is handled when the handlers are through: no need to wake.
+    world->set_waker([this] {
+      if (std::this_thread::get_id() != driver || !loop.delivering()) loop.wake();
+    });
   }
   ~Parts() override {
     if (reload_thread.joinable()) reload_thread.join();
+  }
+
+  std::unique_ptr<engines::Executor> make_executor(SliceId slice, const sched::Place& place,
+                                                   engines::ExecutorEvents& events) {
+    if (!config.workers) return engines::make_emulated_executor(signatures, config.emulated);
+    return workers.make(slice, worker_config(slice, place), events);
+  }
+
+  WorkerConfig worker_config(SliceId slice, const sched::Place& place) const {
+    const sched::Deployment& deployment = world->scheduler().state().deployment;
+    const Geometry& geometry = deployment.devices[place.device.index()].geometry;
+    WorkerConfig worker;
+    worker.program = config.worker_program.empty() ? find_worker_program() : config.worker_program;
+    worker.title = slice_name(*world, slice.index());
+    worker.patience = config.patience;
+    worker.spec.engine = config.engine;
+    worker.spec.config.device = geometry.type;
+    worker.spec.config.time_scale = config.emulated.time_scale;
+    for (const auto& entry : deployment.pools[place.pool.index()].services) {
+      worker.spec.models.push_back(
+          model_spec(models[entry.service.index()], entry, deployment.services[entry.service.index()].edges));
+    }
+    if (geometry.units_per_core > 0) {
+      const adapters::CoreShare share = adapters::core_share(geometry, place.slice, adapters::usable_cores());
+      worker.spec.cores = share.cores;
+      worker.spec.config.threads = share.threads();
+      if (share.needs_quota()) worker.quota_cores = share.worth;
+    }
+    return worker;
+  }
+
+  engines::ModelSpec model_spec(const ServedModel& model, const sched::PoolService& entry,
+                                const std::vector<std::int64_t>& edges) const {
+    engines::ModelSpec spec;
+    spec.service = model.service;
+    spec.name = model.name;
+    spec.network = model.network;
+    spec.signature = model.signature;
+    if (!config.models.empty()) spec.path = config.models + "/" + model.network;
+    for (std::size_t bucket = 0; bucket < edges.size(); ++bucket) {
+      if (entry.batch_max[bucket] > 0) spec.shapes.push_back({entry.batch_max[bucket], edges[bucket]});
+    }
+    return spec;
   }
 
   bool one_thread() const { return config.threads == 1; }
@@ -141,9 +191,12 @@ struct Server::Parts final : public CallOwner {
     prctl(PR_SET_TIMERSLACK, 1);  // A wake-up may be late by a nanosecond, not by the usual 50 microseconds.
     SignalWatch signals(loop, [this](int number) { number == SIGHUP ? ask_for_reload() : ask_to_stop(); });
     for (auto& part : io) part->thread = std::thread([this, &part] { run_io(*part); });
-    gateway->set_ready(true);
+    driver = std::this_thread::get_id();
+    world->open_slices();
     bool all_answered = false;
     while (!(all_answered = drained()) && !(draining && clock.now() >= drain_deadline)) {
+      if (world->slices_starting() == 0) gateway->set_ready(true);
+      if (!workers.hopeless().empty() && !draining) begin_drain();
       if (stop_asked.exchange(false)) begin_drain();
       if (reload_asked.exchange(false)) begin_reload();
       turn();
@@ -154,15 +207,16 @@ struct Server::Parts final : public CallOwner {
       part->loop.wake();
       part->thread.join();
     }
-    return all_answered;
+    return all_answered && workers.hopeless().empty();
   }
 
   // Waits for something to happen and handles it.
   void turn() {
-    TimePoint until = world->next_due();
+    TimePoint until = std::min(world->next_due(), workers.next_due());
     if (draining) until = std::min(until, std::min(drain_deadline, clock.now() + std::chrono::milliseconds(20)));
     if (main_http) until = std::min(until, main_http->next_due());
     loop.wait(clock, until);
+    workers.work(clock.now());
     do {
       world->step(clock.now());
     } while (main_http && main_http->work(clock.now()));
@@ -240,6 +294,8 @@ struct Server::Parts final : public CallOwner {
   LogWriter& log;
   LiveClock clock;
   EventLoop loop;
+  Workers workers{loop, clock, log};
+  std::thread::id driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
   std::unique_ptr<Gateway> gateway;
@@ -272,6 +328,7 @@ Result<Nothing> Server::open() { return parts_->open(); }
 std::uint16_t Server::http_port() const { return parts_->data_port; }
 std::uint16_t Server::metrics_port() const { return parts_->admin_port; }
 std::uint16_t Server::grpc_port() const { return parts_->grpc == nullptr ? 0 : parts_->grpc->port(); }
+const std::string& Server::hopeless() const { return parts_->workers.hopeless(); }
 bool Server::run() { return parts_->run(); }
 void Server::request_stop() { parts_->ask_to_stop(); }
 void Server::request_reload() { parts_->ask_for_reload(); }

@@ -16,6 +16,7 @@
 #include "serve/http_server.h"
 #include "serve/live_world.h"
 #include "serve/log.h"
+#include "serve/worker_link.h"
 
 namespace tangram::serve {
 
@@ -27,6 +28,11 @@ struct ServerConfig {
   int threads = 1;
   HttpLimits limits;
   sched::SchedulerConfig scheduler;
+  std::string engine = "emulated";  // Of batch_engines(), or "remote".
+  bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
+  std::string worker_program;       // Of workers; empty: the one beside this program.
+  std::string models;               // The folder with the weights of the models.
+  WorkerPatience patience;          // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;
   bool triton_metrics = false;
@@ -54,8 +60,10 @@ class Server {
   std::uint16_t metrics_port() const;
   std::uint16_t grpc_port() const;  // 0: no gRPC.
   // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads, where
-  // they were kept for it. Returns false if time ran out before all was answered.
+  // they were kept for it. Returns false if time ran out before all was answered, or a worker could never start.
   bool run();
+  // Why a worker could never start; empty: all did.
+  const std::string& hopeless() const;
   // Any thread.
   void request_stop();
   void request_reload();

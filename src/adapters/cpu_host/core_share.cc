@@ -1,0 +1,101 @@
+#include "adapters/cpu_host/core_share.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+namespace tangram::adapters {
+namespace {
+
+// The kernel's own period: shorter ones cost more, longer ones let a slice wait longer for its next turn.
+constexpr int kPeriodMicroseconds = 20'000;
+
+Error failure(const std::string& path) {
+  const ErrorCode code = errno == EACCES || errno == EPERM ? ErrorCode::denied : ErrorCode::unavailable;
+  return {code, fmt::format("{}: {}", path, std::strerror(errno))};
+}
+
+Result<Nothing> write_text(const std::string& path, const std::string& text) {
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return failure(path);
+  const ssize_t written = write(descriptor, text.data(), text.size());
+  const Result<Nothing> result =
+      written == static_cast<ssize_t>(text.size()) ? Result<Nothing>(Nothing{}) : Result<Nothing>(failure(path));
+  close(descriptor);
+  return result;
+}
+
+Result<Nothing> limit(const std::string& directory, CgroupVersion version, double cores) {
+  const int quota = std::max(1000, static_cast<int>(std::lround(cores * kPeriodMicroseconds)));
+  if (version == CgroupVersion::v2) {
+    return write_text(directory + "/cpu.max", fmt::format("{} {}", quota, kPeriodMicroseconds));
+  }
+  const auto period = write_text(directory + "/cpu.cfs_period_us", std::to_string(kPeriodMicroseconds));
+  return period ? write_text(directory + "/cpu.cfs_quota_us", std::to_string(quota)) : period;
+}
+
+}  // namespace
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+CoreShare core_share(const Geometry& geometry, const Slice& slice, const std::vector<int>& usable) {
+  const int per_core = std::max(1, geometry.units_per_core);
+  const int units = geometry.profiles[slice.profile].units;
+  const int first = slice.start / per_core;
+  const int last = (slice.start + units - 1) / per_core;
+  CoreShare share;
+  for (int core = first; core <= last; ++core) {
+    const int number = usable[static_cast<std::size_t>(core) % usable.size()];
+    if (std::ranges::find(share.cores, number) == share.cores.end()) share.cores.push_back(number);
+  }
+  std::ranges::sort(share.cores);
+  share.worth = std::min(static_cast<double>(units) / per_core, static_cast<double>(share.cores.size()));
+  return share;
+}
+
+Result<Nothing> run_on_cores(const std::vector<int>& cores) {
+  if (cores.empty()) return Nothing{};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
+  }
+  if (sched_setaffinity(0, sizeof set, &set) != 0) {
+    return Error{ErrorCode::unavailable, fmt::format("cannot run on the slice's cores: {}", std::strerror(errno))};
+  }
+  return Nothing{};
+}
+
+Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, const std::string& name, double cores) {
+  if (!host.quota) return Error{ErrorCode::unavailable, host.quota_reason};
+  const std::string directory = host.cgroup_directory + "/" + name;
+  if (mkdir(directory.c_str(), 0755) != 0) return failure(directory);
+  auto group = std::make_unique<CoreQuota>(directory);
+  // Under v2 the files of the controller are there only where the group above has handed it down.
+  if (const auto limited = limit(directory, host.cgroup, cores); !limited) return limited.error();
+  return group;
+}
+
+CoreQuota::~CoreQuota() { rmdir(directory_.c_str()); }
+
+Result<Nothing> CoreQuota::add(pid_t process) const {
+  return write_text(directory_ + "/cgroup.procs", std::to_string(process));
+}
+
+}  // namespace tangram::adapters

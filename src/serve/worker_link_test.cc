@@ -1,0 +1,302 @@
+#include "serve/worker_link.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "serve/live_world.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Collector final : public CallOwner {
+ public:
+  void on_answered(Call* call) override { answered.push_back(call); }
+  std::vector<Call*> answered;
+};
+
+struct BenchConfig {
+  std::string program = find_worker_program();
+  WorkerPatience patience = {};
+  double time_scale = 1;
+  Duration stuck_min = 2s;
+};
+
+// A world whose two slices have processes, driven as the server drives it.
+class Bench {
+ public:
+  explicit Bench(const BenchConfig& bench = {})
+      : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)),
+        log_(std::make_unique<LogWriter>(null_)),
+        models_(served_models(deployment_, test::workload(), "emulated")) {
+    workers = std::make_unique<Workers>(loop_, clock_, *log_);
+    LiveWorldConfig config;
+    config.scheduler.stuck_min = bench.stuck_min;
+    config.make_executor = [this, bench](SliceId slice, const sched::Place&, engines::ExecutorEvents& events) {
+      WorkerConfig worker;
+      worker.program = bench.program;
+      worker.title = "slice";
+      worker.patience = bench.patience;
+      worker.spec.config.time_scale = bench.time_scale;
+      worker.spec.models = {{.service = ServiceId(0), .name = "rank", .signature = models_[0].signature}};
+      return workers->make(slice, std::move(worker), events);
+    };
+    world = std::make_unique<LiveWorld>(deployment_, models_, std::move(config));
+    world->open_slices();
+  }
+  ~Bench() {
+    world.reset();
+    workers.reset();
+    log_.reset();
+    close(null_);
+  }
+
+  Call* ask(std::int64_t id) {
+    calls_.push_back(std::make_unique<Call>());
+    Call& call = *calls_.back();
+    call.owner = &owner;
+    call.model = &models_[0];
+    call.deadline = 60s;
+    call.body.assign(reinterpret_cast<const char*>(&id), sizeof id);
+    call.inputs = {{call.body, true}, {{}, false}};
+    world->post(&call);
+    return &call;
+  }
+
+  // Turns the loop until `done`, or for far too long.
+  template <typename Done>
+  bool drive(Done&& done) {
+    const TimePoint limit = clock_.now() + 30s;
+    while (!done()) {
+      if (clock_.now() > limit) return false;
+      const TimePoint due = std::min({world->next_due(), workers->next_due(), clock_.now() + 50ms});
+      loop_.wait(clock_, due);
+      workers->work(clock_.now());
+      world->step(clock_.now());
+    }
+    return true;
+  }
+  bool drive_until_ready() {
+    return drive([&] { return world->slices_starting() == 0; });
+  }
+  bool drive_until_answered(std::size_t count) {
+    return drive([&] { return owner.answered.size() >= count; });
+  }
+  // The slice that runs a batch, once there is one.
+  std::uint32_t busy_slice() {
+    std::uint32_t busy = 2;
+    EXPECT_TRUE(drive([&] {
+      for (std::uint32_t s = 0; s < 2; ++s) {
+        if (world->scheduler().state().slices[s].status == sched::SliceStatus::busy) busy = s;
+      }
+      return busy < 2;
+    }));
+    return busy;
+  }
+  pid_t process(std::uint32_t slice) const { return static_cast<pid_t>(world->process_of(SliceId(slice))); }
+  std::uint64_t restarts() const {
+    std::uint64_t sum = 0;
+    for (const auto& tally : world->slice_tallies()) sum += tally.restarts;
+    return sum;
+  }
+  TimePoint now() const { return clock_.now(); }
+
+  Collector owner;
+  std::unique_ptr<Workers> workers;
+  std::unique_ptr<LiveWorld> world;
+
+ private:
+  int null_;
+  std::unique_ptr<LogWriter> log_;
+  LiveClock clock_;
+  EventLoop loop_;
+  sched::Deployment deployment_ = test::deployment();
+  std::vector<ServedModel> models_;
+  std::vector<std::unique_ptr<Call>> calls_;
+};
+
+bool alive(pid_t process) { return kill(process, 0) == 0; }
+
+// Answers have the bytes that the executor inside the process writes, and no process is left at the end.
+TEST(WorkerLink, AnswersThroughAProcessAndTakesItAlong) {
+  std::vector<pid_t> processes;
+  {
+    Bench bench;
+    ASSERT_TRUE(bench.drive_until_ready());
+    for (std::uint32_t s = 0; s < 2; ++s) processes.push_back(bench.process(s));
+    EXPECT_THAT(processes, testing::Each(testing::Gt(0)));
+    EXPECT_NE(processes[0], processes[1]);
+    for (const pid_t process : processes) EXPECT_TRUE(alive(process));
+    Call* call = bench.ask(9);
+    ASSERT_TRUE(bench.drive_until_answered(1));
+    ASSERT_EQ(call->status, CallStatus::ok) << call->error;
+    EXPECT_GE(call->compute, 2ms);
+
+    const Signature& signature = call->model->signature;
+    const std::vector<const Signature*> signatures{&signature};
+    const auto inside = engines::make_emulated_executor(signatures, {});
+    const engines::BatchJob job{.batch = BatchId(1), .samples = 1, .size = 1};
+    engines::BatchMemory* memory = *inside->prepare(job);
+    const std::int64_t id = 9;
+    const std::int64_t mask = 1;
+    std::memcpy(memory->inputs[0].data(), &id, sizeof id);
+    std::memcpy(memory->inputs[1].data(), &mask, sizeof mask);
+    inside->start(job);
+    const auto& pooled = memory->outputs[0];
+    EXPECT_EQ(call->answer.substr(0, 12), std::string(reinterpret_cast<const char*>(pooled.data()), pooled.size()));
+  }
+  for (const pid_t process : processes) EXPECT_FALSE(alive(process));
+}
+
+// Killed with a batch that takes 200 x 2 ms: the batch runs again, on a new process or the other one.
+TEST(WorkerLink, RunsABatchAgainWhoseWorkerIsKilled) {
+  Bench bench({.time_scale = 200});
+  ASSERT_TRUE(bench.drive_until_ready());
+  Call* call = bench.ask(1);
+  const std::uint32_t first = bench.busy_slice();
+  const pid_t killed = bench.process(first);
+  kill(killed, SIGKILL);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->status, CallStatus::ok) << call->error;
+  ASSERT_TRUE(bench.drive([&] { return bench.process(first) > 0; }));
+  EXPECT_NE(bench.process(first), killed);
+  EXPECT_EQ(bench.world->in_flight(), 0u);
+}
+
+// The second run is the last: then the client hears why.
+TEST(WorkerLink, SaysWhyARequestFailedWhoseWorkersAreKilledTwice) {
+  Bench bench({.time_scale = 200});
+  ASSERT_TRUE(bench.drive_until_ready());
+  Call* call = bench.ask(1);
+  const std::uint32_t first = bench.busy_slice();
+  kill(bench.process(first), SIGKILL);
+  ASSERT_TRUE(bench.drive([&] { return bench.restarts() == 3; }));  // Two starts, and this one.
+  const std::uint32_t second = bench.busy_slice();
+  kill(bench.process(second), SIGKILL);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->status, CallStatus::failed);
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it ended");
+  // The slices are there again for whoever comes next.
+  ASSERT_TRUE(bench.drive([&] {
+    return std::ranges::all_of(bench.world->scheduler().state().slices,
+                               [](const sched::SliceState& slice) { return slice.status == sched::SliceStatus::idle; });
+  }));
+  Call* next = bench.ask(2);
+  ASSERT_TRUE(bench.drive_until_answered(2));
+  EXPECT_EQ(next->status, CallStatus::ok) << next->error;
+}
+
+// A stopped process keeps its socket open; ten times the expected time, or `stuck_min`, gives it away.
+TEST(WorkerLink, ReplacesAWorkerThatHangsInABatch) {
+  Bench bench({.time_scale = 50, .stuck_min = 400ms});
+  ASSERT_TRUE(bench.drive_until_ready());
+  Call* call = bench.ask(1);
+  const std::uint32_t slice = bench.busy_slice();
+  const pid_t stopped = bench.process(slice);
+  kill(stopped, SIGSTOP);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->status, CallStatus::ok) << call->error;
+  ASSERT_TRUE(bench.drive([&] { return !alive(stopped); }));
+}
+
+TEST(WorkerLink, ReplacesAnIdleWorkerThatHangs) {
+  Bench bench({.patience = {.ping_every = 20ms, .ping_answer = 300ms}});
+  ASSERT_TRUE(bench.drive_until_ready());
+  const pid_t stopped = bench.process(0);
+  kill(stopped, SIGSTOP);
+  ASSERT_TRUE(bench.drive([&] { return bench.process(0) != stopped && bench.process(0) > 0; }));
+  ASSERT_TRUE(bench.drive([&] { return !alive(stopped); }));
+  Call* call = bench.ask(1);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->status, CallStatus::ok) << call->error;
+}
+
+// A program that speaks the protocol as far as `lines` go. Its socket is descriptor 3, and `$1` a message "ready".
+std::string script(const std::string& name, const std::string& lines) {
+  const std::string path = testing::TempDir() + "/worker_" + std::to_string(getpid()) + "_" + name;
+  const std::string ready = path + ".ready";
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::ready;
+  std::ofstream(ready, std::ios::binary).write(reinterpret_cast<const char*>(&message), sizeof message);
+  std::ofstream(path) << "#!/bin/sh\nready=" << ready << "\nhear() { dd bs=256 count=1 <&3 >/dev/null 2>&1; }\n"
+                      << lines << "\nexec sleep 60\n";
+  chmod(path.c_str(), 0755);
+  return path;
+}
+
+// It loads, takes the memory and the batch, and then says something else than an answer. The request runs again, meets
+// the same, and fails; nobody waits for ever.
+TEST(WorkerLink, GivesUpAWorkerThatAnswersRubbish) {
+  Bench bench({.program = script("rubbish", "hear; cat $ready >&3; hear; hear; echo rubbish >&3")});
+  ASSERT_TRUE(bench.drive_until_ready());
+  Call* call = bench.ask(1);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->status, CallStatus::failed);
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it answered rubbish");
+}
+
+// "Ready" is a message, but not an answer to a batch.
+TEST(WorkerLink, GivesUpAWorkerThatSaysTheRightThingAtTheWrongTime) {
+  Bench bench({.program = script("twice", "hear; cat $ready >&3; hear; hear; cat $ready >&3")});
+  ASSERT_TRUE(bench.drive_until_ready());
+  Call* call = bench.ask(1);
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it answered rubbish");
+}
+
+// Starts that fail are tried again after 1, 2, 4 ... ms: the fifth of each of the two slices comes 15 ms after the
+// first.
+TEST(WorkerLink, PausesLongerAndLongerWhereAWorkerCannotStart) {
+  for (const std::string& program : {script("ends", "exit 0"), std::string("/nonexistent/worker")}) {
+    const Bench* seen = nullptr;
+    Bench bench({.program = program, .patience = {.pause_min = 1ms, .pause_max = 1s}});
+    seen = &bench;
+    const TimePoint begin = bench.now();
+    ASSERT_TRUE(bench.drive([&] { return seen->restarts() >= 10; })) << program;
+    EXPECT_GE(bench.now() - begin, 7ms);
+    EXPECT_EQ(bench.world->slices_starting(), 2u);
+    EXPECT_TRUE(bench.workers->hopeless().empty());
+  }
+}
+
+TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
+  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  {
+    LogWriter log(null);
+    LiveClock clock;
+    EventLoop loop;
+    Workers workers(loop, clock, log);
+    struct Heard final : public engines::ExecutorEvents {
+      void on_done(SliceId, BatchId, std::string) override {}
+      void on_lost(SliceId, std::string) override {}
+      void on_restarted(SliceId, bool ok) override { answers.push_back(ok); }
+      std::vector<bool> answers;
+    } heard;
+    WorkerConfig config;
+    config.program = find_worker_program();
+    config.title = "host-0/2c@0";
+    config.spec.engine = "steam";
+    const auto executor = workers.make(SliceId(0), std::move(config), heard);
+    EXPECT_FALSE(executor->ready());
+    EXPECT_FALSE(executor->restart());
+    const TimePoint limit = clock.now() + 30s;
+    while (heard.answers.empty() && clock.now() < limit) loop.wait(clock, limit);
+    EXPECT_EQ(heard.answers, std::vector<bool>{false});
+    EXPECT_EQ(workers.hopeless(), "host-0/2c@0: there is no engine 'steam' that runs tensors");
+  }
+  close(null);
+}
+
+}  // namespace
+}  // namespace tangram::serve
