@@ -25,6 +25,13 @@ const Service& service_of(const plan::Problem& problem, const std::string& name)
 
 std::string ms_text(Duration duration) { return lab::latency_text(duration); }
 
+// "p99 120 ms", or "job 6.0 h" for one that only has to end in time.
+std::string promise_text(const Service& service) {
+  if (!service.job) return fmt::format("p{} {}", text::shortest(service.slo.percentile), ms_text(service.slo.latency));
+  const double seconds = to_seconds(service.job->deadline);
+  return seconds < 3600 ? fmt::format("job {:.0f} s", seconds) : fmt::format("job {:.1f} h", seconds / 3600);
+}
+
 // The run of a group's bucket, as the plan counts on it.
 std::optional<Prediction> run_of(const plan::Problem& problem, const plan::ReplicaGroup& group,
                                  const PlannedBucket& bucket) {
@@ -163,14 +170,13 @@ Table service_table(const PlanStory& story) {
                {"COST", Align::right}});
   for (std::size_t s = 0; s < story.answer.services.size(); ++s) {
     const auto& service = story.answer.services[s];
-    const Slo& slo = service_of(story.problem, service.service).slo;
     const auto& verdict = service.verdict;
     table.add({{service.service, Style::accent},
                buckets_text(service),
                slices_text(service),
                number_text(service.rate_per_s),
                fmt::format("{:.0f} %", 100 * service.load_factor),
-               fmt::format("p{} {}", text::shortest(slo.percentile), ms_text(slo.latency)),
+               promise_text(service_of(story.problem, service.service)),
                ms_text(slowest_run(story.problem, service)),
                verdict ? ms_text(verdict->latency) : "-",
                {verdict ? share_text(verdict->attainment) : "-", !verdict         ? Style::plain
@@ -233,6 +239,8 @@ Json service_json(const PlanStory& story, std::size_t s) {
             {"model", asked.model},
             {"slo_latency_ms", to_milliseconds(asked.slo.latency)},
             {"slo_percentile", asked.slo.percentile},
+            {"job", asked.job ? Json{{"rows", asked.job->rows}, {"deadline_s", to_seconds(asked.job->deadline)}}
+                              : Json(nullptr)},
             {"samples_per_s", service.rate_per_s},
             {"load_factor", service.load_factor},
             {"bucket_edges", service.edges},
@@ -360,6 +368,7 @@ Json plan_json(const PlanStory& story) {
             {"planner", story.planner},
             {"rule", to_string(story.problem.options.rule)},
             {"objective", to_string(story.problem.options.objective)},
+            {"memory_headroom", story.problem.options.memory_headroom},
             {"seed", story.seed}};
   json["reason"] = planned ? Json(nullptr) : Json(answer.reason);
   json["infeasible_service"] = answer.service.empty() ? Json(nullptr) : Json(answer.service);

@@ -22,6 +22,7 @@ struct RunPoint {
 struct Prediction {
   Duration mean{};
   Duration p99{};
+  std::optional<double> memory_mib = std::nullopt;  // Peak of all processes on the slice, where it is known.
 };
 
 // The fitted predictor. Implementations are values once built: predicting changes nothing.

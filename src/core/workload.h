@@ -104,6 +104,16 @@ struct SizeDrift {
   double share_at(double seconds) const;
 };
 
+// Work that has to be done by an instant and not each piece within some time: `rows` inputs that are all there from the
+// start.
+struct Job {
+  std::int64_t rows = 0;
+  Duration deadline{};  // After the start.
+
+  double rows_per_s() const { return static_cast<double>(rows) / to_seconds(deadline); }
+  bool operator==(const Job&) const = default;
+};
+
 // To what an input is padded before it joins a batch.
 enum class Padding {
   bucket,   // The upper edge of its bucket.
@@ -112,6 +122,8 @@ enum class Padding {
 };
 
 // One service: a model with its promise and its traffic. Also the unit of accounting.
+//
+// A service that is a job has the deadline as its Slo, and is fed evenly, at the rate that ends it in time.
 struct Service {
   std::string name;
   std::string model;
@@ -123,6 +135,7 @@ struct Service {
   int priority = 0;                                 // Larger goes first.
   std::optional<Signature> tensors = std::nullopt;  // What the model takes and answers, where it is said.
   std::optional<SizeDrift> size_drift = std::nullopt;
+  std::optional<Job> job = std::nullopt;
 
   const Signature& signature() const { return tensors ? *tensors : default_signature(); }
 };

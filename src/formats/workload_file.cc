@@ -17,8 +17,9 @@ namespace {
 struct ServiceRecord {
   Located<std::string> name;
   std::string model;
-  Slo slo;
-  Located<Traffic> traffic;
+  std::optional<Job> job;
+  std::optional<Slo> slo;
+  std::optional<Located<Traffic>> traffic;
   Located<SizeDistribution> input_size;
   Located<SizeDistribution> samples;
   Padding padding = Padding::bucket;
@@ -35,6 +36,7 @@ struct WorkloadRecord {
 constexpr std::size_t kLoadedRowsMax = 50'000'000;
 
 constexpr Limits kRateLimits{.max = kRateMax, .above = 0, .required = true};
+constexpr double kRowsMax = 1e15;
 constexpr Limits kSecondsLimits{.max = kSecondsMax, .above = 0};
 
 }  // namespace
@@ -46,6 +48,15 @@ void describe(Visitor& v, Slo& c) {
           "The promise, in milliseconds.");
   v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, Job& c) {
+  v.about("Job", "Work that has to be done by a deadline, all of it there from the start.");
+  v.field("rows", c.rows, {.min = 1, .max = kRowsMax, .required = true}, "How many inputs there are.");
+  v.field("deadline_s", c.deadline, {.max = kSecondsMax, .above = 0, .required = true},
+          "Seconds from the start until all have to be done.");
+  v.rule(c.deadline > Duration::zero(), {"deadline_s"}, "deadline_s must be at least a nanosecond");
 }
 
 template <typename Visitor>
@@ -196,8 +207,9 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.about("Service", "A model with its promise and its traffic.");
   v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the file.");
   v.field("model", c.model, {.required = true}, "The network that is served, as the measurements call it.");
-  v.field("slo", c.slo, {.required = true}, "The promise.");
-  v.field("traffic", c.traffic, {.required = true}, "How requests arrive.");
+  v.field("job", c.job, "Makes the service a job, which has no slo and no traffic of its own.");
+  v.field("slo", c.slo, {.required = !c.job}, "The promise. Required but for a job.");
+  v.field("traffic", c.traffic, {.required = !c.job}, "How requests arrive. Required but for a job.");
   v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
   v.field("size_drift", c.size_drift, "How input sizes change over time, if they do.");
   v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
@@ -207,6 +219,8 @@ void describe(Visitor& v, ServiceRecord& c) {
       "tensors", c.tensors,
       "What the model takes and answers, for serving; one FP32 input INPUT of any length and one FP32 output OUTPUT "
       "of one element if not given.");
+  v.rule(!c.job || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
+         "a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the start");
 }
 
 template <typename Visitor>
@@ -221,11 +235,7 @@ class FileLoader {
   FileLoader(const ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
 
   void load(ServiceRecord& service) {
-    if (auto* curve = std::get_if<CurveTraffic>(&service.traffic.value)) {
-      read(curve->file, service.traffic.at, parse_rate_curve, curve->rate_per_s);
-    } else if (auto* replay = std::get_if<TraceTraffic>(&service.traffic.value)) {
-      read(replay->file, service.traffic.at, parse_trace, replay->trace);
-    }
+    if (service.traffic) load(*service.traffic);
     if (auto* histogram = std::get_if<HistogramSize>(&service.input_size.value)) {
       read(histogram->file, service.input_size.at, parse_histogram, histogram->bins);
     }
@@ -240,6 +250,14 @@ class FileLoader {
   }
 
  private:
+  void load(Located<Traffic>& traffic) {
+    if (auto* curve = std::get_if<CurveTraffic>(&traffic.value)) {
+      read(curve->file, traffic.at, parse_rate_curve, curve->rate_per_s);
+    } else if (auto* replay = std::get_if<TraceTraffic>(&traffic.value)) {
+      read(replay->file, traffic.at, parse_trace, replay->trace);
+    }
+  }
+
   template <typename T>
   void read(const std::string& path, Position at, Result<T> (*parse)(const Source&), T& value) {
     if (path.empty()) return;  // It is missing or wrong, which has been said.
@@ -264,11 +282,12 @@ class FileLoader {
   std::size_t rows_ = 0;
 };
 
-void check_trace(const Located<SizeDistribution>& sizes, const Located<Traffic>& traffic, const char* what,
+void check_trace(const Located<SizeDistribution>& sizes, const ServiceRecord& service, const char* what,
                  Problems& problems) {
-  if (!std::holds_alternative<TraceSize>(sizes.value) || std::holds_alternative<TraceTraffic>(traffic.value)) return;
+  if (!std::holds_alternative<TraceSize>(sizes.value)) return;
+  if (service.traffic && std::holds_alternative<TraceTraffic>(service.traffic->value)) return;
   // Traffic that is missing or wrong has been reported, and might have been meant to be a trace.
-  if (traffic.wrong || traffic.at.line == 0) return;
+  if (!service.job && (!service.traffic || service.traffic->wrong || service.traffic->at.line == 0)) return;
   problems.add(sizes.at, fmt::format("{} from a trace need traffic from a trace", what));
 }
 
@@ -325,8 +344,12 @@ void check_tensors(const Located<Signature>& tensors, Problems& problems) {
 void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
   check_names(services, problems);
   for (const auto& service : services) {
-    check_trace(service.input_size, service.traffic, "sizes", problems);
-    check_trace(service.samples, service.traffic, "samples", problems);
+    check_trace(service.input_size, service, "sizes", problems);
+    check_trace(service.samples, service, "samples", problems);
+    if (service.job && service.samples.at.line > 0) {
+      problems.add(service.samples.at, "each row of a job is one input: a job has no samples");
+    }
+    if (service.job && service.size_drift) problems.add(service.size_drift->at, "the rows of a job do not drift");
     if (service.size_drift && std::holds_alternative<TraceSize>(service.size_drift->value.to)) {
       problems.add(service.size_drift->at, "sizes drift to a distribution of their own, not to that of a trace");
     }
@@ -337,25 +360,37 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
   }
 }
 
+// A job is fed at the rate that ends it by its deadline, which is also its promise.
+Traffic traffic_of(ServiceRecord& record) {
+  if (record.job) return ConstantTraffic{record.job->deadline > Duration::zero() ? record.job->rows_per_s() : 0};
+  return record.traffic ? std::move(record.traffic->value) : Traffic{};
+}
+
+Slo slo_of(const ServiceRecord& record) {
+  return record.job ? Slo{record.job->deadline, Slo{}.percentile} : record.slo.value_or(Slo{});
+}
+
 Service service_of(ServiceRecord record) {
   return {.name = std::move(record.name.value),
           .model = std::move(record.model),
-          .slo = record.slo,
-          .traffic = std::move(record.traffic.value),
+          .slo = slo_of(record),
+          .traffic = traffic_of(record),
           .input_size = std::move(record.input_size.value),
           .samples = std::move(record.samples.value),
           .padding = record.padding,
           .priority = record.priority,
           .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt,
-          .size_drift = record.size_drift ? std::optional(std::move(record.size_drift->value)) : std::nullopt};
+          .size_drift = record.size_drift ? std::optional(std::move(record.size_drift->value)) : std::nullopt,
+          .job = record.job};
 }
 
 ServiceRecord record_of(const Service& service) {
   ServiceRecord record;
   record.name.value = service.name;
   record.model = service.model;
-  record.slo = service.slo;
-  record.traffic.value = service.traffic;
+  record.job = service.job;
+  if (!service.job) record.slo = service.slo;
+  if (!service.job) record.traffic.emplace().value = service.traffic;
   record.input_size.value = service.input_size;
   record.samples.value = service.samples;
   record.padding = service.padding;

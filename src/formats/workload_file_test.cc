@@ -99,6 +99,40 @@ TEST(WorkloadFile, RefusesSamplesThatNoBatchCouldHold) {
             "s.yaml:6:14: samples from a trace need traffic from a trace");
 }
 
+std::string job(const std::string& lines) { return "services:\n  - name: a\n    model: m\n" + lines; }
+
+// 7,200 rows in an hour are two a second.
+TEST(WorkloadFile, ReadsAJobAsAServiceThatIsFedEvenlyUntilItsDeadline) {
+  const auto workload = parse(job("    job: {rows: 7200, deadline_s: 3600}\n    input_size: 8\n"));
+  ASSERT_TRUE(workload) << workload.error().message;
+  const Service& a = workload->services[0];
+  ASSERT_TRUE(a.job.has_value());
+  EXPECT_EQ(a.job->rows, 7200);
+  EXPECT_EQ(a.slo.latency, 1h);
+  EXPECT_EQ(std::get<ConstantTraffic>(a.traffic).rate_per_s, 2);
+  const std::string text = write_workload(*workload);
+  EXPECT_THAT(text, testing::HasSubstr("deadline_s: 3600"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("slo")));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("traffic")));
+  const auto again = parse(text);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->services[0].job, a.job);
+}
+
+TEST(WorkloadFile, ReportsWhatAJobCannotHave) {
+  EXPECT_EQ(
+      problems(job("    job: {rows: 10, deadline_s: 5}\n    slo: {latency_ms: 50}\n")),
+      "s.yaml:4:5: a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the "
+      "start");
+  EXPECT_EQ(problems(job("    job: {rows: 0, deadline_s: 5}\n")), "s.yaml:4:17: rows must be at least 1, not 0");
+  EXPECT_EQ(problems(job("    job: {rows: 9}\n")), "s.yaml:4:10: deadline_s is missing");
+  EXPECT_EQ(problems(job("    job: {rows: 9, deadline_s: 5}\n    samples: 2\n")),
+            "s.yaml:5:14: each row of a job is one input: a job has no samples");
+  EXPECT_EQ(problems(job("    job: {rows: 9, deadline_s: 5}\n    input_size: {trace: {}}\n")),
+            "s.yaml:5:17: sizes from a trace need traffic from a trace");
+  EXPECT_EQ(problems(job("")), "s.yaml:2:5: slo is missing\ns.yaml:2:5: traffic is missing");
+}
+
 TEST(WorkloadFile, ReportsProblemsOfTheFilesItNamesUnderTheirOwnNames) {
   EXPECT_EQ(problems(service("    traffic: {trace: {file: bad.csv}}\n")),
             "bad.csv:3:1: at_s is earlier than in the row before; a trace is in order of time");

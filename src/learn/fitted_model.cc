@@ -68,7 +68,7 @@ std::optional<Estimate> FittedModel::estimate(const RunPoint& point) const {
 std::optional<Prediction> FittedModel::predict(const RunPoint& point) const {
   const auto found = estimate(point);
   if (!found || found->fits_probability < kFitsMin || !std::isfinite(found->p99_ms)) return std::nullopt;
-  return Prediction{from_milliseconds(found->mean_ms), from_milliseconds(found->p99_ms)};
+  return Prediction{from_milliseconds(found->mean_ms), from_milliseconds(found->p99_ms), found->memory_mib};
 }
 
 }  // namespace tangram::learn

@@ -70,8 +70,9 @@ double mean_samples(const Service& service) {
   return mean;
 }
 
-// The rate at the peak of a day or a curve, and the mean of everything else.
+// The rate at the peak of a day or a curve, what a job needs, and the mean of everything else.
 double peak_rate_per_s(const Service& service) {
+  if (service.job) return static_cast<double>(service.job->rows) / to_seconds(service.job->deadline);
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) {
     double peak = 0;
@@ -181,7 +182,7 @@ std::optional<Prediction> run_of(const Problem& problem, const PlannedDevice& de
 }
 
 std::string bucket_problem(const Problem& problem, const Wanted& wanted, const PlannedBucket& bucket,
-                           const std::optional<Prediction>& run) {
+                           const MigProfile& profile, const std::optional<Prediction>& run) {
   const double slo = to_milliseconds(wanted.service->slo.latency);
   const std::string what = fmt::format("size {} in batches of {}", bucket.size_max, bucket.batch_size);
   if (!run) return what + " is not known to run there: not measured, or larger than the memory";
@@ -191,6 +192,12 @@ std::string bucket_problem(const Problem& problem, const Wanted& wanted, const P
   if (takes >= limit) {
     return fmt::format("{} takes {:.4g} ms, and rule {} allows less than {:.4g} ms", what, takes,
                        to_string(problem.options.rule), limit);
+  }
+  const bool known = run->memory_mib && profile.memory_gib.evidence != Evidence::unknown;
+  const double room_mib = 1024 * profile.memory_gib.value * (1 - problem.options.memory_headroom);
+  if (known && *run->memory_mib > room_mib) {
+    return fmt::format("{} takes {:.0f} MiB, and {:.0f} are left of the slice with {:g} % kept free", what,
+                       *run->memory_mib, room_mib, 100 * problem.options.memory_headroom);
   }
   if (bucket.batch_size < wanted.samples_most) {
     return fmt::format("{} cannot hold a request of {} samples", what, wanted.samples_most);
@@ -210,7 +217,7 @@ void check_replica(const Problem& problem, const Services& services, const Plann
   if (replica.processes < 1 || replica.buckets.empty()) wrong.push_back(where + " has no process or no bucket");
   for (const auto& bucket : replica.buckets) {
     const auto run = run_of(problem, device, slice, replica, bucket, *found->second.service);
-    const auto text = bucket_problem(problem, found->second, bucket, run);
+    const auto text = bucket_problem(problem, found->second, bucket, device.geometry.profiles[slice.profile], run);
     if (!text.empty()) wrong.push_back(where + ": " + text);
   }
 }

@@ -126,6 +126,10 @@ TEST(CheckPlan, RefusesMutatedPlans) {
       {"a: without a100-80gb-0 its slices run 0 of the samples",
        [](Problem& problem, Plan&) { problem.fleet.spare = SparePolicy::one_device; }},
       {"a: its slices run 0.8889 of the samples", [](Problem& problem, Plan&) { problem.options.demand_factor = 1.5; }},
+      {"a: its slices run 0.8 of the samples",
+       [](Problem& problem, Plan&) {
+         problem.workload.services[0].job = Job{250 * 60, 60s};
+       }},
       {"its geometry is not that of", [](Problem&, Plan& p) { p.devices[0].geometry.units = 9; }},
   };
   for (const auto& mutation : mutations) {

@@ -63,17 +63,9 @@ class Acceptance {
     return certify(cover, false).holds;
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
-  std::vector<ReplicaGroup> groups(const Cover& cover) const {
-    std::vector<ReplicaGroup> groups;
-    for (std::size_t o = 0; o < cover.size(); ++o) {
-      if (cover[o] > 0) groups.push_back(replica_group(problem_, stock_, demand_, demand_.offers[o], cover[o]));
-    }
-    return groups;
-  }
   Verdict certify(const Cover& cover, bool confirm) const {
-    const auto used = groups(cover);
     ++asked_;
-    return problem_.certifier->certify(problem_.workload.services[demand_.service], used, confirm);
+    return certify_cover(problem_, stock_, demand_, cover, confirm);
   }
   std::int64_t asked() const { return asked_; }
 
@@ -206,6 +198,22 @@ struct Solved {
 };
 
 }  // namespace
+
+Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
+                      bool confirm) {
+  const Service& service = problem.workload.services[demand.service];
+  if (service.job) {
+    const double factor = cover_load_factor(cover_service(demand), cover);
+    const bool holds = factor >= 1 - 1e-9;
+    const double ends_s = kJobShare * to_seconds(service.job->deadline) / std::max(factor, 1e-9);
+    return {holds, holds ? 1.0 : 0.0, holds ? 1.0 : 0.0, from_seconds(ends_s)};
+  }
+  std::vector<ReplicaGroup> groups;
+  for (std::size_t o = 0; o < cover.size(); ++o) {
+    if (cover[o] > 0) groups.push_back(replica_group(problem, stock, demand, demand.offers[o], cover[o]));
+  }
+  return problem.certifier->certify(service, groups, confirm);
+}
 
 CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands) {
   CoverModel model;

@@ -22,6 +22,11 @@ struct CoverModel {
 };
 CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands);
 
+// Whether the slices of `cover` keep the service's promise, as the problem's certifier says. A job is not simulated: it
+// ends in time if its slices run its rows in time, and the latency told is when it ends.
+Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
+                      bool confirm);
+
 // Lays the slices out on devices. Every slice that a cover needs is there; slices that none needs are left free.
 Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
              const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,

@@ -180,7 +180,15 @@ double samples_mean(const Service& service) {
 
 std::int64_t samples_most(const Service& service) { return sample_shares(service).back().size; }
 
+std::vector<double> samples_by_number(const Service& service) {
+  const auto shares = sample_shares(service);
+  std::vector<double> by_number(static_cast<std::size_t>(shares.back().size), 0);
+  for (const auto& [samples, share] : shares) by_number[static_cast<std::size_t>(samples - 1)] += share;
+  return by_number;
+}
+
 double planning_rate_per_s(const Service& service) {
+  if (service.job) return mean_rate_per_s(service.traffic) / kJobShare;
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic); curve != nullptr && !curve->rate_per_s.empty()) {
     return curve->scale * std::ranges::max(curve->rate_per_s);
@@ -210,6 +218,14 @@ Stock take_stock(const Problem& problem) {
   return stock;
 }
 
+std::optional<Prediction> predict_with_headroom(const Problem& problem, const MigProfile& profile,
+                                                const RunPoint& point) {
+  auto run = problem.latency->predict(point);
+  if (!run || !run->memory_mib || profile.memory_gib.evidence == Evidence::unknown) return run;
+  const double room = (1 - problem.options.memory_headroom) * 1024 * profile.memory_gib.value;
+  return *run->memory_mib <= room ? run : std::nullopt;
+}
+
 BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t service_index, std::size_t kind,
                        int processes, std::int64_t size, double rate_per_s, double slo_share) {
   const Service& service = problem.workload.services[service_index];
@@ -219,7 +235,8 @@ BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t s
   const std::int64_t least = stock.samples_most[service_index];
   for (const std::int64_t batch : batch_candidates(problem.options, least)) {
     const auto run =
-        problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model, batch, size, processes});
+        predict_with_headroom(problem, stock.profile(kind),
+                              {stock.type(kind), stock.profile(kind).name, service.model, batch, size, processes});
     if (!run) break;  // Larger ones do not fit into memory either.
     const double seconds = to_seconds(run->mean);
     const double slow = problem.options.rule == Rule::half ? seconds : to_seconds(run->p99);
@@ -286,8 +303,9 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     double fastest = 1e18;
     std::string where;
     for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
-      const auto run = problem.latency->predict({stock.type(kind), stock.profile(kind).name, service.model,
-                                                 stock.samples_most[demand.service], demand.edges[i], 1});
+      const auto run = predict_with_headroom(problem, stock.profile(kind),
+                                             {stock.type(kind), stock.profile(kind).name, service.model,
+                                              stock.samples_most[demand.service], demand.edges[i], 1});
       if (!run) continue;
       const double ms = problem.options.rule == Rule::half ? to_milliseconds(run->mean) : to_milliseconds(run->p99);
       if (ms < fastest) {
@@ -297,10 +315,15 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     }
     const std::string size = demand.edges.size() > 1 ? fmt::format(" at input size {}", demand.edges[i]) : "";
     if (where.empty()) {
-      return fmt::format("{}: no slice of the fleet runs {}{}: not measured there, or larger than its memory",
-                         service.name, service.model, size);
+      return fmt::format(
+          "{}: no slice of the fleet runs {}{}: not measured there, or larger than its memory with {:g} % kept free",
+          service.name, service.model, size, 100 * problem.options.memory_headroom);
     }
     const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
+    if (service.job) {
+      return fmt::format("{}: one row takes {:.4g} ms{}, and the deadline is {} ms away", service.name, fastest, size,
+                         text::shortest(to_milliseconds(service.job->deadline)));
+    }
     return fmt::format(
         "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; "
         "an Slo above {:.4g} ms could be kept under rule {}",

@@ -21,8 +21,12 @@ std::vector<SizeShare> size_shares(const Service& service);
 // Samples in a request, on average and at most.
 double samples_mean(const Service& service);
 std::int64_t samples_most(const Service& service);
-// The rate to plan for: the highest that a curve or a day reaches, the mean otherwise.
+// The share of requests that hold one sample, two, and so on up to the most.
+std::vector<double> samples_by_number(const Service& service);
+// The rate to plan for: the highest that a curve or a day reaches, what a job needs to end in time, the mean otherwise.
 double planning_rate_per_s(const Service& service);
+// Jobs are planned to end after this share of the time that they have: they begin late, and runs differ.
+inline constexpr double kJobShare = 0.95;
 
 // A kind of slice that a fleet can give.
 struct SliceKind {
@@ -61,6 +65,11 @@ struct Demand {
   std::vector<double> rate_per_s;  // Samples a second, by bucket.
   std::vector<Offer> offers;
 };
+
+// What a run takes on a slice; nothing where it is not known, or does not leave the memory free that the options ask
+// for.
+std::optional<Prediction> predict_with_headroom(const Problem& problem, const MigProfile& profile,
+                                                const RunPoint& point);
 
 // The best batch for a bucket under the rule: most samples a second among those in time. `rate_per_s` of the bucket
 // limits the batch to what can gather before the first member runs out of time; infinite: no limit.

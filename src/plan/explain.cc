@@ -28,6 +28,11 @@ Problem with_longer_slo(const Problem& problem, std::size_t service, double fact
   changed.budget.progress = {};
   auto& slo = changed.workload.services[service].slo;
   slo.latency = from_seconds(to_seconds(slo.latency) * factor);
+  // A later deadline also leaves more time for the rows.
+  if (auto& job = changed.workload.services[service].job) {
+    job->deadline = slo.latency;
+    changed.workload.services[service].traffic = ConstantTraffic{job->rows_per_s()};
+  }
   return changed;
 }
 

@@ -51,6 +51,9 @@ struct PlanOptions {
   int buckets_max = 6;
   std::vector<std::int64_t> batches;  // Batch sizes to consider, ascending; empty: powers of two up to 256.
   double demand_factor = 1;           // All rates are multiplied by it.
+  // Share of a slice's memory that runs leave free: allocators fragment, and the peak of another day may be higher.
+  // Looked at where the peak of a run and the memory of the slice are known.
+  double memory_headroom = 0.08;
 };
 
 // Replicas of one service on slices of their own.

@@ -121,9 +121,8 @@ class Replan {
   }
 
   bool certify(const Entry& entry, const Cover& cover, bool confirm, Verdict* verdict = nullptr) {
-    std::vector<ReplicaGroup> groups = groups_of(entry, cover);
     ++certifications_;
-    const auto said = problem_.certifier->certify(problem_.workload.services[entry.demand.service], groups, confirm);
+    const auto said = certify_cover(problem_, stock_, entry.demand, cover, confirm);
     if (verdict != nullptr) *verdict = said;
     return said.holds;
   }

@@ -43,6 +43,47 @@ has out "times the rates"
 plan 0 --objective price --rule half --buckets fixed:64,512
 has out "an hour"
 
+plan 0 --planner paris --rule half --quiet
+# How sure the run times are is known for a fitted model, and only for that.
+plan 0 --rule half --explain
+has out "no intervals are known"
+expect 0 learn "$E/measurements.csv" -o model.json
+expect 0 plan "$E/fleet.yaml" "$E/services.yaml" --model model.json --rule half --explain
+has out "How sure the run times are"
+has out "with 95 %"
+expect 0 plan "$E/fleet.yaml" "$E/services.yaml" --model model.json --rule half --explain --output json
+python3 - <<'P' || fail "the intervals of run times do not hold"
+import json
+rows = json.load(open("out"))["explanation"]["confidence"]
+assert len(rows) == 4, rows
+for r in rows:
+    assert 0 < r["low_ms"] < r["mean_ms"] < r["high_ms"] and r["coverage"] == 0.95, r
+P
+
+# A job beside a service: sized by its rows and its deadline, checked, and simulated.
+job() { expect "$1" plan "$E/fleet.yaml" "$2" --measurements "$E/measurements.csv" "${@:3}"; }
+job 0 "$E/services-job.yaml" -o job.json --explain
+has out "job 8.0 h"
+expect 0 validate job.json --services "$E/services-job.yaml" --measurements "$E/measurements.csv"
+expect 0 validate "$E/services-job.yaml"
+has out "1 job, 40000000 rows"
+sed 's/rows: 40000000/rows: 90000000000/' "$E/services-job.yaml" >much.yaml
+job 1 much.yaml --rule half
+expect 2 validate job.json --services much.yaml --measurements "$E/measurements.csv"
+has err "embed-archive: its slices run"
+printf '%s\n' 'name: job' 'duration_s: 20' "services: jobs.yaml" 'plan: job.json' \
+  'latency: {measurements: measurements.csv}' >job-scenario.yaml
+cp "$E/services-job.yaml" jobs.yaml
+expect 0 simulate job-scenario.yaml
+has out "embed-archive"
+
+# Memory that is kept free: nine tenths leave 1 GiB of the smallest slices, and the plan from above uses more.
+plan 0 --rule half --memory-headroom 0.9 -o roomy.json
+expect 0 validate roomy.json --services "$E/services.yaml" --measurements "$E/measurements.csv" --rule half --memory-headroom 0.9
+expect 2 validate plan.json --services "$E/services.yaml" --measurements "$E/measurements.csv" --memory-headroom 0.9
+has err "with 90 % kept free"
+plan 2 --memory-headroom 1.5
+
 # No plan: the reason, exit code 1, and no file.
 sed 's/latency_ms: 120/latency_ms: 1/' "$E/services.yaml" >fast.yaml
 cp "$E/trace.csv" .

@@ -26,6 +26,7 @@ struct Options {
   std::string objective = "devices";
   std::string buckets = "chosen";
   int processes = 1;
+  double memory_headroom = plan::PlanOptions{}.memory_headroom;
   std::uint64_t seed = 1;
   bool explain = false;
   std::string to;
@@ -72,6 +73,7 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   problem.options.rule = *plan::parse_rule(options.rule);
   problem.options.objective = *plan::parse_objective(options.objective);
   problem.options.processes_max = options.processes;
+  problem.options.memory_headroom = options.memory_headroom;
   return read_buckets(options.buckets, problem.options);
 }
 
@@ -210,7 +212,8 @@ VerbInfo info() {
               "any plan would need. Under rule certified, the default, every service is simulated with the scheduler "
               "that will serve it, until its percentile holds with 95 % confidence; half leaves half of the Slo for "
               "waiting, as ParvaGPU does; no_waiting is a bound and not a plan to serve. Rates are those at the peak "
-              "of a day or curve. Every plan is checked apart from the planner before it is written. Where no plan "
+              "of a day or curve; a job is sized to end before its deadline. Every plan is checked apart from the "
+              "planner before it is written. Where no plan "
               "exists, the reason and the nearest change that helps are told, and the exit code is 1. Planners:" +
               planners_text(),
           .examples = {{"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
@@ -243,6 +246,11 @@ void add_options(Program& program, Arguments& verb, Options& options) {
                            ->type_name("N")
                            ->capture_default_str(),
                        1, 48);
+  verb.add_option("--memory-headroom", options.memory_headroom,
+                  "Share of a slice's memory that runs leave free, where their peaks were measured.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->range(0.0, 0.9);
   program.offers(verb.add_option("--buckets", options.buckets,
                                  "Buckets of input sizes: chosen, longest, or fixed:32,64,128 with your edges.")
                      ->type_name("HOW")

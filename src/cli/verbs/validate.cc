@@ -33,6 +33,7 @@ struct Options {
   std::string services;
   LatencySource latency;
   std::string rule = "certified";
+  double memory_headroom = plan::PlanOptions{}.memory_headroom;
 
   bool checks_plans() const { return !services.empty(); }
 };
@@ -55,8 +56,19 @@ std::string summary_of(const Fleet& fleet) {
 
 std::string summary_of(const Workload& workload) {
   double rate = 0;
-  for (const auto& service : workload.services) rate += mean_rate_per_s(service.traffic);
-  return fmt::format("{}, {:.6g} requests/s", counted(workload.services.size(), "service", "services"), rate);
+  std::size_t jobs = 0;
+  std::int64_t rows = 0;
+  for (const auto& service : workload.services) {
+    if (service.job) {
+      ++jobs;
+      rows += service.job->rows;
+    } else {
+      rate += mean_rate_per_s(service.traffic);
+    }
+  }
+  const std::size_t services = workload.services.size() - jobs;
+  const std::string text = fmt::format("{}, {:.6g} requests/s", counted(services, "service", "services"), rate);
+  return jobs == 0 ? text : fmt::format("{}; {}, {} rows", text, counted(jobs, "job", "jobs"), rows);
 }
 
 std::string summary_of(const Measurements& measurements) {
@@ -200,6 +212,7 @@ Result<PlanCheck> read_plan_check(const Options& options) {
   check.problem.workload = std::move(*workload);
   check.problem.latency = check.latency.get();
   check.problem.options.rule = *plan::parse_rule(options.rule);
+  check.problem.options.memory_headroom = options.memory_headroom;
   if (options.fleet.empty()) return check;
   auto fleet = load_fleet(options.fleet);
   if (!fleet) return fleet.error();
@@ -325,6 +338,12 @@ void add_validate(Program& program) {
                      ->capture_default_str()
                      ->needs(services),
                  {"half", "certified", "no_waiting"});
+  verb.add_option("--memory-headroom", options->memory_headroom,
+                  "Share of a slice's memory that runs leave free, where their peaks were measured.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->needs(services)
+      ->range(0.0, 0.9);
 }
 
 }  // namespace tangram::cli

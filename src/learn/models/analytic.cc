@@ -53,7 +53,9 @@ std::optional<Prediction> AnalyticModel::predict(const RunPoint& point) const {
   if (slice->memory_gib && memory > *slice->memory_gib) return std::nullopt;
   const double speed = math::pow(slice->slices, run->slice_exponent);
   const double mean_ms = std::max(run->launch_ms, run->sample_ms * batch * work_per_sample * processes / speed);
-  return Prediction{from_milliseconds(mean_ms), from_milliseconds(mean_ms * run->p99_factor)};
+  Prediction prediction{from_milliseconds(mean_ms), from_milliseconds(mean_ms * run->p99_factor)};
+  if (memory > 0) prediction.memory_mib = 1024 * memory;
+  return prediction;
 }
 
 }  // namespace tangram::learn

@@ -15,7 +15,7 @@ std::string key_of(std::string_view device, std::string_view profile, std::strin
   return fmt::format("{}/{}/{}/{}", device, profile, model, processes);
 }
 
-double between(double low, double high, double share) { return low + (high - low) * share; }
+double between_numbers(double low, double high, double share) { return low + (high - low) * share; }
 
 }  // namespace
 
@@ -24,7 +24,7 @@ TableModel::TableModel(const Measurements& measurements) {
     if (m.out_of_memory()) continue;
     const double mean = *m.latency_ms;
     const double p99 = mean + kP99Deviations * m.latency_spread_ms.value_or(0);
-    runs_[key_of(m.device, m.mig_profile, m.model, m.processes)][m.size].push_back({m.batch, mean, p99});
+    runs_[key_of(m.device, m.mig_profile, m.model, m.processes)][m.size].push_back({m.batch, mean, p99, m.memory_mib});
   }
   for (const auto& m : measurements) {
     if (!m.out_of_memory()) continue;
@@ -39,13 +39,22 @@ TableModel::TableModel(const Measurements& measurements) {
   }
 }
 
+TableModel::Row TableModel::between(const Row& low, const Row& high, std::int64_t batch, double share) {
+  Row row{
+      batch, between_numbers(low.mean_ms, high.mean_ms, share), between_numbers(low.p99_ms, high.p99_ms, share), {}};
+  if (low.memory_mib && high.memory_mib) row.memory_mib = between_numbers(*low.memory_mib, *high.memory_mib, share);
+  return row;
+}
+
 std::optional<TableModel::Row> TableModel::at_batch(const std::vector<Row>& rows, std::int64_t batch) {
   const auto above = std::ranges::lower_bound(rows, batch, {}, &Row::batch);
   if (above == rows.end()) return std::nullopt;
-  if (above->batch == batch || above == rows.begin()) return Row{batch, above->mean_ms, above->p99_ms};
+  if (above->batch == batch || above == rows.begin()) {
+    return Row{batch, above->mean_ms, above->p99_ms, above->memory_mib};
+  }
   const auto below = std::prev(above);
   const double share = static_cast<double>(batch - below->batch) / static_cast<double>(above->batch - below->batch);
-  return Row{batch, between(below->mean_ms, above->mean_ms, share), between(below->p99_ms, above->p99_ms, share)};
+  return between(*below, *above, batch, share);
 }
 
 std::optional<Prediction> TableModel::predict(const RunPoint& point) const {
@@ -60,11 +69,11 @@ std::optional<Prediction> TableModel::predict(const RunPoint& point) const {
     if (const auto low = at_batch(below->second, point.batch)) {
       const double share =
           static_cast<double>(point.size - below->first) / static_cast<double>(above->first - below->first);
-      row = Row{point.batch, between(low->mean_ms, row->mean_ms, share), between(low->p99_ms, row->p99_ms, share)};
+      row = between(*low, *row, point.batch, share);
     }
   }
   if (!row) return std::nullopt;
-  return Prediction{from_milliseconds(row->mean_ms), from_milliseconds(row->p99_ms)};
+  return Prediction{from_milliseconds(row->mean_ms), from_milliseconds(row->p99_ms), row->memory_mib};
 }
 
 }  // namespace tangram::learn

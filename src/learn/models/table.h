@@ -23,9 +23,11 @@ class TableModel final : public LatencyModel {
     std::int64_t batch = 1;
     double mean_ms = 0;
     double p99_ms = 0;
+    std::optional<double> memory_mib;
   };
   using BySize = std::map<std::int64_t, std::vector<Row>>;  // Ascending batches.
 
+  static Row between(const Row& low, const Row& high, std::int64_t batch, double share);
   static std::optional<Row> at_batch(const std::vector<Row>& rows, std::int64_t batch);
 
   std::map<std::string, BySize, std::less<>> runs_;  // By device, profile, model and processes.
