@@ -51,10 +51,19 @@ std::string slices_table(const Json& slices, const Terminal& terminal) {
 
 }  // namespace
 
+Error no_server(const Error& error, const std::string& address, int port) {
+  return {error.code, fmt::format("{}\n"
+                                  "no server was found at {} port {}. Start one: tangram serve PLAN --services FILE "
+                                  "--measurements FILE\n"
+                                  "or name another with --address and --port: the port is the one that `tangram serve` "
+                                  "prints behind \"metrics at\"",
+                                  error.message, address, port)};
+}
+
 Result<Json> ask_status(const std::string& address, int port) {
   const auto answer =
       serve::ask_http({.address = address, .port = static_cast<std::uint16_t>(port), .path = "/status"});
-  if (!answer) return answer.error();
+  if (!answer) return no_server(answer.error(), address, port);
   Json status = Json::parse(answer->body, nullptr, false);
   if (answer->status == 200 && status.is_object() && status.contains("services")) return status;
   return Error{ErrorCode::unavailable, fmt::format("{}:{}: not the metrics port of a Tangram server", address, port)};

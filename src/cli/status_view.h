@@ -9,6 +9,9 @@
 
 namespace tangram::cli {
 
+// What to say where nobody answers: how to start a server, and how to name one that is elsewhere.
+Error no_server(const Error& error, const std::string& address, int port);
+
 // Asks the server at its metrics port.
 Result<Json> ask_status(const std::string& address, int port);
 

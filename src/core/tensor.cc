@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "core/bytes_slot.h"
+
 namespace tangram {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr std::array kDatatypes{
     DatatypeInfo{Datatype::int16, "INT16", 2},   DatatypeInfo{Datatype::int32, "INT32", 4},
     DatatypeInfo{Datatype::int64, "INT64", 8},   DatatypeInfo{Datatype::fp16, "FP16", 2},
     DatatypeInfo{Datatype::bf16, "BF16", 2},     DatatypeInfo{Datatype::fp32, "FP32", 4},
-    DatatypeInfo{Datatype::fp64, "FP64", 8},     DatatypeInfo{Datatype::bytes, "BYTES", 0},
+    DatatypeInfo{Datatype::fp64, "FP64", 8},     DatatypeInfo{Datatype::bytes, "BYTES", kBytesSlot},
 };
 
 constexpr auto kAll = [] {

@@ -11,7 +11,7 @@
 
 namespace tangram {
 
-// The datatypes of the protocol. Elements of BYTES have lengths of their own; all others have a fixed size.
+// The datatypes of the protocol. Elements of BYTES have lengths of their own, and inside slots of a fixed size.
 enum class Datatype : std::uint8_t {
   boolean,
   uint8,
@@ -32,7 +32,7 @@ enum class Datatype : std::uint8_t {
 // "FP32"; nothing for a name that is none.
 std::string_view to_string(Datatype datatype);
 std::optional<Datatype> parse_datatype(std::string_view name);
-// Bytes of one element; 0 for BYTES.
+// Bytes of one element; of BYTES, those of its slot (bytes_slot.h).
 std::size_t size_of(Datatype datatype);
 // Every datatype, in the order of the enumeration.
 std::span<const Datatype> all_datatypes();

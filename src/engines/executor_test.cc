@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "core/bytes_slot.h"
+
 namespace tangram::engines {
 namespace {
 
@@ -46,6 +48,34 @@ TEST(EmulatedExecutor, AnswersTheSameWithAndWithoutPadding) {
       EXPECT_EQ(run(s, input, 3), run(s, input, 10)) << to_string(in) << ' ' << to_string(out);
     }
   }
+}
+
+// Texts, too: "ab" and "c" alone, and with an empty one behind them that only fills up. Each answer is sixteen digits.
+TEST(EmulatedExecutor, AnswersTextsTheSameWithAndWithoutPadding) {
+  const Signature s = signature(Datatype::bytes, Datatype::bytes);
+  const auto answers = [&](const std::vector<std::string>& elements) {
+    const std::vector<const Signature*> signatures{&s};
+    const auto executor = make_emulated_executor(signatures, {});
+    const BatchJob job{.batch = BatchId(1), .size = static_cast<std::int64_t>(elements.size())};
+    BatchMemory* memory = *executor->prepare(job);
+    std::string slots;
+    for (const auto& element : elements) EXPECT_TRUE(append_bytes_slot(element, slots));
+    std::memcpy(memory->inputs[0].data(), slots.data(), slots.size());
+    executor->start(job);
+    std::vector<std::string> texts;
+    for (const auto& output : memory->outputs) {
+      for (std::size_t at = 0; at < output.size(); at += kBytesSlot) {
+        texts.emplace_back(element_of_slot(reinterpret_cast<const char*>(output.data()) + at));
+      }
+    }
+    return texts;
+  };
+  const auto alone = answers({"ab", "c"});
+  const auto padded = answers({"ab", "c", ""});
+  ASSERT_EQ(alone.size(), 4u);  // Two of `pooled`, two of `each`.
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), padded.begin()));
+  EXPECT_EQ(alone[0].size(), 16u);
+  EXPECT_NE(alone, answers({"ba", "c"}));
 }
 
 // Numbers with a point lie in [0, 1), so they survive JSON.

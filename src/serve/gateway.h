@@ -16,6 +16,7 @@
 #include "serve/call.h"
 #include "serve/http_parser.h"
 #include "serve/infer_json.h"
+#include "serve/tally.h"
 
 namespace tangram::serve {
 
@@ -101,6 +102,10 @@ class Gateway {
     std::atomic<std::uint64_t> bytes_received{0};
     std::atomic<std::uint64_t> bytes_sent{0};
     std::atomic<std::uint64_t> calls_abandoned{0};  // The client had gone.
+    // From the last byte of a request read to the first byte of its answer written, without the time that its batch
+    // ran: of inference requests over HTTP, and of all others, which are answered at once.
+    SharedDurations added_infer;
+    SharedDurations added_other;
   };
   Traffic traffic;
 

@@ -10,6 +10,10 @@ Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig&, Gateway&
   return Error{ErrorCode::unavailable, "this program was built without gRPC"};
 }
 
+std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, const std::function<void(Call&)>&) {
+  return CallProblem{CallStatus::unsupported, "this program was built without gRPC"};
+}
+
 }  // namespace tangram::serve
 
 #else
@@ -24,6 +28,8 @@ Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig&, Gateway&
 #include <deque>
 #include <thread>
 
+#include "base/check.h"
+#include "core/bytes_slot.h"
 #include "inference.grpc.pb.h"
 
 namespace tangram::serve {
@@ -89,8 +95,25 @@ void append_contents(const inference::InferTensorContents& c, Datatype datatype,
     case Datatype::fp64: return append_all<decltype(c.fp64_contents()), double>(c.fp64_contents(), out);
     case Datatype::fp16:
     case Datatype::bf16:
-    case Datatype::bytes: return;
+    case Datatype::bytes: return;  // FP16 and BF16 have no typed contents; BYTES may not fit, see append_input.
   }
+}
+
+// The bytes of one input, where they are not used as they came. What is wrong with them, in words.
+std::optional<std::string> append_input(const inference::ModelInferRequest& request, int index, std::string& out) {
+  const auto& input = request.inputs(index);
+  const auto datatype = parse_datatype(input.datatype());
+  const bool raw = request.raw_input_contents_size() > 0;
+  if (!datatype) return std::nullopt;
+  if (*datatype != Datatype::bytes) {
+    if (!raw) append_contents(input.contents(), *datatype, out);
+    return std::nullopt;
+  }
+  if (raw) return wire_to_slots(request.raw_input_contents(index), out);
+  for (const auto& element : input.contents().bytes_contents()) {
+    if (!append_bytes_slot(element, out)) return fmt::format("an element is longer than {} bytes", kBytesElementMax);
+  }
+  return std::nullopt;
 }
 
 std::optional<double> number_of(const inference::InferParameter& parameter) {
@@ -129,7 +152,9 @@ std::optional<CallProblem> read_request(const inference::ModelInferRequest& requ
     if (raw && input.has_contents()) {
       return CallProblem{CallStatus::invalid, fmt::format("input '{}' has both raw and typed contents", input.name())};
     }
-    if (!raw && datatype) append_contents(input.contents(), *datatype, call.converted);
+    if (const auto problem = append_input(request, static_cast<int>(ends.size()), call.converted)) {
+      return CallProblem{CallStatus::invalid, fmt::format("input '{}': {}", input.name(), *problem)};
+    }
     ends.push_back(call.converted.size());
     given.push_back({input.name(),
                      datatype,
@@ -140,8 +165,9 @@ std::optional<CallProblem> read_request(const inference::ModelInferRequest& requ
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::size_t begin = i == 0 ? 0 : ends[i - 1];
-    given[i].data = raw ? std::string_view(request.raw_input_contents(static_cast<int>(i)))
-                        : std::string_view(call.converted).substr(begin, ends[i] - begin);
+    const bool as_it_came = raw && given[i].datatype != Datatype::bytes;
+    given[i].data = as_it_came ? std::string_view(request.raw_input_contents(static_cast<int>(i)))
+                               : std::string_view(call.converted).substr(begin, ends[i] - begin);
   }
   if (auto problem = accept_inputs(given, input_size, call)) return problem;
   if (request.outputs_size() == 0) request_all_outputs(true, call);
@@ -163,8 +189,12 @@ void write_response(const Call& call, inference::ModelInferResponse& response) {
     tensor->set_datatype(std::string(to_string(spec.datatype)));
     tensor->add_shape(call.samples);
     for (const std::int64_t axis : spec.shape) tensor->add_shape(axis == kVariableAxis ? call.extent : axis);
-    const std::size_t begin = output.index == 0 ? 0 : call.answer_ends[output.index - 1];
-    response.add_raw_output_contents(call.answer.data() + begin, call.answer_ends[output.index] - begin);
+    const std::string_view raw = raw_output(call, output.index);
+    if (spec.datatype == Datatype::bytes) {
+      response.add_raw_output_contents(slots_to_wire(raw));
+    } else {
+      response.add_raw_output_contents(raw.data(), raw.size());
+    }
   }
 }
 
@@ -472,7 +502,7 @@ class GrpcServerImpl final : public GrpcServer {
                    fmt::format("cannot listen at {} port {} for gRPC", config.address, config.port)};
     }
     port_ = static_cast<std::uint16_t>(bound);
-    server_->GetHealthCheckService()->SetServingStatus("inference.GRPCInferenceService", true);
+    set_serving(false);
     for (auto& queue : queues_) {
       post_all(queue.get());
       threads_.emplace_back([q = queue.get()] { run(*q); });
@@ -489,6 +519,11 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   std::uint16_t port() const override { return port_; }
+  void set_serving(bool serving) override {
+    auto* health = server_->GetHealthCheckService();
+    health->SetServingStatus(serving);
+    health->SetServingStatus("inference.GRPCInferenceService", serving);
+  }
 
   void drain(Duration grace) override {
     server_->GetHealthCheckService()->SetServingStatus(false);
@@ -539,6 +574,23 @@ class GrpcServerImpl final : public GrpcServer {
 }  // namespace
 
 bool has_grpc() { return true; }
+
+std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
+                                            const std::function<void(Call&)>& accepted) {
+  inference::ModelInferRequest request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return CallProblem{CallStatus::invalid, "not a message of the protocol"};
+  }
+  Call call;
+  if (auto problem = read_request(request, gateway, call)) return problem;
+  accepted(call);
+  inference::ModelInferResponse response;
+  write_response(call, response);
+  inference::ModelInferResponse again;
+  TANGRAM_CHECK(again.ParseFromString(response.SerializeAsString()), "a response is a message of the protocol");
+  TANGRAM_CHECK(again.outputs_size() == static_cast<int>(call.outputs.size()), "every output that was asked for");
+  return std::nullopt;
+}
 
 Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig& config, Gateway& gateway, LiveWorld& world) {
   auto server = std::make_unique<GrpcServerImpl>(gateway, world);

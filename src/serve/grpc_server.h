@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "serve/gateway.h"
@@ -16,6 +19,8 @@ class GrpcServer {
  public:
   virtual ~GrpcServer() = default;
   virtual std::uint16_t port() const = 0;
+  // What the health service says. Not serving at first.
+  virtual void set_serving(bool serving) = 0;
   // No new requests; those under way are answered, or cancelled after `grace`. Returns at once.
   virtual void drain(Duration grace) = 0;
 };
@@ -26,6 +31,11 @@ struct GrpcConfig {
   int threads = 1;
   std::uint64_t message_max = std::uint64_t{64} << 20;
 };
+
+// Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while
+// its tensors are there, fills in the answer, and the response is written and read again. For tests.
+std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
+                                            const std::function<void(Call&)>& accepted);
 
 // Whether this build has gRPC.
 bool has_grpc();

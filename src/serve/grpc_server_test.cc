@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/bytes_slot.h"
 #include "inference.grpc.pb.h"
 #include "serve/event_loop.h"
 #include "serve/test_deployment.h"
@@ -67,6 +68,27 @@ class GrpcServerTest : public testing::Test {
       for (const auto id : ids) input->mutable_contents()->add_int64_contents(id);
     }
     return r;
+  }
+
+  // The bytes of the health service's answer.
+  std::string health() {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    grpc::Slice empty;
+    grpc::ByteBuffer question(&empty, 1);
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", question, &queue);
+    call->StartCall();
+    call->Finish(&answer, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    grpc::Slice bytes;
+    EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+    return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
   }
 
   grpc::Status infer(const inference::ModelInferRequest& r, inference::ModelInferResponse* response) {
@@ -183,28 +205,49 @@ TEST_F(GrpcServerTest, CountsAndListsAndUnloads) {
   EXPECT_TRUE(infer(request({1}, true), &response).ok());
 }
 
-// The answer of grpc.health.v1.Health/Check is one field, `status` = 1: SERVING.
+// The answer of grpc.health.v1.Health/Check is one field, `status` = 1: SERVING, or 2: NOT_SERVING, as it is until the
+// server says that every slice is ready.
 TEST_F(GrpcServerTest, AnswersTheUsualHealthCheck) {
-  grpc::GenericStub stub(channel_);
-  grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  grpc::Slice empty;
-  grpc::ByteBuffer question(&empty, 1);
-  grpc::ByteBuffer answer;
-  grpc::Status status;
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", question, &queue);
-  call->StartCall();
-  call->Finish(&answer, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  ASSERT_TRUE(queue.Next(&tag, &ok));
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  grpc::Slice bytes;
-  ASSERT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-  ASSERT_EQ(bytes.size(), 2u);
-  EXPECT_EQ(std::memcmp(bytes.begin(), "\x08\x01", 2), 0);
+  EXPECT_EQ(health(), std::string("\x08\x02", 2));
+  server_->set_serving(true);
+  EXPECT_EQ(health(), std::string("\x08\x01", 2));
 }
 
+// "ab" and "c" with their lengths before them, and the same as typed contents; the answer comes back the same way.
+TEST(GrpcMessage, TakesBytesRawAndTyped) {
+  std::vector<ServedModel> models(1);
+  models[0].name = "label";
+  models[0].signature = {{{"text", Datatype::bytes, {kVariableAxis}, 0, false}},
+                         {{"label", Datatype::bytes, {kVariableAxis}, 0, false}}};
+  const Gateway gateway(models, {});
+  const std::string wire("\x02\0\0\0ab\x01\0\0\0c", 11);
+  std::string slots;
+  ASSERT_EQ(wire_to_slots(wire, slots), std::nullopt);
+  inference::ModelInferRequest request;
+  request.set_model_name("label");
+  auto* input = request.add_inputs();
+  input->set_name("text");
+  input->set_datatype("BYTES");
+  input->add_shape(1);
+  input->add_shape(2);
+  int accepted = 0;
+  const auto check = [&](Call& call) {
+    ++accepted;
+    EXPECT_EQ(call.inputs[0].data, slots);
+    call.answer = slots;
+    call.answer_ends = {slots.size()};
+  };
+  request.add_raw_input_contents(wire);
+  EXPECT_FALSE(try_grpc_message(request.SerializeAsString(), gateway, check));
+  request.clear_raw_input_contents();
+  for (const char* text : {"ab", "c"}) input->mutable_contents()->add_bytes_contents(text);
+  EXPECT_FALSE(try_grpc_message(request.SerializeAsString(), gateway, check));
+  EXPECT_EQ(accepted, 2);
+  input->mutable_contents()->add_bytes_contents(std::string(1021, 'x'));
+  EXPECT_EQ(try_grpc_message(request.SerializeAsString(), gateway, check)->message,
+            "input 'text': an element is longer than 1020 bytes");
+  EXPECT_EQ(try_grpc_message("\xff", gateway, check)->message, "not a message of the protocol");
+}
 }  // namespace
 }  // namespace tangram::serve
 

@@ -163,7 +163,16 @@ class HttpServer::Connection final : public Readiness {
     bool keep_alive = true;
     bool head_only = false;  // The method was HEAD: the answer has no body.
     bool done = false;
+    bool infer = false;
+    TimePoint read;  // When its last byte was.
+    Duration compute{};
     std::string text;  // The answer, while others must be sent first.
+  };
+  // An answer that stands in the output and has not been sent.
+  struct Unsent {
+    TimePoint read;
+    Duration compute;
+    bool infer;
   };
   // The request that is being read.
   struct Incoming {
@@ -198,6 +207,7 @@ class HttpServer::Connection final : public Readiness {
   void refuse(const HttpRefusal& refusal);
   void send_ready();
   void flush();
+  void count_added();
   void mark_dirty();
   void watch();
   void close_now();
@@ -219,6 +229,8 @@ class HttpServer::Connection final : public Readiness {
   std::size_t out_at_ = 0;
   Incoming incoming_;
   std::deque<Exchange> exchanges_;
+  std::vector<Unsent> answers_unsent_;
+  TimePoint read_at_;        // When bytes last came.
   TimePoint quiet_since_;    // Since when nothing is under way.
   TimePoint message_began_;  // Since when a request is being read.
   std::uint64_t message_bytes_ = 0;
@@ -256,6 +268,7 @@ void HttpServer::Connection::read_some() {
     return watch();
   }
   server_.gateway_.traffic.bytes_received.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
+  read_at_ = server_.clock_.now();
   if (reading_ == Reading::head && in_.empty()) {
     message_began_ = server_.now_;
     message_bytes_ = 0;
@@ -395,6 +408,7 @@ void HttpServer::Connection::dispatch() {
   Exchange& exchange = exchanges_.emplace_back();
   exchange.keep_alive = incoming_.keep_alive;
   exchange.head_only = incoming_.head_only;
+  exchange.read = read_at_;
   if (!exchange.keep_alive) closing_ = true;
   if (incoming_.target.refusal) {
     server_.give_back(call);
@@ -489,6 +503,8 @@ void HttpServer::Connection::answered(Call* call) {
   const auto exchange = std::ranges::find(exchanges_, call, &Exchange::call);
   TANGRAM_CHECK(exchange != exchanges_.end(), "an answer belongs to a request");
   exchange->call = nullptr;
+  exchange->infer = call->model != nullptr;
+  exchange->compute = call->compute;
   write_answer(*call, *exchange);
   send_ready();
 }
@@ -496,7 +512,9 @@ void HttpServer::Connection::answered(Call* call) {
 // Moves answers whose turn has come to the output.
 void HttpServer::Connection::send_ready() {
   while (!exchanges_.empty() && exchanges_.front().done) {
-    out_ += exchanges_.front().text;
+    const Exchange& first = exchanges_.front();
+    out_ += first.text;
+    answers_unsent_.push_back({first.read, first.compute, first.infer});
     exchanges_.pop_front();
     if (exchanges_.empty()) quiet_since_ = server_.now_;
   }
@@ -512,6 +530,7 @@ void HttpServer::Connection::flush() {
       break;
     }
     out_at_ += static_cast<std::size_t>(sent);
+    if (!answers_unsent_.empty()) count_added();
     unsent_since_ = server_.now_;
     server_.gateway_.traffic.bytes_sent.fetch_add(static_cast<std::uint64_t>(sent), std::memory_order_relaxed);
   }
@@ -522,6 +541,16 @@ void HttpServer::Connection::flush() {
     if (closing_ && exchanges_.empty()) return close_now();
   }
   watch();
+}
+
+// What the gateway itself took of the answers that were just sent.
+void HttpServer::Connection::count_added() {
+  const TimePoint now = server_.clock_.now();
+  auto& traffic = server_.gateway_.traffic;
+  for (const Unsent& answer : answers_unsent_) {
+    (answer.infer ? traffic.added_infer : traffic.added_other).add(now - answer.read - answer.compute);
+  }
+  answers_unsent_.clear();
 }
 
 void HttpServer::Connection::proceed() {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "core/bytes_slot.h"
 #include "serve/json_reader.h"
 
 namespace tangram::serve {
@@ -30,6 +31,7 @@ struct JsonInput {
   std::optional<std::int64_t> binary_size;
   std::string_view data_text;  // JSON that could not be converted yet, because the datatype came later.
   bool has_data = false;
+  bool wire = false;  // BYTES that came behind the JSON, and were converted.
   std::size_t converted_begin = 0;
   std::size_t converted_end = 0;
 };
@@ -86,6 +88,14 @@ bool convert_number(JsonReader& json, Datatype datatype, std::string& out) {
   return true;
 }
 
+bool convert_text(JsonReader& json, std::string& out) {
+  std::string element;
+  if (!json.string(element)) return false;
+  if (append_bytes_slot(element, out)) return true;
+  return json.fail(
+      fmt::format("an element of BYTES has at most {} bytes, and there may not be too many", kBytesElementMax));
+}
+
 bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
   switch (datatype) {
     case Datatype::boolean: return convert_boolean(json, out);
@@ -101,7 +111,7 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
     case Datatype::fp64: return convert_number(json, datatype, out);
     case Datatype::fp16:
     case Datatype::bf16: return json.fail("FP16 and BF16 travel as binary data only");
-    case Datatype::bytes: return json.fail("no model here takes BYTES");
+    case Datatype::bytes: return convert_text(json, out);
   }
   return false;
 }
@@ -223,6 +233,25 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   return invalid(fmt::format("input '{}': {} of its data", input.name, json.problem()));
 }
 
+// Elements of BYTES behind the JSON get their slots. What is missing there is reported when the others are located.
+std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::string_view binary,
+                                        std::string& converted) {
+  for (auto& input : inputs) {
+    if (!input.binary_size || input.has_data) continue;
+    const std::string_view part = binary.substr(0, static_cast<std::size_t>(std::min<std::int64_t>(
+                                                       *input.binary_size, static_cast<std::int64_t>(binary.size()))));
+    binary.remove_prefix(part.size());
+    if (parse_datatype(input.datatype_name) != Datatype::bytes) continue;
+    input.wire = true;
+    input.converted_begin = converted.size();
+    if (const auto problem = wire_to_slots(part, converted)) {
+      return invalid(fmt::format("input '{}': {}", input.name, *problem));
+    }
+    input.converted_end = converted.size();
+  }
+  return std::nullopt;
+}
+
 // Where the bytes of each input are: behind the JSON in their order, or among what was converted.
 std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view binary, Call& call,
                                        std::vector<GivenInput>& given) {
@@ -231,6 +260,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
       if (auto problem = convert_late(input, call.converted)) return problem;
     }
   }
+  if (auto problem = convert_wire(request.inputs, binary, call.converted)) return problem;
   for (auto& input : request.inputs) {
     if (input.binary_size && input.has_data) {
       return invalid(fmt::format("input '{}' has both data and binary_data_size", input.name));
@@ -244,7 +274,8 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
       }
       data = binary.substr(0, static_cast<std::size_t>(*input.binary_size));
       binary.remove_prefix(data.size());
-    } else {
+    }
+    if (!input.binary_size || input.wire) {
       data =
           std::string_view(call.converted).substr(input.converted_begin, input.converted_end - input.converted_begin);
     }
@@ -266,6 +297,7 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
     if (only != nullptr) return invalid("a raw request needs a model with one input");
     only = &spec;
   }
+  if (only->datatype == Datatype::bytes) return invalid("a raw request needs a model that takes numbers");
   const std::size_t place = static_cast<std::size_t>(*bytes_of(*only, 1));
   std::vector<std::int64_t> shape{1};
   const std::int64_t length = static_cast<std::int64_t>(call.body.size() / place);
@@ -362,6 +394,20 @@ void write_integers(std::string& out, std::string_view raw) {
   });
 }
 
+void write_texts(std::string& out, std::string_view slots) {
+  for (std::size_t at = 0; at + kBytesSlot <= slots.size(); at += kBytesSlot) {
+    if (at != 0) out += ',';
+    append_json_string(out, element_of_slot(slots.data() + at));
+  }
+}
+
+bool all_text(std::string_view slots) {
+  for (std::size_t at = 0; at + kBytesSlot <= slots.size(); at += kBytesSlot) {
+    if (!is_utf8(element_of_slot(slots.data() + at))) return false;
+  }
+  return true;
+}
+
 void write_data(std::string& out, Datatype datatype, std::string_view raw) {
   switch (datatype) {
     case Datatype::boolean:
@@ -377,19 +423,16 @@ void write_data(std::string& out, Datatype datatype, std::string_view raw) {
     case Datatype::fp32: return write_elements<float>(out, raw, [&](float v) { append_json_number(out, v); });
     case Datatype::fp64: return write_elements<double>(out, raw, [&](double v) { append_json_number(out, v); });
     case Datatype::fp16:
-    case Datatype::bf16:
-    case Datatype::bytes: return;
+    case Datatype::bf16: return;
+    case Datatype::bytes: return write_texts(out, raw);
   }
 }
 
-// FP16 and BF16 cannot be JSON numbers, so they travel as bytes whether asked for or not.
-bool goes_binary(const CallOutput& output, const TensorSpec& spec) {
-  return output.binary || spec.datatype == Datatype::fp16 || spec.datatype == Datatype::bf16;
-}
-
-std::string_view raw_output(const Call& call, std::size_t index) {
-  const std::size_t begin = index == 0 ? 0 : call.answer_ends[index - 1];
-  return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
+// FP16 and BF16 cannot be JSON numbers, so they travel as bytes whether asked for or not; and so do elements of BYTES
+// that are no text.
+bool goes_binary(const CallOutput& output, const TensorSpec& spec, std::string_view raw) {
+  if (output.binary || spec.datatype == Datatype::fp16 || spec.datatype == Datatype::bf16) return true;
+  return spec.datatype == Datatype::bytes && !all_text(raw);
 }
 
 void write_output(std::string& out, const Call& call, const CallOutput& output) {
@@ -405,9 +448,10 @@ void write_output(std::string& out, const Call& call, const CallOutput& output) 
     out += ',';
     append_json_number(out, axis == kVariableAxis ? call.extent : axis);
   }
-  if (goes_binary(output, spec)) {
+  if (goes_binary(output, spec, raw)) {
     out += R"(],"parameters":{"binary_data_size":)";
-    append_json_number(out, static_cast<std::uint64_t>(raw.size()));
+    const std::size_t bytes = spec.datatype == Datatype::bytes ? slots_to_wire(raw).size() : raw.size();
+    append_json_number(out, static_cast<std::uint64_t>(bytes));
     out += "}}";
   } else {
     out += R"(],"data":[)";
@@ -417,6 +461,11 @@ void write_output(std::string& out, const Call& call, const CallOutput& output) 
 }
 
 }  // namespace
+
+std::string_view raw_output(const Call& call, std::size_t index) {
+  const std::size_t begin = index == 0 ? 0 : call.answer_ends[index - 1];
+  return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
+}
 
 std::optional<CallProblem> apply_parameter(std::string_view name, double value, Call& call,
                                            std::optional<std::int64_t>& input_size) {
@@ -533,13 +582,17 @@ void write_infer_answer(const Call& call, InferBody& body) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     if (i != 0) out += ',';
     write_output(out, call, call.outputs[i]);
-    binary |= goes_binary(call.outputs[i], call.model->signature.outputs[call.outputs[i].index]);
+    const std::size_t index = call.outputs[i].index;
+    binary |= goes_binary(call.outputs[i], call.model->signature.outputs[index], raw_output(call, index));
   }
   out += "]}";
   if (!binary) return;
   body.json_length = out.size();
   for (const auto& output : call.outputs) {
-    if (goes_binary(output, call.model->signature.outputs[output.index])) out += raw_output(call, output.index);
+    const TensorSpec& spec = call.model->signature.outputs[output.index];
+    const std::string_view raw = raw_output(call, output.index);
+    if (!goes_binary(output, spec, raw)) continue;
+    spec.datatype == Datatype::bytes ? out += slots_to_wire(raw) : out += raw;
   }
 }
 

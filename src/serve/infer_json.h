@@ -54,6 +54,9 @@ struct InferBody {
 };
 void write_infer_answer(const Call& call, InferBody& body);
 
+// The bytes of one output of an answered call, as engines write them.
+std::string_view raw_output(const Call& call, std::size_t index);
+
 // {"error":"..."}
 std::string error_body(std::string_view message);
 

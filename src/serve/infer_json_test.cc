@@ -6,6 +6,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/bytes_slot.h"
+
 namespace tangram::serve {
 namespace {
 
@@ -170,6 +172,71 @@ TEST(InferAnswer, PutsHalfFloatsBehindTheJson) {
   EXPECT_EQ(json["outputs"][0]["data"], nlohmann::json::array({0.25}));
   EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array({1, 3}));
   EXPECT_EQ(json["outputs"][1]["parameters"]["binary_data_size"], 6);
+}
+
+// Texts of any length, answered with a label for each.
+const ServedModel& texts() {
+  static const ServedModel kModel = [] {
+    ServedModel m;
+    m.name = "label";
+    m.signature.inputs = {{"text", Datatype::bytes, {kVariableAxis}, 0, false}};
+    m.signature.outputs = {{"label", Datatype::bytes, {kVariableAxis}, 0, false}};
+    return m;
+  }();
+  return kModel;
+}
+
+std::string slots_of(const std::vector<std::string>& elements) {
+  std::string slots;
+  for (const auto& element : elements) EXPECT_TRUE(append_bytes_slot(element, slots));
+  return slots;
+}
+
+// The same two texts as JSON strings and with four bytes of length before each.
+TEST(InferBytes, ReadsTextsInJsonAndBehindIt) {
+  const std::string head = R"({"inputs":[{"name":"text","shape":[1,2],"datatype":"BYTES",)";
+  const auto in_json = read(head + R"("data":["h\u00e9","x"]}]})", std::nullopt, texts());
+  ASSERT_EQ(in_json->message(), "");
+  EXPECT_EQ(in_json->call.extent, 2);
+  EXPECT_EQ(in_json->call.inputs[0].data, slots_of({"h\xc3\xa9", "x"}));
+  const std::string json = head + R"("parameters":{"binary_data_size":12}}]})";
+  const std::string wire("\x03\0\0\0h\xc3\xa9\x01\0\0\0x", 12);
+  const auto behind = read(json + wire, std::to_string(json.size()), texts());
+  ASSERT_EQ(behind->message(), "");
+  EXPECT_EQ(behind->call.inputs[0].data, in_json->call.inputs[0].data);
+  EXPECT_THAT(read(json + std::string(12, 'z'), std::to_string(json.size()), texts())->message(),
+              HasSubstr("input 'text': an element is longer than what is left"));
+  EXPECT_THAT(read(head + R"("data":[")" + std::string(1021, 'x') + R"(","x"]}]})", std::nullopt, texts())->message(),
+              HasSubstr("at most 1020 bytes"));
+  EXPECT_THAT(read(head + R"("data":["x"]}]})", std::nullopt, texts())->message(),
+              HasSubstr("1024 bytes, expected 2048"));
+  EXPECT_THAT(read("x", "0", texts())->message(), HasSubstr("takes numbers"));
+}
+
+// As strings where they are text, as bytes where a client asks for it or JSON could not hold them.
+TEST(InferBytes, WritesTextsInJsonAndBehindIt) {
+  const std::string body = R"({"inputs":[{"name":"text","shape":[1,2],"datatype":"BYTES","data":["a","b"]}]})";
+  const auto answer = [&](const std::vector<std::string>& labels, bool binary) {
+    const auto r = read(body, std::nullopt, texts());
+    EXPECT_EQ(r->message(), "");
+    r->call.outputs[0].binary = binary;
+    r->call.answer = slots_of(labels);
+    r->call.answer_ends = {r->call.answer.size()};
+    InferBody out;
+    write_infer_answer(r->call, out);
+    return out;
+  };
+  const InferBody plain = answer({"good", "\"bad\""}, false);
+  EXPECT_FALSE(plain.json_length);
+  EXPECT_EQ(nlohmann::json::parse(plain.text)["outputs"][0]["data"], nlohmann::json::array({"good", "\"bad\""}));
+  const std::string wire("\x02\0\0\0ok\0\0\0\0", 10);
+  const InferBody asked = answer({"ok", ""}, true);
+  ASSERT_TRUE(asked.json_length);
+  EXPECT_EQ(asked.text.substr(*asked.json_length), wire);
+  EXPECT_THAT(asked.text, HasSubstr(R"("binary_data_size":10)"));
+  const InferBody no_text = answer({"\xff", ""}, false);
+  ASSERT_TRUE(no_text.json_length);
+  EXPECT_EQ(no_text.text.substr(*no_text.json_length), std::string("\x01\0\0\0\xff\0\0\0\0", 9));
 }
 
 }  // namespace

@@ -223,6 +223,15 @@ bool JsonReader::end() {
   return ok() && (at_ == text_.size() || fail("text after the end"));
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = static_cast<unsigned char>(text[0]) < 0x80 ? 1 : sequence_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {

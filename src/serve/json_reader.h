@@ -114,6 +114,9 @@ bool JsonReader::integer(Integer& value) {
   return true;
 }
 
+// Whether a JSON string may hold it.
+bool is_utf8(std::string_view text);
+
 // Appends `text` with quotes, escaped as JSON needs it.
 void append_json_string(std::string& out, std::string_view text);
 // Appends the shortest text that reads back as the same number. Numbers that JSON does not have become null.

@@ -116,6 +116,7 @@ void LiveWorld::open_slices() {
     if (run_of(slice).executor->ready()) continue;
     starting_.push_back(slice);
     door_->on_slice_lost(slice);
+    slices_[i].restarts = 0;  // The first start is none.
   }
 }
 

@@ -163,6 +163,14 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   counter("tangram_received_bytes_total", "Bytes read from clients.", traffic.bytes_received);
   counter("tangram_sent_bytes_total", "Bytes written to clients.", traffic.bytes_sent);
   counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
+  out.family(
+      "tangram_gateway_added_seconds", "summary",
+      "From the last byte of a request read to the first byte of its answer written, less the run of its batch.");
+  for (const double q : {0.5, 0.99}) {
+    out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
+               to_seconds(traffic.added_infer.quantile(q)));
+  }
+  out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
   out.family("tangram_plan_changes_total", "counter", "Plans that were put in place while serving.");
   out.sample("tangram_plan_changes_total", "", world.plans_applied());
 }
@@ -205,6 +213,12 @@ void triton_metrics(PrometheusText& out, const LiveWorld& world) {
     out.sample("nv_inference_pending_request_count", label("model", model.name) + R"(,version="1")",
                waiting_of(world, model.service));
   }
+}
+
+Json added_report(const SharedDurations& added) {
+  return {{"count", added.count()},
+          {"p50_us", to_seconds(added.quantile(0.5)) * 1e6},
+          {"p99_us", to_seconds(added.quantile(0.99)) * 1e6}};
 }
 
 Json service_status(const LiveWorld& world, std::size_t i) {
@@ -318,6 +332,8 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"draining", gateway.draining()},
               {"in_flight", world.in_flight()},
               {"connections", gateway.traffic.connections_open.load(std::memory_order_relaxed)},
+              {"added", added_report(gateway.traffic.added_infer)},
+              {"added_other", added_report(gateway.traffic.added_other)},
               {"plan_changes", world.plans_applied()},
               {"plan_moving", world.scheduler().moving()},
               {"services", services},

@@ -99,7 +99,8 @@ struct Server::Parts final : public CallOwner {
     world_config.scheduler = config.scheduler;
     world_config.recording = config.recording;
     world_config.wall_start_ms = wall_milliseconds() - clock.now().time_since_epoch() / std::chrono::milliseconds(1);
-    if (config.workers) world_config.scheduler.stuck_min = std::min(config.scheduler.stuck_min, kStuckMinOfWorkers);
+    if (config.workers || config.engine == kRemoteEngine)
+      world_config.scheduler.stuck_min = std::min(config.scheduler.stuck_min, kStuckMinOfWorkers);
     world_config.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {
       return make_executor(slice, place, events);
     };
@@ -118,8 +119,17 @@ struct Server::Parts final : public CallOwner {
 
   std::unique_ptr<engines::Executor> make_executor(SliceId slice, const sched::Place& place,
                                                    engines::ExecutorEvents& events) {
+    if (config.engine == kRemoteEngine) return remotes.make(slice, remote_config(slice, place), events);
     if (!config.workers) return engines::make_emulated_executor(signatures, config.emulated);
     return workers.make(slice, worker_config(slice, place), events);
+  }
+
+  RemoteConfig remote_config(SliceId slice, const sched::Place& place) const {
+    RemoteConfig remote;
+    remote.address = config.remotes[slice.index() % config.remotes.size()];
+    remote.title = slice_name(*world, slice.index());
+    remote.models = model_specs(place);
+    return remote;
   }
 
   WorkerConfig worker_config(SliceId slice, const sched::Place& place) const {
@@ -132,10 +142,7 @@ struct Server::Parts final : public CallOwner {
     worker.spec.engine = config.engine;
     worker.spec.config.device = geometry.type;
     worker.spec.config.time_scale = config.emulated.time_scale;
-    for (const auto& entry : deployment.pools[place.pool.index()].services) {
-      worker.spec.models.push_back(
-          model_spec(models[entry.service.index()], entry, deployment.services[entry.service.index()].edges));
-    }
+    worker.spec.models = model_specs(place);
     if (geometry.units_per_core > 0) {
       const adapters::CoreShare share = adapters::core_share(geometry, place.slice, adapters::usable_cores());
       worker.spec.cores = share.cores;
@@ -143,6 +150,16 @@ struct Server::Parts final : public CallOwner {
       if (share.needs_quota()) worker.quota_cores = share.worth;
     }
     return worker;
+  }
+
+  std::vector<engines::ModelSpec> model_specs(const sched::Place& place) const {
+    const sched::Deployment& deployment = world->scheduler().state().deployment;
+    std::vector<engines::ModelSpec> specs;
+    for (const auto& entry : deployment.pools[place.pool.index()].services) {
+      specs.push_back(
+          model_spec(models[entry.service.index()], entry, deployment.services[entry.service.index()].edges));
+    }
+    return specs;
   }
 
   engines::ModelSpec model_spec(const ServedModel& model, const sched::PoolService& entry,
@@ -195,7 +212,7 @@ struct Server::Parts final : public CallOwner {
     world->open_slices();
     bool all_answered = false;
     while (!(all_answered = drained()) && !(draining && clock.now() >= drain_deadline)) {
-      if (world->slices_starting() == 0) gateway->set_ready(true);
+      if (!told_ready && world->slices_starting() == 0) tell_ready();
       if (!workers.hopeless().empty() && !draining) begin_drain();
       if (stop_asked.exchange(false)) begin_drain();
       if (reload_asked.exchange(false)) begin_reload();
@@ -210,13 +227,21 @@ struct Server::Parts final : public CallOwner {
     return all_answered && workers.hopeless().empty();
   }
 
+  void tell_ready() {
+    told_ready = true;
+    gateway->set_ready(true);
+    if (grpc) grpc->set_serving(true);
+    log.write(LogLine("info", "ready").number("after_s", to_seconds(clock.now())).done());
+  }
+
   // Waits for something to happen and handles it.
   void turn() {
-    TimePoint until = std::min(world->next_due(), workers.next_due());
+    TimePoint until = std::min({world->next_due(), workers.next_due(), remotes.next_due()});
     if (draining) until = std::min(until, std::min(drain_deadline, clock.now() + std::chrono::milliseconds(20)));
     if (main_http) until = std::min(until, main_http->next_due());
     loop.wait(clock, until);
     workers.work(clock.now());
+    remotes.work(clock.now());
     do {
       world->step(clock.now());
     } while (main_http && main_http->work(clock.now()));
@@ -295,6 +320,7 @@ struct Server::Parts final : public CallOwner {
   LiveClock clock;
   EventLoop loop;
   Workers workers{loop, clock, log};
+  Remotes remotes{loop, clock, log};
   std::thread::id driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
@@ -310,6 +336,7 @@ struct Server::Parts final : public CallOwner {
   std::atomic<bool> reloading{false};
   std::atomic<bool> finished{false};
   bool draining = false;
+  bool told_ready = false;
   TimePoint drain_deadline = kTimeNever;
   std::thread reload_thread;
   Call reload_call;

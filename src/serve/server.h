@@ -16,6 +16,7 @@
 #include "serve/http_server.h"
 #include "serve/live_world.h"
 #include "serve/log.h"
+#include "serve/remote_link.h"
 #include "serve/worker_link.h"
 
 namespace tangram::serve {
@@ -28,11 +29,12 @@ struct ServerConfig {
   int threads = 1;
   HttpLimits limits;
   sched::SchedulerConfig scheduler;
-  std::string engine = "emulated";  // Of batch_engines(), or "remote".
-  bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
-  std::string worker_program;       // Of workers; empty: the one beside this program.
-  std::string models;               // The folder with the weights of the models.
-  WorkerPatience patience;          // With workers.
+  std::string engine = "emulated";     // Of batch_engines(), or "remote".
+  bool workers = false;                // Each slice runs in a process of its own. Engines but `emulated` need it.
+  std::string worker_program;          // Of workers; empty: the one beside this program.
+  std::string models;                  // The folder with the weights of the models.
+  std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
+  WorkerPatience patience;             // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;
   bool triton_metrics = false;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -20,6 +22,36 @@ std::uint64_t DurationHistogram::at_most(std::size_t i) const {
   std::uint64_t sum = 0;
   for (std::size_t k = 0; k <= i; ++k) sum += counts_[k];
   return sum;
+}
+
+void SharedDurations::add(Duration duration) {
+  // Below the first doubling the first step counts, beyond the last the last.
+  const auto least = std::uint64_t{1} << kFirstDoubling;
+  const auto most = (std::uint64_t{1} << (kFirstDoubling + kDoublings)) - 1;
+  const auto value = std::clamp(static_cast<std::uint64_t>(std::max<std::int64_t>(0, duration.count())), least, most);
+  const auto doubling = static_cast<int>(std::bit_width(value)) - 1;
+  const auto step = (value >> (doubling - kStepBits)) & ((1u << kStepBits) - 1);
+  const auto index = (static_cast<std::size_t>(doubling - kFirstDoubling) << kStepBits) + step;
+  counts_[index].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::uint64_t SharedDurations::count() const {
+  std::uint64_t sum = 0;
+  for (const auto& count : counts_) sum += count.load(std::memory_order_relaxed);
+  return sum;
+}
+
+Duration SharedDurations::quantile(double q) const {
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(q * static_cast<double>(count())));
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < counts_.size() && wanted > 0; ++i) {
+    below += counts_[i].load(std::memory_order_relaxed);
+    if (below < wanted) continue;
+    const auto doubling = static_cast<int>(i >> kStepBits) + kFirstDoubling;
+    const auto step = static_cast<std::int64_t>(i & ((1u << kStepBits) - 1));
+    return Duration((((std::int64_t{1} << kStepBits) + step + 1) << (doubling - kStepBits)) - 1);
+  }
+  return Duration::zero();
 }
 
 void AttainmentWindow::add(TimePoint now, bool kept) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,6 +30,23 @@ class DurationHistogram {
   std::array<std::uint64_t, kBounds.size() + 1> counts_{};
   std::uint64_t count_ = 0;
   std::int64_t sum_ns_ = 0;
+};
+
+// Counts durations of any thread, finely enough for quantiles: sixteen steps for each doubling, so one is off by 6 % at
+// most, from a quarter of a microsecond to four seconds.
+class SharedDurations {
+ public:
+  void add(Duration duration);
+  std::uint64_t count() const;
+  // The upper end of the step that the quantile falls in; zero where nothing was counted.
+  Duration quantile(double q) const;
+
+ private:
+  static constexpr int kStepBits = 4;
+  static constexpr int kFirstDoubling = 8;
+  static constexpr int kDoublings = 24;
+
+  std::array<std::atomic<std::uint64_t>, std::size_t{kDoublings} << kStepBits> counts_{};
 };
 
 // How many of the requests that ended in the last minute kept their promise.

@@ -3,7 +3,13 @@ source "${SOURCE:?}/tests/e2e/lib.sh" || exit 1
 cp -r "$SOURCE/examples" .
 
 expect 2 serve examples/serving/plan.json --services examples/serving/services.yaml; has err "--measurements"
-expect 3 status --port 1; has err "cannot connect"
+for verb in status top reload; do
+  expect 3 "$verb" --port 1; has err "cannot connect"; has err "tangram serve PLAN"; has err "--address and --port"
+done
+serve=(serve examples/serving/plan.json --services examples/serving/services.yaml --measurements examples/measurements.csv)
+expect 2 "${serve[@]}" --engine remote; has err "--remote IP:PORT"
+expect 2 "${serve[@]}" --engine remote --remote localhost:1; has err "127.0.0.1:8000"
+expect 2 "${serve[@]}" --remote 127.0.0.1:1; has err "--engine remote"
 
 # start NAME ARGUMENTS...: runs a server with free ports, which are then in HTTP, GRPC and METRICS.
 start() {
@@ -13,7 +19,7 @@ start() {
   "$TANGRAM" serve examples/serving/plan.json --services examples/serving/services.yaml \
     --measurements examples/measurements.csv --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
   SERVER=$!
-  for _ in $(seq 200); do grep -q "metrics at" "$name.err" && break; sleep 0.05; done
+  for _ in $(seq 200); do grep -q '"event":"ready"' "$name.err" && break; sleep 0.05; done
   HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
   METRICS=$(sed -n 's/.*metrics at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
   [[ -n $HTTP && -n $METRICS ]] || fail "the server did not start: $(cat "$name.err")"
@@ -53,6 +59,21 @@ for threads in 1 2; do
   expect 0 replay "r$threads"; has out "the same decisions"
   expect 0 replay "r$threads" --output json; has out '"complete": true'
 done
+
+# Each slice in a process of its own: the same exchanges, and a worker that is killed is replaced.
+start workers --workers --threads 2 --record rw --triton-metrics --log-requests
+python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" || fail "clients with workers"
+pids() { "$TANGRAM" status --port "$METRICS" --output json | sed -n 's/.*"process": \([1-9][0-9]*\).*/\1/p'; }
+first=$(pids | head -1)
+kill -9 "$first" || fail "no worker to kill"
+for _ in $(seq 100); do [[ $(pids | wc -l) == 3 ]] && ! pids | grep -q "^$first$" && break; sleep 0.05; done
+[[ $(pids | wc -l) == 3 ]] || fail "the worker was not replaced: $(tail -n 3 workers.err)"
+has workers.err '"event":"worker_lost"'
+python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" || fail "clients after a worker was killed"
+left=$(pids)
+stop workers
+for pid in $left; do kill -0 "$pid" 2>/dev/null && fail "worker $pid outlived the server"; done
+expect 0 replay rw; has out "the same decisions"
 
 # A recording in which one decision is another.
 sed '0,/^< resolve \([0-9]*\) 0/s//< resolve \1 1/' r1 > bent

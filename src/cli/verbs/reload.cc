@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/program.h"
+#include "cli/status_view.h"
 #include "serve/http_client.h"
 
 namespace tangram::cli {
@@ -18,7 +19,7 @@ ExitCode run(Session& session, const Options& options) {
                                        .port = static_cast<std::uint16_t>(options.port),
                                        .method = "POST",
                                        .path = "/reload"});
-  if (!answer) return session.fail(answer.error());
+  if (!answer) return session.fail(no_server(answer.error(), options.address, options.port));
   if (answer->status != 200) {
     return session.fail({ErrorCode::unavailable,
                          fmt::format("{}:{}: the server refused: {}", options.address, options.port, answer->body)});

@@ -12,6 +12,7 @@
 #include "cli/build_info.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
+#include "engines/batch_engine.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
 #include "lab/model_file.h"
@@ -35,6 +36,10 @@ struct Options {
   int metrics_port = 8002;
   int threads = 1;
   std::string policy = "tangram";
+  std::string engine = "emulated";
+  bool workers = false;
+  std::string models;
+  std::vector<std::string> remotes;
   double time_scale = 1;
   std::string record;
   bool no_admission = false;
@@ -135,6 +140,9 @@ serve::ServerConfig server_config(const Options& options) {
   config.scheduler.policy = options.policy;
   config.scheduler.admission = !options.no_admission;
   config.scheduler.requests_max = static_cast<std::size_t>(options.requests_max);
+  config.engine = options.engine;
+  config.workers = options.workers || (options.engine != "emulated" && options.engine != serve::kRemoteEngine);
+  config.models = options.models;
   config.emulated.time_scale = options.time_scale;
   config.version = build_info().version;
   config.triton_metrics = options.triton_metrics;
@@ -148,6 +156,24 @@ serve::ServerConfig server_config(const Options& options) {
   return config;
 }
 
+// What of the options cannot be checked one by one.
+Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
+  const bool remote = options.engine == serve::kRemoteEngine;
+  if (remote == options.remotes.empty()) {
+    return Error{ErrorCode::invalid, remote ? "the engine remote needs --remote IP:PORT, where batches run"
+                                            : "--remote is for --engine remote"};
+  }
+  for (const auto& text : options.remotes) {
+    auto address = serve::parse_remote_address(text);
+    if (!address) return address.error();
+    config.remotes.push_back(std::move(*address));
+  }
+  if (config.workers && serve::find_worker_program().empty()) {
+    return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
+  }
+  return Nothing{};
+}
+
 ExitCode run(Session& session, const Options& options) {
   if (options.measurements.empty() == options.model.empty()) {
     return session.fail(
@@ -157,6 +183,7 @@ ExitCode run(Session& session, const Options& options) {
   if (!served) return session.fail(served.error());
   std::unique_ptr<RecordingFile> recording;
   serve::ServerConfig config = server_config(options);
+  if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
   if (!options.record.empty()) {
     auto opened = RecordingFile::open(options.record);
     if (!opened) return session.fail(opened.error());
@@ -178,9 +205,17 @@ ExitCode run(Session& session, const Options& options) {
                              served->workload.services.size(), options.address, server.http_port(), grpc,
                              options.address, server.metrics_port()));
     all_answered = server.run();
+    if (!server.hopeless().empty()) return session.fail({ErrorCode::unavailable, server.hopeless()});
   }
   if (!all_answered) session.note("stopped with requests unanswered: the exit timeout had passed");
   return all_answered ? ExitCode::done : ExitCode::answer_is_no;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const auto& engine : engines::batch_engines()) names.emplace_back(engine.name);
+  names.emplace_back(serve::kRemoteEngine);
+  return names;
 }
 
 std::vector<std::string> policy_names() {
@@ -237,14 +272,19 @@ void add_serve(Program& program) {
            "padded to their bucket, batched, and answered as if each had run alone; one that no slice can answer in "
            "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
            "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
-           "--measurements or --model says. Logs are lines of JSON on standard error.",
+           "--measurements or --model says, unless --engine names another. With --workers each slice has a process of "
+           "its own, which is replaced when it dies, hangs or answers rubbish. Logs are lines of JSON on standard "
+           "error.",
        .examples =
            {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv",
              "The example plan on the usual ports."},
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --threads 2 --record DIR/day.recording",
-             "With two I/O threads, and every decision on record."}},
+             "With two I/O threads, and every decision on record."},
+            {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv --workers",
+             "Each slice in a process of its own."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
@@ -252,6 +292,17 @@ void add_serve(Program& program) {
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->policy, "How work is dispatched.")->type_name("P"),
                  policy_names());
+  program.one_of(verb.add_option("--engine", options->engine, "What runs the batches.")->type_name("E"),
+                 engine_names());
+  verb.add_flag(
+      "--workers", options->workers,
+      "A process for each slice. Engines that load models always have them; `emulated` otherwise runs inside.");
+  program.offers_files(verb.add_option("--models", options->models,
+                                       "The folder with the weights, named as `model` in the services file.")
+                           ->type_name("DIR"));
+  verb.add_option("--remote", options->remotes,
+                  "A server (IP:PORT) that runs batches for --engine remote; slices take turns.")
+      ->type_name("ADDRESS");
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP alone.");
   verb.add_flag("--no-admission", options->no_admission, "Take requests that will be late, too.");
   verb.add_flag("--log-requests", options->log_requests,

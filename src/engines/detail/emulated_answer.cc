@@ -1,7 +1,12 @@
 #include "engines/detail/emulated_answer.h"
 
+#include <array>
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
+
+#include "core/bytes_slot.h"
 
 namespace tangram::engines {
 namespace {
@@ -15,8 +20,19 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// An element of BYTES: sixteen hexadecimal digits.
+void store_text(std::uint64_t bits, std::byte* at) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string slot;
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(bits >> shift) & 15];
+  append_bytes_slot(text, slot);
+  std::memcpy(at, slot.data(), slot.size());
+}
+
 // Any 64 bits as a plain number of the type: numbers with a point lie in [0, 1), or for half floats in [0.5, 1).
 void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
+  if (datatype == Datatype::bytes) return store_text(bits, at);
   switch (datatype) {
     case Datatype::fp32: {
       const float value = static_cast<float>(bits >> 40) * 0x1p-24f;
@@ -47,10 +63,22 @@ struct Sums {
   std::uint64_t whole = 0;
 };
 
+// An element of BYTES as one number; zero for an empty one, which is padding.
+struct TextElement {
+  std::array<char, kBytesSlot> slot;
+
+  explicit operator std::uint64_t() const {
+    std::uint64_t sum = 0;
+    for (const char letter : element_of_slot(slot.data())) sum = mix(sum + static_cast<unsigned char>(letter) + 1);
+    return sum;
+  }
+};
+
 // Adds one sample of an input. Elements that equal the padding are left out, so padding changes nothing.
 template <typename Element>
 void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
-  const auto padding = static_cast<Element>(element_bits(spec.datatype, spec.pad));
+  // Widened without a sign, as the padding is.
+  const auto padding = element_bits(spec.datatype, spec.pad);
   const TensorAxes axes = axes_of(spec, size);
   const bool variable = has_variable_axis(spec);
   for (std::int64_t o = 0; o < axes.outer; ++o) {
@@ -58,8 +86,9 @@ void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* da
       std::uint64_t place = static_cast<std::uint64_t>(o) * kOuterStep + static_cast<std::uint64_t>(p) * kPlaceStep;
       std::uint64_t sum = 0;
       for (std::int64_t i = 0; i < axes.inner; ++i, data += sizeof(Element), place += kInnerStep) {
-        Element element;
-        std::memcpy(&element, data, sizeof element);
+        Element stored;
+        std::memcpy(&stored, data, sizeof stored);
+        const auto element = static_cast<std::uint64_t>(stored);
         if (variable && element == padding) continue;
         sum += mix(element + place);
       }
@@ -70,6 +99,7 @@ void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* da
 }
 
 void add_input(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
+  if (spec.datatype == Datatype::bytes) return add_elements<TextElement>(spec, size, data, sums);
   switch (size_of(spec.datatype)) {
     case 1: return add_elements<std::uint8_t>(spec, size, data, sums);
     case 2: return add_elements<std::uint16_t>(spec, size, data, sums);

@@ -1,0 +1,76 @@
+// Slices whose batches run on another server that speaks the Open Inference Protocol over HTTP.
+//
+// A batch goes there as one request with binary tensors, padded as it is here, and its outputs come back the same way.
+// A service asks for the model that its `model` names. Everything happens on the thread that drives the event loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engines/batch_engine.h"
+#include "engines/executor.h"
+#include "serve/event_loop.h"
+#include "serve/log.h"
+
+namespace tangram::serve {
+
+// The name of the engine.
+inline constexpr std::string_view kRemoteEngine = "remote";
+
+// An address in numbers.
+struct RemoteAddress {
+  std::string host;
+  std::uint16_t port = 0;
+
+  bool operator==(const RemoteAddress&) const = default;
+};
+
+// "127.0.0.1:8000". Errors: anything else.
+Result<RemoteAddress> parse_remote_address(std::string_view text);
+
+struct RemoteConfig {
+  RemoteAddress address;
+  std::string title;  // The slice, for logs.
+  std::vector<engines::ModelSpec> models;
+  // Between attempts to reach a server that is not ready.
+  Duration pause_min = std::chrono::milliseconds(100);
+  Duration pause_max = std::chrono::seconds(10);
+  Duration answer = std::chrono::seconds(10);  // To the question whether it is ready.
+};
+
+class RemoteLink;
+
+// All slices of a gateway that run elsewhere.
+class Remotes {
+ public:
+  Remotes(EventLoop& loop, const LiveClock& clock, LogWriter& log) : loop_(loop), clock_(clock), log_(log) {}
+  ~Remotes();
+  Remotes(const Remotes&) = delete;
+  Remotes& operator=(const Remotes&) = delete;
+
+  // The executor of a slice. It is ready once the server has said so of every model.
+  std::unique_ptr<engines::Executor> make(SliceId slice, RemoteConfig config, engines::ExecutorEvents& events);
+  void work(TimePoint now);
+  TimePoint next_due() const;
+
+ private:
+  friend class RemoteLink;
+
+  EventLoop& loop_;
+  const LiveClock& clock_;
+  LogWriter& log_;
+  std::vector<RemoteLink*> links_;
+};
+
+// The request for a batch, from "POST" on, and what its answer says. For tests, too.
+std::string write_remote_request(const engines::ModelSpec& model, const engines::BatchJob& job,
+                                 const engines::BatchMemory& memory, const RemoteAddress& address);
+// Fills the outputs from the body of a 200. Errors: it is not the answer of this model to this batch.
+Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_view body, std::size_t json_length,
+                                   const engines::BatchMemory& memory);
+
+}  // namespace tangram::serve

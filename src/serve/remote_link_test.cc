@@ -1,0 +1,185 @@
+#include "serve/remote_link.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "engines/detail/tensor_memory.h"
+#include "serve/http_client.h"
+#include "serve/server.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+engines::ModelSpec encoder() {
+  return {.service = ServiceId(0),
+          .name = "rank",
+          .network = "encoder",
+          .signature = test::workload().services[0].signature()};
+}
+
+struct Batch {
+  explicit Batch(const engines::ModelSpec& model) : piece(*engines::memory_needed(model.signature, job)) {
+    engines::cut_memory(model.signature, job, piece.data(), memory);
+  }
+  engines::BatchJob job{.batch = BatchId(7), .service = ServiceId(0), .samples = 2, .size = 3};
+  std::vector<std::byte> piece;
+  engines::BatchMemory memory;
+};
+
+// Two samples of three INT64 and as many of the mask: 48 bytes each behind the JSON.
+TEST(Remote, AsksAsTheProtocolWants) {
+  const auto model = encoder();
+  Batch batch(model);
+  std::ranges::fill(batch.memory.inputs[0], std::byte{'a'});
+  std::ranges::fill(batch.memory.inputs[1], std::byte{'b'});
+  const std::string request = write_remote_request(model, batch.job, batch.memory, {"127.0.0.1", 99});
+  EXPECT_THAT(request, testing::StartsWith("POST /v2/models/encoder/infer HTTP/1.1\r\nHost: 127.0.0.1:99\r\n"));
+  EXPECT_THAT(request, testing::HasSubstr(R"("shape":[2,3])"));
+  EXPECT_THAT(request, testing::HasSubstr(R"("binary_data_size":48)"));
+  EXPECT_THAT(request, testing::EndsWith("}" + std::string(48, 'a') + std::string(48, 'b')));
+}
+
+// Outputs may come in any order; 2 x 3 x 4 and 2 x 2 x 3 x 8 bytes.
+TEST(Remote, TakesOutputsByName) {
+  const auto model = encoder();
+  Batch batch(model);
+  const std::string json =
+      R"({"outputs":[{"name":"tokens","datatype":"UINT64","shape":[2,2,3],"parameters":{"binary_data_size":96}},)"
+      R"({"name":"pooled","datatype":"FP32","shape":[2,3],"parameters":{"binary_data_size":24}}]})";
+  const std::string body = json + std::string(96, 't') + std::string(24, 'p');
+  ASSERT_TRUE(read_remote_answer(model, body, json.size(), batch.memory));
+  EXPECT_THAT(batch.memory.outputs[0], testing::Each(std::byte{'p'}));
+  EXPECT_THAT(batch.memory.outputs[1], testing::Each(std::byte{'t'}));
+}
+
+TEST(Remote, RefusesAnswersThatAreNotThoseOfTheModel) {
+  const auto model = encoder();
+  Batch batch(model);
+  const auto refused = [&](const std::string& json, std::size_t bytes, std::size_t json_length) {
+    const auto read = read_remote_answer(model, json + std::string(bytes, 'x'), json_length, batch.memory);
+    return read ? std::string("accepted") : read.error().message;
+  };
+  const std::string tokens = R"({"name":"tokens","datatype":"UINT64","parameters":{"binary_data_size":96}})";
+  const std::string pooled = R"({"name":"pooled","datatype":"FP32","parameters":{"binary_data_size":24}})";
+  const std::string good = R"({"outputs":[)" + tokens + "," + pooled + "]}";
+  EXPECT_EQ(refused(good, 120, good.size()), "accepted");
+  EXPECT_THAT(refused(good, 119, good.size()), testing::HasSubstr("bytes are missing"));
+  EXPECT_THAT(refused(good, 0, good.size() + 1), testing::HasSubstr("longer than the answer"));
+  const std::string one = R"({"outputs":[)" + tokens + "]}";
+  EXPECT_THAT(refused(one, 96, one.size()), testing::HasSubstr("no output 'pooled'"));
+  std::string other = good;
+  other.replace(other.find("FP32"), 4, "FP64");
+  EXPECT_THAT(refused(other, 120, other.size()), testing::HasSubstr("is not FP32 with 24 bytes"));
+  for (const std::string json : {"", "[]", "{}", R"({"outputs":[{}]})", R"({"outputs":[{"name":"pooled"}]})"}) {
+    EXPECT_THAT(refused(json, 0, json.size()), testing::HasSubstr("rubbish")) << json;
+  }
+}
+
+TEST(Remote, ReadsAddressesInNumbers) {
+  EXPECT_EQ(*parse_remote_address("10.0.0.1:8000"), (RemoteAddress{"10.0.0.1", 8000}));
+  for (const char* text : {"", "10.0.0.1", "host:80", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x"}) {
+    EXPECT_FALSE(parse_remote_address(text)) << text;
+  }
+}
+
+// Asks again and again, for far too long at most.
+template <typename Done>
+bool until(Done&& done) {
+  const auto limit = std::chrono::steady_clock::now() + 30s;
+  while (std::chrono::steady_clock::now() < limit) {
+    if (done()) return true;
+  }
+  return false;
+}
+
+// A server with free ports on a thread of its own.
+class Running {
+ public:
+  Running(const Workload& workload, sched::Deployment deployment, ServerConfig config)
+      : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)), log_(std::make_unique<LogWriter>(null_)) {
+    config.metrics_port = 0;
+    config.emulated.time_scale = 0.1;
+    server_ = std::make_unique<Server>(std::move(deployment), workload, std::move(config), *log_);
+    EXPECT_TRUE(server_->open());
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  ~Running() {
+    server_->request_stop();
+    thread_.join();
+    server_.reset();
+    log_.reset();
+    close(null_);
+  }
+  std::uint16_t port() const { return server_->http_port(); }
+  HttpAnswer ask(const std::string& path, const std::string& body = "") const {
+    auto answer = ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
+    return answer ? *answer : HttpAnswer{};
+  }
+  // Asks until it is ready; each question waits for its answer, so this does not spin.
+  bool wait_until_ready() const {
+    return until([&] { return ask("/v2/health/ready").status == 200; });
+  }
+
+ private:
+  int null_;
+  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+ServerConfig at_port(std::uint16_t port) {
+  ServerConfig config;
+  config.http_port = port;
+  return config;
+}
+
+// The same plan for a service that is called as the network is: what a second Tangram serves it as.
+sched::Deployment renamed(Workload& workload) {
+  workload = test::workload();
+  workload.services[0].name = "encoder";
+  sched::Deployment deployment = test::deployment();
+  deployment.services[0].name = "encoder";
+  return deployment;
+}
+
+// A gateway whose slices run on a second server gives the answers that the second gives, also while that is away: then
+// requests fail with the reason, and the slices come back by themselves when it does.
+TEST(Remote, RunsBatchesOnASecondServer) {
+  const std::string question =
+      R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[2,3],"data":[1,2,3,4,5,6]}],"parameters":{"tangram_deadline_ms":60000}})";
+  Workload there_workload;
+  const sched::Deployment there_deployment = renamed(there_workload);
+  auto there = std::make_unique<Running>(there_workload, there_deployment, at_port(0));
+  const std::uint16_t there_port = there->port();
+  ServerConfig config = at_port(0);
+  config.engine = kRemoteEngine;
+  config.remotes = {{"127.0.0.1", there_port}};
+  const Running here(test::workload(), test::deployment(), std::move(config));
+  ASSERT_TRUE(here.wait_until_ready());
+  const auto strip = [](std::string body) {
+    const auto at = body.find("\"outputs\"");
+    return at == std::string::npos ? body : body.substr(at);
+  };
+  const HttpAnswer near = here.ask("/v2/models/rank/infer", question);
+  const HttpAnswer far = there->ask("/v2/models/encoder/infer", question);
+  ASSERT_EQ(near.status, 200) << near.body;
+  EXPECT_EQ(strip(near.body), strip(far.body));
+
+  there.reset();
+  HttpAnswer lost = here.ask("/v2/models/rank/infer", question);
+  EXPECT_TRUE(lost.status == 500 || lost.status == 503) << lost.status << lost.body;
+  there = std::make_unique<Running>(there_workload, there_deployment, at_port(there_port));
+  EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", question).status == 200; }));
+}
+
+}  // namespace
+}  // namespace tangram::serve
