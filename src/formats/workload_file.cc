@@ -170,13 +170,13 @@ void describe(Visitor& v, Padding& padding) {
 template <typename Visitor>
 void describe(Visitor& v, Datatype& datatype) {
   for (const Datatype each : all_datatypes()) {
-    if (each == Datatype::bytes) continue;  // Its elements have no fixed size, so nothing can be padded.
     const std::size_t size = size_of(each);
     v.name(to_string(each), datatype, each,
            size == 1   ? "1 byte."
            : size == 2 ? "2 bytes."
            : size == 4 ? "4 bytes."
-                       : "8 bytes.");
+           : size == 8 ? "8 bytes."
+                       : "Texts or other bytes, up to 1020 each; padded with empty ones.");
   }
 }
 
