@@ -321,7 +321,7 @@ struct Server::Parts final : public CallOwner {
   EventLoop loop;
   Workers workers{loop, clock, log};
   Remotes remotes{loop, clock, log};
-  std::thread::id driver;  // The thread of the world and the workers.
+  std::atomic<std::thread::id> driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
   std::unique_ptr<Gateway> gateway;

@@ -27,7 +27,7 @@ class WorkerLink final : public engines::Executor, private Readiness {
   }
   ~WorkerLink() override {
     end_process();
-    workers_.reaper_.work();
+    if (quota_ != nullptr) workers_.quotas_going_.push_back(std::move(quota_));
     std::erase(workers_.links_, this);
   }
 
@@ -314,6 +314,7 @@ void Workers::work(TimePoint now) {
   if (now < reap_at_) return;
   reaper_.work();
   reap_at_ = reaper_.empty() ? kTimeNever : now + kReapEvery;
+  if (reaper_.empty()) quotas_going_.clear();
 }
 
 TimePoint Workers::next_due() const {

@@ -65,7 +65,9 @@ class Workers {
   EventLoop& loop_;
   const LiveClock& clock_;
   LogWriter& log_;
-  Reaper reaper_;
+  // Of links that have gone: a group can be removed only when its processes have been reaped.
+  std::vector<std::unique_ptr<adapters::CoreQuota>> quotas_going_;
+  Reaper reaper_;  // Goes before them, and waits.
   TimePoint reap_at_ = kTimeNever;
   std::vector<WorkerLink*> links_;
   std::string hopeless_;

@@ -31,6 +31,7 @@ struct BenchConfig {
   WorkerPatience patience = {};
   double time_scale = 1;
   Duration stuck_min = 2s;
+  double quota_cores = 0;
 };
 
 // A world whose two slices have processes, driven as the server drives it.
@@ -48,6 +49,7 @@ class Bench {
       worker.program = bench.program;
       worker.title = "slice";
       worker.patience = bench.patience;
+      worker.quota_cores = bench.quota_cores;
       worker.spec.config.time_scale = bench.time_scale;
       worker.spec.models = {{.service = ServiceId(0), .name = "rank", .signature = models_[0].signature}};
       return workers->make(slice, std::move(worker), events);
@@ -195,6 +197,26 @@ TEST(WorkerLink, SaysWhyARequestFailedWhoseWorkersAreKilledTwice) {
   Call* next = bench.ask(2);
   ASSERT_TRUE(bench.drive_until_answered(2));
   EXPECT_EQ(next->status, CallStatus::ok) << next->error;
+}
+
+// The group is there while the worker is, with its process in it, and goes with it; where none can be made the worker
+// runs without.
+TEST(WorkerLink, RunsUnderItsQuotaAndTakesTheGroupAlong) {
+  const auto host = adapters::probe_cpu_host();
+  const std::string group = host.cgroup_directory + "/tangram-" + std::to_string(getpid()) + "-0";
+  {
+    Bench bench({.quota_cores = 0.5});
+    ASSERT_TRUE(bench.drive_until_ready());
+    Call* call = bench.ask(1);
+    ASSERT_TRUE(bench.drive_until_answered(1));
+    EXPECT_EQ(call->status, CallStatus::ok) << call->error;
+    if (access(group.c_str(), F_OK) != 0) GTEST_SKIP() << "no groups here: " << host.quota_reason;
+    std::ifstream members(group + "/cgroup.procs");
+    pid_t member = 0;
+    members >> member;
+    EXPECT_EQ(member, bench.process(0));
+  }
+  EXPECT_NE(access(group.c_str(), F_OK), 0);
 }
 
 // A stopped process keeps its socket open; ten times the expected time, or `stuck_min`, gives it away.

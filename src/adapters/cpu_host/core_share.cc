@@ -85,7 +85,8 @@ Result<Nothing> run_on_cores(const std::vector<int>& cores) {
 Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, const std::string& name, double cores) {
   if (!host.quota) return Error{ErrorCode::unavailable, host.quota_reason};
   const std::string directory = host.cgroup_directory + "/" + name;
-  if (mkdir(directory.c_str(), 0755) != 0) return failure(directory);
+  // One that is there already was left by a process of the same number that was killed.
+  if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return failure(directory);
   auto group = std::make_unique<CoreQuota>(directory);
   // Under v2 the files of the controller are there only where the group above has handed it down.
   if (const auto limited = limit(directory, host.cgroup, cores); !limited) return limited.error();

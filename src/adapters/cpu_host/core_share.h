@@ -37,7 +37,7 @@ Result<Nothing> run_on_cores(const std::vector<int>& cores);
 // A control group that limits the processor time of a slice. It goes when this does, once its processes have gone.
 class CoreQuota {
  public:
-  // Errors: groups cannot be made here, or the name is taken.
+  // Errors: groups cannot be made here. `name` is of this process alone.
   static Result<std::unique_ptr<CoreQuota>> make(const CpuHostReport& host, const std::string& name, double cores);
   explicit CoreQuota(std::string directory) : directory_(std::move(directory)) {}
   ~CoreQuota();
