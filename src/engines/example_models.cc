@@ -8,10 +8,11 @@ namespace {
 // The larger encoder has the proportions of the small BERTs that people serve: most of its time goes into the layers,
 // most of its file into the vocabulary.
 constexpr ExampleModel kModels[] = {
-    {"text-encoder", "Token ids of any length to a vector of 128; 1.5 million parameters.", TextEncoder{}},
-    {"text-encoder-large", "The same with a vector of 256 and 11 million parameters.",
+    {"text-encoder", "embed-texts", "Token ids of any length to a vector of 192; 3.5 million parameters.",
+     TextEncoder{}},
+    {"text-encoder-large", "embed-texts-large", "The same with a vector of 256 and 11 million parameters.",
      TextEncoder{.vocabulary = 30522, .width = 256, .layers = 4, .heads = 8, .length_max = 512}},
-    {"image-classifier", "Images of 96 x 96 pixels to ten scores, by convolutions.", ImageNetwork{}},
+    {"image-classifier", "classify-images", "Images of 96 x 96 pixels to ten scores, by convolutions.", ImageNetwork{}},
 };
 
 TensorSpec tensor(std::string name, Datatype datatype, std::vector<std::int64_t> shape, bool mask = false) {

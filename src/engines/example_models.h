@@ -18,9 +18,9 @@ namespace tangram::engines {
 // normalisation in front, the mean over the real tokens behind. What the mask leaves out has weight zero.
 struct TextEncoder {
   std::int64_t vocabulary = 8192;
-  std::int64_t width = 128;
-  std::int64_t layers = 2;
-  std::int64_t heads = 4;
+  std::int64_t width = 192;
+  std::int64_t layers = 4;
+  std::int64_t heads = 6;
   std::int64_t length_max = 512;
 };
 
@@ -33,6 +33,7 @@ struct ImageNetwork {
 
 struct ExampleModel {
   std::string_view name;
+  std::string_view service;  // What a service that uses it may be called.
   std::string_view summary;
   std::variant<TextEncoder, ImageNetwork> network;
 };

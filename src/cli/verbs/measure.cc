@@ -17,14 +17,19 @@
 #include "cli/measure_view.h"
 #include "cli/program.h"
 #include "core/geometry.h"
+#include "engines/batch_engine.h"
 #include "engines/engine.h"
+#include "engines/example_models.h"
 #include "engines/recorded_memory.h"
+#include "engines/torch_library.h"
 #include "formats/measurements_file.h"
 #include "lab/few_shot.h"
 #include "lab/model_file.h"
 #include "learn/models/table.h"
 #include "learn/sampler.h"
 #include "measure/session.h"
+#include "serve/worker_engine.h"
+#include "serve/worker_process.h"
 
 namespace tangram::cli {
 namespace {
@@ -41,6 +46,8 @@ struct Options {
   std::string engine;
   std::string measurements;  // For replay.
   std::string emulate;       // For emulated.
+  std::string models;        // For torch: the folder with the weights.
+  std::string services;      // For torch: what the model takes.
   std::vector<std::string> known;
   std::vector<std::string> profiles;
   std::vector<std::int64_t> batches;
@@ -92,8 +99,125 @@ Result<EngineSource> load_engine_source(const Options& options, const std::strin
   return result;
 }
 
+Result<Geometry> geometry_of(const std::string& device) {
+  if (device == "cpu") return cpu_geometry(this_host());
+  if (const Geometry* found = find_geometry(device)) return *found;
+  const auto names = device_type_names();
+  const auto near = text::nearest(device, names);
+  return invalid(fmt::format("unknown device type \"{}\"{}; known: {}", device,
+                             near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
+}
+
+// ---- Engines that really run ----
+
+bool really_runs(const Options& options) { return options.engine == "torch"; }
+
+// The service of the file that uses the model.
+Result<Service> service_of(const Options& options) {
+  const auto workload = load_workload(options.services);
+  if (!workload) return workload.error();
+  std::set<std::string> models;
+  for (const auto& service : workload->services) {
+    if (service.model == options.model) return service;
+    models.insert(service.model);
+  }
+  return invalid(fmt::format("{}: no service uses the model {}; the models there are {}", options.services,
+                             options.model, fmt::join(models, ", ")));
+}
+
+// The model as its services file says, or as one of ours.
+Result<Service> described(const Options& options) {
+  if (!options.services.empty()) return service_of(options);
+  const auto* const example = engines::find_example_model(options.model);
+  if (example == nullptr) {
+    return invalid(fmt::format("what does {} take? Name the file that says so: --services FILE", options.model));
+  }
+  Service service;
+  service.model = options.model;
+  service.tensors = engines::signature_of(*example);
+  if (const auto* text = std::get_if<engines::TextEncoder>(&example->network)) {
+    service.input_size = ConstantSize{text->length_max};
+  }
+  return service;
+}
+
+// Powers of two from 8 to the largest input, which is there itself.
+std::vector<std::int64_t> sizes_of(const Service& service) {
+  const std::int64_t largest = largest_size(service);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 8; size < largest; size *= 2) sizes.push_back(size);
+  sizes.push_back(largest);
+  return sizes;
+}
+
+// What the user left open. Slices of the host end at whole or half cores: those between say little more.
+void choose_axes(Options& options, const Service& service, const Geometry& geometry) {
+  if (options.batches.empty()) options.batches = {1, 2, 4, 8, 16};
+  if (options.processes.empty()) options.processes = {1};
+  if (options.sizes.empty()) options.sizes = sizes_of(service);
+  if (!options.profiles.empty()) return;
+  for (const auto& profile : geometry.profiles) {
+    if (geometry.units_per_core < 4 || profile.units % 2 == 0) options.profiles.push_back(profile.name);
+  }
+}
+
+Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
+  if (options.models.empty()) {
+    return invalid(
+        fmt::format("the engine {} needs the folder with {}.pt: --models DIR", options.engine, options.model));
+  }
+  const std::string path = (fs::path(options.models) / options.model).string();
+  std::error_code error;
+  if (!fs::exists(path + ".pt", error)) {
+    return Error{
+        ErrorCode::not_found,
+        fmt::format("{}.pt: is not there{}", path,
+                    engines::find_example_model(options.model) != nullptr ? "; `tangram models make` writes it" : "")};
+  }
+  return engines::ModelSpec{.service = ServiceId(0),
+                            .name = options.model,
+                            .network = options.model,
+                            .path = fs::absolute(path).string(),
+                            .signature = service.signature()};
+}
+
+// Fills in what the options left open.
+Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
+  if (!options.measurements.empty() || !options.emulate.empty()) {
+    return invalid(
+        fmt::format("the engine {} runs the model itself: neither --measurements nor --emulate", options.engine));
+  }
+  if (options.noise || options.real_time)
+    return invalid("--noise and --real-time are for engines that only tell times");
+  const auto geometry = geometry_of(options.device);
+  if (!geometry) return geometry.error();
+  if (geometry->units_per_core == 0) {
+    return invalid(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
+                               options.device, options.engine));
+  }
+  if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
+  const std::string program = serve::find_worker_program();
+  if (program.empty()) return Error{ErrorCode::not_found, "there is no tangram-worker beside this program"};
+  const auto service = described(options);
+  if (!service) return service.error();
+  auto spec = model_spec(options, *service);
+  if (!spec) return spec.error();
+  choose_axes(options, *service, *geometry);
+  return serve::make_worker_engine({.program = program,
+                                    .engine = options.engine,
+                                    .geometry = *geometry,
+                                    .model = std::move(*spec),
+                                    .memory_limit_mib = options.memory_limit_mib});
+}
+
+// ---- Engines that answer from a file ----
+
 // The path of the file that the engine answers from.
 Result<std::string> source_path(const Options& options) {
+  if (!options.models.empty() || !options.services.empty()) {
+    return invalid(
+        fmt::format("--models and --services are for engines that run models, and {} does not", options.engine));
+  }
   const bool replay = options.engine == "replay";
   const std::string& wanted = replay ? options.measurements : options.emulate;
   const std::string& other = replay ? options.emulate : options.measurements;
@@ -101,7 +225,8 @@ Result<std::string> source_path(const Options& options) {
   if (wanted.empty())
     return invalid(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
   if (replay && options.memory_limit_mib) {
-    return invalid("--memory-limit is for the engine emulated: replay answers what the file says fitted or did not");
+    return invalid(
+        "--memory-limit is for the engine emulated or torch: replay answers what the file says fitted or did not");
   }
   if (!other.empty()) return invalid(fmt::format("the engine {} reads {}, not both files", options.engine, name));
   return wanted;
@@ -127,15 +252,6 @@ Result<Measurements> select_target(const Measurements& all, const learn::Target&
   const auto near = text::nearest(target.model, known);
   return invalid(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
                              target.device, near ? fmt::format(", did you mean {}?", *near) : "", join_names(models)));
-}
-
-Result<Geometry> geometry_of(const std::string& device) {
-  if (device == "cpu") return cpu_geometry(this_host());
-  if (const Geometry* found = find_geometry(device)) return *found;
-  const auto names = device_type_names();
-  const auto near = text::nearest(device, names);
-  return invalid(fmt::format("unknown device type \"{}\"{}; known: {}", device,
-                             near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
 }
 
 std::vector<std::string> names_of(const Geometry& geometry) {
@@ -380,27 +496,48 @@ Result<measure::Report> drive(Session& session, const measure::Task& task, engin
              .progress = [&](double share) { progress.set(static_cast<std::uint64_t>(share * kProgressParts)); }});
 }
 
+// An engine, and what is known of the target before it is asked.
+struct Prepared {
+  std::unique_ptr<engines::Engine> engine;
+  std::string path;   // What it answers from, or runs.
+  Measurements rows;  // Of the target, where it answers from a file.
+};
+
+Result<Prepared> prepare_real(Options& options) {
+  auto engine = real_engine(options);
+  if (!engine) return engine.error();
+  return Prepared{std::move(*engine), (fs::path(options.models) / options.model).string() + ".pt", {}};
+}
+
+Result<Prepared> prepare_answering(Session& session, const Options& options) {
+  const auto path = source_path(options);
+  if (!path) return path.error();
+  const auto source = load_engine_source(options, *path);
+  if (!source) return source.error();
+  auto rows = select_target(source->rows, {options.device, options.model}, *path);
+  if (!rows) return rows.error();
+  if (options.noise && !source->fitted && !has_spread(*rows)) {
+    session.note(*path + ": has no spread of this model; runs will not vary");
+  }
+  return Prepared{engines::find_engine(options.engine)->make(engine_config(options, *source)), *path, std::move(*rows)};
+}
+
 ExitCode run(Session& session, Options options) {
   options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
   if (const auto geometry = geometry_of(options.device); !geometry) return session.fail(geometry.error());
-  const auto path = source_path(options);
-  if (!path) return session.fail(path.error());
-  const auto source = load_engine_source(options, *path);
-  if (!source) return session.fail(source.error());
-  const auto rows = select_target(source->rows, {options.device, options.model}, *path);
-  if (!rows) return session.fail(rows.error());
-  auto task = task_of(options, *rows);
+  const auto prepared = really_runs(options) ? prepare_real(options) : prepare_answering(session, options);
+  if (!prepared) return session.fail(prepared.error());
+  auto task = task_of(options, prepared->rows);
   if (!task) return session.fail(task.error());
-  const auto engine = engines::find_engine(options.engine)->make(engine_config(options, *source));
-  if (const auto some = check_candidates(*task, *engine, *path); !some) return session.fail(some.error());
-  if (options.noise && !source->fitted && !has_spread(*rows))
-    session.note(*path + ": has no spread of this model; runs will not vary");
+  if (const auto some = check_candidates(*task, *prepared->engine, prepared->path); !some) {
+    return session.fail(some.error());
+  }
   const auto knowledge = knowledge_of(options);
   if (!knowledge) return session.fail(knowledge.error());
-  const auto output = open_output(options, *path);
+  const auto output = open_output(options, prepared->path);
   if (!output) return session.fail(output.error());
   task->before = learn::select(output->rows, task->target);
-  const auto report = drive(session, *task, *engine, sampler_of(options, *knowledge), *output);
+  const auto report = drive(session, *task, *prepared->engine, sampler_of(options, *knowledge), *output);
   if (!report) return session.fail(report.error());
   return print(session, options, *report);
 }
@@ -408,6 +545,7 @@ ExitCode run(Session& session, Options options) {
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::engines()) names.emplace_back(engine.name);
+  names.emplace_back("torch");
   return names;
 }
 
@@ -417,8 +555,7 @@ void add_what(Program& program, Arguments& verb, Options& options) {
                  device_type_names());
   program.one_of(verb.add_option("--engine", options.engine,
                                  "What runs the batches: replay answers from --measurements, "
-                                 "emulated takes the time that --emulate "
-                                 "predicts.")
+                                 "emulated takes the time that --emulate predicts, torch runs the model of --models.")
                      ->required()
                      ->type_name("ENGINE"),
                  engine_names());
@@ -428,23 +565,29 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   file("--measurements", options.measurements, "The measurements that replay answers from.");
   file("--emulate", options.emulate,
        "What emulated keeps the time of: measurements, between which it interpolates, or a model file.");
+  program.offers_files(
+      verb.add_option("--models", options.models, "The folder with MODEL.pt, for torch.")->type_name("DIR"));
+  file("--services", options.services,
+       "The services file that says what the model takes, for torch; not needed for those of `tangram models`.");
   file("-o,--to", options.to, "The measurements file to write or to go on with.")->required();
   file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
 }
 
 void add_candidates(Program& program, Arguments& verb, Options& options) {
   program.offers(
-      verb.add_option("--profiles", options.profiles,
-                      "Slices to measure: a set (base, double, me, all) or names; those of the file without it.")
+      verb.add_option(
+              "--profiles", options.profiles,
+              "Slices to measure: a set (base, double, me, all) or names; those of the file, or some, without it.")
           ->type_name("LIST")
           ->delimiter(','),
       {"base", "double", "me", "all"});
   const auto list = [&](const char* name, std::vector<std::int64_t>& values, double max, const char* help) {
     verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->range(1.0, max);
   };
-  list("--batches", options.batches, 1e6, "Batch sizes, 1,2,4; those of the file without it.");
-  list("--sizes", options.sizes, 1e9, "Input sizes; those of the file without it.");
-  list("--processes", options.processes, 1e3, "Processes that share the slice, 1,2,3; those of the file without it.");
+  list("--batches", options.batches, 1e6, "Batch sizes, 1,2,4; those of the file, or some, without it.");
+  list("--sizes", options.sizes, 1e9, "Input sizes; those of the file, or some, without it.");
+  list("--processes", options.processes, 1e3,
+       "Processes that share the slice, 1,2,3; those of the file, or some, without it.");
 }
 
 void add_choice(Program& program, Arguments& verb, Options& options) {
@@ -490,7 +633,7 @@ void add_runs(Arguments& verb, Options& options) {
   verb.add_flag("--noise", options.noise, "Let runs vary by the spread that the file has.");
   verb.add_flag("--real-time", options.real_time, "Let runs take their time for real.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
-                  "Of every slice in MiB, for emulated, instead of the tables.")
+                  "Of every slice in MiB, for emulated and torch, instead of the tables.")
       ->type_name("MIB")
       ->range(1.0, 1e9);
 }
@@ -521,7 +664,9 @@ void add_measure(Program& program) {
             {"tangram measure --model bert --device a100-80gb --engine emulated --emulate DIR/all.csv --noise "
              "--real-time "
              "--max-minutes 5 -o few.csv",
-             "Five minutes with an emulated device."}}},
+             "Five minutes with an emulated device."},
+            {"tangram measure --model text-encoder --device cpu --engine torch --models DIR -o cpu.csv",
+             "For real, on this machine's cores, after `tangram models make DIR`."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_candidates(program, verb, *options);

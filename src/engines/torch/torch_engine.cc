@@ -66,6 +66,10 @@ class TorchEngine final : public BatchEngine {
   Result<Nothing> warm_up() override {
     for (const auto& model : models_) {
       for (const auto& shape : model.spec.shapes) {
+        // Smaller batches come, too, and each number of samples has preparations of its own.
+        for (std::int64_t batch = 1; batch < shape.batch; batch *= 2) {
+          if (auto warm = warm_up(model, {batch, shape.size}); !warm) return warm;
+        }
         if (auto warm = warm_up(model, shape); !warm) return warm;
       }
     }
@@ -91,17 +95,16 @@ class TorchEngine final : public BatchEngine {
     } catch (const std::bad_alloc&) {
       return Error{ErrorCode::exhausted, prefix + "out of memory"};
     } catch (const c10::Error& problem) {
-      const std::string text = problem.what_without_backtrace();
-      const bool memory = text.find("out of memory") != std::string::npos ||
-                          text.find("can't allocate memory") != std::string::npos ||
-                          text.find("not enough memory") != std::string::npos;
-      return Error{memory ? ErrorCode::exhausted : ErrorCode::invalid, prefix + text};
+      return error_of(prefix, problem.what_without_backtrace());
     } catch (const std::exception& problem) {
-      const std::string text = problem.what();
-      const bool memory = text.find("can't allocate memory") != std::string::npos ||
-                          text.find("not enough memory") != std::string::npos;
-      return Error{memory ? ErrorCode::exhausted : ErrorCode::invalid, prefix + text};
+      return error_of(prefix, problem.what());
     }
+  }
+  static Error error_of(const std::string& prefix, const std::string& text) {
+    for (const char* words : {"out of memory", "can't allocate memory", "not enough memory"}) {
+      if (text.find(words) != std::string::npos) return {ErrorCode::exhausted, prefix + "out of memory: " + text};
+    }
+    return {ErrorCode::invalid, prefix + text};
   }
 
   // Threads are as many as the slice has cores: more would take turns on them. The executor that specialises by

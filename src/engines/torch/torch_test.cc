@@ -94,7 +94,7 @@ std::vector<float> encode(BatchEngine& engine, const Signature& signature, const
   const auto ran = engine.run(job, tensors.memory);
   EXPECT_TRUE(ran) << ran.error().message;
   const auto* answers = reinterpret_cast<const float*>(tensors.room[2].data());
-  return {answers + row * 128, answers + (row + 1) * 128};
+  return {answers + row * 192, answers + (row + 1) * 192};
 }
 
 std::vector<std::int64_t> some_text(std::int64_t length, Rng rng) {
@@ -186,7 +186,7 @@ TEST_F(Torch, TextPaddedAndBatchedDiffersFromAloneByRoundingOnly) {
   }
 }
 
-// 256 texts of 512 tokens need 256 * 4 * 512 * 512 numbers for the weights of one layer's attention, which are a GiB.
+// 256 texts of 512 tokens need 256 * 6 * 512 * 512 numbers for the weights of one layer's attention: 1.5 GiB.
 TEST_F(Torch, SaysWhenMemoryDoesNotSufficeAndRunsSmallerBatchesThen) {
   const ModelSpec spec = spec_of("text-encoder");
   const auto engine = loaded(spec);
@@ -205,6 +205,7 @@ TEST_F(Torch, SaysWhenMemoryDoesNotSufficeAndRunsSmallerBatchesThen) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code, ErrorCode::exhausted) << ran.error().message;
+  EXPECT_THAT(ran.error().message, HasSubstr("service: out of memory"));
   EXPECT_TRUE(after) << after.error().message;
 }
 
@@ -227,7 +228,7 @@ TEST_F(Torch, SaysWhenTheAnswerHasAnotherShape) {
   spec.signature.outputs[0].shape = {64};
   const auto warm = loaded(spec)->warm_up();
   ASSERT_FALSE(warm);
-  EXPECT_THAT(warm.error().message, HasSubstr("expected FP32 [2, 64], and the model answers Float [2, 128]"));
+  EXPECT_THAT(warm.error().message, HasSubstr("expected FP32 [1, 64], and the model answers Float [1, 192]"));
 }
 
 }  // namespace

@@ -1,0 +1,430 @@
+// `tangram load`: requests for a server, and what became of them.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/text.h"
+#include "cli/build_info.h"
+#include "cli/files.h"
+#include "cli/inputs.h"
+#include "cli/interrupt.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "lab/load_report.h"
+#include "serve/http_client.h"
+#include "serve/load.h"
+#include "sim/arrivals.h"
+
+namespace tangram::cli {
+namespace {
+
+// Requests of one run; a run of an hour at 2,000/s has as many.
+constexpr std::size_t kRequestsMax = 8'000'000;
+
+struct Options {
+  std::string services;
+  std::vector<std::string> only;
+  std::string model;
+  double rate_per_s = 10;
+  std::string size = "1";
+  double slo_ms = 100;
+  std::string protocol = "http";
+  double seconds = 20;
+  double rate_scale = 1;
+  std::uint64_t seed = 1;
+  std::string html;
+  int http_port = 8000;
+  int grpc_port = 8001;
+  std::size_t connections_max = 512;
+  double answer_timeout_s = 30;
+  serve::LoadConfig config;
+};
+
+Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+
+// ---- What is sent ----
+
+// "64", or "log-normal:MEDIAN,SIGMA,MAX".
+Result<SizeDistribution> parse_size(const std::string& text) {
+  const Error wrong = invalid(fmt::format("--size {}: expected a number, or log-normal:MEDIAN,SIGMA,MAX", text));
+  if (!text.starts_with("log-normal:")) {
+    const auto size = text::parse_number(text);
+    if (!size || *size < 1 || *size > 1e9) return wrong;
+    return SizeDistribution(ConstantSize{static_cast<std::int64_t>(*size)});
+  }
+  const auto parts = text::split(std::string_view(text).substr(text.find(':') + 1), ',');
+  if (parts.size() != 3) return wrong;
+  const auto median = text::parse_number(parts[0]);
+  const auto sigma = text::parse_number(parts[1]);
+  const auto max = text::parse_number(parts[2]);
+  if (!median || !sigma || !max || *median < 1 || *sigma < 0 || *max < 1 || *max > 1e9) return wrong;
+  return SizeDistribution(
+      LogNormalSize{.median = *median, .sigma = *sigma, .min = 1, .max = static_cast<std::int64_t>(*max)});
+}
+
+// One input or output as the server tells it. Its first axis counts samples and is left out.
+std::optional<TensorSpec> tensor_of(const Json& told) {
+  const auto datatype = parse_datatype(told.value("datatype", ""));
+  if (!datatype || !told.contains("shape") || !told["shape"].is_array() || told["shape"].empty()) return std::nullopt;
+  TensorSpec spec{.name = told.value("name", ""), .datatype = *datatype, .shape = {}};
+  for (std::size_t i = 1; i < told["shape"].size(); ++i) {
+    if (!told["shape"][i].is_number_integer()) return std::nullopt;
+    spec.shape.push_back(told["shape"][i].get<std::int64_t>());
+  }
+  return spec;
+}
+
+// Asks the server what the model takes.
+Result<Signature> ask_signature(const Options& options) {
+  const auto answer = serve::ask_http({.address = options.config.address,
+                                       .port = static_cast<std::uint16_t>(options.http_port),
+                                       .path = "/v2/models/" + options.model});
+  if (!answer) return answer.error();
+  const Json told = Json::parse(answer->body, nullptr, false);
+  if (answer->status != 200 || !told.is_object() || !told.contains("inputs")) {
+    return Error{ErrorCode::not_found, fmt::format("{}: the server does not know it: {} {}", options.model,
+                                                   answer->status, answer->body.substr(0, 200))};
+  }
+  Signature signature;
+  for (const auto& input : told["inputs"]) {
+    auto spec = tensor_of(input);
+    if (!spec || spec->datatype == Datatype::bytes) {
+      return invalid(fmt::format("{}: an input that cannot be made up: {}", options.model, input.dump()));
+    }
+    signature.inputs.push_back(std::move(*spec));
+  }
+  return signature;
+}
+
+// One model, described by options instead of a file.
+Result<Workload> single_model(const Options& options) {
+  auto size = parse_size(options.size);
+  if (!size) return size.error();
+  auto signature = ask_signature(options);
+  if (!signature) return signature.error();
+  Service service;
+  service.name = options.model;
+  service.model = options.model;
+  service.slo = {.latency = from_milliseconds(options.slo_ms), .percentile = 99};
+  service.traffic = PoissonTraffic{options.rate_per_s};
+  service.input_size = *size;
+  service.tensors = std::move(*signature);
+  Workload workload;
+  workload.services.push_back(std::move(service));
+  return workload;
+}
+
+Result<Workload> workload_of(const Options& options) {
+  if (options.services.empty() == options.model.empty()) {
+    return invalid("expected one of --services FILE and --model NAME: what to send");
+  }
+  if (!options.model.empty()) return single_model(options);
+  auto workload = load_workload(options.services);
+  if (!workload || options.only.empty()) return workload;
+  std::vector<std::string> names;
+  for (const auto& service : workload->services) names.push_back(service.name);
+  for (const auto& name : options.only) {
+    if (std::ranges::find(names, name) == names.end()) {
+      return invalid(fmt::format("--only {}: {} has the services {}", name, options.services, fmt::join(names, ", ")));
+    }
+  }
+  std::erase_if(workload->services, [&](const Service& service) {
+    return std::ranges::find(options.only, service.name) == options.only.end();
+  });
+  return workload;
+}
+
+// Every other request goes by gRPC where both protocols are wanted.
+serve::LoadProtocol protocol_of(const Options& options, std::size_t number) {
+  if (options.protocol == "both") return number % 2 == 0 ? serve::LoadProtocol::http : serve::LoadProtocol::grpc;
+  return options.protocol == "grpc" ? serve::LoadProtocol::grpc : serve::LoadProtocol::http;
+}
+
+// The arrivals of all services, as the simulator would have them of the same seed.
+Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
+  const Rng rng(options.seed);
+  const TimePoint end = TimePoint{} + from_seconds(options.seconds);
+  std::vector<serve::LoadRequest> requests;
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    sim::ArrivalSource source(workload.services[i], rng, i, options.rate_scale);
+    if (source.closed_loop()) {
+      return invalid(
+          fmt::format("{}: its traffic is a closed loop, and this load is an open one", workload.services[i].name));
+    }
+    for (auto arrival = source.next(); arrival && arrival->at < end; arrival = source.next()) {
+      if (requests.size() == kRequestsMax) {
+        return Error{ErrorCode::exhausted, fmt::format("more than {} requests; shorten the run", kRequestsMax)};
+      }
+      requests.push_back({.at = arrival->at - TimePoint{},
+                          .target = static_cast<std::uint32_t>(i),
+                          .size = arrival->size,
+                          .samples = arrival->samples});
+    }
+  }
+  std::ranges::stable_sort(requests, {}, &serve::LoadRequest::at);
+  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].protocol = protocol_of(options, i);
+  if (requests.empty()) return invalid("not one request is due in that time");
+  return requests;
+}
+
+// ---- What became of it ----
+
+lab::LoadEnd end_of(serve::LoadOutcome outcome) {
+  switch (outcome) {
+    case serve::LoadOutcome::answered: return lab::LoadEnd::answered;
+    case serve::LoadOutcome::refused: return lab::LoadEnd::refused;
+    case serve::LoadOutcome::failed: return lab::LoadEnd::failed;
+    case serve::LoadOutcome::unanswered: return lab::LoadEnd::unanswered;
+  }
+  return lab::LoadEnd::unanswered;
+}
+
+std::vector<lab::LoadSample> samples_of(const std::vector<serve::LoadRequest>& requests,
+                                        const serve::LoadResult& result) {
+  std::vector<lab::LoadSample> samples;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const serve::LoadAnswer& answer = result.answers[i];
+    if (!answer.sent) continue;
+    samples.push_back({.service = requests[i].target,
+                       .at_s = to_seconds(requests[i].at),
+                       .latency = answer.latency,
+                       .sent_after = answer.sent_after,
+                       .end = end_of(answer.outcome)});
+  }
+  return samples;
+}
+
+double quantile_ms(const QuantileSketch& sketch, double q) { return 1e-6 * static_cast<double>(sketch.quantile(q)); }
+
+std::string ms_text(const QuantileSketch& sketch, double q) {
+  return sketch.empty() ? "-" : fmt::format("{:.3g}", quantile_ms(sketch, q));
+}
+
+std::string load_table(const Workload& workload, const lab::LoadReport& report, const Terminal& terminal) {
+  Table table({{"SERVICE"},
+               {"PROMISE", Align::right},
+               {"SENT", Align::right},
+               {"/S", Align::right},
+               {"IN TIME", Align::right},
+               {"IN TIME /S", Align::right},
+               {"P50 MS", Align::right},
+               {"P95 MS", Align::right},
+               {"P99 MS", Align::right},
+               {"LATE", Align::right},
+               {"REFUSED", Align::right},
+               {"FAILED", Align::right}});
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    const Service& service = workload.services[i];
+    const lab::LoadTally& tally = report.services[i];
+    table.add(
+        {{service.name, Style::accent},
+         fmt::format("{:g} ms, {:g} %", to_milliseconds(service.slo.latency), service.slo.percentile),
+         fmt::to_string(tally.sent),
+         fmt::format("{:.1f}", report.per_second(tally.sent)),
+         {lab::percent_text(tally.in_time_share()), lab::LoadReport::kept(service, tally) ? Style::good : Style::bad},
+         fmt::format("{:.1f}", report.per_second(tally.in_time)),
+         ms_text(tally.latency, 0.5),
+         ms_text(tally.latency, 0.95),
+         ms_text(tally.latency, 0.99),
+         fmt::to_string(tally.late),
+         fmt::to_string(tally.refused),
+         fmt::to_string(tally.failed + tally.unanswered)});
+  }
+  return table.render(terminal);
+}
+
+Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& report) {
+  return {{"sent", tally.sent},
+          {"in_time", tally.in_time},
+          {"late", tally.late},
+          {"refused", tally.refused},
+          {"failed", tally.failed},
+          {"unanswered", tally.unanswered},
+          {"in_time_share", tally.in_time_share()},
+          {"sent_per_s", report.per_second(tally.sent)},
+          {"in_time_per_s", report.per_second(tally.in_time)},
+          {"latency_mean_ms", 1e-6 * tally.latency.mean()},
+          {"latency_p50_ms", quantile_ms(tally.latency, 0.5)},
+          {"latency_p90_ms", quantile_ms(tally.latency, 0.9)},
+          {"latency_p95_ms", quantile_ms(tally.latency, 0.95)},
+          {"latency_p99_ms", quantile_ms(tally.latency, 0.99)},
+          {"latency_max_ms", 1e-6 * static_cast<double>(tally.latency.max())},
+          {"client_late_p99_ms", quantile_ms(tally.sent_after, 0.99)}};
+}
+
+Json load_json(const Options& options, const Workload& workload, const lab::LoadReport& report) {
+  const BuildInfo build = build_info();
+  Json json{{"program", "tangram " + build.version},
+            {"commit", build.commit},
+            {"seed", options.seed},
+            {"protocol", options.protocol},
+            {"rate_scale", options.rate_scale},
+            {"seconds", report.seconds},
+            {"total", tally_json(report.total, report)},
+            {"services", Json::array()}};
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    const Service& service = workload.services[i];
+    Json one{{"name", service.name},
+             {"slo_latency_ms", to_milliseconds(service.slo.latency)},
+             {"slo_percentile", service.slo.percentile},
+             {"kept", lab::LoadReport::kept(service, report.services[i])}};
+    one.update(tally_json(report.services[i], report));
+    json["services"].push_back(std::move(one));
+  }
+  return json;
+}
+
+// A client that is late measures itself.
+void warn_of_client(Session& session, const lab::LoadReport& report) {
+  const double late_ms = quantile_ms(report.total.sent_after, 0.99);
+  const double median_ms = quantile_ms(report.total.latency, 0.5);
+  if (late_ms > 5 && late_ms > 0.2 * median_ms) {
+    session.warn(fmt::format("this client was late itself: {:.3g} ms at the 99th percentile, which the latencies hold",
+                             late_ms));
+  }
+}
+
+Result<Nothing> write_page(const Options& options, const Workload& workload,
+                           const std::vector<lab::LoadSample>& samples, const lab::LoadReport& report) {
+  const BuildInfo build = build_info();
+  const lab::ReportHead head{"tangram " + build.version, build.commit, "", options.seed};
+  return write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
+}
+
+Result<serve::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
+                                const std::vector<serve::LoadRequest>& requests, bool& interrupted) {
+  std::vector<serve::LoadTarget> targets;
+  for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
+  const InterruptGuard guard;
+  Progress progress = session.progress("sending", requests.size());
+  serve::LoadConfig config = options.config;
+  config.http_port = static_cast<std::uint16_t>(options.http_port);
+  config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
+  config.connections_max = options.connections_max;
+  config.answer_timeout = from_seconds(options.answer_timeout_s);
+  config.seed = options.seed;
+  config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
+  config.interrupted = [&] { return guard.interrupted(); };
+  auto result = serve::run_load(targets, requests, config);
+  interrupted = guard.interrupted();
+  return result;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  if (const auto possible = check_outputs({{"--html", options.html}}, {options.services}); !possible) {
+    return session.fail(possible.error());
+  }
+  const auto workload = workload_of(options);
+  if (!workload) return session.fail(workload.error());
+  const auto requests = requests_of(options, *workload);
+  if (!requests) return session.fail(requests.error());
+  bool interrupted = false;
+  const auto result = drive(session, options, *workload, *requests, interrupted);
+  if (!result) return session.fail(result.error());
+  const auto samples = samples_of(*requests, *result);
+  const double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
+  const auto report = lab::summarise_load(*workload, samples, seconds);
+  if (session.structured()) {
+    session.print_value(load_json(options, *workload, report));
+  } else {
+    session.print(load_table(*workload, report, session.terminal));
+  }
+  if (!result->first_failure.empty()) session.note("the first failure: " + result->first_failure);
+  warn_of_client(session, report);
+  if (!options.html.empty()) {
+    if (const auto written = write_page(options, *workload, samples, report); !written)
+      return session.fail(written.error());
+    session.remark(fmt::format("{}: the same with pictures\n", options.html));
+  }
+  if (interrupted) return ExitCode::interrupted;
+  bool kept = true;
+  for (std::size_t i = 0; i < workload->services.size(); ++i) {
+    kept = kept && lab::LoadReport::kept(workload->services[i], report.services[i]);
+  }
+  return kept ? ExitCode::done : ExitCode::answer_is_no;
+}
+
+void add_what(Program& program, Arguments& verb, Options& options) {
+  program.offers_files(
+      verb.add_option("--services", options.services,
+                      "The services file: names, tensors, promises, traffic and input sizes of what is sent.")
+          ->type_name("FILE"));
+  verb.add_option("--only", options.only, "Of these services alone.")->type_name("LIST")->delimiter(',');
+  verb.add_option("--model", options.model, "Instead of a file: one model, whose inputs the server is asked for.")
+      ->type_name("NAME");
+  verb.add_option("--rate", options.rate_per_s, "With --model: requests a second, Poisson.")
+      ->type_name("R")
+      ->capture_default_str()
+      ->range(1e-6, 1e6);
+  verb.add_option("--size", options.size, "With --model: the input size, a number or log-normal:MEDIAN,SIGMA,MAX.")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  verb.add_option("--slo-ms", options.slo_ms, "With --model: the promise, for 99 % of the requests.")
+      ->type_name("MS")
+      ->capture_default_str()
+      ->range(1e-3, 1e9);
+}
+
+void add_how(Program& program, Arguments& verb, Options& options) {
+  program.one_of(verb.add_option("--protocol", options.protocol, "http, grpc, or both in turn.")
+                     ->type_name("P")
+                     ->capture_default_str(),
+                 {"http", "grpc", "both"});
+  verb.add_option("--seconds", options.seconds, "How long requests are sent.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.01, 1e6);
+  verb.add_option("--rate-scale", options.rate_scale, "Multiplies every rate, and speeds up traces.")
+      ->type_name("X")
+      ->capture_default_str()
+      ->range(1e-6, 1e6);
+  verb.add_option("--seed", options.seed, "Of arrivals, sizes and tensors.")->type_name("N")->capture_default_str();
+  verb.add_option("--address", options.config.address, "Where the server is, in numbers.")
+      ->type_name("IP")
+      ->capture_default_str();
+  program.whole_number(verb.add_option("--http-port", options.http_port, "Of the server.")->type_name("N"), 1, 65535);
+  program.whole_number(verb.add_option("--grpc-port", options.grpc_port, "Of the server.")->type_name("N"), 1, 65535);
+  verb.add_option("--connections-max", options.connections_max, "HTTP connections at most; who finds none waits.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(1, 60'000);
+  verb.add_option("--answer-timeout", options.answer_timeout_s, "How long to wait for answers at the end.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.0, 1e5);
+  verb.add_option("--header", options.config.headers, "Sent with every request, \"Name: value\"; may be repeated.")
+      ->type_name("TEXT");
+  program.offers_files(verb.add_option("--html", options.html, "Also write a page with pictures.")->type_name("FILE"));
+}
+
+}  // namespace
+
+void add_load(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "load",
+       .group = "Serve",
+       .summary = "send requests to a server and see which were in time",
+       .description =
+           "Sends requests to any server of the Open Inference Protocol v2, over HTTP or gRPC, and tells for each "
+           "service how many were answered within its promise. The load is an open loop: requests go out when they are "
+           "due, whatever became of those before, and latency counts from then, so a slow server cannot slow the load "
+           "down and look better for it. Arrivals and input sizes are those of the services file, Poisson, bursts, "
+           "curves and recorded traces among them, and the same as `tangram simulate` draws for the seed; tensors hold "
+           "random numbers. Exit code 1: a promise was broken.",
+       .examples =
+           {{"tangram load --services examples/serving/services.yaml --seconds 10",
+             "What the file says, against a server on the usual ports."},
+            {"tangram load --services examples/serving/services.yaml --protocol both --rate-scale 2 --html load.html",
+             "Twice the rate, half of it over gRPC, with a page to look at."},
+            {"tangram load --model rank-answers --rate 50 --size log-normal:48,0.7,512 --slo-ms 120",
+             "One model of a server that you have no file for."}}},
+      [options](Session& session) { return run(session, *options); });
+  add_what(program, verb, *options);
+  add_how(program, verb, *options);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,118 @@
+// `tangram models`: networks to try things with.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/files.h"
+#include "cli/program.h"
+#include "cli/table.h"
+#include "engines/example_models.h"
+#include "engines/torch_library.h"
+#include "formats/workload_file.h"
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string action;
+  std::string folder;
+  std::vector<std::string> names;
+  std::uint64_t seed = 1;
+};
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& model : engines::example_models()) names.emplace_back(model.name);
+  return names;
+}
+
+ExitCode list(Session& session) {
+  if (session.structured()) {
+    Json models = Json::array();
+    for (const auto& model : engines::example_models()) {
+      models.push_back(
+          {{"name", model.name}, {"parameters", engines::parameters_of(model)}, {"summary", model.summary}});
+    }
+    session.print_value(models);
+    return ExitCode::done;
+  }
+  Table table({{"MODEL"}, {"PARAMETERS", Align::right}, {"WHAT", Align::left, true}});
+  for (const auto& model : engines::example_models()) {
+    table.add({{std::string(model.name), Style::accent},
+               fmt::to_string(engines::parameters_of(model)),
+               std::string(model.summary)});
+  }
+  session.print(table.render(session.terminal));
+  return ExitCode::done;
+}
+
+// A service for each model, to plan and serve with as it is or to write one's own after.
+Service example_service(const engines::ExampleModel& model) {
+  Service service;
+  service.model = std::string(model.name);
+  service.tensors = engines::signature_of(model);
+  const bool text = std::holds_alternative<engines::TextEncoder>(model.network);
+  service.name = std::string(model.service);
+  service.slo = {.latency = from_milliseconds(text ? 300 : 200), .percentile = 95};
+  service.traffic = PoissonTraffic{10};
+  if (text) service.input_size = LogNormalSize{.median = 24, .sigma = 0.7, .min = 2, .max = 128};
+  return service;
+}
+
+ExitCode make(Session& session, const Options& options) {
+  const auto library = engines::load_torch_library();
+  if (!library) return session.fail(library.error());
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  Workload workload;
+  for (const auto& name : options.names) {
+    const auto* const model = engines::find_example_model(name);
+    const std::string path = (fs::path(options.folder) / (name + ".pt")).string();
+    if (const auto written = (*library)->write_model(*model, options.seed, path); !written) {
+      return session.fail(written.error());
+    }
+    workload.services.push_back(example_service(*model));
+    session.remark(fmt::format("{}: {} parameters\n", path, engines::parameters_of(*model)));
+  }
+  const std::string services = (fs::path(options.folder) / "services.yaml").string();
+  const auto written = write_file_atomically(services, formats::write_workload(workload));
+  if (!written) return session.fail(written.error());
+  session.remark(services + ": a service for each\n");
+  return ExitCode::done;
+}
+
+ExitCode run(Session& session, Options options) {
+  if (options.action.empty()) return list(session);
+  if (options.folder.empty()) return session.fail({ErrorCode::invalid, "expected the folder to write to: make DIR"});
+  if (options.names.empty()) options.names = {"text-encoder", "image-classifier"};
+  return make(session, options);
+}
+
+}  // namespace
+
+void add_models(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "models",
+       .group = "Learn",
+       .summary = "networks to try things with, made on the spot",
+       .description =
+           "Without arguments, lists the networks that Tangram can make. `make DIR` writes them to a folder as "
+           "TorchScript, which the engine torch runs, and a services file beside them that says what they take. "
+           "Weights are drawn from a seed, the same bytes each time: the answers mean nothing, times and tensors are "
+           "those of the real thing.",
+       .examples = {{"tangram models", "What there is."},
+                    {"tangram models make DIR", "The small text encoder and the image classifier."},
+                    {"tangram models make DIR --only text-encoder-large", "The encoder with 11 million parameters."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.one_of(verb.add_option("ACTION", options->action, "make; without it, the networks are listed."), {"make"});
+  program.offers_files(verb.add_option("DIR", options->folder, "The folder to write to."));
+  program.one_of(verb.add_option("--only", options->names, "Which to make.")->type_name("LIST")->delimiter(','),
+                 model_names());
+  verb.add_option("--seed", options->seed, "Of the weights.")->type_name("N")->capture_default_str();
+}
+
+}  // namespace tangram::cli
