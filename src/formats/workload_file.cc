@@ -17,7 +17,7 @@ namespace {
 struct ServiceRecord {
   Located<std::string> name;
   std::string model;
-  std::optional<Job> job;
+  Located<std::optional<Job>> job;
   std::optional<Slo> slo;
   std::optional<Located<Traffic>> traffic;
   Located<SizeDistribution> input_size;
@@ -208,8 +208,10 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the file.");
   v.field("model", c.model, {.required = true}, "The network that is served, as the measurements call it.");
   v.field("job", c.job, "Makes the service a job, which has no slo and no traffic of its own.");
-  v.field("slo", c.slo, {.required = !c.job}, "The promise. Required but for a job.");
-  v.field("traffic", c.traffic, {.required = !c.job}, "How requests arrive. Required but for a job.");
+  // A job that is wrong is still meant as one.
+  const bool is_job = c.job.value || c.job.at.line > 0;
+  v.field("slo", c.slo, {.required = !is_job}, "The promise. Required but for a job.");
+  v.field("traffic", c.traffic, {.required = !is_job}, "How requests arrive. Required but for a job.");
   v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
   v.field("size_drift", c.size_drift, "How input sizes change over time, if they do.");
   v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
@@ -219,7 +221,7 @@ void describe(Visitor& v, ServiceRecord& c) {
       "tensors", c.tensors,
       "What the model takes and answers, for serving; one FP32 input INPUT of any length and one FP32 output OUTPUT "
       "of one element if not given.");
-  v.rule(!c.job || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
+  v.rule(!c.job.value || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
          "a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the start");
 }
 
@@ -287,7 +289,7 @@ void check_trace(const Located<SizeDistribution>& sizes, const ServiceRecord& se
   if (!std::holds_alternative<TraceSize>(sizes.value)) return;
   if (service.traffic && std::holds_alternative<TraceTraffic>(service.traffic->value)) return;
   // Traffic that is missing or wrong has been reported, and might have been meant to be a trace.
-  if (!service.job && (!service.traffic || service.traffic->wrong || service.traffic->at.line == 0)) return;
+  if (!service.job.value && (!service.traffic || service.traffic->wrong || service.traffic->at.line == 0)) return;
   problems.add(sizes.at, fmt::format("{} from a trace need traffic from a trace", what));
 }
 
@@ -346,10 +348,10 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
   for (const auto& service : services) {
     check_trace(service.input_size, service, "sizes", problems);
     check_trace(service.samples, service, "samples", problems);
-    if (service.job && service.samples.at.line > 0) {
+    if (service.job.value && service.samples.at.line > 0) {
       problems.add(service.samples.at, "each row of a job is one input: a job has no samples");
     }
-    if (service.job && service.size_drift) problems.add(service.size_drift->at, "the rows of a job do not drift");
+    if (service.job.value && service.size_drift) problems.add(service.size_drift->at, "the rows of a job do not drift");
     if (service.size_drift && std::holds_alternative<TraceSize>(service.size_drift->value.to)) {
       problems.add(service.size_drift->at, "sizes drift to a distribution of their own, not to that of a trace");
     }
@@ -362,12 +364,14 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
 
 // A job is fed at the rate that ends it by its deadline, which is also its promise.
 Traffic traffic_of(ServiceRecord& record) {
-  if (record.job) return ConstantTraffic{record.job->deadline > Duration::zero() ? record.job->rows_per_s() : 0};
+  if (const auto& job = record.job.value)
+    return ConstantTraffic{job->deadline > Duration::zero() ? job->rows_per_s() : 0};
   return record.traffic ? std::move(record.traffic->value) : Traffic{};
 }
 
 Slo slo_of(const ServiceRecord& record) {
-  return record.job ? Slo{record.job->deadline, Slo{}.percentile} : record.slo.value_or(Slo{});
+  const auto& job = record.job.value;
+  return job ? Slo{job->deadline, Slo{}.percentile} : record.slo.value_or(Slo{});
 }
 
 Service service_of(ServiceRecord record) {
@@ -381,14 +385,14 @@ Service service_of(ServiceRecord record) {
           .priority = record.priority,
           .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt,
           .size_drift = record.size_drift ? std::optional(std::move(record.size_drift->value)) : std::nullopt,
-          .job = record.job};
+          .job = record.job.value};
 }
 
 ServiceRecord record_of(const Service& service) {
   ServiceRecord record;
   record.name.value = service.name;
   record.model = service.model;
-  record.job = service.job;
+  record.job.value = service.job;
   if (!service.job) record.slo = service.slo;
   if (!service.job) record.traffic.emplace().value = service.traffic;
   record.input_size.value = service.input_size;

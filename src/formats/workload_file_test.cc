@@ -122,7 +122,7 @@ TEST(WorkloadFile, ReadsAJobAsAServiceThatIsFedEvenlyUntilItsDeadline) {
 TEST(WorkloadFile, ReportsWhatAJobCannotHave) {
   EXPECT_EQ(
       problems(job("    job: {rows: 10, deadline_s: 5}\n    slo: {latency_ms: 50}\n")),
-      "s.yaml:4:5: a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the "
+      "s.yaml:4:10: a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the "
       "start");
   EXPECT_EQ(problems(job("    job: {rows: 0, deadline_s: 5}\n")), "s.yaml:4:17: rows must be at least 1, not 0");
   EXPECT_EQ(problems(job("    job: {rows: 9}\n")), "s.yaml:4:10: deadline_s is missing");
