@@ -248,22 +248,38 @@ class Replanner {
 class ServiceWatch {
  public:
   ServiceWatch(const ReplanOptions& options, const Demanded& planned)
-      : options_(options), forecast_(options.forecast, planned.rate_per_s), planned_(planned) {}
+      : options_(options), forecast_(options.forecast, planned.rate_per_s), surges_(options.surge), planned_(planned) {}
+
+  // Between two windows: whether the rate has jumped beyond what is planned for.
+  void look(std::uint64_t arrived, double seconds) {
+    const auto demand = surges_.look(arrived, seconds, planned_.rate_per_s);
+    if (!demand) return;
+    surged_ = true;
+    surge_demand_ = std::max(surge_demand_, rounded_up(*demand, options_.rate_step));
+  }
+  std::string surge_reason(const std::string& name) const {
+    if (surge_demand_ <= planned_.rate_per_s * (1 + 1e-9)) return {};
+    return fmt::format("{}: surge, rate {:.4g} -> {:.4g}", name, planned_.rate_per_s, surge_demand_);
+  }
 
   void observe(const sim::ServiceObservation& window, double seconds, double promised_share) {
-    forecast_.observe(window.arrived, seconds);
+    forecast_.observe(window.arrived, seconds, surged_);
+    const double surge = surge_demand_;
+    const bool surged = surged_;
+    surged_ = false;
+    surge_demand_ = 0;
     // Promises that break although the rate is as planned ask for more than the forecast does.
     const std::uint64_t resolved = window.served + window.late + window.lost;
     const double kept = resolved == 0 ? 1 : static_cast<double>(window.served) / static_cast<double>(resolved);
     const bool as_planned = static_cast<double>(window.arrived) / seconds <= planned_.rate_per_s;
-    if (as_planned && kept < promised_share - kBoostTolerance) {
+    if (as_planned && !surged && kept < promised_share - kBoostTolerance) {
       boost_ = std::min(kBoostMax, boost_ + options_.rate_step);
     } else {
       boost_ = std::max(0.0, boost_ - options_.rate_step / 4);
     }
     windows_.push_back(window.sizes);
     forget_old_windows();
-    demand_ = rounded_up(forecast_.demand_per_s() * (1 + boost_), options_.rate_step);
+    demand_ = std::max(surge, rounded_up(forecast_.demand_per_s() * (1 + boost_), options_.rate_step));
     quiet_ = demand_ < options_.scale_in_below * planned_.rate_per_s ? quiet_ + 1 : 0;
     quiet_demand_ = quiet_ <= 1 ? demand_ : std::max(quiet_demand_, demand_);
   }
@@ -287,6 +303,9 @@ class ServiceWatch {
 
   // What to plan for now.
   Demanded wanted(bool remixed) const { return {next_rate(), remixed ? recent_mix() : planned_.mix}; }
+  double planned_rate() const { return planned_.rate_per_s; }
+  // What to plan for in the midst of a window.
+  Demanded wanted_in_surge() const { return {std::max(planned_.rate_per_s, surge_demand_), planned_.mix}; }
   void planned(Demanded demand) {
     planned_ = std::move(demand);
     quiet_ = 0;
@@ -324,6 +343,9 @@ class ServiceWatch {
 
   const ReplanOptions& options_;
   RateForecast forecast_;
+  SurgeWatch surges_;
+  bool surged_ = false;      // In this window.
+  double surge_demand_ = 0;  // What the surge of this window asks for.
   Demanded planned_;
   std::deque<std::map<std::int64_t, std::uint64_t>> windows_;
   double demand_ = 0;
@@ -409,7 +431,7 @@ class Comparison {
     Replanner replanner(scenario_, fleet_, options_);
     auto first = first_plan(replanner, peak());
     if (!first) return first.error();
-    return simulate("static", *first, {});
+    return simulate("static", *first, {}, options_.interval);
   }
 
   // Decides at the end of each window; answers what the next is planned for, or nothing.
@@ -422,8 +444,60 @@ class Comparison {
     if (!first) return first.error();
     std::vector<ServiceWatch> watches;
     for (const auto& each : demand) watches.emplace_back(options_, each);
-    return simulate("replan", *first,
-                    [&](const sim::Observation& seen, ReplanRun& run) { return watch(seen, run, replanner, watches); });
+    sim::Observation window;
+    return simulate(
+        "replan", *first,
+        [&](const sim::Observation& seen, ReplanRun& run) -> std::optional<Made> {
+          gather(seen, window);
+          for (std::size_t s = 0; s < watches.size() && looks(); ++s) {
+            watches[s].look(seen.services[s].arrived, to_seconds(options_.look));
+          }
+          if (looks() && !ends_window(seen.at)) return meet_surges(seen, run, replanner, watches);
+          auto made = watch(window, run, replanner, watches);
+          window = {};
+          return made;
+        },
+        looks() ? options_.look : options_.interval);
+  }
+
+  bool looks() const { return options_.look > Duration::zero() && options_.look < options_.interval; }
+  // Looks need not divide a window evenly: the first one at its end or after it counts.
+  bool ends_window(TimePoint at) const { return (at - kTimeZero) % options_.interval < options_.look; }
+
+  static void gather(const sim::Observation& seen, sim::Observation& window) {
+    window.at = seen.at;
+    window.moving = seen.moving;
+    window.services.resize(seen.services.size());
+    for (std::size_t s = 0; s < seen.services.size(); ++s) {
+      auto& sum = window.services[s];
+      const auto& part = seen.services[s];
+      sum.arrived += part.arrived;
+      sum.served += part.served;
+      sum.late += part.late;
+      sum.lost += part.lost;
+      sum.waiting = part.waiting;
+      for (const auto& [size, count] : part.sizes) sum.sizes[size] += count;
+    }
+  }
+
+  // Between windows only surges are met, and only by more.
+  std::optional<Made> meet_surges(const sim::Observation& seen, ReplanRun& run, Replanner& replanner,
+                                  std::vector<ServiceWatch>& watches) {
+    std::vector<std::string> reasons;
+    std::vector<Demanded> demand;
+    for (std::size_t s = 0; s < watches.size(); ++s) {
+      const std::string reason = watches[s].surge_reason(services()[s].name);
+      if (!reason.empty()) reasons.push_back(reason);
+      demand.push_back(watches[s].wanted_in_surge());
+    }
+    if (reasons.empty() || seen.moving) return std::nullopt;
+    auto made = plan_or_stay(replanner, demand, nobody(), run);
+    if (!made) return std::nullopt;
+    for (std::size_t s = 0; s < watches.size(); ++s) {
+      if (demand[s].rate_per_s > watches[s].planned_rate()) watches[s].planned(std::move(demand[s]));
+    }
+    made->step.reasons = std::move(reasons);
+    return made;
   }
 
   std::optional<Made> watch(const sim::Observation& seen, ReplanRun& run, Replanner& replanner,
@@ -454,24 +528,27 @@ class Comparison {
     auto planned = truth(0, first_window_s());
     auto first = first_plan(replanner, planned);
     if (!first) return first.error();
-    return simulate("oracle", *first, [&](const sim::Observation& seen, ReplanRun& run) -> std::optional<Made> {
-      if (seen.moving) return std::nullopt;
-      const double at = to_seconds(seen.at);
-      auto demand = truth(at, std::max(at + 1, std::min(duration_s_, at + first_window_s())));
-      std::vector<bool> remixed = nobody();
-      bool same = true;
-      for (std::size_t s = 0; s < demand.size(); ++s) {
-        remixed[s] = mix_distance(demand[s].mix, planned[s].mix) > options_.oracle_mix_drift;
-        if (!remixed[s]) demand[s].mix = planned[s].mix;
-        same = same && !remixed[s] && demand[s].rate_per_s == planned[s].rate_per_s;
-      }
-      if (same) return std::nullopt;
-      auto made = plan_or_stay(replanner, demand, remixed, run);
-      if (!made) return std::nullopt;
-      planned = std::move(demand);
-      made->step.reasons = {"the rates to come"};
-      return made;
-    });
+    return simulate(
+        "oracle", *first,
+        [&](const sim::Observation& seen, ReplanRun& run) -> std::optional<Made> {
+          if (seen.moving) return std::nullopt;
+          const double at = to_seconds(seen.at);
+          auto demand = truth(at, std::max(at + 1, std::min(duration_s_, at + first_window_s())));
+          std::vector<bool> remixed = nobody();
+          bool same = true;
+          for (std::size_t s = 0; s < demand.size(); ++s) {
+            remixed[s] = mix_distance(demand[s].mix, planned[s].mix) > options_.oracle_mix_drift;
+            if (!remixed[s]) demand[s].mix = planned[s].mix;
+            same = same && !remixed[s] && demand[s].rate_per_s == planned[s].rate_per_s;
+          }
+          if (same) return std::nullopt;
+          auto made = plan_or_stay(replanner, demand, remixed, run);
+          if (!made) return std::nullopt;
+          planned = std::move(demand);
+          made->step.reasons = {"the rates to come"};
+          return made;
+        },
+        options_.interval);
   }
 
   std::optional<Made> plan_or_stay(Replanner& replanner, const std::vector<Demanded>& demand,
@@ -496,22 +573,29 @@ class Comparison {
     return target.slices.empty() ? takes : takes + options_.load;
   }
 
-  Result<ReplanRun> simulate(const std::string& name, Made& first, const Decide& decide) {
+  Result<ReplanRun> simulate(const std::string& name, Made& first, const Decide& decide, Duration every) {
     ReplanRun run;
     run.name = name;
     run.steps.push_back(first.step);
     sim::SimulationConfig config = scenario_.config;
     config.plan_changes.clear();
     config.timeline_steps = windows();
-    config.reshape_time = [this](const sched::DeployedDevice& before, const Layout& target) {
-      return reshape_time(before, target);
+    // Devices that hold nothing are made ready at the same time, from when the plan is decided. The scheduler asks for
+    // them one after the other, and first; the second finds that most of its time has passed.
+    Duration since_decision{};
+    config.reshape_time = [this, &since_decision](const sched::DeployedDevice& before, const Layout& target) {
+      Duration takes = reshape_time(before, target);
+      if (before.layout.slices.empty()) takes = std::max(Duration::zero(), takes - since_decision);
+      since_decision += takes;
+      return takes;
     };
     if (decide) {
-      config.controller.interval = options_.interval;
+      config.controller.interval = every;
       config.controller.decide = [&](const sim::Observation& seen) -> std::optional<sched::Deployment> {
         if (to_seconds(seen.at) >= duration_s_) return std::nullopt;  // Nothing more comes.
         auto made = decide(seen, run);
         if (!made) return std::nullopt;
+        since_decision = Duration::zero();
         made->step.at = seen.at;
         run.steps.push_back(made->step);
         return std::move(made->deployment);
@@ -557,10 +641,10 @@ class Comparison {
 
 }  // namespace
 
-void RateForecast::observe(std::uint64_t requests, double seconds) {
+void RateForecast::observe(std::uint64_t requests, double seconds, bool surged) {
   const double rate = static_cast<double>(requests) / seconds;
   const double expected = forecast_per_s();
-  if (expected > 0) shortfalls_.push_back(rate / expected);
+  if (expected > 0 && !surged) shortfalls_.push_back(rate / expected);
   if (shortfalls_.size() > options_.windows_max) shortfalls_.pop_front();
   const double before = level_;
   level_ = options_.level_weight * rate + (1 - options_.level_weight) * expected;
@@ -581,6 +665,29 @@ double RateForecast::demand_per_s() const {
   // The rate goes on moving within the window that is planned for, and a falling one may stop falling.
   const double demand = std::max(level_, forecast_per_s() + std::max(0.0, trend_) / 2) * shortfall;
   return std::min(demand, options_.factor_max * std::max(level_, newest_));
+}
+
+std::optional<double> SurgeWatch::look(std::uint64_t requests, double seconds, double planned_per_s) {
+  const double rate = static_cast<double>(requests) / seconds;
+  const double expected = planned_per_s * seconds;
+  const bool above =
+      static_cast<double>(requests) > expected + options_.deviations * std::sqrt(std::max(expected, 1.0));
+  if (peak_ > 0) {
+    // A surge that has been planned for goes on within the planned rate; its height is still worth to be known.
+    peak_ = std::max(peak_, rate);
+    calm_ = above ? 0 : calm_ + 1;
+    if (calm_ >= options_.calm_looks) {
+      peaks_.push_back(peak_);
+      if (peaks_.size() > options_.surges_max) peaks_.pop_front();
+      peak_ = 0;
+    }
+  }
+  if (!above) return std::nullopt;
+  peak_ = std::max(peak_, rate);
+  calm_ = 0;
+  double demand = rate * options_.margin;
+  if (rate > options_.jump * planned_per_s && !peaks_.empty()) demand = std::max(demand, std::ranges::max(peaks_));
+  return demand;
 }
 
 double mix_distance(const SizeCounts& a, const SizeCounts& b) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ class RateForecast {
   };
   RateForecast(const Options& options, double first_rate_per_s) : options_(options), level_(first_rate_per_s) {}
 
-  // A window of `seconds` brought `requests`.
-  void observe(std::uint64_t requests, double seconds);
+  // A window of `seconds` brought `requests`. What a window with a surge fell short by is not remembered: surges are
+  // met as they come, and are no reason to hold devices for hours.
+  void observe(std::uint64_t requests, double seconds, bool surged = false);
   // Requests a second to be ready for in the next window.
   double demand_per_s() const;
   double level_per_s() const { return level_; }
@@ -48,6 +50,29 @@ class RateForecast {
   std::deque<double> shortfalls_;  // Observed over forecast.
 };
 
+// Notices rates that jump. The rate of each look is held against the planned one; an excess that chance does not
+// explain begins a surge. How far surges go is remembered, and the next one is planned for as far at once.
+class SurgeWatch {
+ public:
+  struct Options {
+    double deviations = 4;       // An excess of so many standard deviations of a Poisson number is not chance.
+    double margin = 1.25;        // What is planned for over what was seen: a jump is mostly seen halfway.
+    double jump = 1.3;           // A rate this many times the planned one is met with what earlier surges came to, ...
+    std::size_t surges_max = 4;  // ... so many of them, the highest.
+    int calm_looks = 6;          // So many looks within the planned rate end a surge.
+  };
+  explicit SurgeWatch(const Options& options) : options_(options) {}
+
+  // A look of `seconds` brought `requests`. Answers the rate to plan for at once, or nothing.
+  std::optional<double> look(std::uint64_t requests, double seconds, double planned_per_s);
+
+ private:
+  Options options_;
+  double peak_ = 0;  // Of the surge that goes on; 0: none does.
+  int calm_ = 0;
+  std::deque<double> peaks_;  // Of those before.
+};
+
 // How far two mixes of input sizes are apart: the total variation distance of their shares in classes of sizes that
 // grow by a factor of the square root of two. Counting exact sizes would see chance as drift.
 using SizeCounts = std::map<std::int64_t, double>;
@@ -59,7 +84,9 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s);
 
 struct ReplanOptions {
   Duration interval = std::chrono::minutes(5);
+  Duration look = std::chrono::seconds(10);  // Rates are looked at for surges so often between; 0: they are not.
   RateForecast::Options forecast;
+  SurgeWatch::Options surge;
   double rate_step = 0.1;                 // Rates are planned for in steps of this share, rounded up.
   double scale_in_below = 0.85;           // A smaller demand than this share of the planned one is quiet, ...
   int quiet_windows = 3;                  // ... and after so many quiet windows less is planned for.
