@@ -58,6 +58,7 @@ Result<HttpAnswer> ask_http(const HttpQuestion& question) {
                   question.path, question.address, question.port, question.body.size(), question.body);
   for (std::string_view rest = request; !rest.empty();) {
     const ssize_t sent = send(socket.descriptor, rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return failure(question, "cannot send");
     rest.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -66,6 +67,8 @@ Result<HttpAnswer> ask_http(const HttpQuestion& question) {
   char buffer[16384];
   while (true) {
     const ssize_t got = recv(socket.descriptor, buffer, sizeof buffer, 0);
+    // A call with a time limit is interrupted even by signals that nobody handles, as when a child ends.
+    if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure(question, "no answer");
     if (got == 0) break;
     text.append(buffer, static_cast<std::size_t>(got));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -49,6 +50,15 @@ class Running {
     return ask_http({.port = server_->metrics_port(), .method = method, .path = path});
   }
   void reload() { server_->request_reload(); }
+  // Asks until every slice is ready, for far too long at most.
+  bool wait_until_ready() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < limit) {
+      const auto answer = ask("GET", "/v2/health/ready");
+      if (answer && answer->status == 200) return true;
+    }
+    return false;
+  }
 
   std::atomic<bool> all_answered{false};
 
@@ -66,16 +76,23 @@ std::string question(int length) {
          R"(]}],"parameters":{"tangram_deadline_ms":60000}})";
 }
 
-class ServerThreads : public testing::TestWithParam<int> {};
+struct Setting {
+  int threads = 1;
+  bool workers = false;
+};
+
+class ServerThreads : public testing::TestWithParam<Setting> {};
 
 // Eight clients ask twenty times each while the plan is changed; all are answered, and the same question gets the same
 // answer every time.
 TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
   ServerConfig config;
-  config.threads = GetParam();
+  config.threads = GetParam().threads;
+  config.workers = GetParam().workers;
   std::atomic<int> reloads{0};
   config.reload = [&]() -> Result<sched::Deployment> { return test::deployment(++reloads % 2 == 0 ? 8 : 4); };
   Running server(std::move(config));
+  ASSERT_TRUE(server.wait_until_ready());
   std::atomic<int> answered{0};
   std::vector<std::thread> clients;
   for (int c = 0; c < 8; ++c) {
@@ -93,7 +110,7 @@ TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
   for (int i = 0; i < 3; ++i) {
     server.reload();
     const auto status = server.ask_admin("GET", "/status");
-    ASSERT_TRUE(status);
+    ASSERT_TRUE(status) << status.error().message;
     EXPECT_TRUE(nlohmann::json::accept(status->body));
     EXPECT_EQ(server.ask_admin("GET", "/metrics")->status, 200);
   }
@@ -104,7 +121,12 @@ TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
   EXPECT_TRUE(server.all_answered);
 }
 
-INSTANTIATE_TEST_SUITE_P(OneAndThree, ServerThreads, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,
+                         testing::Values(Setting{1, false}, Setting{3, false}, Setting{1, true}, Setting{3, true}),
+                         [](const auto& tried) {
+                           return std::string(tried.param.workers ? "Workers" : "Inside") +
+                                  std::to_string(tried.param.threads);
+                         });
 
 TEST(Server, SaysThatAPortIsTaken) {
   const auto socket = listen_at("127.0.0.1", 0, false);
