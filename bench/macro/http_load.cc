@@ -33,6 +33,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/quantile_sketch.h"
@@ -185,13 +186,27 @@ class Load {
     return bytes;
   }
 
-  std::string question(std::uint64_t id, std::int64_t size) {
+  // An id has twelve digits, so that questions of one size differ in them alone.
+  static std::array<char, 12> digits_of(std::uint64_t id) {
+    std::array<char, 12> digits;
+    for (std::size_t i = digits.size(); i-- > 0; id /= 10) digits[i] = static_cast<char>('0' + id % 10);
+    return digits;
+  }
+
+  void write_question(Connection& c) {
+    std::string& known = questions_[c.size];
+    if (known.empty()) known = question(c.size);
+    c.out = known;
+    const auto digits = digits_of(c.id);
+    std::memcpy(c.out.data() + c.out.find("\"id\":\"") + 6, digits.data(), digits.size());
+  }
+
+  std::string question(std::int64_t size) {
     const std::string& tensor = tensor_of(size);
-    std::string json = "{\"id\":\"" + std::to_string(id) + "\",\"inputs\":[{\"name\":\"" + o_.tensor +
-                       "\",\"datatype\":\"" + (o_.int64 ? "INT64" : "FP32") + "\",\"shape\":[1," +
-                       std::to_string(size) +
-                       "],\"parameters\":{\"binary_data_size\":" + std::to_string(tensor.size()) +
-                       "}}],\"parameters\":{\"binary_data_output\":true}}";
+    const std::string json = "{\"id\":\"000000000000\",\"inputs\":[{\"name\":\"" + o_.tensor + "\",\"datatype\":\"" +
+                             (o_.int64 ? "INT64" : "FP32") + "\",\"shape\":[1," + std::to_string(size) +
+                             "],\"parameters\":{\"binary_data_size\":" + std::to_string(tensor.size()) +
+                             "}}],\"parameters\":{\"binary_data_output\":true}}";
     const bool plain = !o_.path.empty();
     std::string out = plain ? "GET " + o_.path : "POST /v2/models/" + o_.model + "/infer";
     out += " HTTP/1.1\r\nHost: localhost\r\n";
@@ -238,7 +253,7 @@ class Load {
     c->busy = true;
     c->id = ++counts_.sent;
     c->size = draw_size();
-    c->out = question(c->id, c->size);
+    write_question(*c);
     c->out_at = 0;
     // From when it should have been sent: what waits in this program counts as the server's.
     c->asked = o_.closed ? Clock::now() : std::min(next_, Clock::now());
@@ -343,10 +358,13 @@ class Load {
     latency_.add(static_cast<std::uint64_t>(std::max<std::int64_t>(0, took)));
     if (!o_.path.empty()) return;
     const std::size_t json = number_after(head, "Inference-Header-Content-Length: ");
-    const bool mine = body.find("\"id\":\"" + std::to_string(c.id) + "\"") != std::string_view::npos;
-    const std::string tail(body.substr(std::min(json, body.size())));
-    const auto [known, first] = answers_.try_emplace(c.size, tail);
-    if (!mine || tail.empty() || known->second != tail) ++counts_.wrong;
+    const auto digits = digits_of(c.id);
+    const auto id = body.find("\"id\":\"");
+    const bool mine = id != std::string_view::npos && body.substr(id + 6, 12) == std::string_view(digits.data(), 12);
+    const std::string_view tail = body.substr(std::min(json, body.size()));
+    auto& known = answers_[c.size];
+    if (known.empty()) known = tail;
+    if (!mine || tail.empty() || known != tail) ++counts_.wrong;
   }
 
   void print(double rate) const {
@@ -388,7 +406,8 @@ class Load {
   Counts counts_;
   tangram::QuantileSketch latency_;
   std::map<std::int64_t, std::string> tensors_;
-  std::map<std::int64_t, std::string> answers_;
+  std::unordered_map<std::int64_t, std::string> questions_;
+  std::unordered_map<std::int64_t, std::string> answers_;
 };
 
 }  // namespace
