@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 
 namespace tangram::engines {
 namespace {

@@ -1,6 +1,6 @@
 #include "engines/detail/emulated_answer.h"
-#include "engines/detail/tensor_memory.h"
 #include "engines/executor.h"
+#include "engines/tensor_memory.h"
 
 namespace tangram::engines {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "core/bytes_slot.h"
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 #include "serve/http_parser.h"
 
 namespace tangram::serve {

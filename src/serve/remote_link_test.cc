@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 #include "serve/http_client.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"

@@ -15,7 +15,7 @@
 
 #include "adapters/cpu_host/core_share.h"
 #include "adapters/cpu_host/cpu_host.h"
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 #include "serve/sample_tensors.h"
 #include "serve/shared_memory.h"
 #include "serve/worker_process.h"

@@ -6,7 +6,7 @@
 
 #include "adapters/cpu_host/core_share.h"
 #include "engines/batch_engine.h"
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 #include "serve/shared_memory.h"
 #include "serve/worker_protocol.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 
 namespace tangram::serve {
 namespace {

@@ -1,4 +1,4 @@
-#include "engines/detail/tensor_memory.h"
+#include "engines/tensor_memory.h"
 
 #include <limits>
 
