@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "lab/training_job.h"
+#include "lab/job_table.h"
 #include "train/warm_pool.h"
 
 namespace tangram::lab {
@@ -54,16 +54,29 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
+JobTable::Options table_options(const train::Allocator& allocator, const SharedRun& run) {
+  return {.learn_together = run.learn_together,
+          .keeps_batches = allocator.keeps_batches(),
+          .replicas_max = 64,
+          .restart = run.restart};
+}
+
+std::unique_ptr<train::Allocator> allocator_of(const SharedRun& run) {
+  const auto* info = train::find_allocator(run.allocator);
+  TANGRAM_CHECK(info != nullptr, "the allocator is one of the list");
+  return info->make(run.options);
+}
+
 class SharedCluster {
  public:
   SharedCluster(const train::Applications& applications, const std::vector<formats::Job>& jobs, const SharedRun& run)
-      : run_(run), rng_(Rng(run.options.seed).stream("reclaim")) {
-    const auto* info = train::find_allocator(run.allocator);
-    TANGRAM_CHECK(info != nullptr, "the allocator is one of the list");
-    allocator_ = info->make(run.options);
+      : run_(run),
+        rng_(Rng(run.options.seed).stream("reclaim")),
+        allocator_(allocator_of(run)),
+        jobs_(table_options(*allocator_, run)) {
     for (const auto& job : jobs) {
       if (job.kind == formats::JobKind::training) {
-        add_training(applications.find(job.application)->second, job);
+        jobs_.add(applications.find(job.application)->second, job, sharing_costs(kind_of(job.application)).restart);
       } else {
         add_task(job);
       }
@@ -79,7 +92,7 @@ class SharedCluster {
   }
 
   SharedResult run() {
-    while (jobs_left_ > 0 || tasks_done_ < tasks_.size()) {
+    while (jobs_.left() > 0 || tasks_done_ < tasks_.size()) {
       TANGRAM_CHECK(now_s_ < kTimeLimit_s, "every job and every request ends");
       step();
     }
@@ -95,23 +108,6 @@ class SharedCluster {
   };
 
   // Construction.
-  void add_training(const train::Application& application, const formats::Job& job) {
-    auto& menu = menus_[&application];
-    if (!menu) menu = std::make_shared<train::BatchMenu>(limits_of(application), 64);
-    auto& shared = knowledge_[&application];
-    if (!shared || !run_.learn_together) shared = std::make_shared<train::StepKnowledge>(menu);
-    jobs_.emplace_back(application, shared, job.submit_s);
-    if (allocator_->keeps_batches()) {
-      jobs_.back().fix_batch(static_cast<int>(job.batch));
-    } else if (application.runs_alone()) {
-      jobs_.back().fix_batch(application.batch_max());
-    }
-    asked_.push_back(job);
-    costs_.push_back(sharing_costs(kind_of(job.application)));
-    jcts_.push_back(0);
-    ++jobs_left_;
-  }
-
   void add_task(const formats::Job& job) {
     const auto [place, is_new] =
         application_index_.try_emplace(job.application, static_cast<int>(application_index_.size()));
@@ -123,7 +119,7 @@ class SharedCluster {
 
   double next_event_s() const {
     double next = next_round_s();
-    if (run_.prompt) next = std::min(next, now_s_ + 1);
+    if (run_.prompt) next = std::min(next, next_prompt_s());
     if (next_task_ < tasks_.size()) next = std::min(next, std::max(std::ceil(tasks_[next_task_].submit_s), now_s_ + 1));
     for (const auto& replica : pool_.replicas()) {
       if (replica.status != ReplicaStatus::asleep)
@@ -131,6 +127,16 @@ class SharedCluster {
     }
     if (!pending_.empty() && may_place_soon()) next = std::min(next, now_s_ + 1);
     return next;
+  }
+
+  // A prompt scheduler acts when a job comes or may have ended, and tries again to place a request every second.
+  double next_prompt_s() const {
+    const double soon = now_s_ + 1;
+    if (!pending_.empty()) return soon;
+    double next = std::ceil(jobs_.next_submit_s());
+    if (dirty_) next = std::min(next, last_round_s_ + kPromptGap_s);
+    for (const std::size_t i : jobs_.present()) next = std::min(next, now_s_ + jobs_.job(i).until_epoch_s());
+    return std::max(next, soon);
   }
 
   // A waiting request is looked at again in a second if a replica sleeps, or one of its own is guarded.
@@ -162,21 +168,8 @@ class SharedCluster {
   void advance_to(double next) {
     const double seconds = next - now_s_;
     count_use(seconds);
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      TrainingJob& job = jobs_[i];
-      if (job.done() || job.gpus() == 0) continue;
-      const double progress = job.progress();
-      const double passed = job.advance(seconds, 0);
-      TANGRAM_CHECK(job.progress() >= progress, "progress never goes back");
-      if (!job.done()) continue;
-      jcts_[i] = now_s_ + passed - job.submit_s();
-      last_end_s_ = std::max(last_end_s_, now_s_ + passed);
-      leases_ended_ += job.gpus();
-      job.reallocate({}, 0);
-      --jobs_left_;
-      dirty_ = true;
-    }
-    for (; next_submit_ < jobs_.size() && jobs_[next_submit_].submit_s() <= next; ++next_submit_) dirty_ = true;
+    const bool ended = jobs_.advance(now_s_, seconds, {}, [&](std::size_t i) { leases_ended_ += jobs_.job(i).gpus(); });
+    dirty_ = jobs_.admit(next) || ended || dirty_;
     now_s_ = next;
   }
 
@@ -275,14 +268,18 @@ class SharedCluster {
   bool start_warm(std::size_t task) {
     const auto warm = pool_.find_warm(tasks_[task].application);
     if (!warm) return false;
-    start(task, 0);
+    start(task, 0, pool_.at(*warm).status == ReplicaStatus::asleep);
     pool_.wake(*warm, now_s_ + tasks_[task].duration_s);
     return true;
   }
 
-  void start(std::size_t task, double delay_s) {
+  void start(std::size_t task, double delay_s, bool slept = false) {
     overheads_.push_back(now_s_ + delay_s - tasks_[task].submit_s);
-    keep_warm_->on_start(overheads_.back(), tasks_[task].duration_s);
+    keep_warm_->on_start({.application = tasks_[task].application,
+                          .now_s = now_s_,
+                          .wait_s = overheads_.back(),
+                          .duration_s = tasks_[task].duration_s,
+                          .slept = slept});
   }
 
   // Requests without a warm replica: on an empty GPU, on one whose replica sleeps, or on one that training gives back.
@@ -303,12 +300,10 @@ class SharedCluster {
 
   Draft draft_of() const {
     Draft draft;
-    draft.active = active_jobs();
-    for (const std::size_t i : draft.active) draft.allocations.push_back(jobs_[i].allocation());
-    for (std::size_t k = 0; k < draft.active.size(); ++k) {
-      draft.views.push_back(view_of(draft.active[k]));
-      draft.views.back().current = &draft.allocations[k];
-    }
+    draft.active = jobs_.ranked();
+    for (const std::size_t i : draft.active) draft.allocations.push_back(jobs_.job(i).allocation());
+    draft.views = jobs_.views_of(draft.active, now_s_);
+    for (std::size_t k = 0; k < draft.active.size(); ++k) draft.views[k].current = &draft.allocations[k];
     return draft;
   }
 
@@ -316,6 +311,14 @@ class SharedCluster {
     std::vector<int> training(static_cast<std::size_t>(run_.nodes), 0);
     for (const auto& allocation : allocations) {
       for (const auto& share : allocation) training[static_cast<std::size_t>(share.node)] += share.gpus;
+    }
+    return training;
+  }
+
+  std::vector<int> training_now() const {
+    std::vector<int> training(static_cast<std::size_t>(run_.nodes), 0);
+    for (const std::size_t i : jobs_.present()) {
+      for (const auto& share : jobs_.job(i).allocation()) training[static_cast<std::size_t>(share.node)] += share.gpus;
     }
     return training;
   }
@@ -381,46 +384,15 @@ class SharedCluster {
   }
 
   // Training.
-  std::vector<std::size_t> active_jobs() const {
-    std::vector<std::size_t> active;
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      if (!jobs_[i].done() && jobs_[i].submit_s() <= now_s_) active.push_back(i);
-    }
-    std::ranges::stable_sort(active, {},
-                             [&](std::size_t i) { return std::pair(jobs_[i].attained_s(), jobs_[i].submit_s()); });
-    return active;
-  }
-
-  train::JobView view_of(std::size_t i) const {
-    const TrainingJob& job = jobs_[i];
-    const bool fast = run_.restart == train::RestartKind::fast;
-    return {.id = static_cast<std::uint32_t>(i),
-            .application = &job.application(),
-            .model = &job.model(),
-            .current = &job.allocation(),
-            .submit_s = job.submit_s(),
-            .age_s = now_s_ - job.submit_s(),
-            .attained_s = job.attained_s(),
-            .progress_left = job.progress_left(),
-            .restarts = job.restarts(),
-            .epoch = job.epoch(),
-            .replicas_asked = static_cast<int>(asked_[i].replicas),
-            .batch_asked = static_cast<int>(asked_[i].batch),
-            .replicas_max = job.replicas_max(),
-            .restart_full_s = costs_[i].restart.full_s,
-            .restart_fast_s = fast ? costs_[i].restart.fast_s : costs_[i].restart.full_s};
-  }
-
   void hold_round() {
     dirty_ = false;
     last_round_s_ = now_s_;
-    const auto active = active_jobs();
+    const auto active = jobs_.ranked();
     if (active.empty()) return;
     ++rounds_;
     std::vector<int> lendable = pool_.held(run_.nodes);
     for (int& gpus : lendable) gpus = run_.gpus_per_node - gpus;
-    std::vector<train::JobView> views;
-    for (const std::size_t i : active) views.push_back(view_of(i));
+    const auto views = jobs_.views_of(active, now_s_);
     const auto allocations = allocator_->allocate({.now_s = now_s_,
                                                    .interval_s = run_.interval_s,
                                                    .gpus_per_node = run_.gpus_per_node,
@@ -433,21 +405,17 @@ class SharedCluster {
 
   void apply(const std::vector<std::size_t>& active, const std::vector<Allocation>& allocations) {
     for (std::size_t k = 0; k < active.size(); ++k) {
-      TrainingJob& job = jobs_[active[k]];
-      if (job.allocation() == allocations[k]) continue;
-      const int before = job.gpus();
+      const int before = jobs_.job(active[k]).gpus();
       const int after = train::gpus_of(allocations[k]);
       leases_ += std::max(after - before, 0);
       leases_ended_ += std::max(before - after, 0);
-      job.reallocate(allocations[k], train::restart_s(run_.restart, costs_[active[k]].restart, before, after));
+      jobs_.reallocate(active[k], allocations[k]);
     }
   }
 
   // Replicas that sleep leave where training took their GPU.
   void drop_displaced() {
-    std::vector<Allocation> allocations;
-    for (const auto& job : jobs_) allocations.push_back(job.allocation());
-    std::vector<int> used = training_on_nodes(allocations);
+    std::vector<int> used = training_now();
     std::vector<std::uint32_t> displaced;
     for (const auto& replica : pool_.replicas()) {
       if (replica.status != ReplicaStatus::asleep) ++used[static_cast<std::size_t>(replica.node)];
@@ -465,7 +433,7 @@ class SharedCluster {
   // Books.
   Ownership ownership() const {
     Ownership now{.at_s = now_s_};
-    for (const auto& job : jobs_) now.training += job.gpus();
+    for (const std::size_t i : jobs_.present()) now.training += jobs_.job(i).gpus();
     for (const auto& replica : pool_.replicas()) {
       const bool shelf = replica.application == kShelf;
       now.running += replica.status == ReplicaStatus::running && !shelf ? 1 : 0;
@@ -480,31 +448,28 @@ class SharedCluster {
   void note_ownership() { timeline_.push_back(ownership()); }
 
   void count_use(double seconds) {
-    if (jobs_left_ == 0) return;
+    if (jobs_.left() == 0) return;
     const Ownership now = ownership();
     used_gpu_s_ += seconds * (now.training + now.running);
   }
 
   void check_ownership() const {
-    std::vector<int> used(static_cast<std::size_t>(run_.nodes), 0);
-    for (const auto& job : jobs_) {
-      for (const auto& share : job.allocation()) used[static_cast<std::size_t>(share.node)] += share.gpus;
-    }
+    std::vector<int> used = training_now();
     for (const auto& replica : pool_.replicas()) ++used[static_cast<std::size_t>(replica.node)];
     for (const int gpus : used) TANGRAM_CHECK(gpus <= run_.gpus_per_node, "no GPU is owned twice");
   }
 
   SharedResult result() {
     SharedResult result;
-    result.jcts_s = jcts_;
+    result.jcts_s = jobs_.completion_times_s();
     result.overheads_s = overheads_;
-    result.jct_mean_s = mean(jcts_);
-    result.jct_p99_s = quantile(jcts_, 0.99);
-    for (const auto& job : jobs_) result.restarts_per_job += job.restarts() / static_cast<double>(jobs_.size());
+    result.jct_mean_s = mean(result.jcts_s);
+    result.jct_p99_s = quantile(result.jcts_s, 0.99);
+    result.restarts_per_job = jobs_.restarts_per_job();
     result.reclaims = reclaims_;
     result.overhead_mean_s = mean(overheads_);
     result.overhead_p99_s = quantile(overheads_, 0.99);
-    result.gpu_utilisation = used_gpu_s_ / std::max(last_end_s_ * run_.nodes * run_.gpus_per_node, 1.0);
+    result.gpu_utilisation = used_gpu_s_ / std::max(jobs_.last_end_s() * run_.nodes * run_.gpus_per_node, 1.0);
     result.rounds = rounds_;
     result.leases = leases_;
     result.leases_ended = leases_ended_;
@@ -516,14 +481,7 @@ class SharedCluster {
   SharedRun run_;
   Rng rng_;
   std::unique_ptr<train::Allocator> allocator_;
-  std::map<const train::Application*, std::shared_ptr<const train::BatchMenu>> menus_;
-  std::map<const train::Application*, std::shared_ptr<train::StepKnowledge>> knowledge_;
-  std::vector<TrainingJob> jobs_;
-  std::vector<formats::Job> asked_;
-  std::vector<SharingCosts> costs_;
-  std::vector<double> jcts_;
-  std::size_t jobs_left_ = 0;
-  std::size_t next_submit_ = 0;
+  JobTable jobs_;
 
   std::map<std::string, int> application_index_;
   std::vector<Task> tasks_;  // By submission.
@@ -538,7 +496,6 @@ class SharedCluster {
 
   double now_s_ = 0;
   double last_round_s_ = 0;
-  double last_end_s_ = 0;
   bool dirty_ = false;
   std::int64_t reclaims_ = 0;
   std::int64_t rounds_ = 0;

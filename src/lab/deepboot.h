@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/ownership.h"
 #include "lab/training_data.h"
 #include "train/allocator.h"
 #include "train/keep_warm.h"
@@ -52,16 +53,6 @@ struct SharedRun {
 SharedRun deepboot_run();
 // Ours.
 SharedRun tangram_run();
-
-// Who had the GPUs, in GPU-seconds or at an instant.
-struct Ownership {
-  double at_s = 0;
-  double training = 0;
-  double running = 0;
-  double guarded = 0;
-  double asleep = 0;
-  double free = 0;
-};
 
 struct SharedResult {
   std::vector<double> jcts_s;       // Of training jobs, in their order.

@@ -17,17 +17,6 @@ constexpr double kLeft = 50;
 constexpr double kBottom = 205;
 constexpr double kTop = 16;
 
-struct Kind {
-  const char* name;
-  const char* colour;
-  double Ownership::*count;
-};
-// From the bottom of the picture up.
-constexpr Kind kKinds[] = {{"training", "training", &Ownership::training},
-                           {"running requests", "running", &Ownership::running},
-                           {"guarded", "guarded", &Ownership::guarded},
-                           {"asleep", "asleep", &Ownership::asleep}};
-
 constexpr const char* kStyle = R"(<!doctype html>
 <meta charset="utf-8"><title>Training on GPUs that inference lends</title>
 <style>
@@ -35,36 +24,9 @@ constexpr const char* kStyle = R"(<!doctype html>
 body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#223}
 svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
 table{border-collapse:collapse}td,th{padding:.15em .8em;text-align:right}td:first-child,td:nth-child(2),td:nth-child(3),th:nth-child(-n+3){text-align:left}
-.key span{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
 </style>
 <h1>Training on GPUs that inference lends</h1>
 )";
-
-std::string ownership_picture(const SharedReportRow& row) {
-  const auto& timeline = row.result->timeline;
-  const double end_s = timeline.empty() ? 1 : timeline.back().at_s;
-  plot::Picture picture(kWidth, kHeight, "GPUs over time, by owner");
-  const plot::Scale across{0, end_s, kLeft, kWidth - 10, false};
-  const plot::Scale gpus{0, static_cast<double>(row.gpus), kBottom, kTop, false};
-  std::vector<double> x;
-  std::vector<double> low(timeline.size(), 0);
-  for (const auto& now : timeline) x.push_back(across(now.at_s));
-  for (const auto& kind : kKinds) {
-    std::vector<double> high = low;
-    for (std::size_t i = 0; i < timeline.size(); ++i) high[i] += timeline[i].*kind.count;
-    std::vector<double> y_low;
-    std::vector<double> y_high;
-    for (std::size_t i = 0; i < timeline.size(); ++i) {
-      y_low.push_back(gpus(low[i]));
-      y_high.push_back(gpus(high[i]));
-    }
-    if (!timeline.empty()) picture.area(x, y_low, y_high, kind.colour, 0.9);
-    low = std::move(high);
-  }
-  picture.y_axis(gpus, kLeft, kWidth - 10, 4, "GPUs");
-  picture.time_axis(across, kBottom, 8);
-  return picture.take();
-}
 
 bool is_ours(const SharedReportRow& row) { return row.allocator == "tangram"; }
 
@@ -107,13 +69,6 @@ std::string table_of(std::span<const SharedReportRow> rows) {
   return html + "</table>\n";
 }
 
-std::string key() {
-  std::string html = "<p class=key>";
-  for (const auto& kind : kKinds)
-    html += fmt::format("<span style='background:var(--{})'></span>{}", kind.colour, kind.name);
-  return html + ", and nobody above.</p>\n";
-}
-
 }  // namespace
 
 std::string shared_report_html(std::span<const SharedReportRow> rows) {
@@ -128,13 +83,13 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
         "circles the others.</p>\n",
         plot::escape(workload));
     html += frontier_picture(mine);
-    html += key();
+    html += ownership_key();
     std::map<std::string, bool> shown;
     for (const auto* row : mine) {
       const bool wanted = row->allocator == "deepboot" || is_ours(*row);
       if (!wanted || std::exchange(shown[row->allocator + row->options], true) || shown.size() > 4) continue;
       html += fmt::format("<h3>{}, {}</h3>\n", plot::escape(row->allocator), plot::escape(row->options));
-      html += ownership_picture(*row);
+      html += ownership_picture(row->result->timeline, row->gpus);
     }
   }
   return html;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
@@ -31,13 +32,23 @@ void TrainingJob::reallocate(train::Allocation allocation, double restart_s) {
   started_ = true;
 }
 
-double TrainingJob::learn(double seconds, double interference) {
-  const double batch = choice_.total(gpus_);
-  const train::StepTime time = curve_.at(choice_.local_batch);
-  const train::Gradient gradient = application_->gradient(batch, epoch_);
-  model_.observe({static_cast<int>(allocation_.size()), gpus_, choice_.local_batch, time}, gradient);
+double TrainingJob::rate_of(const train::StepTime& time, const train::Gradient& gradient) const {
   const double iteration_s = time.step_s + (time.step_s - time.sync_s) * choice_.accumulation;
-  const double rate = train::gain(gradient, batch, application_->batch_min()) / iteration_s * (1 - interference);
+  return train::gain(gradient, choice_.total(gpus_), application_->batch_min()) / iteration_s;
+}
+
+double TrainingJob::until_epoch_s() const {
+  if (gpus_ == 0) return std::numeric_limits<double>::infinity();
+  const train::Gradient gradient = application_->gradient(choice_.total(gpus_), epoch_);
+  const double rate = rate_of(curve_.at(choice_.local_batch), gradient);
+  return restart_left_s_ + std::nearbyint((application_->progress_after(epoch_ + 1) - progress_) / rate);
+}
+
+double TrainingJob::learn(double seconds, double interference) {
+  const train::StepTime time = curve_.at(choice_.local_batch);
+  const train::Gradient gradient = application_->gradient(choice_.total(gpus_), epoch_);
+  model_.observe({static_cast<int>(allocation_.size()), gpus_, choice_.local_batch, time}, gradient);
+  const double rate = rate_of(time, gradient) * (1 - interference);
   const double boundary = application_->progress_after(epoch_ + 1);
   double used = seconds;
   if (progress_ + rate * seconds < boundary) {

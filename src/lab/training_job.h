@@ -21,6 +21,9 @@ class TrainingJob {
   // `interference` (0 to 1) slower than alone. Returns the seconds that it ran, all of them unless it ended.
   double advance(double seconds, double interference);
 
+  // Seconds until its epoch ends, if nothing changes; infinite without GPUs. No job ends before.
+  double until_epoch_s() const;
+
   // Other GPUs, or none. It pays `restart_s` before it learns again.
   void reallocate(train::Allocation allocation, double restart_s);
 
@@ -44,6 +47,8 @@ class TrainingJob {
 
  private:
   void choose_batch();
+  // Progress a second.
+  double rate_of(const train::StepTime& time, const train::Gradient& gradient) const;
   // Learns until `seconds` are over or an epoch is; returns what was used.
   double learn(double seconds, double interference);
 

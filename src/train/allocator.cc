@@ -1,7 +1,8 @@
 #include "train/allocator.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,17 +20,50 @@ constexpr AllocatorInfo kAllocators[] = {
 #undef TANGRAM_ALLOCATOR
 };
 
-// The node with the fewest free GPUs that still holds `wanted`, or else the one with the most.
-int choose_node(std::span<const int> free, int wanted) {
-  int tightest = -1;
-  int emptiest = 0;
-  for (int node = 0; node < static_cast<int>(free.size()); ++node) {
-    const int here = free[static_cast<std::size_t>(node)];
-    if (here > free[static_cast<std::size_t>(emptiest)]) emptiest = node;
-    if (here >= wanted && (tightest < 0 || here < free[static_cast<std::size_t>(tightest)])) tightest = node;
+// Nodes by how many GPUs they have free: a bit for each node in a row for each number.
+class FreeNodes {
+ public:
+  explicit FreeNodes(std::vector<int> free) : free_(std::move(free)) {
+    const auto rows = static_cast<std::size_t>(*std::ranges::max_element(free_)) + 1;
+    by_free_.assign(rows, std::vector<std::uint64_t>((free_.size() + 63) / 64, 0));
+    for (std::size_t node = 0; node < free_.size(); ++node) flip(node);
   }
-  return tightest >= 0 ? tightest : emptiest;
-}
+
+  // The first node with the fewest free GPUs that still holds `wanted`, or else the first of those with the most.
+  int choose(int wanted) const {
+    for (std::size_t free = static_cast<std::size_t>(wanted); free < by_free_.size(); ++free) {
+      if (const int node = first(by_free_[free]); node >= 0) return node;
+    }
+    for (std::size_t free = by_free_.size(); free-- > 0;) {
+      if (const int node = first(by_free_[free]); node >= 0) return node;
+    }
+    return 0;
+  }
+
+  int free(int node) const { return free_[static_cast<std::size_t>(node)]; }
+
+  void take(int node, int gpus) {
+    const auto at = static_cast<std::size_t>(node);
+    flip(at);
+    free_[at] -= gpus;
+    flip(at);
+  }
+
+ private:
+  void flip(std::size_t node) {
+    by_free_[static_cast<std::size_t>(free_[node])][node / 64] ^= std::uint64_t{1} << (node % 64);
+  }
+
+  static int first(const std::vector<std::uint64_t>& row) {
+    for (std::size_t word = 0; word < row.size(); ++word) {
+      if (row[word] != 0) return static_cast<int>(word * 64) + std::countr_zero(row[word]);
+    }
+    return -1;
+  }
+
+  std::vector<int> free_;
+  std::vector<std::vector<std::uint64_t>> by_free_;
+};
 
 }  // namespace
 
@@ -59,8 +93,10 @@ Placement placement_of(const Allocation& allocation) {
 }
 
 Speedup::Speedup(const JobModel& model, int gpus, int jobs) : model_(&model) {
-  const int fair = std::max((gpus + jobs - 1) / jobs, 1);
+  // In a large cluster with few jobs a fair share is more than a job can use.
+  int fair = std::clamp((gpus + jobs - 1) / jobs, 1, model.replicas_max());
   fair_ = model.known() ? model.goodput(1, fair) : fair;
+  while (fair_ == 0 && fair > 1) fair_ = model.goodput(1, --fair);
 }
 
 double Speedup::operator()(int nodes, int replicas) const {
@@ -107,16 +143,16 @@ std::vector<Allocation> place_counts(const RoundView& view, std::span<const int>
       moved.push_back(i);
     }
   }
-  std::vector<int> free = free_beside(view.gpus_free, allocations);
+  if (moved.empty()) return allocations;
+  FreeNodes free(free_beside(view.gpus_free, allocations));
   std::ranges::stable_sort(moved, {}, [&](std::size_t i) { return counts[i]; });
   for (const std::size_t i : moved) {
     for (int wanted = counts[i]; wanted > 0;) {
-      const int node = choose_node(free, wanted);
-      int& here = free[static_cast<std::size_t>(node)];
-      const int taken = std::min(wanted, here);
+      const int node = free.choose(wanted);
+      const int taken = std::min(wanted, free.free(node));
       TANGRAM_CHECK(taken > 0, "more GPUs are placed than there are");
       add_gpus(allocations[i], node, taken);
-      here -= taken;
+      free.take(node, taken);
       wanted -= taken;
     }
   }

@@ -19,6 +19,7 @@ BatchMenu::BatchMenu(const BatchLimits& limits, int replicas_max) : limits_(limi
   for (int replicas = 1; replicas <= replicas_max && replicas * limits.local_batch_min <= limits.batch_max;
        ++replicas) {
     by_replicas_[static_cast<std::size_t>(replicas)] = batch_candidates(limits, replicas);
+    if (!by_replicas_[static_cast<std::size_t>(replicas)].empty()) replicas_max_ = replicas;
   }
 }
 

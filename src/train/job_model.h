@@ -19,11 +19,13 @@ class BatchMenu {
   BatchMenu(const BatchLimits& limits, int replicas_max);
 
   const BatchLimits& limits() const { return limits_; }
-  int replicas_max() const { return static_cast<int>(by_replicas_.size()) - 1; }
+  // The most workers that some batch can be divided among; at least one.
+  int replicas_max() const { return replicas_max_; }
   std::span<const BatchChoice> choices(int replicas) const { return by_replicas_[static_cast<std::size_t>(replicas)]; }
 
  private:
   BatchLimits limits_;
+  int replicas_max_ = 1;
   std::vector<std::vector<BatchChoice>> by_replicas_;
 };
 
@@ -77,6 +79,8 @@ class JobModel {
 
   bool known() const { return steps_->known(); }
   int replicas_seen_max() const { return steps_->replicas_seen_max(); }
+  // More workers than this are of no use to it.
+  int replicas_max() const { return steps_->menu().replicas_max(); }
   const BatchLimits& limits() const { return steps_->menu().limits(); }
 
   // The split that promises most; before anything is known, the smallest batch.

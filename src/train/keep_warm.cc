@@ -15,7 +15,10 @@ constexpr double kLook_s = 30;  // How often the worth of a guarded replica is l
 }  // namespace
 
 KeepWarm::KeepWarm(const KeepWarmOptions& options, std::vector<double> cold_start_s)
-    : options_(options), cold_start_s_(std::move(cold_start_s)), demand_(cold_start_s_.size()) {}
+    : options_(options),
+      timed_(cold_start_s.size()),
+      cold_start_s_(std::move(cold_start_s)),
+      demand_(cold_start_s_.size()) {}
 
 void KeepWarm::on_arrival(int application, double now_s) {
   if (begin_s_ < 0) begin_s_ = now_s;
@@ -24,10 +27,31 @@ void KeepWarm::on_arrival(int application, double now_s) {
   demand.at_s = now_s;
 }
 
-void KeepWarm::on_start(double wait_s, double duration_s) {
-  duration_sum_s_ += duration_s;
+double KeepWarm::timer_wait_s(const Start& start) {
+  auto& replicas = timed_[static_cast<std::size_t>(start.application)];
+  std::erase_if(replicas,
+                [&](const TimedReplica& replica) { return replica.idle_s + timer_s(replica.hits) < start.now_s; });
+  TimedReplica* best = nullptr;
+  for (auto& replica : replicas) {
+    if (replica.idle_s <= start.now_s && (best == nullptr || replica.hits > best->hits)) best = &replica;
+  }
+  if (best != nullptr) {
+    *best = {start.now_s + start.duration_s, best->hits + 1};
+    return 0;
+  }
+  const double wait_s = start.slept ? 0 : cold_start_s(start.application);
+  replicas.push_back({start.now_s + wait_s + start.duration_s, 0});
+  return wait_s;
+}
+
+void KeepWarm::on_start(const Start& start) {
+  duration_sum_s_ += start.duration_s;
   served_ += 1;
-  const double off = (options_.wait_target_s - wait_s) / options_.wait_target_s;
+  const double timer_s = timer_wait_s(start);
+  // Against the same request under the timer: a hit where it misses says that much is guarded, and the reverse.
+  const double off = options_.wait_target_s
+                         ? (*options_.wait_target_s - start.wait_s) / *options_.wait_target_s
+                         : 2 * (options_.timer_share * timer_s - start.wait_s) / cold_start_s(start.application);
   price_ = std::clamp(price_ * math::exp(kAdjustment * off), kPriceMin, kPriceMax);
 }
 
@@ -49,7 +73,7 @@ double KeepWarm::rate_total(double now_s) const {
 double KeepWarm::guard_s(int application, int hits, int idle, double now_s) const {
   switch (options_.kind) {
     case KeepWarmKind::none: return 0;
-    case KeepWarmKind::timer: return options_.timer_factor * std::min(30 + 15 * hits, 120);
+    case KeepWarmKind::timer: return timer_s(hits);
     case KeepWarmKind::demand: break;
   }
   const double requests = rate(application, now_s);

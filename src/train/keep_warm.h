@@ -1,7 +1,9 @@
 // How long an idle replica of an application stays guarded against everybody else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tangram::train {
@@ -15,9 +17,11 @@ enum class KeepWarmKind {
 struct KeepWarmOptions {
   KeepWarmKind kind = KeepWarmKind::timer;
   double timer_factor = 1;
-  // `demand`: the mean wait that is aimed at. What a GPU-second of guarding must spare is raised while requests wait
-  // less and lowered while they wait more, so that no GPU guards more than the aim needs, whatever the load.
-  double wait_target_s = 1.9;
+  // `demand`: the mean wait that is aimed at, as a share of what requests would wait under the timer, which is tried on
+  // them on paper. What a GPU-second of guarding must spare is raised while requests wait less and lowered while they
+  // wait more, so that no GPU guards more than the aim needs, whatever the load.
+  double timer_share = 0.8;
+  std::optional<double> wait_target_s = std::nullopt;  // `demand`: an aim in seconds instead.
   double memory_s = 1800;  // `demand`: how far back arrivals count; after it they weigh 1/e.
 };
 
@@ -27,8 +31,15 @@ class KeepWarm {
   KeepWarm(const KeepWarmOptions& options, std::vector<double> cold_start_s);
 
   void on_arrival(int application, double now_s);
-  // A request began `wait_s` after it came and runs for `duration_s`.
-  void on_start(double wait_s, double duration_s);
+  // A request begins now.
+  struct Start {
+    int application = 0;
+    double now_s = 0;
+    double wait_s = 0;  // Since it came.
+    double duration_s = 0;
+    bool slept = false;  // It found a replica that was asleep, and would have under any policy.
+  };
+  void on_start(const Start& start);
 
   // Seconds that a replica which is idle now should stay guarded; 0 if not at all. `idle` counts the replicas of its
   // application that are guarded already, itself not included.
@@ -47,8 +58,18 @@ class KeepWarm {
     double at_s = 0;
   };
 
+  // A replica under the timer, on paper.
+  struct TimedReplica {
+    double idle_s = 0;  // From when on it waits for a request.
+    int hits = 0;
+  };
+  double timer_s(int hits) const { return options_.timer_factor * std::min(30 + 15 * hits, 120); }
+  // What the request would have waited under the timer.
+  double timer_wait_s(const Start& start);
+
   KeepWarmOptions options_;
-  std::vector<double> cold_start_s_;  // Of each application.
+  std::vector<std::vector<TimedReplica>> timed_;  // By application.
+  std::vector<double> cold_start_s_;              // Of each application.
   std::vector<Demand> demand_;
   double begin_s_ = -1;
   double price_ = 0.03;  // Seconds of waiting that a GPU-second must spare.

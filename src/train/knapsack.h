@@ -8,6 +8,11 @@ namespace tangram::train {
 
 // `values[i][w - 1]` is what job i is worth with w GPUs; none is worth 0. Answers the numbers with the greatest sum
 // within `capacity`, exactly, in O(capacity * sum of sizes). Of equal sums a job gets the smallest number above 0.
+// Where that would take long, the answer is that of solve_knapsack_by_hulls.
 std::vector<int> solve_knapsack(std::span<const std::vector<double>> values, int capacity);
+
+// GPU by GPU, or as many at once as are worth most each, to whom they are worth most. Exact for values with falling
+// returns; otherwise it falls short of the best by less than the last GPUs that one job might have got.
+std::vector<int> solve_knapsack_by_hulls(std::span<const std::vector<double>> values, int capacity);
 
 }  // namespace tangram::train

@@ -20,7 +20,9 @@ double price_of(const JobView& job, const Speedup& speedup) {
   return speedup(static_cast<int>(job.current->size()), gpus) * job.restart_fast_s / 60;
 }
 
-std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tenants, bool priced) {
+constexpr int kAnyNode = -1;
+
+std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tenants, bool priced, int node) {
   std::optional<Reclaim> best;
   double best_loss = std::numeric_limits<double>::infinity();
   int best_gpus = 0;
@@ -28,6 +30,7 @@ std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tena
     if (jobs[i].current->empty()) continue;
     const Speedup speedup(*jobs[i].model, gpus, tenants);
     for (const auto& share : *jobs[i].current) {
+      if (node != kAnyNode && share.node != node) continue;
       const double loss = loss_of(jobs[i], share, speedup) + (priced ? price_of(jobs[i], speedup) : 0);
       // Of equal losses, the node where the job has fewest, so that it comes to lie on fewer nodes.
       if (loss > best_loss || (loss == best_loss && share.gpus >= best_gpus)) continue;
@@ -79,7 +82,11 @@ std::optional<Reclaim> choose_reclaim(ReclaimKind kind, std::span<const JobView>
     case ReclaimKind::least_loss: break;
     case ReclaimKind::cheapest: break;
   }
-  return by_loss(jobs, gpus, tenants, kind == ReclaimKind::cheapest);
+  return by_loss(jobs, gpus, tenants, kind == ReclaimKind::cheapest, kAnyNode);
+}
+
+std::optional<Reclaim> choose_reclaim_on(int node, std::span<const JobView> jobs, int gpus, int tenants) {
+  return by_loss(jobs, gpus, tenants, true, node);
 }
 
 }  // namespace tangram::train

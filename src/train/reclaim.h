@@ -27,4 +27,7 @@ struct Reclaim {
 std::optional<Reclaim> choose_reclaim(ReclaimKind kind, std::span<const JobView> jobs, int gpus, int tenants, int nodes,
                                       Rng& rng);
 
+// The same on one node, whose GPU is needed and no other: by least loss, with restarts priced in.
+std::optional<Reclaim> choose_reclaim_on(int node, std::span<const JobView> jobs, int gpus, int tenants);
+
 }  // namespace tangram::train

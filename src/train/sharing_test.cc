@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "train/keep_warm.h"
 #include "train/knapsack.h"
 #include "train/reclaim.h"
@@ -58,6 +62,39 @@ TEST(Restart, ChargesNewWorkersTheirShare) {
   EXPECT_EQ(restart_s(RestartKind::full, cost, 8, 2), 25);
 }
 
+// Square roots have falling returns, so that taking the dearest GPU each time is the best there is.
+TEST(Knapsack, ByHullsIsExactForFallingReturns) {
+  Rng rng(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::vector<double>> values(static_cast<std::size_t>(rng.integer(1, 12)));
+    for (auto& job : values) {
+      const double weight = rng.uniform(0.1, 5);
+      for (int w = 1; w <= rng.integer(1, 20); ++w) job.push_back(weight * std::sqrt(w));
+    }
+    const int capacity = static_cast<int>(rng.integer(1, 60));
+    const auto counts = solve_knapsack_by_hulls(values, capacity);
+    EXPECT_LE(std::accumulate(counts.begin(), counts.end(), 0), capacity);
+    EXPECT_NEAR(worth(values, counts), worth(values, solve_knapsack(values, capacity)), 1e-9);
+  }
+}
+
+// Of any values it misses at most what one job could be worth with the GPUs that were left over.
+TEST(Knapsack, ByHullsMissesLessThanOneJob) {
+  Rng rng(4);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::vector<double>> values(static_cast<std::size_t>(rng.integer(1, 12)));
+    double most = 0;
+    for (auto& job : values) {
+      for (int w = 1; w <= rng.integer(1, 8); ++w) job.push_back(rng.uniform(0, 1));
+      most = std::max(most, std::ranges::max(job));
+    }
+    const int capacity = static_cast<int>(rng.integer(1, 40));
+    const auto counts = solve_knapsack_by_hulls(values, capacity);
+    EXPECT_LE(std::accumulate(counts.begin(), counts.end(), 0), capacity);
+    EXPECT_GE(worth(values, counts) + most, worth(values, solve_knapsack(values, capacity)));
+  }
+}
+
 TEST(WarmPool, PrefersTheGuardedReplicaWithMostHits) {
   WarmPool pool;
   const auto first = pool.open(7, 0, 10);
@@ -89,14 +126,29 @@ TEST(KeepWarm, GuardsWhatIsAskedForOften) {
   for (int i = 0; i <= 300; ++i) {
     keep.on_arrival(0, 10.0 * i);
     if (i % 100 == 0) keep.on_arrival(1, 10.0 * i);
-    keep.on_start(2, 5);
+    keep.on_start({0, 10.0 * i, 2, 5});
   }
   EXPECT_NEAR(keep.rate(0, 3000), 0.1, 0.01);
   EXPECT_GT(keep.guard_s(0, 0, 0, 3000), 0);
   EXPECT_EQ(keep.guard_s(1, 0, 0, 3000), 0);
   // Requests wait far less than aimed, so that the price rises until nothing is guarded.
-  for (int i = 0; i < 2000; ++i) keep.on_start(0, 5);
+  for (int i = 0; i < 2000; ++i) keep.on_start({0, 3000, 0, 5});
   EXPECT_EQ(keep.guard_s(0, 0, 0, 3000), 0);
+}
+
+// Under the timer a request every 100 s finds its replica asleep after 30 s: each would wait 6 s. While ours wait
+// 0.8 times that, the price stays; where none waits it rises, and nothing is guarded in the end.
+TEST(KeepWarm, AimsBelowWhatTheTimerWouldGive) {
+  KeepWarm steady({.kind = KeepWarmKind::demand}, {6});
+  KeepWarm eager({.kind = KeepWarmKind::demand}, {6});
+  for (int i = 0; i <= 500; ++i) {
+    steady.on_arrival(0, 100.0 * i);
+    steady.on_start({0, 100.0 * i, 0.8 * 6, 5});
+    eager.on_arrival(0, 100.0 * i);
+    eager.on_start({0, 100.0 * i, 0, 5});
+  }
+  EXPECT_GT(steady.guard_s(0, 0, 0, 50000), 0);  // 0.01 a second times 6 s: more than the price, 0.03.
+  EXPECT_EQ(eager.guard_s(0, 0, 0, 50000), 0);
 }
 
 struct TwoJobs {

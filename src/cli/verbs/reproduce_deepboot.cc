@@ -236,6 +236,29 @@ std::string summary_of(const std::vector<Row>& rows) {
   return text;
 }
 
+// Who is best at what, of the runs of each workload that share the cluster with inference.
+std::string winners_of(const std::vector<Row>& rows) {
+  std::map<std::string, std::vector<const Row*>> by_workload;
+  for (const auto& row : rows) {
+    if (!row.result.overheads_s.empty()) by_workload[row.workload].push_back(&row);
+  }
+  const auto name = [](const Row& row) { return row.run.allocator + " " + row.options; };
+  std::string text;
+  for (const auto& [workload, mine] : by_workload) {
+    const auto least = [&](auto&& measure) -> const Row& { return **std::ranges::min_element(mine, {}, measure); };
+    const Row& fastest = least([](const Row* row) { return row->result.jct_mean_s; });
+    const Row& prompt = least([](const Row* row) { return row->result.overhead_mean_s; });
+    const Row& calm = least([](const Row* row) { return row->result.restarts_per_job; });
+    text += fmt::format(
+        "{}: jobs end soonest under {} ({:.0f} s), requests wait least under {} ({:.2f} s), jobs restart least under "
+        "{} "
+        "({:.1f})\n",
+        workload, name(fastest), fastest.result.jct_mean_s, name(prompt), prompt.result.overhead_mean_s, name(calm),
+        calm.result.restarts_per_job);
+  }
+  return text;
+}
+
 void run_rows(Session& session, const train::Applications& applications, Runs& runs) {
   std::atomic<std::uint64_t> done = 0;
   Progress progress = session.progress("sharing", runs.rows.size());
@@ -294,7 +317,7 @@ ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
   session.print(
       "Training on 16 nodes of 4 GPUs that inference shares, beside Pollux on 8 nodes without inference.\n\n");
   session.print(table_of(runs.rows, session.terminal));
-  session.print("\n" + summary_of(runs.rows));
+  session.print("\n" + summary_of(runs.rows) + "\n" + winners_of(runs.rows));
   return ExitCode::done;
 }
 

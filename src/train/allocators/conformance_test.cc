@@ -76,6 +76,19 @@ TEST_P(Conformance, GivesNoGpuTwiceAndKeepsAllocationsInOrder) {
   }
 }
 
+// One job on 200 nodes: its fair share, 800 GPUs, is far beyond what its batch can be divided among.
+TEST_P(Conformance, ServesOneJobInALargeCluster) {
+  Situation situation(5);
+  situation.free.assign(200, 4);
+  situation.views.resize(1);
+  situation.current[0] = {{3, 2}};
+  situation.models[0]->observe({1, 2, 32, situation.app.step_time({2}, 32)}, {1, 8});
+  situation.views[0].replicas_max = 4;
+  const auto allocator = GetParam()->make({.population = 12, .generations = 6});
+  const auto allocations = allocator->allocate(situation.view());
+  EXPECT_GE(gpus_of(allocations[0]), 1);
+}
+
 TEST_P(Conformance, AnswersTheSameForTheSameSeed) {
   const Situation situation(11);
   const AllocatorOptions options{.seed = 3, .population = 12, .generations = 6};

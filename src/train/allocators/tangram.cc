@@ -17,6 +17,7 @@ namespace tangram::train {
 namespace {
 
 constexpr double kFloor = 1e-3;  // Keeps values finite for jobs without GPUs.
+const double kRootOfFloor = std::sqrt(kFloor);
 
 class Tangram final : public Allocator {
  public:
@@ -33,6 +34,7 @@ class Tangram final : public Allocator {
   double value(double speedup, double weight) const {
     const double p = options_.fairness;
     const double s = speedup + kFloor;
+    if (p == 0.5) return weight * 2 * (std::sqrt(s) - kRootOfFloor);
     if (p == 0) return weight * (math::log(s) - math::log(kFloor));
     if (p == -1) return weight * (1 / kFloor - 1 / s);
     return weight * (math::pow(s, p) - math::pow(kFloor, p)) / p;
@@ -42,7 +44,8 @@ class Tangram final : public Allocator {
     const Speedup speedup(*job.model, std::max(gpus, 1), static_cast<int>(view.jobs.size()));
     const int now = gpus_of(*job.current);
     // Time left at the fair share.
-    const int fair = std::max((gpus + static_cast<int>(view.jobs.size()) - 1) / static_cast<int>(view.jobs.size()), 1);
+    const int share = (gpus + static_cast<int>(view.jobs.size()) - 1) / static_cast<int>(view.jobs.size());
+    const int fair = std::clamp(share, 1, job.model->replicas_max());
     double left_s = 3600;
     if (job.model->known()) {
       const double rate = job.model->goodput(1, fair) / job.model->limits().batch_min;

@@ -1,0 +1,26 @@
+// Who has the GPUs of a cluster that inference and training share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tangram::lab {
+
+// At an instant, or on average from then on; in GPUs.
+struct Ownership {
+  double at_s = 0;
+  double training = 0;
+  double running = 0;  // A request or batch.
+  double guarded = 0;  // Idle, and kept for requests.
+  double asleep = 0;   // Idle, and training may have it.
+  double free = 0;
+
+  double sum() const { return training + running + guarded + asleep + free; }
+};
+
+// Time to the right, GPUs upwards. Colours are the CSS variables training, running, guarded and asleep.
+std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus);
+// What the colours mean.
+std::string ownership_key();
+
+}  // namespace tangram::lab
