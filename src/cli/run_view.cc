@@ -9,6 +9,7 @@
 #include "cli/build_info.h"
 #include "cli/parallel.h"
 #include "cli/table.h"
+#include "lab/training_fleet.h"
 #include "sched/policy.h"
 
 namespace tangram::cli {
@@ -276,7 +277,7 @@ Json slice_json(const lab::SliceView& slice) {
   return json;
 }
 
-sim::SimulationResult simulate(const lab::Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
+lab::Run simulate(const lab::Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
   const std::size_t steps = detail.timeline_steps;
   if (steps > 0 && config.duration == Duration::max()) {
     // Every arrival comes before the end, so a second run that is told the end makes the same ones.
@@ -286,7 +287,43 @@ sim::SimulationResult simulate(const lab::Scenario& scenario, sim::SimulationCon
   config.timeline_steps = steps;
   config.batches_recorded_max = detail.batches_max;
   config.log_decisions = detail.decisions;
-  return sim::simulate(scenario.deployment, scenario.workload, config);
+  const std::string policy = config.scheduler.policy;
+  if (!scenario.training) return {policy, sim::simulate(scenario.deployment, scenario.workload, config)};
+  auto training = std::make_shared<lab::TrainingResult>();
+  auto result = lab::simulate_with_training(*scenario.training,
+                                            {scenario.plan, scenario.workload, scenario.deployment, *scenario.latency},
+                                            std::move(config), training.get());
+  return {policy, std::move(result), std::move(training)};
+}
+
+Json ownership_json(const lab::Ownership& now) {
+  return {{"training", now.training},
+          {"running", now.running},
+          {"protected", now.guarded},
+          {"asleep", now.asleep},
+          {"free", now.free}};
+}
+
+Json training_json(const lab::TrainingResult& training) {
+  Json timeline = Json::array();
+  for (const auto& step : training.timeline) {
+    timeline.push_back(ownership_json(step));
+    timeline.back()["at_s"] = step.at_s;
+  }
+  return {{"jobs", training.jobs},
+          {"jobs_ended", training.jcts_s.size()},
+          {"jct_mean_s", training.jct_mean_s},
+          {"jct_p50_s", training.jct_p50_s},
+          {"jct_p99_s", training.jct_p99_s},
+          {"jcts_s", training.jcts_s},
+          {"restarts_per_job", training.restarts_per_job},
+          {"rounds", training.rounds},
+          {"leases", training.leases},
+          {"lease_mean_s", training.lease_mean_s},
+          {"reclaims", training.reclaims},
+          {"gpus", training.gpus},
+          {"gpu_hours", ownership_json(training.gpu_hours)},
+          {"gpu_ownership", std::move(timeline)}};
 }
 
 }  // namespace
@@ -333,7 +370,7 @@ std::vector<lab::Run> run_policies(Session& session, const lab::Scenario& scenar
           done[i] = std::max(done[i].load(), static_cast<std::uint64_t>(share * kProgressParts));
           return true;
         };
-        runs[i] = {policies[i], simulate(scenario, std::move(config), detail)};
+        runs[i] = simulate(scenario, std::move(config), detail);
         done[i] = kProgressParts;
       },
       [&] {
@@ -352,6 +389,27 @@ std::string run_tables(const lab::RunView& run, const Terminal& terminal, bool w
   out += "\n" + slice_table(run, terminal, indent);
   if (!run.tenants.empty()) out += "\n" + tenant_table(run, terminal, indent);
   return out;
+}
+
+std::string training_tables(const lab::TrainingResult& training, const Terminal& terminal) {
+  const auto& hours = training.gpu_hours;
+  Table table({{"TRAINING"}, {"", Align::right}});
+  table.add({"jobs ended", fmt::format("{} of {}", training.jcts_s.size(), training.jobs)});
+  table.add({"time to complete, mean", fmt::format("{:.0f} s", training.jct_mean_s)});
+  table.add({"time to complete, p99", fmt::format("{:.0f} s", training.jct_p99_s)});
+  table.add({"restarts a job", fmt::format("{:.1f}", training.restarts_per_job)});
+  table.add({"leases of slices", fmt::format("{}, {:.0f} s each", training.leases, training.lease_mean_s)});
+  table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});
+  Table owners({{"GPU-HOURS"}, {"", Align::right}, {"SHARE", Align::right}});
+  const auto row = [&](const char* name, double value) {
+    owners.add({name, fmt::format("{:.1f}", value), share_text(value / std::max(hours.sum(), 1e-9))});
+  };
+  row("training", hours.training);
+  row("running requests", hours.running);
+  row("protected for requests", hours.guarded);
+  row("asleep: free to lend", hours.asleep);
+  row("nobody", hours.free);
+  return table.render(terminal) + "\n" + owners.render(terminal);
 }
 
 std::string comparison_table(std::span<const lab::RunView> runs, const Terminal& terminal, int indent) {
@@ -401,6 +459,7 @@ Json run_json(const lab::RunView& run, const lab::Run& source) {
   Json tenants = Json::array();
   for (const auto& tenant : run.tenants) tenants.push_back(tally_json(tenant));
   json["tenants"] = std::move(tenants);
+  if (source.training) json["training"] = training_json(*source.training);
   return json;
 }
 

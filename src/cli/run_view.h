@@ -35,6 +35,8 @@ std::vector<lab::Run> run_policies(Session& session, const lab::Scenario& scenar
 
 // Totals, services, and where `whole` buckets, slices and tenants. `indent` in spaces.
 std::string run_tables(const lab::RunView& run, const Terminal& terminal, bool whole, int indent = 0);
+// How the jobs of a scenario with training fared, and who had the GPUs.
+std::string training_tables(const lab::TrainingResult& training, const Terminal& terminal);
 // The policies of several runs, one row for each service and policy.
 std::string comparison_table(std::span<const lab::RunView> runs, const Terminal& terminal, int indent = 0);
 

@@ -4,6 +4,7 @@
 // how long the machine took.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,8 @@
 #include "sim/simulation.h"
 
 namespace tangram::lab {
+
+struct TrainingResult;
 
 // Stands at the head of every file, so that a result can be made again.
 struct ReportHead {
@@ -26,6 +29,7 @@ struct ReportHead {
 struct Run {
   std::string policy;
   sim::SimulationResult result;
+  std::shared_ptr<const TrainingResult> training = nullptr;  // Of a scenario with training.
 };
 
 // Waiting requests, as arrivals find them.
@@ -120,5 +124,8 @@ std::string decision_log(const ReportHead& head, std::span<const Run> runs);
 // One page that needs nothing but itself. Runs should have a time line of the same steps and their first batches
 // recorded. With several runs it begins with their comparison.
 std::string html_report(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs);
+
+// The part of that page about training: who had the GPUs, how long jobs took, what was lent and recalled.
+std::string training_html(const TrainingResult& training);
 
 }  // namespace tangram::lab

@@ -26,7 +26,7 @@ constexpr std::size_t kRowsMax = 64;  // Of a table about slices.
 
 constexpr std::string_view kStyle = R"(
 :root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;
---good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
+--training:#3b6fb6;--running:#c0392b;--guarded:#e59a34;--asleep:#bfc4cc;--good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
 --s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
 @media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
 --axis:#465062;--line:#2a313d;--good:#3ecf8e;--warn:#f2b33d;--bad:#f2686b;--idle:#2a313c;
@@ -613,6 +613,7 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
       "<span style=\"color:var(--bad)\">refused or failed</span> stand on top; the strip below shows the share in "
       "time.</p>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) out += service_card(run, view, timeline, s);
+  if (run.training) out += training_html(*run.training);
   out +=
       "<h2>The fleet</h2>\n<p class=\"why\">The bar of a slice is time: pale while it was busy, full where the work "
       "was useful, that is, neither padding nor what a fuller batch would have saved.</p>\n<div class=\"wide\">" +

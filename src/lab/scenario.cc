@@ -11,6 +11,7 @@
 #include "formats/plan_file.h"
 #include "formats/workload_file.h"
 #include "lab/detail/servable.h"
+#include "lab/detail/training_record.h"
 #include "lab/model_file.h"
 #include "learn/models/analytic.h"
 #include "learn/models/table.h"
@@ -96,6 +97,7 @@ struct ScenarioRecord {
   std::size_t tenants = 1;
   double rate_scale = 1;
   std::vector<PlanChangeRecord> plan_changes;
+  std::optional<Located<TrainingRecord>> training;
 };
 
 }  // namespace
@@ -261,6 +263,7 @@ void describe(Visitor& v, ScenarioRecord& c) {
   v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax}, "Requests are dealt to so many tenants at random.");
   v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "All rates are multiplied by this; traces run faster.");
   v.field("plan_changes", c.plan_changes, "Plans that come into force on the way, in order of time.");
+  v.field("training", c.training, "Elastic training on what the services lend.");
 }
 
 // A path, or the list.
@@ -515,6 +518,13 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
     scenario.deployment = std::move(*deployment);
   }
   add_plan_changes(record, assembler, scenario, problems);
+  if (record.training) {
+    if (!record.plan) problems.add(record.training->at, "training needs a plan whose slices can be lent");
+    if (!record.plan_changes.empty()) {
+      problems.add(record.training->at, "training and plan_changes do not go together: slices are lent by one plan");
+    }
+    scenario.training = training_setup(record.training->value, read_file, record.seed, problems);
+  }
   if (!problems.empty()) return problems.error();
   std::vector<const sched::Deployment*> plans{&scenario.deployment};
   for (const auto& change : scenario.config.plan_changes) plans.push_back(&change.deployment);

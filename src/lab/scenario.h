@@ -15,6 +15,8 @@
 
 namespace tangram::lab {
 
+struct TrainingSetup;
+
 struct Scenario {
   std::string name;
   Workload workload;
@@ -23,6 +25,7 @@ struct Scenario {
   std::shared_ptr<const LatencyModel> latency;
   sched::Deployment deployment;  // The plan, compiled.
   sim::SimulationConfig config;
+  std::shared_ptr<const TrainingSetup> training;  // Jobs that train on what the services lend; null: none.
 
   // What runs and is probably not meant: services that the plan cannot serve, sizes that no bucket takes, promises that
   // no slice can keep. One sentence each.

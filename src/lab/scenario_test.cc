@@ -6,6 +6,7 @@
 
 #include "formats/schema.h"
 #include "lab/model_file.h"
+#include "lab/training_fleet.h"
 #include "learn/fit.h"
 
 namespace tangram::lab {
@@ -34,6 +35,9 @@ Result<std::string> read_beside(const std::string& path) {
        "services:\n  - name: a\n    model: net\n    slo: {latency_ms: 50}\n    traffic: {trace: {file: t.csv}}\n"},
       {"below/t.csv", "at_s,size\n0,1\n0.5,1\n"},
       {"m.csv", "device,mig_profile,model,batch,latency_ms\na30,1g.6gb,net,1,4\na30,1g.6gb,net,4,10\n"},
+      {"deepboot.csv",
+       "name,time,application,num_replicas,batch_size,duration,num_task\nnet-0,7,net,2,64,-1,-1\n"
+       "inference-net-1,9,infer-net-1,1,1,5.0,10\n"},
       {"wrong.yaml", "services:\n  - nam: a\n"},
   };
   const auto file = kFiles.find(path);
@@ -235,6 +239,43 @@ TEST(Scenario, ReadsHowInputSizesDrift) {
   EXPECT_EQ(largest_size(service), 7);
   const std::string back = "    size_drift: {begin_s: 30, end_s: 20, to: 7}\n";
   EXPECT_NE(problems(kServices + back + kPlan + kLatency + "duration_s: 10\n").find("end_s must not come before"),
+            std::string::npos);
+}
+
+constexpr const char* kTraining = R"(training:
+  lend: whole_gpu
+  applications: {made: [{name: net, epochs: 2}]}
+  jobs: {made: {count: 3, gap_mean_s: 10, applications: [net]}}
+)";
+
+TEST(ScenarioTraining, MakesJobsOfItsApplications) {
+  const auto scenario = parse(whole() + kTraining);
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  ASSERT_NE(scenario->training, nullptr);
+  EXPECT_EQ(scenario->training->jobs.size(), 3U);
+  EXPECT_EQ(scenario->training->jobs[0].application, "net");
+  EXPECT_EQ(scenario->training->lend, LendMode::whole_gpu);
+  EXPECT_EQ(parse(whole())->training, nullptr);
+}
+
+// Published workloads are read as they are; requests among them are passed over.
+TEST(ScenarioTraining, ReadsJobsInThePublishedLayout) {
+  const auto scenario = parse(whole() + "training:\n  applications: {made: [{name: net}]}\n  jobs: deepboot.csv\n");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  ASSERT_EQ(scenario->training->jobs.size(), 1U);
+  EXPECT_EQ(scenario->training->jobs[0].submit_s, 7);
+}
+
+TEST(ScenarioTraining, SaysWhatIsWrong) {
+  EXPECT_NE(
+      problems(whole() + "training:\n  applications: {made: [{name: net}]}\n  jobs: {made: {count: 1, gap_mean_s: "
+                         "1, applications: [other]}}\n")
+          .find("there is no application other"),
+      std::string::npos);
+  EXPECT_NE(problems(whole() + "training:\n  applications: none.csv\n  jobs: none.csv\n").find("s.yaml:15:17"),
+            std::string::npos);
+  EXPECT_NE(problems(whole() + kTraining + "plan_changes: [{at_s: 1, plan: {devices: []}}]\n")
+                .find("training and plan_changes"),
             std::string::npos);
 }
 

@@ -95,6 +95,11 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
   } else {
     session.print(views.size() == 1 ? run_tables(views[0], session.terminal, true)
                                     : comparison_table(views, session.terminal));
+    for (const auto& run : runs) {
+      if (!run.training) continue;
+      session.print("\n" + (runs.size() > 1 ? run.policy + "\n" : "") +
+                    training_tables(*run.training, session.terminal));
+    }
   }
   // To standard error: the answer itself is the same on every machine and every day.
   session.note(fmt::format("simulated {:.0f} s in {:.2f} s: {:.0f} x real time, {:.0f} requests/s", simulated_s, wall_s,

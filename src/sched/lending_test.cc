@@ -1,0 +1,92 @@
+#include "sched/lending.h"
+
+#include <gtest/gtest.h>
+
+#include "sched/test_fixture.h"
+
+namespace tangram::sched {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::FixtureConfig;
+using testing::SimFixture;
+
+constexpr LendingConfig kConfig{.window = 2s, .window_burst = 1s, .guard = 1s, .deviations = 0};
+
+FixtureConfig two_slices() {
+  FixtureConfig config;
+  config.policy = "fifs";
+  config.layouts = {"1g@0 + 1g@1"};
+  config.latency = {{"1g", {10ms}}};
+  return config;
+}
+
+// One slice up to three requests a second, two above.
+std::vector<ServiceNeeds> needs_of_two() { return {{{{SliceId(0)}, {SliceId(1)}}, {{3, 1}}}}; }
+
+// Ten requests in the first second are five a second over the window of two: both slices are needed. By 4 s the window
+// is empty, and since 3 s, the last tick that needed both, the guard of a second has passed.
+TEST(LendingNeeds, FollowTheRateAndAreGuardedForAWhile) {
+  SimFixture sim(two_slices());
+  Lending lending(sim.scheduler(), kConfig, needs_of_two());
+  for (int i = 0; i < 10; ++i) {
+    sim.arrive({.at = 50ms * i});
+    sim.at(50ms * i, [&] { lending.on_arrival(ServiceId(0)); });
+  }
+  std::vector<bool> may;
+  for (int second = 1; second <= 5; ++second) {
+    sim.at(1s * second, [&, second] {
+      lending.on_tick(TimePoint(1s * second));
+      may.push_back(lending.may_lend(1));
+      EXPECT_FALSE(lending.may_lend(0));  // At least one is kept.
+    });
+  }
+  sim.run();
+  EXPECT_EQ(may.size(), 5U);
+  EXPECT_FALSE(may[1]);
+  EXPECT_TRUE(may[4]);
+}
+
+TEST(LendingNeeds, RecallASliceThatIsNeededAgain) {
+  SimFixture sim(two_slices());
+  Lending lending(sim.scheduler(), kConfig, needs_of_two());
+  const auto tick = [&](int second) { lending.on_tick(TimePoint(1s * second)); };
+  for (int second = 1; second <= 12; ++second) {
+    sim.at(1s * second, [&, second] {
+      if (second >= 8) {
+        for (int i = 0; i < 10; ++i) lending.on_arrival(ServiceId(0));
+      }
+      tick(second);
+      if (second == 5) {
+        EXPECT_EQ(lending.state(1), LeaseState::asleep);
+        EXPECT_TRUE(lending.lend(1));
+        EXPECT_EQ(lending.state(1), LeaseState::lent);
+      }
+      // Ten in the last second are five a second over the window.
+      if (second == 8) {
+        EXPECT_EQ(lending.state(1), LeaseState::recalling);
+      }
+      if (second == 12) {
+        EXPECT_EQ(lending.state(1), LeaseState::guarded);
+      }
+    });
+  }
+  sim.run();
+}
+
+// Without a table nothing is known of what the service needs.
+TEST(LendingNeeds, PinWhatHasNoTable) {
+  SimFixture sim(two_slices());
+  Lending lending(sim.scheduler(), kConfig, {{{{SliceId(0)}, {SliceId(1)}}, {}}});
+  for (int second = 1; second <= 9; ++second) {
+    sim.at(1s * second, [&, second] {
+      lending.on_tick(TimePoint(1s * second));
+      EXPECT_FALSE(lending.may_lend(0));
+      EXPECT_FALSE(lending.may_lend(1));
+    });
+  }
+  sim.run();
+}
+
+}  // namespace
+}  // namespace tangram::sched
