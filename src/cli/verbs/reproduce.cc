@@ -87,10 +87,7 @@ std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, con
     add(s, "elastic", {"tangram", false}, false);
     add(s, "elastic", {"tangram", true}, false);
     for (const auto& partitioning : lab::paris_elsa_partitionings()) {
-      for (const auto& dispatch : kPublished) {
-        const bool yardstick = partitioning == "paris" && std::string_view(dispatch.policy) == "elsa";
-        if (options.full || yardstick) add(s, partitioning, {dispatch.policy, true}, false);
-      }
+      for (const auto& dispatch : kPublished) add(s, partitioning, {dispatch.policy, true}, false);
     }
     if (!options.full) continue;
     // Without several samples in a query, mu and sigma only matter to PARIS.
@@ -265,16 +262,17 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
                {"ELASTIC/BEST", Align::right},
                {"/HOMOGENEOUS+FIFS", Align::right},
                {"MERGED", Align::right},
-               {"/ELSA MERGED", Align::right}});
+               {"/ELSA MERGED", Align::right},
+               {"BOUND/ELSA MERGED", Align::right}});
   for (std::size_t s = 0; s < settings.size(); ++s) {
-    double alone = 0, bound = 0, merged = 0, best = 0, homogeneous = 0, elsa_merged = 0;
+    double alone = 0, bound = 0, merged = 0, merged_bound = 0, best = 0, homogeneous = 0, elsa_merged = 0;
     std::string by;
     for (const auto& row : rows) {
       if (row.setting != s || row.cell.single) continue;
       const double qps = row.by_seed.front().qps;
       if (row.cell.partitioning == "elastic") {
         (row.cell.merge ? merged : alone) = qps;
-        if (!row.cell.merge) bound = row.by_seed.front().bound_qps;
+        (row.cell.merge ? merged_bound : bound) = row.by_seed.front().bound_qps;
         continue;
       }
       if (row.cell.merge) {
@@ -299,7 +297,33 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
                {ratio(alone, best), alone >= 0.99 * best ? Style::good : Style::bad},
                ratio(alone, homogeneous),
                qps_text(merged),
-               ratio(merged, elsa_merged)});
+               ratio(merged, elsa_merged),
+               ratio(merged_bound, elsa_merged)});
+  }
+  return table.render(terminal);
+}
+
+// Every cut and policy with queries merged into batches.
+std::string merged_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
+                         const Terminal& terminal) {
+  Table table({{"SETTING"},
+               {"CUT"},
+               {"FIFS", Align::right},
+               {"ELSA", Align::right},
+               {"TANGRAM", Align::right},
+               {"TANGRAM/ELSA", Align::right}});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].cell.single || !rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
+    const bool first = rows[i].cell.partitioning == lab::paris_elsa_partitionings().front();
+    const double elsa = rows[i + 1].by_seed.front().qps;
+    const double tangram = rows[i + 2].by_seed.front().qps;
+    table.add({{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
+               rows[i].cell.partitioning,
+               qps_text(rows[i].by_seed.front().qps),
+               qps_text(elsa),
+               qps_text(tangram),
+               elsa > 0 ? fmt::format("x{:.3f}", tangram / elsa) : ""});
+    i += 2;
   }
   return table.render(terminal);
 }
@@ -311,8 +335,10 @@ ExitCode run(Session& session, const Options& options) {
   if (options.result == "few-shot") {
     return reproduce_few_shot(session, {options.data, options.full, options.seeds.value_or(0)});
   }
-  if (options.result == "parvagpu") return reproduce_parvagpu(session, {options.data, options.full});
-  if (options.result == "elastic-batch") return reproduce_elastic_batch(session, {options.data, options.full});
+  if (options.result == "parvagpu") return reproduce_parvagpu(session, {options.data, options.full, options.quick});
+  if (options.result == "elastic-batch") {
+    return reproduce_elastic_batch(session, {options.data, options.full, options.quick});
+  }
   const auto measurements = load_profiles(options.data);
   if (!measurements) return session.fail(measurements.error());
   const auto settings = lab::paris_elsa_settings(*measurements);
@@ -327,8 +353,11 @@ ExitCode run(Session& session, const Options& options) {
   session.print(published_table(settings, rows, session.terminal));
   session.print(
       "\nThe cut found for `tangram` on the same budget. BOUND: the budget over the least compute-slice seconds of a\n"
-      "query. MERGED: queries may share batches; beside it PARIS and ELSA merging too.\n\n");
+      "query. MERGED: queries may share batches; beside it PARIS and ELSA merging too, and how far the bound is from\n"
+      "them.\n\n");
   session.print(elastic_table(settings, rows, session.terminal));
+  session.print("\nAll cuts and policies with queries merged into batches.\n\n");
+  session.print(merged_table(settings, rows, session.terminal));
   if (!options.full) return ExitCode::done;
   session.print("\nThe same with queries of one sample, which policies may put into batches.\n\n");
   session.print(batching_table(settings, rows, session.terminal));
@@ -377,7 +406,8 @@ void add_reproduce(Program& program) {
                            ->type_name("DIR")
                            ->capture_default_str());
   verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
-  verb.add_flag("--quick", options->quick, "pollux and deepboot: only the smallest workload, with a short search.");
+  verb.add_flag("--quick", options->quick,
+                "pollux and deepboot: only the smallest workload, with a short search; elastic-batch: only one rate.");
   program.offers_files(
       verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
   verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")

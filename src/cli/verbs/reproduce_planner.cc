@@ -139,6 +139,9 @@ std::string parva_table(const std::vector<lab::ParvaResult>& results, const Term
 // Word counts become lengths in tokens by this factor; sub-word tokens are 1.2 to 1.4 times as many.
 constexpr double kTokensPerWord = 1.3;
 
+// The rate of the settings that are looked at when it has to be quick.
+constexpr double kQuickRate = 300;
+
 Result<std::vector<lab::LengthDistribution>> read_lengths(Session& session, const std::string& path,
                                                           std::int64_t size_max) {
   std::vector<lab::LengthDistribution> all{lab::reference_lengths()};
@@ -346,7 +349,9 @@ ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& o
     if (!lengths) return session.fail(lengths.error());
     std::vector<lab::ElasticBatchSetting> settings;
     for (const auto& distribution : *lengths) {
-      for (auto& setting : lab::elastic_batch_settings(distribution)) settings.push_back(std::move(setting));
+      for (auto& setting : lab::elastic_batch_settings(distribution)) {
+        if (!options.quick || setting.rate_per_s == kQuickRate) settings.push_back(std::move(setting));
+      }
     }
     const lab::ElasticBatchInput input{group.device, group.models, group.mig_profiles, group.size_max, &*fitted};
     std::vector<std::vector<lab::ElasticBatchResult>> results(settings.size());

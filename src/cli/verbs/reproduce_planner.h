@@ -10,6 +10,7 @@ namespace tangram::cli {
 struct PlannerResultOptions {
   std::string data;
   bool full = false;
+  bool quick = false;  // elastic-batch: only one rate.
 };
 
 ExitCode reproduce_parvagpu(Session& session, const PlannerResultOptions& options);
