@@ -55,7 +55,7 @@ void round_of(benchmark::State& state, const char* name) {
 }
 
 BENCHMARK_CAPTURE(round_of, tangram, "tangram")->ArgName("jobs")->RangeMultiplier(8)->Range(8, 2500);
-BENCHMARK_CAPTURE(round_of, deepboot, "deepboot")->ArgName("jobs")->Arg(8)->Arg(64);
+BENCHMARK_CAPTURE(round_of, deepboot, "deepboot")->ArgName("jobs")->Arg(8)->Arg(64)->Arg(512);
 BENCHMARK_CAPTURE(round_of, pollux, "pollux")->ArgName("jobs")->Arg(8)->Arg(16);
 
 }  // namespace

@@ -231,7 +231,7 @@ int run_seeds(std::uint64_t first, std::uint64_t count) {
     reclaims += answer.training.reclaims;
   }
   fmt::print("{} seeds: {} of {} jobs ended, {} leases, {} reclaims\n", count, ended, jobs, leases, reclaims);
-  if (count >= 100 && (leases == 0 || reclaims == 0 || ended * 10 < jobs * 8)) {
+  if (count >= 100 && (leases == 0 || reclaims == 0 || ended * 2 < jobs)) {
     fmt::print(stderr, "the swarm tries nothing\n");
     return 1;
   }
