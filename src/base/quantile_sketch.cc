@@ -1,20 +1,11 @@
 #include "base/quantile_sketch.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/check.h"
 
 namespace tangram {
-
-// Values under 128 have a bucket each. Above, the bucket number is the exponent followed by the next seven bits.
-std::size_t QuantileSketch::bucket_of(std::uint64_t value) {
-  if (value < (1u << kBits)) return static_cast<std::size_t>(value);
-  const auto exponent = static_cast<unsigned>(std::bit_width(value)) - 1;
-  const std::uint64_t mantissa = value >> (exponent - kBits);  // In [128, 256).
-  return static_cast<std::size_t>(((exponent - kBits) << kBits) + mantissa);
-}
 
 std::uint64_t QuantileSketch::low_of(std::size_t bucket) {
   if (bucket < (2u << kBits)) return bucket;

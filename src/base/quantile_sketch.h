@@ -1,6 +1,7 @@
 // Quantiles of any number of values in bounded memory, with a stated relative error.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,7 +17,17 @@ class QuantileSketch {
  public:
   static constexpr double kRelativeError = 1.0 / 256;
 
-  void add(std::uint64_t value, std::uint64_t times = 1) {
+  void add(std::uint64_t value) {
+    const std::size_t bucket = bucket_of(value);
+    if (bucket - first_ >= counts_.size()) [[unlikely]]
+      reserve_for(bucket);
+    ++counts_[bucket - first_];
+    ++count_;
+    sum_ += static_cast<double>(value);
+    if (value < min_) min_ = value;
+    if (value > max_) max_ = value;
+  }
+  void add(std::uint64_t value, std::uint64_t times) {
     if (times == 0) return;
     const std::size_t bucket = bucket_of(value);
     if (bucket - first_ >= counts_.size()) reserve_for(bucket);
@@ -54,7 +65,13 @@ class QuantileSketch {
  private:
   static constexpr unsigned kBits = 7;  // 128 buckets in each power of two.
 
-  static std::size_t bucket_of(std::uint64_t value);
+  // Values under 128 have a bucket each. Above, the bucket number is the exponent followed by the next seven bits.
+  static std::size_t bucket_of(std::uint64_t value) {
+    if (value < (1u << kBits)) return static_cast<std::size_t>(value);
+    const auto exponent = static_cast<unsigned>(std::bit_width(value)) - 1;
+    const std::uint64_t mantissa = value >> (exponent - kBits);  // In [128, 256).
+    return static_cast<std::size_t>(((exponent - kBits) << kBits) + mantissa);
+  }
   static std::uint64_t low_of(std::size_t bucket);
   void reserve_for(std::size_t bucket);
 

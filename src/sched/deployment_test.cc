@@ -125,13 +125,13 @@ TEST(RequestQueue, OrdersByPriorityThenDeadlineThenArrival) {
 
 TEST(RequestStore, HandsOutUpToItsLimitAndReuses) {
   RequestStore store(2);
-  Waiting* first = store.take();
-  store.take();
+  Waiting* first = store.take({}, 0);
+  store.take({}, 0);
   EXPECT_TRUE(store.full());
   first->bucket = 9;
   store.give_back(first);
   EXPECT_EQ(store.used(), 1u);
-  EXPECT_EQ(store.take()->bucket, 0u);
+  EXPECT_EQ(store.take({}, 0)->bucket, 0u);
 }
 
 }  // namespace

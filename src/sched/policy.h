@@ -138,9 +138,15 @@ struct Choice {
   Kind kind = Kind::wait;
   SliceId slice;
   SliceId from;
-  std::array<Part, kPartsMax> parts{};
   std::uint32_t part_count = 0;
   TimePoint until = kTimeNever;
+  // Only the first `part_count` mean anything: a choice is made at every event, and filling in the rest would cost more
+  // than the choice.
+  union {
+    std::array<Part, kPartsMax> parts;
+  };
+
+  Choice() {}  // NOLINT(modernize-use-equals-default): the parts stay as they are.
 
   static Choice wait(TimePoint until = kTimeNever) {
     Choice choice;
@@ -187,14 +193,20 @@ struct Displacement {
   static constexpr std::size_t kVictimsMax = 8;
 
   SliceId slice;
-  std::array<const Waiting*, kVictimsMax> victims{};
-  std::uint32_t count = 0;  // 0: nobody gives way.
+  std::uint32_t count = 0;                          // 0: nobody gives way.
+  std::array<const Waiting*, kVictimsMax> victims;  // Only the first `count` mean anything.
+
+  Displacement() {}  // NOLINT(modernize-use-equals-default): the victims stay as they are.
+  explicit Displacement(SliceId id) : slice(id) {}
+  Displacement(SliceId id, const Waiting* only) : slice(id), count(1), victims{only} {}
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
 
+  // Whether `bind` and `displace` are worth asking: true for those that have an answer to them.
+  virtual bool binds() const { return false; }
   // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
   // some slice serves the request.
   virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);

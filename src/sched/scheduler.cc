@@ -35,6 +35,7 @@ Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config
     : world_(world),
       config_(std::move(config)),
       policy_(make_policy(config_)),
+      policy_binds_(policy_->binds()),
       state_(std::move(deployment), config_.requests_max, config_.correction_weight),
       view_(state_) {}
 
@@ -44,10 +45,7 @@ void Scheduler::on_arrival(const Request& request) {
   begin();
   std::uint32_t bucket = 0;
   if (admit(request, &bucket)) {
-    Waiting* waiting = state_.store.take();
-    waiting->request = request;
-    waiting->bucket = bucket;
-    place(waiting);
+    place(state_.store.take(request, bucket));
   }
   finish();
 }
@@ -68,16 +66,16 @@ bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
     refuse(request, RejectReason::queue_full, kTimeNever);
     return false;
   }
+  // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
+  // it costs more answers than it gives.
+  const TimePoint earliest = config_.admission ? earliest_finish(request, *bucket) : kTimeNever;
+  if (earliest <= request.deadline) return true;
   const RejectReason never = why_never(request, *bucket);
   if (never != RejectReason::none) {
     refuse(request, never, kTimeNever);
     return false;
   }
-  if (!config_.admission) return true;
-  // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
-  // it costs more answers than it gives.
-  const TimePoint earliest = earliest_finish(request, *bucket);
-  if (earliest <= request.deadline || policy_->displace(view_, request, *bucket).count > 0) return true;
+  if (!config_.admission || policy_->displace(view_, request, *bucket).count > 0) return true;
   // Never: those that take it are all away for now.
   refuse(request, earliest == kTimeNever ? RejectReason::no_capacity : RejectReason::too_late, earliest);
   return false;
@@ -122,6 +120,10 @@ TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucke
 
 void Scheduler::place(Waiting* waiting) {
   ++waiting_;
+  if (!policy_binds_) {
+    place_shared(waiting);
+    return;
+  }
   auto binding = policy_->bind(view_, *waiting);
   std::vector<Waiting*> displaced;
   if (!binding && unbind(policy_->displace(view_, waiting->request, waiting->bucket), &displaced))
@@ -242,8 +244,8 @@ void Scheduler::feed(SliceId id) {
   while (slice.status == SliceStatus::idle) {
     const Choice choice = policy_->on_idle(view_, id);
     const bool waits = choice.kind == Choice::Kind::wait;
-    if (waits && choice.part_count > 0) hold(choice.parts[0].lane, choice.until);
-    const LaneId lane = choice.parts[0].lane;
+    const LaneId lane = choice.part_count > 0 ? choice.parts[0].lane : LaneId();
+    if (waits && choice.part_count > 0) hold(lane, choice.until);
     if (waits || !apply(choice, lane)) return;
     // Late requests of all buckets wait in one lane: behind the first may stand one that another idle slice takes.
     if (choice.kind == Choice::Kind::start && state_.lanes[lane.index()].late) serve_lane(lane);
@@ -420,7 +422,7 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       // What waits for this slice goes first: an idle slice has nothing bound to it.
       if (!slice.bound.empty()) start_bound(done.slice);
     }
-    put_back(failed);
+    if (!failed.empty()) put_back(failed);
     if (slice.status == SliceStatus::idle) feed(done.slice);
   }
   finish();

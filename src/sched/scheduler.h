@@ -113,6 +113,7 @@ class Scheduler {
   World& world_;
   SchedulerConfig config_;
   std::unique_ptr<Policy> policy_;
+  bool policy_binds_;
   State state_;
   View view_;
   std::uint64_t batches_ = 0;

@@ -10,7 +10,10 @@
 namespace tangram::sched {
 
 // A four-way heap of (key, slice) whose keys can be changed in place. Equal keys are ordered by slice, so the answer
-// never depends on history. Costs: front 1, update and erase log4 n.
+// never depends on history. Costs: update 1; front, insert and erase log4 n for each slice that was updated since.
+//
+// Updates wait until somebody looks: a slice that ends one batch and starts the next is then moved once, and not at
+// all while policies only ask for idle slices.
 class SliceHeap {
  public:
   // `positions` maps every slice of the scheduler to its place here and is shared by the pools: a slice is in one pool.
@@ -18,10 +21,13 @@ class SliceHeap {
 
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  SliceId front() const { return SliceId(entries_.front().slice); }
-  std::int64_t front_key() const { return entries_.front().key; }
+  SliceId front() const {
+    settle();
+    return SliceId(entries_.front().slice);
+  }
 
   void insert(SliceId slice, std::int64_t key) {
+    settle();
     entries_.push_back({key, slice.value()});
     sift_up(entries_.size() - 1);
   }
@@ -29,16 +35,15 @@ class SliceHeap {
   void update(SliceId slice, std::int64_t key) {
     const std::size_t at = (*positions_)[slice.index()];
     TANGRAM_CHECK(at < entries_.size() && entries_[at].slice == slice.value(), "the slice is in this heap");
-    const std::int64_t before = entries_[at].key;
-    entries_[at].key = key;
-    if (key < before) {
-      sift_up(at);
-    } else if (key > before) {
-      sift_down(at);
+    if (!entries_[at].moved) {
+      entries_[at].moved = true;
+      moved_.push_back(slice.value());
     }
+    entries_[at].next_key = key;
   }
 
   void erase(SliceId slice) {
+    settle();
     const std::size_t at = (*positions_)[slice.index()];
     TANGRAM_CHECK(at < entries_.size() && entries_[at].slice == slice.value(), "the slice is in this heap");
     const Entry last = entries_.back();
@@ -54,16 +59,39 @@ class SliceHeap {
   struct Entry {
     std::int64_t key;
     std::uint32_t slice;
+    bool moved = false;         // Its key is about to become ...
+    std::int64_t next_key = 0;  // ... this one.
 
-    bool operator<(const Entry& other) const { return key != other.key ? key < other.key : slice < other.slice; }
+    // Without branches, which could not be foreseen.
+    bool operator<(const Entry& other) const {
+      return static_cast<bool>(static_cast<int>(key < other.key) |
+                               (static_cast<int>(key == other.key) & static_cast<int>(slice < other.slice)));
+    }
   };
 
-  void set(std::size_t at, const Entry& entry) {
+  // Gives all slices that were updated their new keys, one after the other, so that the rest is a heap each time.
+  void settle() const {
+    for (const std::uint32_t slice : moved_) {
+      const std::size_t at = (*positions_)[slice];
+      Entry& entry = entries_[at];
+      const std::int64_t before = entry.key;
+      entry.key = entry.next_key;
+      entry.moved = false;
+      if (entry.key < before) {
+        sift_up(at);
+      } else if (entry.key > before) {
+        sift_down(at);
+      }
+    }
+    moved_.clear();
+  }
+
+  void set(std::size_t at, const Entry& entry) const {
     entries_[at] = entry;
     (*positions_)[entry.slice] = static_cast<std::uint32_t>(at);
   }
 
-  void sift_up(std::size_t at) {
+  void sift_up(std::size_t at) const {
     const Entry entry = entries_[at];
     while (at > 0) {
       const std::size_t parent = (at - 1) / 4;
@@ -74,16 +102,26 @@ class SliceHeap {
     set(at, entry);
   }
 
-  void sift_down(std::size_t at) {
+  // Of up to four entries from `first` on.
+  std::size_t least_child(std::size_t first) const {
+    if (first + 4 <= entries_.size()) {
+      const std::size_t a = first + (entries_[first + 1] < entries_[first] ? 1 : 0);
+      const std::size_t b = first + 2 + (entries_[first + 3] < entries_[first + 2] ? 1 : 0);
+      return a + (b - a) * (entries_[b] < entries_[a] ? 1 : 0);
+    }
+    std::size_t least = first;
+    for (std::size_t child = first + 1; child < entries_.size(); ++child) {
+      if (entries_[child] < entries_[least]) least = child;
+    }
+    return least;
+  }
+
+  void sift_down(std::size_t at) const {
     const Entry entry = entries_[at];
     while (true) {
       const std::size_t first = 4 * at + 1;
       if (first >= entries_.size()) break;
-      const std::size_t end = first + 4 < entries_.size() ? first + 4 : entries_.size();
-      std::size_t least = first;
-      for (std::size_t child = first + 1; child < end; ++child) {
-        if (entries_[child] < entries_[least]) least = child;
-      }
+      const std::size_t least = least_child(first);
       if (!(entries_[least] < entry)) break;
       set(at, entries_[least]);
       at = least;
@@ -92,7 +130,8 @@ class SliceHeap {
   }
 
   std::vector<std::uint32_t>* positions_;
-  std::vector<Entry> entries_;
+  mutable std::vector<Entry> entries_;
+  mutable std::vector<std::uint32_t> moved_;
 };
 
 }  // namespace tangram::sched

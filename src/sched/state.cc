@@ -47,7 +47,7 @@ void RequestQueue::erase(Waiting* waiting) {
   samples_ -= waiting->request.samples;
 }
 
-Waiting* RequestStore::take() {
+Waiting* RequestStore::take(const Request& request, std::uint32_t bucket) {
   TANGRAM_CHECK(!full(), "the caller asks before it takes");
   if (free_ == nullptr) {
     blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
@@ -58,7 +58,7 @@ Waiting* RequestStore::take() {
   }
   Waiting* taken = free_;
   free_ = taken->next;
-  *taken = {};
+  *taken = {.request = request, .bucket = bucket};
   ++used_;
   return taken;
 }

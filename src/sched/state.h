@@ -159,7 +159,8 @@ class RequestStore {
 
   bool full() const { return used_ >= limit_; }
   std::size_t used() const { return used_; }
-  Waiting* take();
+  // The caller has asked whether there is room.
+  Waiting* take(const Request& request, std::uint32_t bucket);
   void give_back(Waiting* waiting);
 
  private:

@@ -19,24 +19,67 @@ struct Event {
   std::uint64_t tag = 0;
 };
 
-// The one order of events.
+// The one order of events. As one number of 128 bits, since the outcome is hard to foresee: a subtraction with borrow
+// instead of two branches. Virtual time is not negative.
 inline bool comes_before(const Event& a, const Event& b) {
-  return a.when != b.when ? a.when < b.when : a.order < b.order;
+  __extension__ using Wide = unsigned __int128;
+  const auto wide = [](const Event& event) {
+    return static_cast<Wide>(event.when.time_since_epoch().count()) << 64 | event.order;
+  };
+  return wide(a) < wide(b);
 }
 
 // A four-way heap. Costs: top 1, push and pop log4 n.
+//
+// Which of two events comes first cannot be foreseen, so a wrong guess of the processor would cost more than the
+// comparison: the least of four children is found by arithmetic. Behind the last event stand kWays others that never
+// come, so that every parent has four children.
 class EventQueue {
  public:
-  bool empty() const { return events_.empty(); }
-  std::size_t size() const { return events_.size(); }
+  EventQueue() : events_(kWays, kNever) {}
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
   const Event& top() const { return events_.front(); }
 
   void push(TimePoint when, EventLane lane, std::uint32_t kind, std::uint32_t index, std::uint64_t tag) {
     const Event event{when, (static_cast<std::uint64_t>(lane) << 62) | sequence_++, kind, index, tag};
-    std::size_t at = events_.size();
-    events_.push_back(event);
+    events_.push_back(kNever);
+    rise(size_++, event);
+  }
+
+  // The gap that the first leaves is filled with children down to the last row, and the last event goes there: it
+  // seldom rises from it.
+  Event pop() {
+    const Event first = events_.front();
+    const Event last = events_[--size_];
+    events_[size_] = kNever;
+    events_.pop_back();
+    std::size_t at = 0;
+    for (std::size_t child = 1; child < size_; child = kWays * at + 1) {
+      const std::size_t least = least_of_four(child);
+      events_[at] = events_[least];
+      at = least;
+    }
+    if (size_ > 0) rise(at, last);
+    return first;
+  }
+
+ private:
+  static constexpr std::size_t kWays = 4;
+  static constexpr Event kNever{TimePoint::max(), UINT64_MAX, 0, 0, 0};
+
+  std::size_t least_of_four(std::size_t child) const {
+    const std::size_t a = child + (comes_before(events_[child + 1], events_[child]) ? 1 : 0);
+    const std::size_t b = child + 2 + (comes_before(events_[child + 3], events_[child + 2]) ? 1 : 0);
+    const std::size_t second = comes_before(events_[b], events_[a]) ? 1 : 0;
+    return a + (b - a) * second;
+  }
+
+  // Puts the event where it belongs on the way from the gap `at` to the top.
+  void rise(std::size_t at, const Event& event) {
     while (at > 0) {
-      const std::size_t parent = (at - 1) / 4;
+      const std::size_t parent = (at - 1) / kWays;
       if (!comes_before(event, events_[parent])) break;
       events_[at] = events_[parent];
       at = parent;
@@ -44,30 +87,8 @@ class EventQueue {
     events_[at] = event;
   }
 
-  Event pop() {
-    const Event first = events_.front();
-    const Event last = events_.back();
-    events_.pop_back();
-    if (events_.empty()) return first;
-    std::size_t at = 0;
-    while (true) {
-      const std::size_t child = 4 * at + 1;
-      if (child >= events_.size()) break;
-      const std::size_t end = child + 4 < events_.size() ? child + 4 : events_.size();
-      std::size_t least = child;
-      for (std::size_t c = child + 1; c < end; ++c) {
-        if (comes_before(events_[c], events_[least])) least = c;
-      }
-      if (!comes_before(events_[least], last)) break;
-      events_[at] = events_[least];
-      at = least;
-    }
-    events_[at] = last;
-    return first;
-  }
-
- private:
   std::vector<Event> events_;
+  std::size_t size_ = 0;
   std::uint64_t sequence_ = 0;
 };
 

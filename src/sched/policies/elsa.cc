@@ -14,6 +14,8 @@ class Elsa final : public Policy {
   explicit Elsa(const PolicyConfig& config)
       : alpha_(config.elsa_alpha), beta_(config.elsa_beta), plain_(alpha_ == 1 && beta_ == 1) {}
 
+  bool binds() const override { return true; }
+
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const Request& request = waiting.request;
     const Duration left = request.deadline - view.now();

@@ -12,26 +12,32 @@ class Fifs final : public Policy {
 
   Choice on_waiting(const View& view, LaneId lane) override {
     std::optional<SliceId> longest;
+    std::uint32_t count = 0;
     for (const PoolId pool : view.service(view.lane(lane).service).pools) {
       const auto idle = view.idle_slice(pool);
-      if (!idle || take(view, pool, lane) == 0) continue;
-      if (!longest || view.slice(*idle).idle_since < view.slice(*longest).idle_since) longest = idle;
+      if (!idle || (longest && view.slice(*idle).idle_since >= view.slice(*longest).idle_since)) continue;
+      const std::uint32_t taken = take(view, pool, lane);
+      if (taken == 0) continue;
+      longest = idle;
+      count = taken;
     }
-    if (!longest) return Choice::wait();
-    return Choice::start(*longest, lane, take(view, view.slice(*longest).place.pool, lane));
+    return longest ? Choice::start(*longest, lane, count) : Choice::wait();
   }
 
   Choice on_idle(const View& view, SliceId slice) override {
     const PoolId pool = view.slice(slice).place.pool;
     std::optional<LaneId> oldest;
+    std::uint32_t count = 0;
     for (const auto& entry : view.pool_data(pool).services) {
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
         if (oldest && view.lane(*oldest).queue.front()->request.id < lane.queue.front()->request.id) return;
-        if (take(view, pool, id) > 0) oldest = id;
+        const std::uint32_t taken = take(view, pool, id);
+        if (taken == 0) return;
+        oldest = id;
+        count = taken;
       });
     }
-    if (!oldest) return Choice::wait();
-    return Choice::start(slice, *oldest, take(view, pool, *oldest));
+    return oldest ? Choice::start(slice, *oldest, count) : Choice::wait();
   }
 
  private:

@@ -8,6 +8,8 @@ namespace {
 
 class LeastWork final : public Policy {
  public:
+  bool binds() const override { return true; }
+
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const Request& request = waiting.request;
     std::optional<Binding> best;

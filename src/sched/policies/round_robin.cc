@@ -8,6 +8,8 @@ namespace {
 
 class RoundRobin final : public Policy {
  public:
+  bool binds() const override { return true; }
+
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     for (std::size_t tried = 0; tried < view.slice_count(); ++tried) {
       next_ = (next_ + 1) % view.slice_count();

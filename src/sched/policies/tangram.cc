@@ -42,6 +42,8 @@ class Tangram final : public Policy {
  public:
   explicit Tangram(const PolicyConfig& config) : config_(config) {}
 
+  bool binds() const override { return true; }
+
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
     if (config_.merge && (single || shares_slices(view, waiting.request.service))) return std::nullopt;
@@ -91,7 +93,7 @@ class Tangram final : public Policy {
         if (given_up == nullptr || gives_way_before(*w, *given_up)) given_up = w;
         w = w->next;
       } while (w != nullptr && !w->opens_batch);
-      if (end > deadline) return {id, {given_up}, 1};
+      if (end > deadline) return {id, given_up};
     }
     return {};
   }
@@ -413,7 +415,7 @@ class Tangram final : public Policy {
   static Displacement who_gives_way(const View& view, SliceId id, const Request& request, std::uint32_t bucket,
                                     Duration excess) {
     const SliceState& slice = view.slice(id);
-    Displacement lower{id, {}, 0};
+    Displacement lower(id);
     Duration lower_saved{};
     const Waiting* w = slice.bound.back();
     for (std::uint32_t n = 0; w != nullptr && n < kLookPast && lower.count < Displacement::kVictimsMax; ++n) {
@@ -425,7 +427,7 @@ class Tangram final : public Policy {
     }
     if (lower.count > 0 && lower_saved >= excess) return lower;
     const Waiting* largest = largest_bound(view, slice, request, bucket, excess);
-    return largest == nullptr ? Displacement{} : Displacement{id, {largest}, 1};
+    return largest == nullptr ? Displacement{} : Displacement(id, largest);
   }
 
   static const Waiting* largest_bound(const View& view, const SliceState& slice, const Request& request,
