@@ -40,6 +40,18 @@ TEST(ImportParvagpu, ReportsEveryBadRow) {
             "in.csv:4:7: batch_size must be a whole number, not \"x\"");
 }
 
+// Batch 8 at 100 samples a second takes 0.08 s. Rounded to a millisecond and a tenth more or less it may say 0.071 to
+// 0.089; milliseconds where seconds belong, and negative ones, are refused.
+TEST(ImportParvagpu, RefusesALatencyThatContradictsTheThroughput) {
+  const std::string header = "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\n";
+  EXPECT_EQ(import("parvagpu", header + "net,1,8,1,100,80,1\nnet,1,8,1,100,-0.08,1\n"),
+            "error: in.csv:2:15: latency_s 80 contradicts throughput_req_s 100: batch 8 at that rate takes 0.08 s\n"
+            "in.csv:3:15: latency_s must be at least 0, not -0.08");
+  EXPECT_FALSE(import("parvagpu", header + "net,1,8,1,100,0.089,1\n").starts_with("error"));
+  EXPECT_TRUE(import("parvagpu", header + "net,1,8,1,100,0.09,1\n").starts_with("error"));
+  EXPECT_FALSE(import("parvagpu", header + "net,1,8,1,100,,1\n").starts_with("error"));
+}
+
 // A header alone says what the file is, so the reason is not that it is another one, and nothing is written.
 TEST(Import, RefusesAFileThatHasOnlyItsHeader) {
   const std::string profiles = "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\n";
@@ -78,7 +90,8 @@ TEST(ImportParvagpu, LaysOutOverlappingSlicesAnew) {
             "error: in.csv:2: the slices of GPU 0 do not fit on one a100-80gb");
 }
 
-// Throughput is 1000 * 32 / 16 = 2000 whatever the column says; the second row of the same configuration is dropped.
+// Throughput is 1000 * 32 / 16 = 2000 though the column has its known wrong unit, 3 * 1000 / 16 = 187.5; the second row
+// of the same configuration is dropped.
 TEST(ImportMigprofiler, RecomputesThroughputAndKeepsInference) {
   const std::string text =
       "gpu,mig_profile,model,total_params,task,sweep,batch_size,seq_length,latency_ms,latency_std_ms,throughput_"
@@ -93,6 +106,36 @@ TEST(ImportMigprofiler, RecomputesThroughputAndKeepsInference) {
   EXPECT_EQ(import("migprofiler", text),
             header + "a100-40gb,1g.5gb,net,32,64,1,16,0.5,1000,2000\na100-40gb,1g.5gb,net,32,512,1,,,,\n");
   EXPECT_EQ(import("migprofiler:train", text), header + "a100-40gb,1g.5gb,net,8,1,1,80,1,2000,100\n");
+}
+
+constexpr const char* kMigprofilerHeader =
+    "gpu,mig_profile,model,total_params,task,sweep,batch_size,seq_length,latency_ms,throughput_samples_s\n";
+
+// 32 samples in 16 ms are 2000 a second; 2 would be the same in samples a millisecond.
+TEST(ImportMigprofiler, RefusesAThroughputThatContradictsTheLatency) {
+  EXPECT_EQ(import("migprofiler", kMigprofilerHeader + std::string("A100-40GB,1g.5gb,net,1,infer,bsz,32,64,16,2\n")),
+            "error: in.csv:2:43: throughput_samples_s 2 contradicts latency_ms 16: batch 32 in that time is 2000 a "
+            "second");
+}
+
+// Within one sweep nobody can tell which of two rows holds. Where two sweeps cross, 16 and 17 ms are the same run
+// measured twice; 16 ms and 1600 ms are not.
+TEST(ImportMigprofiler, RefusesRowsThatContradictEachOther) {
+  const std::string row = kMigprofilerHeader + std::string("A100-40GB,1g.5gb,net,1,infer,bsz,32,64,16,\n");
+  EXPECT_EQ(import("migprofiler", row + "A100-40GB,1g.5gb,net,1,infer,bsz,32,64,17,\n"),
+            "error: in.csv:3:40: latency_ms 17 ms contradicts 16 ms of the same configuration in in.csv:2");
+  EXPECT_EQ(import("migprofiler", row + "A100-40GB,1g.5gb,net,1,infer,bsz,32,64,,\n"),
+            "error: in.csv:3:40: latency_ms out of memory contradicts 16 ms of the same configuration in in.csv:2");
+  EXPECT_FALSE(import("migprofiler", row + "A100-40GB,1g.5gb,net,1,infer,bsz,32,64,16,\n").starts_with("error"));
+  EXPECT_FALSE(import("migprofiler", row + "A100-40GB,1g.5gb,net,1,infer,seq,32,64,17,\n").starts_with("error"));
+  EXPECT_TRUE(import("migprofiler", row + "A100-40GB,1g.5gb,net,1,infer,seq,32,64,1600,\n").starts_with("error"));
+}
+
+TEST(ImportMigprofiler, RefusesTasksAndSizesThatMeanNothing) {
+  EXPECT_EQ(import("migprofiler", kMigprofilerHeader + std::string("A100-40GB,1g.5gb,net,1,juggle,bsz,1,64,16,\n"
+                                                                   "A100-40GB,1g.5gb,net,-5,infer,bsz,1,64,16,\n")),
+            "error: in.csv:2:24: task must be infer or train, not \"juggle\"\n"
+            "in.csv:3:22: total_params must be at least 0, not -5");
 }
 
 TEST(ImportAzureLlm, CountsTimeFromTheFirstRequestAcrossMidnight) {

@@ -1,11 +1,13 @@
 // ParvaGPU (SC'24): inference measured on slices of an A100-80GB, service scenarios, and published layouts.
 //
 // Which of its three files is given shows in the header. In the measurements throughput is per process and latency is
-// rounded to a millisecond, so latency is taken from the throughput: each process runs one batch after another.
+// rounded to a millisecond, so latency is taken from the throughput: each process runs one batch after another. The two
+// must agree, or one of them has another unit and nobody can tell which.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/plan.h"
@@ -20,14 +22,28 @@ namespace {
 
 constexpr const char* kDevice = "a100-80gb";
 
+// How far latency may lie from batch / throughput: rounding to a millisecond, and a tenth because the two may have been
+// averaged differently.
+constexpr double kLatencyRoundingS = 0.001;
+constexpr double kLatencyTolerance = 0.1;
+constexpr double kLatencySMax = kLatencyMsMax / 1e3;
+
 struct ProfileRow {
   std::string model;
   int mig_gpcs = 0;
   std::int64_t batch_size = 0;
   std::int64_t mps_procs = 0;
   std::optional<double> throughput_req_s;
+  std::optional<double> latency_s;
   int feasible = 0;
 };
+
+// True where latency and throughput of one process mean the same, or one of them is not there.
+bool agrees(const ProfileRow& row) {
+  if (row.feasible == 0 || !row.latency_s || row.throughput_req_s.value_or(0) <= 0) return true;
+  const double expected_s = static_cast<double>(row.batch_size) / *row.throughput_req_s;
+  return std::abs(*row.latency_s - expected_s) <= kLatencyRoundingS + kLatencyTolerance * expected_s;
+}
 
 template <typename Visitor>
 void describe(Visitor& v, ProfileRow& c) {
@@ -36,6 +52,7 @@ void describe(Visitor& v, ProfileRow& c) {
   v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "");
   v.field("mps_procs", c.mps_procs, {.min = 1, .max = kProcessesMax, .required = true}, "");
   v.field("throughput_req_s", c.throughput_req_s, {.min = 0, .max = 1e9, .required = true}, "");
+  v.field("latency_s", c.latency_s, {.min = 0, .max = kLatencySMax}, "");
   v.field("feasible", c.feasible, {.min = 0, .max = 1, .required = true}, "");
   v.rule(c.feasible == 0 || c.throughput_req_s.value_or(0) > 0, {"throughput_req_s", "feasible"},
          "a feasible run needs a throughput");
@@ -79,12 +96,19 @@ Result<std::size_t> profile_of(int compute_slices) {
   return find_profile(*find_geometry(kDevice), fmt::format("{}g", compute_slices));
 }
 
+std::string disagreement(const ProfileRow& row) {
+  return fmt::format("latency_s {} contradicts throughput_req_s {}: batch {} at that rate takes {:.4g} s",
+                     *row.latency_s, *row.throughput_req_s, row.batch_size,
+                     static_cast<double>(row.batch_size) / *row.throughput_req_s);
+}
+
 Result<std::string> measurements(const Files& files) {
   Measurements result;
   const auto problems =
       for_each_row_of<ProfileRow>(files, [&](ProfileRow row, const RowPlace& place, Problems& bad, const Source&) {
         const auto profile = profile_of(row.mig_gpcs);
         if (!profile) return bad.add(place.of("mig_gpcs"), profile.error().message);
+        if (!agrees(row)) return bad.add(place.of("latency_s"), disagreement(row));
         Measurement m;
         m.device = kDevice;
         m.mig_profile = find_geometry(kDevice)->profiles[*profile].name;
