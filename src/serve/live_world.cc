@@ -134,6 +134,8 @@ void LiveWorld::step(TimePoint now) {
     } else if (wake_at_ <= now_) {
       wake_at_ = kTimeNever;
       door_->on_wake();
+    } else if (held_due_ <= now_) {
+      refuse_held();
     } else {
       break;
     }
@@ -142,7 +144,10 @@ void LiveWorld::step(TimePoint now) {
   arrivals_at_ = 0;
 }
 
-TimePoint LiveWorld::next_due() const { return events_.empty() ? wake_at_ : std::min(wake_at_, events_.top().when); }
+TimePoint LiveWorld::next_due() const {
+  const TimePoint due = std::min(wake_at_, held_due_);
+  return events_.empty() ? due : std::min(due, events_.top().when);
+}
 
 void LiveWorld::schedule(TimePoint when, EventKind kind, std::uint32_t index, std::uint64_t batch) {
   events_.push({when, sequence_++, kind, index, batch});
@@ -188,16 +193,17 @@ void LiveWorld::arrive(Call* call) {
   if (in_flight() == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
   call->arrived = now_;
   if (must_wait(*call)) {
-    held_.push_back(call);
+    hold(call);
   } else {
     admit(call);
   }
 }
 
-// True while a plan is being put in place and no slice serves the request now, but one will: the scheduler would refuse
-// it for want of capacity, and the client did nothing wrong.
+// True while a plan is being put in place or workers start again and no slice serves the request now, but one will: the
+// scheduler would refuse it for want of capacity, and the client did nothing wrong.
 bool LiveWorld::must_wait(const Call& call) const {
-  if (!scheduler().moving()) return false;
+  const bool moving = scheduler().moving();
+  if (!moving && restarting_ == 0) return false;
   const sched::State& state = scheduler().state();
   const auto& service = state.deployment.services[call.model->service.index()];
   const auto edge = std::ranges::lower_bound(service.edges, call.size);
@@ -208,18 +214,55 @@ bool LiveWorld::must_wait(const Call& call) const {
     for (const auto& entry : state.deployment.pools[pool.index()].services) {
       if (entry.service != call.model->service || !entry.takes(bucket, call.samples)) continue;
       if (!state.pools[pool.index()].by_free_time.empty()) return false;
-      later |= state.pools[pool.index()].present > 0;
+      later |= moving ? state.pools[pool.index()].present > 0 : restarts(pool);
     }
   }
   return later;
 }
 
+bool LiveWorld::restarts(sched::PoolId pool) const {
+  return std::ranges::any_of(scheduler().state().slices, [&](const sched::SliceState& slice) {
+    return slice.place.pool == pool && slice.status == sched::SliceStatus::restarting && !slice.retiring;
+  });
+}
+
+TimePoint LiveWorld::deadline_of(const Call& call) const {
+  const Duration promised = scheduler().state().deployment.services[call.model->service.index()].slo.latency;
+  return add_saturating(call.arrived, call.deadline.value_or(promised));
+}
+
+void LiveWorld::hold(Call* call) {
+  held_.push_back(call);
+  held_due_ = std::min(held_due_, deadline_of(*call));
+}
+
+// Those that no slice came back for in time.
+void LiveWorld::refuse_held() {
+  std::vector<Call*> waiting;
+  waiting.swap(held_);
+  held_due_ = kTimeNever;
+  for (Call* call : waiting) {
+    if (deadline_of(*call) > now_) {
+      hold(call);
+      continue;
+    }
+    Request request;
+    request.service = call->model->service;
+    const Outcome outcome{OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever};
+    explain(*call, request, outcome);
+    count(*call, request, outcome, false);
+    if (config_.on_resolved) config_.on_resolved(*call, outcome, now_);
+    call->owner->on_answered(call);
+  }
+}
+
 void LiveWorld::release_held() {
   std::vector<Call*> waiting;
   waiting.swap(held_);
+  held_due_ = kTimeNever;
   for (Call* call : waiting) {
     if (must_wait(*call)) {
-      held_.push_back(call);
+      hold(call);
     } else {
       admit(call);
     }
@@ -245,8 +288,7 @@ void LiveWorld::admit(Call* call) {
   request.samples = call->samples;
   request.size = call->size;
   request.arrival = now_;
-  const Duration promised = scheduler().state().deployment.services[model.service.index()].slo.latency;
-  request.deadline = add_saturating(call->arrived, call->deadline.value_or(promised));
+  request.deadline = deadline_of(*call);
   call->request = request.id;
   door_->on_arrival(request);
 }
@@ -453,7 +495,10 @@ void LiveWorld::fail_members(Run& run, const std::string& reason) {
 void LiveWorld::restarted(SliceId slice, bool ok) {
   if (ok) std::erase(starting_, slice);
   const auto warming = std::ranges::find(warming_, slice);
-  if (warming == warming_.end()) return door_->on_restarted(slice, ok);
+  if (warming == warming_.end()) {
+    --restarting_;
+    return door_->on_restarted(slice, ok);
+  }
   warming_.erase(warming);
   warming_failed_ |= !ok;
   if (warming_.empty()) finish_reshape();
@@ -467,6 +512,7 @@ void LiveWorld::restart(SliceId slice) {
   }
   run.busy = false;
   ++slices_[slice.index()].restarts;
+  ++restarting_;
   if (run.executor->restart()) schedule(now_, EventKind::restarted, slice.value(), 0);
 }
 

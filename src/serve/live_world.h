@@ -138,7 +138,11 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void arrive(Call* call);
   void admit(Call* call);
   bool must_wait(const Call& call) const;
+  bool restarts(sched::PoolId pool) const;
+  TimePoint deadline_of(const Call& call) const;
+  void hold(Call* call);
   void release_held();
+  void refuse_held();
   void answer_problem(Call* call, CallStatus status, std::string message);
   void fill(const Run& run, const sched::Batch& batch, const ServedModel& model);
   void collect(const Run& run);
@@ -161,7 +165,9 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   std::vector<Call*> calls_;
   std::vector<std::uint32_t> calls_free_;
   std::size_t calls_used_ = 0;
-  std::vector<Call*> held_;  // Came while the slices for them were being changed.
+  std::vector<Call*> held_;          // Came while the slices for them were being changed or started again.
+  TimePoint held_due_ = kTimeNever;  // When the first of them is too late.
+  std::size_t restarting_ = 0;       // Slices that the scheduler asked for and that are not back.
   std::uint64_t requests_ = 0;
 
   std::vector<bool> loaded_;

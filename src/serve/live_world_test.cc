@@ -255,5 +255,60 @@ TEST(LiveWorld, RetriesOnceWhatASliceLost) {
   EXPECT_EQ(owner.answered.size(), 1u);
 }
 
+// An executor that never comes back by itself.
+class Away final : public engines::Executor {
+ public:
+  explicit Away(std::unique_ptr<engines::Executor> inner) : inner_(std::move(inner)) {}
+  Result<engines::BatchMemory*> prepare(const engines::BatchJob& job) override { return inner_->prepare(job); }
+  std::optional<Duration> start(const engines::BatchJob& job) override { return inner_->start(job); }
+  bool restart() override { return false; }
+  bool ready() const override { return false; }
+
+ private:
+  std::unique_ptr<engines::Executor> inner_;
+};
+
+// Both slices are being started when two requests come, with 10 ms and 50 ms to go. The first is too late at 10 ms; one
+// slice is back at 20 ms and answers the second 2 ms later.
+TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
+  auto deployment = test::deployment();
+  const auto models = served_models(deployment, test::workload(), "emulated");
+  const std::vector<const Signature*> signatures{&models[0].signature};
+  LiveWorldConfig config;
+  config.make_executor = [&](SliceId, const sched::Place&, engines::ExecutorEvents&) {
+    return std::make_unique<Away>(engines::make_emulated_executor(signatures, {}));
+  };
+  LiveWorld world(std::move(deployment), models, std::move(config));
+  world.open_slices();
+  EXPECT_EQ(world.slices_starting(), 2u);
+  Collector owner;
+  const std::int64_t id = 9;
+  Call first;
+  Call second;
+  for (Call* call : {&first, &second}) {
+    call->owner = &owner;
+    call->model = &models[0];
+    call->body.assign(reinterpret_cast<const char*>(&id), sizeof id);
+    call->inputs = {{call->body, true}, {{}, false}};
+    call->deadline = call == &first ? 10ms : 50ms;
+    world.post(call);
+  }
+  world.step(TimePoint(0ms));
+  EXPECT_TRUE(owner.answered.empty());
+  EXPECT_EQ(world.next_due(), TimePoint(10ms));
+  world.step(TimePoint(10ms));
+  ASSERT_EQ(owner.answered.size(), 1u);
+  EXPECT_EQ(first.status, CallStatus::unavailable);
+  EXPECT_EQ(first.error, "model 'rank': no slice serves it now");
+  EXPECT_EQ(world.service_tallies()[0].rejected[static_cast<std::size_t>(RejectReason::no_capacity)], 1u);
+  world.on_restarted(SliceId(1), true);
+  world.step(TimePoint(20ms));
+  EXPECT_EQ(world.slices_starting(), 1u);
+  world.step(TimePoint(22ms));
+  ASSERT_EQ(owner.answered.size(), 2u);
+  EXPECT_EQ(second.status, CallStatus::ok) << second.error;
+  EXPECT_EQ(world.in_flight(), 0u);
+}
+
 }  // namespace
 }  // namespace tangram::serve
