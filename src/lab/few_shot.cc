@@ -188,16 +188,6 @@ Measurements measured_until(const Course& course, const FewShotReplay& replay, s
   return measured;
 }
 
-std::vector<double> own_deviations(const learn::FittedRun& run) {
-  const auto& observations = run.kriged.observations();
-  if (observations.size() < learn::kOwnCalibrationMin) return {};
-  std::vector<double> deviations;
-  for (std::size_t i = 0; const auto& forecast : run.kriged.leave_one_out()) {
-    deviations.push_back(std::abs(observations[i++].log_ms - forecast.log_ms) / forecast.deviation);
-  }
-  return deviations;
-}
-
 FewShotOutcome judge(const Course& course, const Measurements& measured, const learn::FittedRun& run) {
   FewShotOutcome outcome{.budget = measured.size(), .measurements = measured.size()};
   std::vector<learn::Belief> believed;
@@ -214,7 +204,7 @@ FewShotOutcome judge(const Course& course, const Measurements& measured, const l
     outcome.deviations.push_back(std::abs(math::log(*latency) - log_ms) / deviation);
   }
   outcome.regret = course.regret.loss(believed, reality);
-  outcome.own_deviations = own_deviations(run);
+  outcome.own_deviations = learn::unseen_errors(run);
   return outcome;
 }
 
@@ -252,10 +242,10 @@ FewShotOutcome whole_few_shot(std::span<const FewShotTable> tables, const learn:
   const auto run = learn::fit_target(measurements, learn::without(knowledge, tables[table].target.model), {});
   TANGRAM_CHECK(run.ok(), "something in the table fitted");
   const auto& observations = run->kriged.observations();
-  for (std::size_t i = 0; const auto& forecast : run->kriged.leave_one_out()) {
+  for (std::size_t i = 0; const auto& forecast : learn::unseen_forecasts(*run)) {
     outcome.errors.push_back(std::abs(math::exp(forecast.log_ms - observations[i++].log_ms) - 1));
   }
-  outcome.deviations = outcome.own_deviations = own_deviations(*run);
+  outcome.deviations = outcome.own_deviations = learn::unseen_errors(*run);
   return outcome;
 }
 

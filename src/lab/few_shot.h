@@ -52,7 +52,7 @@ struct FewShotOutcome {
   std::vector<double> errors{};      // |predicted / real - 1| of every run that fitted and was not measured.
   std::vector<double> deviations{};  // The same errors in predicted deviations of log latency.
   double regret = 0;
-  // Errors of leaving out each own measurement, in deviations; empty where there are too few.
+  // Errors of leaving out each own measurement, in deviations; empty where there is only one.
   std::vector<double> own_deviations{};
   bool whole = false;  // Everything was measured.
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
@@ -19,9 +20,16 @@ namespace {
 
 // The usual inflation is 1; it counts as this many observations against the model's own.
 constexpr double kInflationWeight = 10;
-constexpr std::size_t kOthersMin = 40;    // Errors of other models, to say anything about 95 %.
-constexpr double kAssumedDeviations = 3;  // Half width without any evidence.
-constexpr double kCountTolerance = 0.1;   // Of the logarithm of a number of measurements.
+constexpr std::size_t kOthersMin = 40;  // Errors of other models, to say anything about 95 %.
+// Without any evidence deviations are taken for this much too small.
+constexpr double kAssumedDoubt = 1.5;
+// Of the logarithm of a number of measurements: runs out of memory leave up to a third fewer.
+constexpr double kCountTolerance = 0.35;
+// From so many own errors on nobody else's count. Fewer were chosen by a sampler rather than by chance, so they say a
+// little less about the rest than their number does.
+constexpr double kOwnAlone = 3 * static_cast<double>(kOwnCalibrationMin);
+// Misses of own errors that are less probable than this are no chance.
+constexpr double kMissesProbable = 0.05;
 constexpr std::size_t kFolds = 4;
 constexpr std::uint64_t kFoldSeed = 1;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
@@ -70,20 +78,35 @@ OthersErrors errors_near(const Knowledge& knowledge, std::size_t measurements) {
   return errors;
 }
 
-// Student's 97.5 % quantile over the normal one, by degrees of freedom; 1 + 1.3 / n is within 1 % of it from 11 on.
-double student_factor(std::size_t degrees) {
-  constexpr std::array kFactors{6.48, 2.20, 1.62, 1.42, 1.31, 1.25, 1.21, 1.18, 1.15, 1.14};
-  TANGRAM_CHECK(degrees > 0, "errors come from a model");
-  return degrees <= kFactors.size() ? kFactors[degrees - 1] : 1 + 1.3 / static_cast<double>(degrees);
+// A quantile of very many errors holds for a normal one; this is how much wider it must be for so few models.
+double student_factor(double coverage, std::size_t models) {
+  TANGRAM_CHECK(models > 0, "errors come from a model");
+  return student_quantile(coverage, models) / math::normal_quantile((1 + coverage) / 2);
+}
+
+// So many errors have a conformal quantile of this coverage that is one of them: 19 for 95 %.
+bool enough_for(std::size_t errors, double coverage) {
+  constexpr double kRounding = 1e-9;
+  const auto count = static_cast<double>(errors);
+  return errors >= kOwnCalibrationMin && (count + 1) * coverage <= count + kRounding;
+}
+
+// Half at kOwnCalibrationMin, all at kOwnAlone.
+double own_share(std::size_t errors) {
+  const auto count = static_cast<double>(errors);
+  const auto fewest = static_cast<double>(kOwnCalibrationMin);
+  return std::min(1.0, 0.5 + 0.5 * (count - fewest) / (kOwnAlone - fewest));
+}
+
+// What the errors of other models say, where there are enough of them.
+std::optional<double> borrowed_width(OthersErrors others, double coverage) {
+  if (others.deviations.size() < kOthersMin) return std::nullopt;
+  return student_factor(coverage, others.models) * conformal_quantile(std::move(others.deviations), coverage);
 }
 
 void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
   const std::size_t count = run.kriged.observations().size();
-  std::vector<double> own;
-  if (count >= kOwnCalibrationMin) {
-    for (const double e : scaled_errors(run.kriged)) own.push_back(std::abs(e));
-  }
-  const auto width = interval_width(std::move(own), errors_near(knowledge, count), coverage);
+  const auto width = interval_width(unseen_errors(run), errors_near(knowledge, count), coverage);
   run.coverage = coverage;
   run.interval_deviations = width.deviations;
   run.calibration = width.calibration;
@@ -207,14 +230,19 @@ std::span<const ModelKind> model_kinds() {
 }
 
 IntervalWidth interval_width(std::vector<double> own, OthersErrors others, double coverage) {
-  const bool borrow = others.deviations.size() >= kOthersMin;
-  const bool enough = own.size() >= kOwnCalibrationMin;
-  if (!borrow && !enough) return {kAssumedDeviations, Calibration::assumed};
-  double borrowed = kAssumedDeviations;
-  if (borrow) borrowed = student_factor(others.models) * conformal_quantile(std::move(others.deviations), coverage);
-  if (!enough) return {borrowed, Calibration::borrowed};
-  const double alone = conformal_quantile(std::move(own), coverage);
-  return {(alone + borrowed) / 2, Calibration::own};
+  const std::optional<double> borrowed = borrowed_width(std::move(others), coverage);
+  if (enough_for(own.size(), coverage)) {
+    const double share = own_share(own.size());
+    const double alone = conformal_quantile(std::move(own), coverage);
+    return {share * alone + (1 - share) * borrowed.value_or(alone), Calibration::own};
+  }
+  const std::size_t degrees = own.size() < 3 ? 2 : own.size() - 1;
+  const double width = borrowed.value_or(kAssumedDoubt * student_quantile(coverage, degrees));
+  const auto misses = static_cast<std::size_t>(std::ranges::count_if(own, [&](double e) { return e > width; }));
+  if (misses > 0 && misses_probability(misses, own.size(), coverage) < kMissesProbable) {
+    return {conformal_quantile(std::move(own), coverage), Calibration::own};
+  }
+  return {width, borrowed ? Calibration::borrowed : Calibration::assumed};
 }
 
 std::vector<Forecast> unseen_forecasts(const FittedRun& run) {
@@ -226,6 +254,16 @@ std::vector<Forecast> unseen_forecasts(const FittedRun& run) {
                                         run.boosted_share * unseen.boosted[i];
   }
   return forecasts;
+}
+
+std::vector<double> unseen_errors(const FittedRun& run) {
+  const auto& observations = run.kriged.observations();
+  std::vector<double> errors;
+  if (observations.size() < 2) return errors;
+  for (std::size_t i = 0; const auto& forecast : unseen_forecasts(run)) {
+    errors.push_back(std::abs(observations[i++].log_ms - forecast.log_ms) / forecast.deviation);
+  }
+  return errors;
 }
 
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
