@@ -25,17 +25,34 @@ constexpr double kQuadraticSpread = 0.5;  // FLOPs of attention are cheaper or d
 constexpr std::size_t kSubsetSizes[] = {5, 10, 15, 25, 50};
 constexpr std::uint64_t kSubsetSeed = 1;
 
+// What is uncertain of the same network on another device is so here, and what the device changes comes on top.
 AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
-  AnalyticPrior prior = general_prior();
+  const AnalyticPrior general = general_prior();
+  AnalyticPrior prior{seen.analytic.parameters, seen.uncertainty, 1};
   for (std::size_t i = 0; i < kCount; ++i) {
-    prior.mean[i] = seen.analytic.parameters[i];
     const bool scale = i == kLaunch || i == kWork;
-    double& variance = prior.covariance[i * kCount + i];
-    variance = scale ? kOtherDeviceScaleSpread * kOtherDeviceScaleSpread
-                     : variance * kOtherDeviceShapeShare * kOtherDeviceShapeShare;
+    const double usual = general.covariance[i * kCount + i];
+    prior.covariance[i * kCount + i] += scale ? kOtherDeviceScaleSpread * kOtherDeviceScaleSpread
+                                              : usual * kOtherDeviceShapeShare * kOtherDeviceShapeShare;
   }
-  prior.models = 1;
   return prior;
+}
+
+double width_of(const AnalyticPrior& prior) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kCount; ++i) sum += prior.covariance[i * kCount + i];
+  return sum;
+}
+
+// From the device on which the model is known best; nothing where it was not seen.
+std::optional<AnalyticPrior> prior_from_twins(const Knowledge& knowledge, const Target& target) {
+  std::optional<AnalyticPrior> best;
+  for (const auto& seen : knowledge.seen) {
+    if (seen.target.model != target.model || seen.target.device == target.device) continue;
+    const AnalyticPrior prior = prior_from_same(seen);
+    if (!best || width_of(prior) < width_of(*best)) best = prior;
+  }
+  return best;
 }
 
 // How much one sample works as its features tell, up to a factor that networks share: FLOPs where they are known for
@@ -121,7 +138,7 @@ Knowledge know(const Measurements& measurements) {
   for (const auto& target : targets_of(measurements)) {
     const auto run = fit_target(select(measurements, target), {}, {.kind = "kriged"});
     if (!run) continue;
-    knowledge.seen.push_back({target, run->analytic, run->memory});
+    knowledge.seen.push_back({target, run->analytic, run->kriged.parameter_covariance(), run->memory});
   }
   return knowledge;
 }
@@ -165,9 +182,6 @@ Knowledge without(const Knowledge& knowledge, const Target& target) {
 AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target) {
   const AnalyticPrior general = general_prior();
   if (knowledge.seen.empty()) return general;
-  for (const auto& seen : knowledge.seen) {
-    if (seen.target.model == target.model && seen.target.device != target.device) return prior_from_same(seen);
-  }
   const auto count = static_cast<double>(knowledge.seen.size());
   AnalyticPrior prior;
   prior.models = knowledge.seen.size();
@@ -186,7 +200,8 @@ AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target) {
     }
   }
   use_features(prior, knowledge, target);
-  return prior;
+  const auto twin = prior_from_twins(knowledge, target);
+  return twin && width_of(*twin) < width_of(prior) ? *twin : prior;
 }
 
 }  // namespace tangram::learn

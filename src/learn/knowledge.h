@@ -5,6 +5,7 @@
 // and how wide its intervals must be while it has few measurements of its own.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,9 @@ struct Knowledge {
   struct Seen {
     Target target;
     AnalyticFit analytic;
-    MemoryBelief memory;
+    // How uncertain its parameters still are: little where it was measured well.
+    std::array<double, kParameterCount * kParameterCount> uncertainty{};
+    MemoryBelief memory{};
   };
   std::vector<Seen> seen;
   std::vector<ModelFeatures> features;  // Of models that were seen, and of others.
@@ -59,8 +62,9 @@ Knowledge without(const Knowledge& knowledge, std::string_view model);
 // The same as if `target` had never been seen; the model on other devices stays.
 Knowledge without(const Knowledge& knowledge, const Target& target);
 
-// Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint; then
-// all of them, and its features beside theirs; then general experience.
+// Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint if it
+// was measured well there, and counts as little as it is known; then all of them, and its features beside theirs; then
+// general experience.
 AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target);
 
 }  // namespace tangram::learn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/math.h"
 #include "learn/detail/cholesky.h"
@@ -160,6 +161,24 @@ Kriged::Joint Kriged::joint(std::span<const Features> at) const {
     }
   }
   return joint;
+}
+
+// With P the prior covariance, G the gradients and C = L L^T the covariance of the observations: P - P G^T C^-1 G P.
+std::array<double, kParameterCount * kParameterCount> Kriged::parameter_covariance() const {
+  const std::size_t n = points_.size();
+  std::array<std::vector<double>, kParameterCount> known;
+  for (std::size_t p = 0; p < kParameterCount; ++p) {
+    for (const auto& point : points_) known[p].push_back(point.loaded[p]);
+    detail::solve_lower(factor_, n, known[p]);
+  }
+  auto covariance = analytic_.prior.covariance;
+  for (std::size_t p = 0; p < kParameterCount; ++p) {
+    for (std::size_t q = 0; q < kParameterCount; ++q) {
+      covariance[p * kParameterCount + q] -=
+          std::inner_product(known[p].begin(), known[p].end(), known[q].begin(), 0.0);
+    }
+  }
+  return covariance;
 }
 
 }  // namespace tangram::learn

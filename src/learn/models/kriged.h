@@ -49,6 +49,9 @@ class Kriged {
   };
   Joint joint(std::span<const Features> points) const;
 
+  // How uncertain the formula's parameters still are after the observations. Row-major.
+  std::array<double, kParameterCount * kParameterCount> parameter_covariance() const;
+
   const KrigedScale& scale() const { return scale_; }
   // Predicted deviations are multiplied by this, because the model's own errors were larger or smaller than usual.
   double inflation() const { return inflation_; }
