@@ -315,13 +315,16 @@ std::size_t work_anchor(const SamplerInput& input, const MemoryBelief& memory, c
   return best;
 }
 
-double median_deviation(const Outlook& outlook) {
+// Over what was not measured and probably fits; nothing where that is nothing. What was measured is known and would
+// only hide how little is known of the rest.
+std::optional<double> expected_error_of(const Outlook& outlook, const std::vector<bool>& done) {
   std::vector<double> deviations;
-  for (const auto& belief : outlook.believed) {
-    if (belief.fits >= 0.5) deviations.push_back(belief.deviation);
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    if (!done[i] && outlook.believed[i].fits >= 0.5) deviations.push_back(outlook.believed[i].deviation);
   }
+  if (deviations.empty()) return std::nullopt;
   // The median of |error| of a normal error is 0.674 deviations.
-  return deviations.empty() ? 0 : 0.674 * quantile(std::move(deviations), 0.5);
+  return 0.674 * quantile(std::move(deviations), 0.5);
 }
 
 SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& options, const std::vector<bool>& done) {
@@ -348,10 +351,12 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
   }
   const Rng rng = Rng(options.seed).stream("active-sampler", input.measured.size());
   const Outlook outlook = look_ahead(input, *run, done, rng);
-  SamplerChoice choice{.expected_error = median_deviation(outlook), .expected_regret = outlook.regret};
+  const auto error = expected_error_of(outlook, done);
+  SamplerChoice choice{.expected_error = error.value_or(0), .expected_regret = outlook.regret};
   const bool enough = options.target_error > 0 && measured.size() >= options.stop_min;
   if (enough && choice.expected_error <= options.target_error && choice.expected_regret <= options.target_regret) {
-    choice.reason = fmt::format("the expected error of {:.1f} % is small enough", 100 * choice.expected_error);
+    choice.reason = error ? fmt::format("the expected error of {:.1f} % is small enough", 100 * *error)
+                          : "everything that probably fits was measured";
     return choice;
   }
   choose_next(outlook, done, choice);

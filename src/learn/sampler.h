@@ -26,7 +26,7 @@ std::string_view to_string(SamplerKind kind);
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::active;
   std::size_t budget = 15;      // Measurements in all, out-of-memory runs included.
-  double target_error = 0;      // Stops when the expected median error is below; 0: never.
+  double target_error = 0;      // Stops when the expected median error of the rest is below; 0: never.
   double target_regret = 0.02;  // ... and the expected regret too.
   std::size_t stop_min = 8;     // Measurements before it may stop by itself: fewer cannot tell that they mislead.
   std::uint64_t seed = 1;
@@ -44,7 +44,8 @@ struct SamplerInput {
 struct SamplerChoice {
   std::optional<std::size_t> next{};  // Index of a candidate that was not measured; nothing: stop.
   std::string reason{};               // For people: "memory frontier of 1g.10gb", "the budget of 15 is reached".
-  double expected_error = 0;          // Median over the candidates, by the model itself; 0 where not computed.
+  // Median over the candidates that were not measured and probably fit, by the model itself; 0 where not computed.
+  double expected_error = 0;
   double expected_regret = 0;
 };
 

@@ -75,6 +75,19 @@ TEST_F(SamplerTest, ActiveStopsByItselfWhenTheErrorIsSmallEnough) {
   EXPECT_GE(measured.size(), 3U);
 }
 
+// Of 90 candidates the first 60 were measured. Their own errors are nothing, and over all 90 the median would be one of
+// them; what counts are the others.
+TEST_F(SamplerTest, TheExpectedErrorIsThatOfWhatWasNotMeasured) {
+  measured.assign(table.begin(), table.begin() + 60);
+  EXPECT_GT(ask({.budget = 90}).expected_error, 0.001);
+}
+
+TEST_F(SamplerTest, StopsWhenEverythingThatFitsWasMeasured) {
+  measured.assign(table.begin(), table.end());
+  EXPECT_FALSE(ask({.budget = 200, .target_error = 0.02}).next);
+  EXPECT_EQ(ask({.budget = 200, .target_error = 0.02}).expected_error, 0);
+}
+
 TEST_F(SamplerTest, TheSameQuestionGetsTheSameAnswer) {
   measure(5, {.seed = 3});
   EXPECT_EQ(ask({.seed = 3}).next, ask({.seed = 3}).next);
