@@ -49,7 +49,7 @@ std::string ownership_picture(const std::vector<Ownership>& timeline, double gpu
     if (!timeline.empty()) picture.area(x, y_low, y_high, kind.colour, 0.9);
     low = std::move(high);
   }
-  picture.y_axis(upwards, kLeft, kWidth - 10, 4, "GPUs");
+  picture.y_axis(upwards, kLeft, kWidth - 10, 4, " GPUs");
   picture.time_axis(across, kBottom, 8);
   return picture.take();
 }

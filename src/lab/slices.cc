@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 #include "base/check.h"
 #include "lab/certify.h"
 #include "lab/needs.h"
+#include "lab/replan.h"
 #include "plan/demand.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"
@@ -245,6 +247,35 @@ LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const L
     result.slo_margin = std::min(result.slo_margin, attained - workload.services[s].slo.percentile / 100);
   }
   return result;
+}
+
+std::optional<ReplannedDay> replan_for_a_day(const PlanAtRate& plan_at, const std::map<int, double>& speeds,
+                                             const LendingDay& day) {
+  constexpr double kSteps = 10;  // Rates are planned for in tenths, rounded up.
+  LendingDay real = day;
+  real.hour_s = 3600;
+  Service one;
+  one.traffic = PoissonTraffic{1};
+  const Service unit = with_a_day({{one}}, real).services.front();
+  std::map<int, std::optional<Plan>> plans;
+  ReplannedDay answer;
+  for (int hour = 0; hour < static_cast<int>(kHours); ++hour) {
+    const double share = busiest_rate_per_s(unit, 3600.0 * hour, 3600.0 * (hour + 1));
+    const int step = std::min(static_cast<int>(std::ceil(share * kSteps - 1e-9)), static_cast<int>(kSteps));
+    if (!plans.contains(step)) plans[step] = plan_at(step / kSteps);
+    if (!plans.contains(static_cast<int>(kSteps))) plans[static_cast<int>(kSteps)] = plan_at(1);
+    const auto& peak = plans[static_cast<int>(kSteps)];
+    const auto& now = plans[step];
+    if (!peak || !now) return std::nullopt;
+    answer.devices = static_cast<double>(peak->devices.size());
+    answer.whole_h += answer.devices - static_cast<double>(now->devices.size());
+    for (const auto& device : now->devices) {
+      for (const auto& slice : leftover_slices(device, speeds).slices) {
+        answer.parts_h += speed_of(speeds, device.geometry.profiles[slice.profile].compute_slices);
+      }
+    }
+  }
+  return answer;
 }
 
 }  // namespace tangram::lab

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,5 +52,18 @@ struct LendingResult {
 // `workload` is what `plan` was made for: its rates are the peak of the day.
 LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const LatencyModel& model,
                              const std::map<int, double>& speeds, LendMode mode, const LendingDay& day);
+
+// The same day if a new certified plan came into force every hour, at no cost: what is then idle, whole or in part. A
+// bound on both modes, because neither can re-cut for nothing.
+struct ReplannedDay {
+  double devices = 0;  // Of the plan for the peak.
+  double whole_h = 0;  // GPU-hours of devices that the plan of the hour does not use.
+  double parts_h = 0;  // Training on what those plans leave of the devices they use, in hours of whole GPUs.
+};
+
+// Plans for `rates` times the rates that are planned for; nothing where there is no plan.
+using PlanAtRate = std::function<std::optional<Plan>(double rates)>;
+std::optional<ReplannedDay> replan_for_a_day(const PlanAtRate& plan_at, const std::map<int, double>& speeds,
+                                             const LendingDay& day);
 
 }  // namespace tangram::lab

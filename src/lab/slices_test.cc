@@ -49,6 +49,21 @@ TEST(Slices, OfAFullDeviceAreNone) {
   EXPECT_TRUE(leftover_slices(device, {{1, 0.1}}).slices.empty());
 }
 
+// The rate is at half of the peak or below for 4.7 hours before and after midnight, so from hour 20 to hour 3 whole
+// hours are: eight. In them one device is idle, and the other has room for a 3g.
+TEST(Slices, OfAPlanForEveryHourAreWhatThatPlanLeaves) {
+  const auto plan_at = [](double rates) -> std::optional<Plan> {
+    if (rates <= 0.5) return Plan{{device_with("4g.40gb@0")}};
+    return Plan{{device_with("7g.80gb@0"), device_with("7g.80gb@0")}};
+  };
+  const std::map<int, double> speeds{{1, 0.1}, {2, 0.15}, {3, 0.4}, {7, 1}};
+  const auto day = replan_for_a_day(plan_at, speeds, {});
+  ASSERT_TRUE(day);
+  EXPECT_DOUBLE_EQ(day->devices, 2);
+  EXPECT_DOUBLE_EQ(day->whole_h, 8);
+  EXPECT_NEAR(day->parts_h, 8 * 0.4, 1e-9);
+}
+
 // Two services with two slices 3g each, one on each of two devices, the rest of which is uncut.
 struct TwoDevices {
   Plan plan;
