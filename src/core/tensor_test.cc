@@ -12,14 +12,14 @@ TEST(Datatype, IsFoundByTheNameThatItPrints) {
   EXPECT_EQ(parse_datatype(""), std::nullopt);
 }
 
-// FP16 and BF16 take two bytes, BOOL one.
+// FP16 and BF16 take two bytes, BOOL one, BYTES a slot.
 TEST(Datatype, KnowsTheBytesOfOneElement) {
   EXPECT_EQ(size_of(Datatype::boolean), 1u);
   EXPECT_EQ(size_of(Datatype::fp16), 2u);
   EXPECT_EQ(size_of(Datatype::bf16), 2u);
   EXPECT_EQ(size_of(Datatype::fp32), 4u);
   EXPECT_EQ(size_of(Datatype::int64), 8u);
-  EXPECT_EQ(size_of(Datatype::bytes), 0u);
+  EXPECT_EQ(size_of(Datatype::bytes), 1024u);
 }
 
 // Shape [80, -1] at size 300: 24,000 elements, of FP16 48,000 bytes.

@@ -324,6 +324,8 @@ std::string why_wrong(const TensorSpec& spec, bool input) {
     return fmt::format("{} is an output: only inputs have pad and mask", spec.name);
   if (std::ranges::count(spec.shape, kVariableAxis) > 1) return fmt::format("{} has several axes of -1", spec.name);
   if (spec.mask && !has_variable_axis(spec)) return fmt::format("the mask {} needs an axis of -1", spec.name);
+  if (spec.datatype == Datatype::bytes && (spec.mask || spec.pad != 0))
+    return fmt::format("{} is BYTES: it has no mask, and padding is empty", spec.name);
   if (spec.mask && spec.pad != 0) return fmt::format("the mask {} is 0 where there is padding", spec.name);
   return "";
 }

@@ -209,7 +209,10 @@ TEST(ServicesFile, RefusesTensorsThatNoModelCanHave) {
   EXPECT_THAT(with("{name: i, shape: [-1], mask: true}" + out), testing::HasSubstr("every input is a mask"));
   EXPECT_THAT(with("{name: i, shape: [1]}], outputs: [{name: o, shape: [1], pad: 2}"),
               testing::HasSubstr("is an output"));
-  EXPECT_THAT(with("{name: i, datatype: BYTES, shape: [1]}" + out), testing::HasSubstr("BYTES"));
+  EXPECT_THAT(with("{name: i, datatype: BYTES, shape: [1], pad: 2}" + out), testing::HasSubstr("i is BYTES"));
+  EXPECT_THAT(with("{name: x, shape: [-1]}, {name: i, datatype: BYTES, shape: [-1], mask: true}" + out),
+              testing::HasSubstr("i is BYTES"));
+  EXPECT_EQ(with("{name: i, datatype: BYTES, shape: [-1]}" + out), "");
 }
 
 }  // namespace
