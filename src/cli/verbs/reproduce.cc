@@ -389,7 +389,8 @@ void add_reproduce(Program& program) {
            "that "
            "slow each other down. deepboot: training on GPUs that inference lends and takes back, on the published "
            "workloads and on heavier loads; with --full also each policy over its own knob. slices: "
-           "training on the slices that certified plans leave, with measured iteration times.",
+           "training on slices that services do not need for now, over a day, against lending whole GPUs; with --full "
+           "also against plans for every hour.",
        .examples = {{"tangram reproduce paris-elsa --data DIR", "The table."},
                     {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
                     {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
@@ -406,8 +407,10 @@ void add_reproduce(Program& program) {
                            ->type_name("DIR")
                            ->capture_default_str());
   verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
-  verb.add_flag("--quick", options->quick,
-                "pollux and deepboot: only the smallest workload, with a short search; elastic-batch: only one rate.");
+  verb.add_flag(
+      "--quick", options->quick,
+      "pollux and deepboot: only the smallest workload, with a short search; slices: only the first scenario; "
+      "elastic-batch: only one rate.");
   program.offers_files(
       verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
   verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
