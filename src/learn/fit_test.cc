@@ -197,6 +197,34 @@ TEST(Fit, FlopsTellTheWorkOfANewModelBeforeItIsMeasured) {
   EXPECT_GT(relative_error(*fit_target(one, plain, {}), judge), 0.3);
 }
 
+// Networks that all have the features of the fifth. With two of them known there is no telling; four that keep to 1 ms
+// per GFLOP tell; four whose work has nothing to do with their FLOPs (0.01 and 100 ms per GFLOP by turns) do not.
+TEST(Fit, SaysWhyFeaturesDoNotHelp) {
+  const auto knowledge_of = [](int count, double factor) {
+    Measurements seen;
+    std::vector<ModelFeatures> features{{"fresh", std::nullopt, 3e9, 1}};
+    for (int i = 0; i < count; ++i) {
+      const double gflop = std::pow(2.0, i);
+      const TestNetwork net{"other" + std::to_string(i), 5, gflop * (i % 2 == 0 ? factor : 1 / factor)};
+      const auto table = net.table();
+      seen.insert(seen.end(), table.begin(), table.end());
+      features.push_back({net.model, std::nullopt, 1e9 * gflop, 1});
+    }
+    Knowledge knowledge = know(seen);
+    knowledge.features = features;
+    return knowledge;
+  };
+  const Target fresh{"a100-80gb", "fresh"};
+  EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 1), fresh), std::nullopt);
+  EXPECT_NE(prior_for(knowledge_of(4, 1), fresh).mean[kWork], prior_for(know({}), fresh).mean[kWork]);
+  EXPECT_EQ(why_features_do_not_help(knowledge_of(2, 1), fresh),
+            "2 other models that were measured have the same feature, and it takes 3");
+  EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 100), fresh),
+            "the models that were measured differ more from what their features tell than among themselves");
+  EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 1), {"a100-80gb", "stranger"}),
+            "neither its FLOPs nor its weights are there");
+}
+
 // FLOPs that grow by 2 * (1 + 2 q) / (1 + q) from length 64 to 128 with q = 0.5: 2.667 times.
 TEST(Fit, FlopsAtTwoSizesTellTheQuadraticTerm) {
   Knowledge knowledge = know(TestNetwork{}.table());

@@ -1,5 +1,7 @@
 #include "learn/knowledge.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +19,11 @@ constexpr double kGeneralWeight = 2;
 constexpr double kOtherDeviceScaleSpread = 0.35;
 constexpr double kOtherDeviceShapeShare = 0.15;  // Of the general spread.
 
-constexpr std::size_t kFeaturesMin = 3;   // Models with features, to tell how the factor spreads.
-constexpr double kFactorSpread = 0.2;     // Of the logarithm, beside what the models seen show.
+// Work as a power of FLOPs or weights, as far as general experience goes: large networks use a GPU a little better. The
+// models that it counts as lie so far apart.
+constexpr double kProportional = 0.9;
+constexpr double kFeatureVariance = 1;
+constexpr double kFactorSpread = 0.2;     // Of log work given a feature, beside what the models seen show.
 constexpr double kQuadraticSpread = 0.5;  // FLOPs of attention are cheaper or dearer than others.
 
 // Subsets that models are judged by; random, because nobody knows what will have been measured of the next one.
@@ -70,23 +75,47 @@ struct Normal {
   double variance = 0;
 };
 
-// Time proportional to what the features tell: only the factor is unknown, and the models seen show how it spreads.
+// Log work for size 1, and the feature, of a model that was seen.
+struct Described {
+  double work = 0;
+  double feature = 0;
+};
+
+std::vector<Described> described_models(const Knowledge& knowledge, bool flops) {
+  std::vector<Described> models;
+  for (const auto& seen : knowledge.seen) {
+    const auto feature = log_size_of_work(knowledge, seen.target.model, flops);
+    if (!feature) continue;
+    models.push_back({seen.analytic.parameters[kWork] - math::log(seen.analytic.size_reference), *feature});
+  }
+  return models;
+}
+
+// The work of models whose feature is that of the target: a line through the models seen, whose slope general
+// experience knows too (work is about proportional), and which is the less certain the further out the target lies.
+// Nothing where the target or too many of the models have no such feature.
 std::optional<Normal> work_from_features(const Knowledge& knowledge, const Target& target, bool flops) {
   const auto own = log_size_of_work(knowledge, target.model, flops);
-  if (!own) return std::nullopt;
-  std::vector<double> factors;
-  for (const auto& seen : knowledge.seen) {
-    const auto other = log_size_of_work(knowledge, seen.target.model, flops);
-    if (other) factors.push_back(seen.analytic.parameters[kWork] - math::log(seen.analytic.size_reference) - *other);
+  const auto models = described_models(knowledge, flops);
+  if (!own || models.size() < kFeaturesMin) return std::nullopt;
+  const auto count = static_cast<double>(models.size());
+  Described centre;
+  for (const auto& m : models) centre.work += m.work / count, centre.feature += m.feature / count;
+  double both = kGeneralWeight * kProportional * kFeatureVariance;
+  double feature = kGeneralWeight * kFeatureVariance;
+  for (const auto& m : models) {
+    both += (m.work - centre.work) * (m.feature - centre.feature);
+    feature += (m.feature - centre.feature) * (m.feature - centre.feature);
   }
-  if (factors.size() < kFeaturesMin) return std::nullopt;
-  const auto count = static_cast<double>(factors.size());
-  Normal normal;
-  for (const double f : factors) normal.mean += f / count;
-  for (const double f : factors) normal.variance += (f - normal.mean) * (f - normal.mean) / (count - 1);
-  normal.mean += *own;
-  normal.variance += kFactorSpread * kFactorSpread;
-  return normal;
+  const double slope = both / feature;
+  double spread = 0;
+  for (const auto& m : models) {
+    const double off = m.work - centre.work - slope * (m.feature - centre.feature);
+    spread += off * off / (count - 2);
+  }
+  const double away = *own - centre.feature;
+  const double variance = kFactorSpread * kFactorSpread + spread * (1 + 1 / count + away * away / feature);
+  return Normal{centre.work + slope * away, variance};
 }
 
 // From FLOPs at two sizes: f2 / f1 = r * (1 + q s2) / (1 + q s1) with sizes s relative to the reference.
@@ -116,10 +145,14 @@ void narrow(AnalyticPrior& prior, Parameter parameter, const Normal& to) {
   prior.covariance[parameter * kCount + parameter] = to.variance;
 }
 
+// FLOPs say more than weights.
+std::optional<Normal> feature_work(const Knowledge& knowledge, const Target& target) {
+  const auto work = work_from_features(knowledge, target, true);
+  return work ? work : work_from_features(knowledge, target, false);
+}
+
 void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target& target) {
-  auto work = work_from_features(knowledge, target, true);
-  if (!work) work = work_from_features(knowledge, target, false);
-  if (work) {
+  if (auto work = feature_work(knowledge, target)) {
     // Work refers to the reference size, which models with sizes have.
     const bool sized = std::ranges::any_of(
         knowledge.features, [&](const auto& entry) { return entry.model == target.model && entry.size > 1; });
@@ -129,6 +162,30 @@ void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target
   if (const auto quadratic = log_quadratic(knowledge, target, kTokensReference)) {
     narrow(prior, kQuadratic, {*quadratic, kQuadraticSpread * kQuadraticSpread});
   }
+}
+
+// All models that were seen, and general experience beside them.
+AnalyticPrior prior_from_crowd(const Knowledge& knowledge) {
+  const AnalyticPrior general = general_prior();
+  if (knowledge.seen.empty()) return general;
+  const auto count = static_cast<double>(knowledge.seen.size());
+  AnalyticPrior prior;
+  prior.models = knowledge.seen.size();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    double sum = kGeneralWeight * general.mean[i];
+    for (const auto& seen : knowledge.seen) sum += seen.analytic.parameters[i];
+    prior.mean[i] = sum / (count + kGeneralWeight);
+  }
+  for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t j = 0; j < kCount; ++j) {
+      double sum = kGeneralWeight * general.covariance[i * kCount + j];
+      for (const auto& seen : knowledge.seen) {
+        sum += (seen.analytic.parameters[i] - prior.mean[i]) * (seen.analytic.parameters[j] - prior.mean[j]);
+      }
+      prior.covariance[i * kCount + j] = sum / (count + kGeneralWeight);
+    }
+  }
+  return prior;
 }
 
 }  // namespace
@@ -180,28 +237,30 @@ Knowledge without(const Knowledge& knowledge, const Target& target) {
 }
 
 AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target) {
-  const AnalyticPrior general = general_prior();
-  if (knowledge.seen.empty()) return general;
-  const auto count = static_cast<double>(knowledge.seen.size());
-  AnalyticPrior prior;
-  prior.models = knowledge.seen.size();
-  for (std::size_t i = 0; i < kCount; ++i) {
-    double sum = kGeneralWeight * general.mean[i];
-    for (const auto& seen : knowledge.seen) sum += seen.analytic.parameters[i];
-    prior.mean[i] = sum / (count + kGeneralWeight);
-  }
-  for (std::size_t i = 0; i < kCount; ++i) {
-    for (std::size_t j = 0; j < kCount; ++j) {
-      double sum = kGeneralWeight * general.covariance[i * kCount + j];
-      for (const auto& seen : knowledge.seen) {
-        sum += (seen.analytic.parameters[i] - prior.mean[i]) * (seen.analytic.parameters[j] - prior.mean[j]);
-      }
-      prior.covariance[i * kCount + j] = sum / (count + kGeneralWeight);
-    }
-  }
+  AnalyticPrior prior = prior_from_crowd(knowledge);
+  if (knowledge.seen.empty()) return prior;
   use_features(prior, knowledge, target);
   const auto twin = prior_from_twins(knowledge, target);
   return twin && width_of(*twin) < width_of(prior) ? *twin : prior;
+}
+
+std::optional<std::string> why_features_do_not_help(const Knowledge& knowledge, const Target& target) {
+  const bool flops = log_size_of_work(knowledge, target.model, true).has_value();
+  if (!flops && !log_size_of_work(knowledge, target.model, false)) return "neither its FLOPs nor its weights are there";
+  const auto work = feature_work(knowledge, target);
+  if (!work) {
+    return fmt::format("{} other models that were measured have the same feature, and it takes {}",
+                       std::max(described_models(knowledge, true).size(), described_models(knowledge, false).size()),
+                       kFeaturesMin);
+  }
+  AnalyticPrior prior = prior_from_crowd(knowledge);
+  if (work->variance >= prior.covariance[kWork * kCount + kWork]) {
+    return "the models that were measured differ more from what their features tell than among themselves";
+  }
+  use_features(prior, knowledge, target);
+  const auto twin = prior_from_twins(knowledge, target);
+  if (twin && width_of(*twin) < width_of(prior)) return "the model itself was measured on another device";
+  return std::nullopt;
 }
 
 }  // namespace tangram::learn

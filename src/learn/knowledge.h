@@ -53,6 +53,9 @@ struct Knowledge {
 // nothing.
 Knowledge know(const Measurements& measurements);
 
+// Features help only where at least this many models that were seen have the same one.
+inline constexpr std::size_t kFeaturesMin = 3;
+
 // Adds to `errors` how far each target of `measurements` is from what a few of its own measurements and all other
 // models say: the evidence for the intervals of models with few measurements.
 void learn_errors(Knowledge& knowledge, const Measurements& measurements);
@@ -66,5 +69,8 @@ Knowledge without(const Knowledge& knowledge, const Target& target);
 // was measured well there, and counts as little as it is known; then all of them, and its features beside theirs; then
 // general experience.
 AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target);
+
+// Why the features of `target` tell nothing about its work, for people; nothing where they do.
+std::optional<std::string> why_features_do_not_help(const Knowledge& knowledge, const Target& target);
 
 }  // namespace tangram::learn

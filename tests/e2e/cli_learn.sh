@@ -59,6 +59,33 @@ awk -F'[:,]' '/latency_low/ { low = $2 } /latency_high/ { exit !($2 > 2 * low) }
 # What is known without measuring.
 printf 'model,parameters,flops_per_sample\nnet,25e6,4e9\n' > features.csv
 expect 0 learn runs.csv --features features.csv
+has err "features.csv: tells nothing about the work of net on a100-80gb: 0 other models"
+# Three networks of 1, 2 and 4 ms and as many GFLOP are known, and of a fourth one run: its FLOPs change what is learnt.
+{
+  sed 1q runs.csv
+  for work in 1 2 4; do
+    for batch in 1 4 16 64; do
+      for slices in 1:1g.10gb 3:3g.40gb 7:7g.80gb; do
+        awk -v b="$batch" -v w="$work" -v s="${slices%%:*}" -v p="${slices##*:}" \
+          'BEGIN { t = w * (b + 1) / s; printf "a100-80gb,%s,other%d,%d,%.4f\n", p, w, b, exp(log(5 ^ 6 + t ^ 6) / 6) }'
+      done
+    done
+  done
+} > others.csv
+(sed 1q runs.csv; grep ',7g.80gb,net,1,' runs.csv) > first.csv
+printf 'model,flops_per_sample\nother1,1e9\nother2,2e9\nother4,4e9\nnet,8e9\n' > flops.csv
+expect 0 learn first.csv --known others.csv -o plain.json
+expect 0 learn first.csv --known others.csv --features flops.csv -o informed.json; empty err
+cmp -s plain.json informed.json && fail "features changed nothing"
+
+# Five runs in milliseconds and one in seconds: the interval holds what it was wrong about, and somebody is told.
+{
+  sed 1q runs.csv
+  for batch in 1 2 4 8 16; do grep ",2g.20gb,net,$batch," runs.csv; done
+  echo "a100-80gb,7g.80gb,net,32,0.0107"
+} > mixed.csv
+expect 0 learn mixed.csv --output json; has err "are all latencies in milliseconds"
+awk -F'[:,]' '/"coverage":/ { exit !($2 > 0.9) }' out || fail "an interval that does not hold its own errors: $(cat out)"
 printf 'model,flops\nnet,4e9\n' > features.csv
 expect 2 learn runs.csv --features features.csv; has err "features.csv:1"
 
@@ -105,6 +132,14 @@ done
 cp out first
 expect 0 reproduce few-shot --data data --output json
 cmp -s out first || fail "the same data gave other figures"
+
+# A third model that nowhere fits is left out by name; alone it is nothing to learn from.
+cp data/parvagpu/profiles.csv whole.csv
+echo "blind,1,8,1,,,0" >> data/parvagpu/profiles.csv
+expect 0 reproduce few-shot --data data --seeds 1 --output json
+has err "profiles.csv: blind on a100-80gb is left out: all 1 runs ran out of memory"
+(sed 1q whole.csv; echo "blind,1,8,1,,,0") > data/parvagpu/profiles.csv
+expect 2 reproduce few-shot --data data; has err "no run fitted into memory"
 
 expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
 "$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"

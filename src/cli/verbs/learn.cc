@@ -84,17 +84,47 @@ Result<learn::Knowledge> load_knowledge(Session& session, const Options& options
   return knowledge;
 }
 
-std::vector<lab::LearnReport> report_all(const Measurements& measurements, const learn::Knowledge& elsewhere,
-                                         const learn::FittedModel& model) {
+// All that is known while one target of `measurements` is learnt from its own.
+learn::Knowledge all_knowledge(const Measurements& measurements, const learn::Knowledge& elsewhere) {
   learn::Knowledge knowledge = learn::know(measurements);
   knowledge.seen.insert(knowledge.seen.end(), elsewhere.seen.begin(), elsewhere.seen.end());
   knowledge.features = elsewhere.features;
+  return knowledge;
+}
+
+std::vector<lab::LearnReport> report_all(const learn::Knowledge& knowledge, const learn::FittedModel& model) {
   std::vector<lab::LearnReport> reports(model.runs().size());
   run_all(reports.size(), [&](std::size_t i) {
     const auto& run = model.runs()[i];
     reports[i] = lab::report_on(run, learn::without(knowledge, learn::Target{run.device, run.model}));
   });
   return reports;
+}
+
+// Features that change nothing are said to, with the reason.
+void note_unused_features(Session& session, const Options& options, const learn::Knowledge& knowledge,
+                          const learn::FittedModel& model) {
+  if (options.features.empty()) return;
+  for (const auto& run : model.runs()) {
+    const learn::Target target{run.device, run.model};
+    if (const auto why = learn::why_features_do_not_help(learn::without(knowledge, target), target)) {
+      session.note(fmt::format("{}: tells nothing about the work of {} on {}: {}", options.features, run.model,
+                               run.device, *why));
+    }
+  }
+}
+
+// Few runs that contradict what they predict of each other: the intervals hold them, and somebody should look.
+void warn_of_misfits(Session& session, const Options& options, const std::vector<lab::LearnReport>& reports) {
+  for (const auto& report : reports) {
+    const bool widened =
+        report.calibration == learn::Calibration::own && report.unseen.size() < learn::kOwnCalibrationMin;
+    if (!widened) continue;
+    session.note(fmt::format(
+        "{}: {} on {}: runs left out are missed by {:.0f} % in the middle, more than chance explains, so the intervals "
+        "were widened; are all latencies in milliseconds and measured alike?",
+        options.measurements, report.model, report.device, 100 * report.median_error));
+  }
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
@@ -226,7 +256,10 @@ ExitCode run(Session& session, const Options& options) {
   if (!model) {
     return session.fail({model.error().code, fmt::format("{}: {}", options.measurements, model.error().message)});
   }
-  const auto reports = report_all(*measurements, *knowledge, *model);
+  const auto everything = all_knowledge(*measurements, *knowledge);
+  const auto reports = report_all(everything, *model);
+  note_unused_features(session, options, everything, *model);
+  warn_of_misfits(session, options, reports);
   const auto written = write_outputs(options, *model, reports);
   if (!written) return session.fail(written.error());
   if (session.structured()) {
@@ -267,8 +300,10 @@ void add_learn(Program& program) {
   program.offers_files(
       verb.add_option("--known", options->known, "Measurements of other models to learn from.")->type_name("FILE"));
   program.offers_files(
-      verb.add_option("--features", options->features,
-                      "What is known without measuring, CSV: model, parameters, flops_per_sample, size.")
+      verb.add_option(
+              "--features", options->features,
+              "What is known without measuring, CSV: model, parameters, flops_per_sample, size. Tells how much work "
+              "a model with few runs is, where three other models that were measured are in it.")
           ->type_name("FILE"));
   program.one_of(verb.add_option("--kind", options->kind, "What to fit.")->capture_default_str(), kind_names());
   verb.add_option("--coverage", options->coverage, "Share of new runs that an interval should hold.")

@@ -36,9 +36,24 @@ Result<Measurements> read_dataset(const std::string& dataset, const std::string&
   return formats::parse_measurements({path, *imported});
 }
 
+// Models of which nothing fitted into memory have no latency to learn or to judge by. They are named; true if there are
+// any.
+bool note_blind_models(Session& session, const std::string& path, const Measurements& measurements) {
+  bool any = false;
+  for (const auto& target : learn::targets_of(measurements)) {
+    const auto runs = learn::select(measurements, target);
+    if (!std::ranges::all_of(runs, &Measurement::out_of_memory)) continue;
+    session.note(fmt::format("{}: {} on {} is left out: all {} runs ran out of memory", path, target.model,
+                             target.device, runs.size()));
+    any = true;
+  }
+  return any;
+}
+
 Result<std::vector<lab::FewShotTable>> read_tables(Session& session, const std::string& data) {
   std::vector<lab::FewShotTable> tables;
   std::string missing;
+  bool blind = false;
   for (const std::string dataset : kDatasets) {
     const std::string path = (std::filesystem::path(data) / dataset / "profiles.csv").string();
     const auto measurements = read_dataset(dataset, path);
@@ -47,7 +62,11 @@ Result<std::vector<lab::FewShotTable>> read_tables(Session& session, const std::
       continue;
     }
     if (!measurements) return measurements.error();
+    blind = note_blind_models(session, path, *measurements) || blind;
     for (auto& table : lab::few_shot_tables(dataset, *measurements)) tables.push_back(std::move(table));
+  }
+  if (tables.empty() && blind) {
+    return Error{ErrorCode::invalid, data + ": no run fitted into memory; there is no latency to learn from"};
   }
   if (tables.empty()) {
     return Error{ErrorCode::not_found, missing +
