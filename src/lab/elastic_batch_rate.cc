@@ -27,7 +27,7 @@ constexpr double kStepUp = 1.0202;  // Its fourth root is the least step.
 constexpr double kRateLeast = 1;
 // Of each service in one simulation: while searching, and for the answer, which also has other random numbers.
 constexpr std::uint64_t kRequests = 8000;
-constexpr std::uint64_t kRequestsJudged = 40000;
+constexpr std::uint64_t kRequestsJudged = 24000;
 
 using Edges = std::vector<std::vector<std::int64_t>>;  // By service.
 
