@@ -74,4 +74,18 @@ assert ours["reduction_vs_baseline"] > deepboot["reduction_vs_baseline"] > 0.40,
 assert ours["inference_overhead_mean_s"] <= 2.8 and ours["inference_overhead_p99_s"] <= 8, ours
 P
 fi
+# Training on slices that are lent for a while: the same work on fewer GPU-hours, every promise kept.
+if [[ -d $DATA/parvagpu && -d $DATA/miso ]]; then
+  expect 0 reproduce slices --data "$DATA" --quick --output json
+  python3 - <<'P' || fail "the figures of slices do not hold"
+import json
+whole, slices = json.load(open("out"))
+assert (whole["mode"], slices["mode"]) == ("whole_gpu", "slices") and whole["scenario"] == slices["scenario"]
+assert whole["training_throughput"] == slices["training_throughput"] > 0
+assert slices["gpu_hours"] < whole["gpu_hours"], slices
+assert slices["slo_kept"] and whole["slo_kept"] and slices["slo_attainment"] >= 0.99, slices
+P
+fi
+mkdir nothing
+expect 3 reproduce slices --data nothing; has err "--data names the folder"
 finish

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lab/scenario.h"
+#include "lab/training_fleet.h"
 #include "sched/policy.h"
 #include "sim/simulation.h"
 
@@ -42,7 +43,11 @@ sim::SimulationResult run(const lab::Scenario& scenario, const std::string& poli
   sim::SimulationConfig config = scenario.config;
   config.scheduler.policy = policy;
   config.log_decisions = log;
-  return sim::simulate(scenario.deployment, scenario.workload, config);
+  if (!scenario.training) return sim::simulate(scenario.deployment, scenario.workload, config);
+  lab::TrainingResult training;
+  return lab::simulate_with_training(*scenario.training,
+                                     {scenario.plan, scenario.workload, scenario.deployment, *scenario.latency}, config,
+                                     &training);
 }
 
 std::string log_of(const sim::SimulationResult& result) {

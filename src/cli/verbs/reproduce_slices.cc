@@ -71,7 +71,7 @@ struct Row {
 
   double training_h() const { return std::max(whole.training_h, slices.training_h); }
   double gpu_hours(const lab::LendingResult& mode) const {
-    return kHoursOfADay * mode.devices + training_h() - mode.training_h;
+    return kHoursOfADay * mode.devices + (training_h() - mode.training_h);
   }
   double saved() const { return 1 - gpu_hours(slices) / std::max(gpu_hours(whole), 1e-9); }
 };
