@@ -38,6 +38,11 @@ void choose_blas_kernels() {
 #endif
 }
 
+// Threads of OpenMP spin at barriers before they sleep. Where a slice's cores are not its own, or a quota stops one of
+// them, the others burn the time that it needs: two threads beside other work took ten times as long as one. It is read
+// when libgomp is loaded, which only libtorch does in a worker.
+void let_threads_sleep() { setenv("OMP_WAIT_POLICY", "passive", 0); }
+
 Result<const TorchLibrary*> load() {
   const std::string path = find_library();
   if (path.empty()) {
@@ -45,6 +50,7 @@ Result<const TorchLibrary*> load() {
                  fmt::format("this Tangram was built without libtorch: there is no {} beside the program", kFileName)};
   }
   choose_blas_kernels();
+  let_threads_sleep();
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return Error{ErrorCode::unavailable, fmt::format("cannot load {}", dlerror())};
   using Open = const TorchLibrary* (*)();

@@ -51,7 +51,8 @@ struct LoadConfig {
   std::string address = "127.0.0.1";
   std::uint16_t http_port = 8000;
   std::uint16_t grpc_port = 8001;
-  std::size_t connections_max = 512;                    // HTTP; a request that finds none free waits for one.
+  std::size_t connections_max = 512;  // HTTP; a request that finds none free waits for one. Requests
+                                      // that are all due at once make a closed loop of as many clients.
   Duration answer_timeout = std::chrono::seconds(30);   // After the last request.
   std::uint64_t seed = 1;                               // Of what the tensors hold.
   std::vector<std::string> headers = {};                // "Name: value", with every request.

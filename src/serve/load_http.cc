@@ -120,7 +120,7 @@ class HttpLoad {
     if (task_.interrupted()) return true;
     if (next_ < task_.mine.size() || !waiting_.empty()) return false;
     if (under_way_ == 0) return true;
-    return LoadClock::now() > task_.due(task_.mine.back()) + task_.config.answer_timeout;
+    return LoadClock::now() > last_sent_ + task_.config.answer_timeout;
   }
 
   // The loopback connects at once, and a far server within a round trip; waiting for it here is the same late start
@@ -182,6 +182,7 @@ class HttpLoad {
     ++under_way_;
     task_.answers[request].sent_after = task_.since_due(request);
     task_.answers[request].sent = true;
+    last_sent_ = LoadClock::now();
     write(connection);
   }
 
@@ -341,6 +342,7 @@ class HttpLoad {
   std::deque<std::size_t> waiting_;  // Due, and no connection was free.
   std::size_t next_ = 0;             // Into task_.mine.
   std::size_t under_way_ = 0;
+  LoadClock::time_point last_sent_ = LoadClock::now();
 };
 
 }  // namespace

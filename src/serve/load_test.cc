@@ -120,7 +120,7 @@ TEST(Load, SendsNothingMoreWhenInterrupted) {
   auto requests = some_requests(10, LoadProtocol::http);
   requests.back().at = 1h;
   LoadConfig config = served.config();
-  config.interrupted = [calls = 0]() mutable { return ++calls > 40; };
+  config.interrupted = [calls = 0]() mutable { return ++calls > 25; };
   const auto result = run_load(targets(), requests, config);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_FALSE(result->answers.back().sent);

@@ -29,6 +29,8 @@ using engines::BatchShape;
 
 // Longer than any batch that is worth measuring; a worker that takes it is given up.
 constexpr std::chrono::minutes kPatience{5};
+// Twice what OpenBLAS reserves for a thread.
+constexpr double kMarginMib = 256;
 
 bool tells_of_memory(std::string_view reason) { return reason.find("out of memory") != std::string_view::npos; }
 
@@ -94,14 +96,15 @@ class MeasuredWorker {
   // The kernel's word for the most memory that was in use since forget_peak().
   double peak_mib() const { return status_mib("VmHWM:"); }
 
-  // From now on it may use this much. False: it does already. The kernel limits what is asked for and not what is used,
-  // and libraries ask for much that they never touch; that is known once they are loaded, and granted. (Before,
-  // OpenBLAS asks again and again for ever.)
-  bool limit_memory(double mib) const {
+  // From now on it may use this much, and a margin. False: it uses more already. The kernel limits what is asked for
+  // and not what is used, while libraries ask for much that they never touch; that is known once they are loaded, but
+  // for the buffers that OpenBLAS reserves when it first needs them (and asks for again and again if it is refused). So
+  // this only keeps a run from taking the whole machine; whether it fitted, its peak tells.
+  bool limit_memory(double mib, int threads) const {
     if (mib <= 0) return true;
-    const double untouched = status_mib("VmData:") - status_mib("VmRSS:");
     if (status_mib("VmRSS:") > mib) return false;
-    const auto bytes = static_cast<rlim_t>((mib + std::max(0.0, untouched)) * 1024 * 1024);
+    const double untouched = std::max(0.0, status_mib("VmData:") - status_mib("VmRSS:"));
+    const auto bytes = static_cast<rlim_t>((mib + untouched + kMarginMib * threads) * 1024 * 1024);
     const rlimit limit{bytes, bytes};
     return prlimit(started_.process, RLIMIT_DATA, &limit, nullptr) == 0;
   }
@@ -134,9 +137,10 @@ class MeasuredWorker {
 
 class WorkerReplica final : public engines::LoadedReplica {
  public:
-  WorkerReplica(const Signature& signature, std::unique_ptr<adapters::CoreQuota> quota,
+  // `limit_mib` is that of one worker; 0: none.
+  WorkerReplica(const Signature& signature, double limit_mib, std::unique_ptr<adapters::CoreQuota> quota,
                 std::vector<std::unique_ptr<MeasuredWorker>> workers)
-      : signature_(signature), quota_(std::move(quota)), workers_(std::move(workers)) {}
+      : signature_(signature), limit_mib_(limit_mib), quota_(std::move(quota)), workers_(std::move(workers)) {}
   ~WorkerReplica() override { workers_.clear(); }  // Before their group.
 
   Result<engines::RunOutcome> run(const BatchShape& shape) override {
@@ -181,10 +185,11 @@ class WorkerReplica final : public engines::LoadedReplica {
       if (!tells_of_memory(received->text())) return Error{ErrorCode::invalid, std::string(received->text())};
       memory_sufficed = false;
     }
-    if (!memory_sufficed) return engines::RunOutcome(engines::OutOfMemory{});
-    return engines::RunOutcome(engines::Completed{.duration = sum / static_cast<std::int64_t>(workers_.size()),
-                                                  .spread = std::nullopt,
-                                                  .memory_mib = peak_mib()});
+    const double peak = peak_mib();
+    const bool fits = limit_mib_ <= 0 || peak <= limit_mib_ * static_cast<double>(workers_.size());
+    if (!memory_sufficed || !fits) return engines::RunOutcome(engines::OutOfMemory{});
+    return engines::RunOutcome(engines::Completed{
+        .duration = sum / static_cast<std::int64_t>(workers_.size()), .spread = std::nullopt, .memory_mib = peak});
   }
 
   double peak_mib() const {
@@ -194,6 +199,7 @@ class WorkerReplica final : public engines::LoadedReplica {
   }
 
   const Signature& signature_;
+  double limit_mib_;
   std::unique_ptr<adapters::CoreQuota> quota_;
   std::vector<std::unique_ptr<MeasuredWorker>> workers_;
   BatchShape shape_{0, 0};
@@ -266,13 +272,14 @@ class WorkerEngine final : public engines::Engine {
       if (!received && received.error().code == ErrorCode::exhausted)
         return engines::LoadOutcome(engines::OutOfMemory{});
       if (!received) return received.error();
-      if (received->message.kind == WorkerMessageKind::ready && worker->limit_memory(limit_mib)) continue;
+      if (received->message.kind == WorkerMessageKind::ready && worker->limit_memory(limit_mib, spec.config.threads))
+        continue;
       if (received->message.kind == WorkerMessageKind::ready || tells_of_memory(received->text()))
         return engines::LoadOutcome(engines::OutOfMemory{});
       return Error{ErrorCode::invalid, std::string(received->text())};
     }
     return engines::LoadOutcome(
-        std::make_unique<WorkerReplica>(config_.model.signature, std::move(quota), std::move(workers)));
+        std::make_unique<WorkerReplica>(config_.model.signature, limit_mib, std::move(quota), std::move(workers)));
   }
 
   WorkerEngineConfig config_;

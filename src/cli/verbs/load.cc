@@ -34,6 +34,8 @@ struct Options {
   std::string protocol = "http";
   double seconds = 20;
   double rate_scale = 1;
+  std::size_t clients = 0;  // Of a closed loop; 0: an open one.
+  std::uint64_t requests = 1000;
   std::uint64_t seed = 1;
   std::string html;
   int http_port = 8000;
@@ -143,8 +145,25 @@ serve::LoadProtocol protocol_of(const Options& options, std::size_t number) {
   return options.protocol == "grpc" ? serve::LoadProtocol::grpc : serve::LoadProtocol::http;
 }
 
+// For a closed loop: sizes as they would arrive, all due at once, services in turn.
+std::vector<serve::LoadRequest> requests_at_once(const Options& options, const Workload& workload) {
+  const Rng rng(options.seed);
+  std::vector<sim::ArrivalSource> sources;
+  for (std::size_t i = 0; i < workload.services.size(); ++i) sources.emplace_back(workload.services[i], rng, i, 1.0);
+  std::vector<serve::LoadRequest> requests;
+  for (std::uint64_t n = 0; n < options.requests; ++n) {
+    const std::size_t i = n % sources.size();
+    const auto arrival = sources[i].next();
+    if (!arrival) break;  // The end of a trace.
+    requests.push_back(
+        {.at = {}, .target = static_cast<std::uint32_t>(i), .size = arrival->size, .samples = arrival->samples});
+  }
+  return requests;
+}
+
 // The arrivals of all services, as the simulator would have them of the same seed.
 Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
+  if (options.clients > 0) return requests_at_once(options, workload);
   const Rng rng(options.seed);
   const TimePoint end = TimePoint{} + from_seconds(options.seconds);
   std::vector<serve::LoadRequest> requests;
@@ -303,7 +322,7 @@ Result<serve::LoadResult> drive(Session& session, const Options& options, const 
   serve::LoadConfig config = options.config;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
   config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
-  config.connections_max = options.connections_max;
+  config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
   config.answer_timeout = from_seconds(options.answer_timeout_s);
   config.seed = options.seed;
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
@@ -313,7 +332,22 @@ Result<serve::LoadResult> drive(Session& session, const Options& options, const 
   return result;
 }
 
+// In a closed loop a request begins when its client sends it. Returns how long the whole took.
+double close_loop(std::vector<lab::LoadSample>& samples) {
+  double end_s = 0;
+  for (auto& sample : samples) {
+    end_s = std::max(end_s, to_seconds(sample.latency));
+    sample.at_s = to_seconds(sample.sent_after);
+    sample.latency -= sample.sent_after;
+    sample.sent_after = {};
+  }
+  std::ranges::stable_sort(samples, {}, &lab::LoadSample::at_s);
+  return end_s;
+}
+
 ExitCode run(Session& session, const Options& options) {
+  if (options.clients > 0 && options.protocol != "http")
+    return session.fail(invalid("--clients needs --protocol http"));
   if (const auto possible = check_outputs({{"--html", options.html}}, {options.services}); !possible) {
     return session.fail(possible.error());
   }
@@ -324,8 +358,9 @@ ExitCode run(Session& session, const Options& options) {
   bool interrupted = false;
   const auto result = drive(session, options, *workload, *requests, interrupted);
   if (!result) return session.fail(result.error());
-  const auto samples = samples_of(*requests, *result);
-  const double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
+  auto samples = samples_of(*requests, *result);
+  double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
+  if (options.clients > 0) seconds = close_loop(samples);
   const auto report = lab::summarise_load(*workload, samples, seconds);
   if (session.structured()) {
     session.print_value(load_json(options, *workload, report));
@@ -377,6 +412,14 @@ void add_how(Program& program, Arguments& verb, Options& options) {
       ->type_name("S")
       ->capture_default_str()
       ->range(0.01, 1e6);
+  verb.add_option("--clients", options.clients,
+                  "A closed loop instead: so many clients, each of which sends when its last answer is there.")
+      ->type_name("N")
+      ->range(1, 60'000);
+  verb.add_option("--requests", options.requests, "With --clients: how many requests in all.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(1, 8'000'000);
   verb.add_option("--rate-scale", options.rate_scale, "Multiplies every rate, and speeds up traces.")
       ->type_name("X")
       ->capture_default_str()
@@ -414,14 +457,17 @@ void add_load(Program& program) {
            "due, whatever became of those before, and latency counts from then, so a slow server cannot slow the load "
            "down and look better for it. Arrivals and input sizes are those of the services file, Poisson, bursts, "
            "curves and recorded traces among them, and the same as `tangram simulate` draws for the seed; tensors hold "
-           "random numbers. Exit code 1: a promise was broken.",
+           "random numbers. With --clients it is a closed loop, which finds the throughput of a server and hides its "
+           "queues. Exit code 1: a promise was broken.",
        .examples =
            {{"tangram load --services examples/serving/services.yaml --seconds 10",
              "What the file says, against a server on the usual ports."},
             {"tangram load --services examples/serving/services.yaml --protocol both --rate-scale 2 --html load.html",
              "Twice the rate, half of it over gRPC, with a page to look at."},
             {"tangram load --model rank-answers --rate 50 --size log-normal:48,0.7,512 --slo-ms 120",
-             "One model of a server that you have no file for."}}},
+             "One model of a server that you have no file for."},
+            {"tangram load --model rank-answers --size 64 --clients 8 --requests 5000",
+             "As fast as eight clients can ask one after the other."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_how(program, verb, *options);
