@@ -21,8 +21,8 @@ namespace {
 // The usual inflation is 1; it counts as this many observations against the model's own.
 constexpr double kInflationWeight = 10;
 constexpr std::size_t kOthersMin = 40;  // Errors of other models, to say anything about 95 %.
-// Without any evidence deviations are taken for this much too small.
-constexpr double kAssumedDoubt = 1.5;
+// Without any evidence errors are taken to have the tails of Student's distribution with this many degrees of freedom.
+constexpr std::size_t kAssumedDegrees = 2;
 // Of the logarithm of a number of measurements: runs out of memory leave up to a third fewer.
 constexpr double kCountTolerance = 0.35;
 // From so many own errors on nobody else's count. Fewer were chosen by a sampler rather than by chance, so they say a
@@ -102,6 +102,13 @@ double own_share(std::size_t errors) {
 std::optional<double> borrowed_width(OthersErrors others, double coverage) {
   if (others.deviations.size() < kOthersMin) return std::nullopt;
   return student_factor(coverage, others.models) * conformal_quantile(std::move(others.deviations), coverage);
+}
+
+// What stands in for that. Heavy tails, because they show only when many errors are seen, and wider while the
+// deviations themselves rest on few measurements: three times for one, 1.4 times for five.
+double assumed_width(std::size_t errors, double coverage) {
+  const auto count = static_cast<double>(std::max<std::size_t>(errors, 1));
+  return (1 + 2 / count) * student_quantile(coverage, kAssumedDegrees);
 }
 
 void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
@@ -231,13 +238,13 @@ std::span<const ModelKind> model_kinds() {
 
 IntervalWidth interval_width(std::vector<double> own, OthersErrors others, double coverage) {
   const std::optional<double> borrowed = borrowed_width(std::move(others), coverage);
+  const double assumed = assumed_width(own.size(), coverage);
   if (enough_for(own.size(), coverage)) {
     const double share = own_share(own.size());
     const double alone = conformal_quantile(std::move(own), coverage);
-    return {share * alone + (1 - share) * borrowed.value_or(alone), Calibration::own};
+    return {share * alone + (1 - share) * borrowed.value_or(assumed), Calibration::own};
   }
-  const std::size_t degrees = own.size() < 3 ? 2 : own.size() - 1;
-  const double width = borrowed.value_or(kAssumedDoubt * student_quantile(coverage, degrees));
+  const double width = borrowed.value_or(assumed);
   const auto misses = static_cast<std::size_t>(std::ranges::count_if(own, [&](double e) { return e > width; }));
   if (misses > 0 && misses_probability(misses, own.size(), coverage) < kMissesProbable) {
     return {conformal_quantile(std::move(own), coverage), Calibration::own};

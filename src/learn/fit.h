@@ -42,8 +42,8 @@ struct OthersErrors {
 // of its own for `coverage` (19 for 95 %, 99 for 99 %) they decide: from 57 on alone, before that together with those
 // of other models. With fewer only the others count; however many errors a model shows, it is one draw among models, so
 // what others lend grows as Student's quantile does with as many degrees of freedom as there are models. Where there
-// are no others a wide assumption stands in for them, wider the fewer measurements there are. Own errors that such a
-// width misses more often than chance explains widen it until it holds them.
+// are no others an assumption with heavy tails stands in for them, wider the fewer measurements there are. Own errors
+// that a width misses more often than chance explains widen it until it holds them.
 struct IntervalWidth {
   double deviations = 0;
   Calibration calibration = Calibration::assumed;
