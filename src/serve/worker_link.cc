@@ -86,8 +86,10 @@ class WorkerLink final : public engines::Executor, private Readiness {
 
 void WorkerLink::make_quota() {
   if (config_.quota_cores <= 0) return;
+  const auto host = adapters::probe_cpu_host();
+  if (host.quota) adapters::remove_stale_groups(host.cgroup_directory, "tangram");
   const std::string name = fmt::format("tangram-{}-{}", getpid(), slice_.value());
-  auto made = adapters::CoreQuota::make(adapters::probe_cpu_host(), name, config_.quota_cores);
+  auto made = adapters::CoreQuota::make(host, name, config_.quota_cores);
   if (made) {
     quota_ = std::move(*made);
   } else {

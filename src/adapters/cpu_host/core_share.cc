@@ -3,13 +3,19 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/text.h"
 
 namespace tangram::adapters {
 namespace {
@@ -80,6 +86,19 @@ Result<Nothing> run_on_cores(const std::vector<int>& cores) {
     return Error{ErrorCode::unavailable, fmt::format("cannot run on the slice's cores: {}", std::strerror(errno))};
   }
   return Nothing{};
+}
+
+void remove_stale_groups(const std::string& directory, const std::string& name) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    const std::string group = entry.path().filename().string();
+    if (!group.starts_with(name + "-")) continue;
+    const auto parts = text::split(std::string_view(group).substr(name.size() + 1), '-');
+    const auto process = text::parse_integer(parts[0]);
+    const bool gone = process && *process > 0 && *process <= INT32_MAX && kill(static_cast<pid_t>(*process), 0) != 0 &&
+                      errno == ESRCH;
+    if (gone) rmdir(entry.path().c_str());  // Fails where somebody still runs.
+  }
 }
 
 Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, const std::string& name, double cores) {

@@ -34,6 +34,9 @@ CoreShare core_share(const Geometry& geometry, const Slice& slice, const std::ve
 // kernel says no.
 Result<Nothing> run_on_cores(const std::vector<int>& cores);
 
+// Removes the groups that processes left which were killed: `NAME-PID-...` in `directory`, empty, with no process PID.
+void remove_stale_groups(const std::string& directory, const std::string& name);
+
 // A control group that limits the processor time of a slice. It goes when this does, once its processes have gone.
 class CoreQuota {
  public:

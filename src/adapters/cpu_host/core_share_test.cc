@@ -71,6 +71,21 @@ TEST(CoreQuota, SaysWhatTheKernelWants) {
   std::filesystem::remove_all(folder);
 }
 
+// Of three folders the one whose process is gone goes: numbers of processes end far below the second.
+TEST(CoreQuota, RemovesWhatKilledProcessesLeft) {
+  const std::string folder = testing::TempDir() + "/stale_groups_" + std::to_string(getpid());
+  const std::string mine = folder + "/tangram-" + std::to_string(getpid()) + "-0";
+  for (const auto& group : {mine, folder + "/tangram-2147483646-0", folder + "/other-2147483646-0"}) {
+    std::filesystem::create_directories(group);
+  }
+  remove_stale_groups(folder, "tangram");
+  EXPECT_TRUE(std::filesystem::exists(mine));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/tangram-2147483646-0"));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/other-2147483646-0"));
+  remove_stale_groups(folder + "/nowhere", "tangram");
+  std::filesystem::remove_all(folder);
+}
+
 // Where the kernel lets us: the group is there with its limit while the object is, and gone after.
 TEST(CoreQuota, MakesAGroupWhereItMay) {
   const CpuHostReport host = probe_cpu_host();
