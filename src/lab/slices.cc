@@ -30,14 +30,13 @@ double speed_of(const std::map<int, double>& speeds, int compute_slices) {
 
 constexpr double kHours = 24;
 
-// Every service at its planned rate at the peak.
 Workload with_a_day(const Workload& workload, const LendingDay& day) {
   Workload varied = workload;
   for (auto& service : varied.services) {
     const double peak = plan::planning_rate_per_s(service);
     DiurnalTraffic traffic;
-    traffic.rate_per_s = peak * (1 + day.low_share) / 2;
-    traffic.amplitude = (1 - day.low_share) / (1 + day.low_share);
+    traffic.rate_per_s = peak * (day.peak_share + day.low_share) / 2;
+    traffic.amplitude = (day.peak_share - day.low_share) / (day.peak_share + day.low_share);
     traffic.period_s = kHours * day.hour_s;
     traffic.peak_at_s = traffic.period_s / 2;
     service.traffic = traffic;
@@ -45,15 +44,24 @@ Workload with_a_day(const Workload& workload, const LendingDay& day) {
   return varied;
 }
 
+// The usual times of lending, `pace` times as long.
+sched::LendingConfig paced(double pace) {
+  sched::LendingConfig config;
+  for (Duration* time : {&config.window, &config.window_burst, &config.guard, &config.lead}) {
+    *time = from_seconds(to_seconds(*time) * pace);
+  }
+  return config;
+}
+
 // Takes whatever may be lent, and counts what training makes of it.
 class SliceTrainer final : public sim::Lessee {
  public:
   SliceTrainer(std::vector<sched::ServiceNeeds> needs, const std::map<int, double>& speeds, LendMode mode,
-               const LendingDay& day)
-      : needs_(std::move(needs)), speeds_(speeds), mode_(mode), day_(day) {}
+               const LendingDay& day, const sched::LendingConfig& lending)
+      : needs_(std::move(needs)), speeds_(speeds), mode_(mode), day_(day), config_(lending) {}
 
   void on_start(sched::Scheduler& scheduler) override {
-    lending_.emplace(scheduler, sched::LendingConfig{}, needs_);
+    lending_.emplace(scheduler, config_, needs_);
     const auto& devices = scheduler.state().deployment.devices;
     for (std::size_t u = 0; u < lending_->units().size(); ++u) {
       if (mode_ == LendMode::slices) {
@@ -130,6 +138,7 @@ class SliceTrainer final : public sim::Lessee {
   const std::map<int, double>& speeds_;
   LendMode mode_;
   LendingDay day_;
+  sched::LendingConfig config_;
   std::optional<sched::Lending> lending_;
   std::vector<Lease> leases_;
   double last_s_ = 0;
@@ -218,22 +227,26 @@ LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const L
   LendingDay day = given;
   double rate_mean = 0;
   for (const auto& service : workload.services) {
-    rate_mean += plan::planning_rate_per_s(service) * (1 + day.low_share) / 2;
+    rate_mean += plan::planning_rate_per_s(service) * (day.peak_share + day.low_share) / 2;
   }
-  day.hour_s = std::min(day.hour_s, day.requests_max / std::max(rate_mean * kHours, 1.0));
+  const double affordable_s = std::max(day.requests_max / std::max(rate_mean * kHours, 1.0), day.hour_min_s);
+  const double pace = std::min(affordable_s / day.hour_s, 1.0);
+  day.hour_s *= pace;
+  day.recall_s *= pace;
   const Workload varied = with_a_day(workload, day);
   const auto deployment = sched::compile(plan, varied, model);
   TANGRAM_CHECK(deployment.ok(), "the plan was made for these services");
   NeedsOptions needs;
   needs.order = mode == LendMode::whole_gpu ? KeepOrder::few_devices : KeepOrder::small_first;
   needs.certify.seed = day.seed;
-  SliceTrainer trainer(certified_needs(plan, workload, *deployment, model, needs), speeds, mode, day);
+  SliceTrainer trainer(certified_needs(plan, workload, *deployment, model, needs), speeds, mode, day, paced(pace));
   sim::SimulationConfig config;
   config.seed = day.seed;
   config.duration = from_seconds(kHours * day.hour_s);
   config.noise.spread = noise_spread(*deployment);
   config.faults.recall_s = day.recall_s;
   config.lessee = &trainer;
+  config.lessee_tick = from_seconds(to_seconds(config.lessee_tick) * pace);
   const auto run = sim::simulate(*deployment, varied, config);
   LendingResult result = trainer.result();
   result.devices = static_cast<double>(plan.devices.size());

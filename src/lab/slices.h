@@ -23,14 +23,17 @@ std::map<int, double> training_speeds(const Measurements& iterations);
 Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds);
 
 // A day of inference on one plan, with all that it does not need lent to training. Rates swing, as a sine, between
-// `low_share` of those that are planned for and all of them. The day is played faster than it would pass: an hour in
-// `hour_s`. Leases, recalls and rates stay in real seconds, so that traffic changes all the faster for who lends.
+// `low_share` and `peak_share` of those that are planned for. The day is played faster than it would pass: an hour in
+// `hour_s`, while leases, recalls and the measuring of rates take real seconds, so that traffic changes all the faster
+// for who lends. A day of many requests is played faster still; then those times shrink with it.
 struct LendingDay {
   double hour_s = 60;
   double low_share = 0.25;
+  double peak_share = 0.95;   // At the planned rates themselves some services collapse in a long run, lent from or not.
   double recall_s = 6;        // Until a slice serves again: training leaves, the model is loaded.
   double lease_start_s = 30;  // Real seconds of a lease in which training starts and does not learn yet.
-  double requests_max = 5e6;  // A larger day is played faster still.
+  double requests_max = 5e6;
+  double hour_min_s = 15;
   std::uint64_t seed = 1;
 };
 

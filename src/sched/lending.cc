@@ -36,36 +36,45 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
   ticks_.push_back({state.now, arrived_});
 }
 
-double Lending::arrivals_since(std::size_t service, TimePoint since, double* seconds) const {
+Lending::Count Lending::arrivals_since(std::size_t service, TimePoint since) const {
   // The last tick that lies at `since` or before, or else the first.
   const Tick* from = &ticks_.front();
   for (const auto& tick : ticks_) {
     if (tick.at > since) break;
     from = &tick;
   }
-  *seconds = to_seconds(now_ - from->at);
-  return static_cast<double>(arrived_[service] - from->arrived[service]);
+  return {static_cast<double>(arrived_[service] - from->arrived[service]), to_seconds(now_ - from->at)};
+}
+
+// Where the rate will be when a slice that is recalled now serves again, as far as its rise over the two halves of the
+// window is beyond doubt; 0 if it is not.
+double Lending::forecast(const Count& window, const Count& newer) const {
+  const Count older{window.arrived - newer.arrived, window.seconds - newer.seconds};
+  if (older.seconds <= 0 || newer.seconds <= 0) return 0;
+  const double doubt = config_.deviations * std::sqrt(older.variance() + newer.variance());
+  const double rise = newer.rate() - older.rate() - doubt;
+  if (rise <= 0) return 0;
+  return newer.rate() + rise / (window.seconds / 2) * (newer.seconds / 2 + to_seconds(config_.lead));
 }
 
 void Lending::measure(TimePoint now) {
   now_ = now;
   while (ticks_.size() > 1 && ticks_[1].at <= now - config_.window) ticks_.pop_front();
   for (std::size_t s = 0; s < rates_.size(); ++s) {
-    double seconds = 0;
-    const double arrived = arrivals_since(s, now - config_.window, &seconds);
-    double burst_s = 0;
-    const double burst = arrivals_since(s, now - config_.window_burst, &burst_s);
+    const Count window = arrivals_since(s, now - config_.window);
+    const Count burst = arrivals_since(s, now - config_.window_burst);
     // Upwards the benefit of the doubt, except over the short window, where a burst has to be beyond doubt.
-    const double high = seconds > 0 ? (arrived + config_.deviations * std::sqrt(arrived + 1)) / seconds : 0;
-    const double low = burst_s > 0 ? (burst - config_.deviations * std::sqrt(burst)) / burst_s : 0;
-    rates_[s] = std::max(high, low);
+    const double high =
+        window.seconds > 0 ? window.rate() + config_.deviations * std::sqrt(window.arrived + 1) / window.seconds : 0;
+    const double low = burst.rate() - config_.deviations * std::sqrt(burst.variance());
+    rates_[s] = std::max({high, low, forecast(window, arrivals_since(s, now - config_.window / 2))});
   }
   ticks_.push_back({now, arrived_});
 }
 
 std::size_t Lending::needed(std::size_t service) const {
   for (const auto& need : needs_[service].needs) {
-    if (rates_[service] <= need.rate_per_s) return need.slices;
+    if (rates_[service] * config_.headroom <= need.rate_per_s) return need.slices;
   }
   return order_[service].size();
 }

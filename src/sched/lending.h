@@ -30,7 +30,10 @@ struct LendingConfig {
   Duration window = std::chrono::seconds(10);       // Over which rates are measured.
   Duration window_burst = std::chrono::seconds(2);  // A burst shows sooner.
   Duration guard = std::chrono::seconds(15);        // What was needed is kept as long after.
+  Duration lead = std::chrono::seconds(8);          // A rise is carried forward by this: recalled slices take a while.
   double deviations = 2;                            // Of the number of arrivals, added to it: chance is not calm.
+  double headroom =
+      1.15;  // Needs are looked up for so many times the rate: little above its limit a service collapses.
 };
 
 // One slice with all its processes.
@@ -81,7 +84,14 @@ class Lending {
     std::vector<std::uint64_t> arrived;  // Since the start.
   };
   void measure(TimePoint now);
-  double arrivals_since(std::size_t service, TimePoint since, double* seconds) const;
+  struct Count {
+    double arrived = 0;
+    double seconds = 0;
+    double rate() const { return seconds > 0 ? arrived / seconds : 0; }
+    double variance() const { return seconds > 0 ? arrived / (seconds * seconds) : 0; }  // Of the rate.
+  };
+  Count arrivals_since(std::size_t service, TimePoint since) const;
+  double forecast(const Count& window, const Count& newer) const;
   std::size_t needed(std::size_t service) const;
 
   Scheduler& scheduler_;

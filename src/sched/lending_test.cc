@@ -11,7 +11,8 @@ using namespace std::chrono_literals;
 using testing::FixtureConfig;
 using testing::SimFixture;
 
-constexpr LendingConfig kConfig{.window = 2s, .window_burst = 1s, .guard = 1s, .deviations = 0};
+constexpr LendingConfig kConfig{
+    .window = 2s, .window_burst = 1s, .guard = 1s, .lead = 0s, .deviations = 0, .headroom = 1};
 
 FixtureConfig two_slices() {
   FixtureConfig config;

@@ -220,7 +220,7 @@ ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
     return ExitCode::done;
   }
   session.print(
-      "A day on each certified plan, rates between a quarter of the planned ones and all. The same training in both\n"
+      "A day on each certified plan, rates between 25 and 95 % of the planned ones. The same training in both\n"
       "modes: on what is lent, and the rest on GPUs of its own.\n\n");
   session.print(table_of(rows, session.terminal));
   if (!options.full) return ExitCode::done;
