@@ -75,6 +75,24 @@ TEST(LendingNeeds, RecallASliceThatIsNeededAgain) {
   sim.run();
 }
 
+// Ten requests a second for two seconds, then twenty: a rise of ten over the two seconds between the middles of the
+// halves. Carried on for a second to now and for the lead of four, that is 20 + 5 * 5 = 45.
+TEST(LendingNeeds, CarryARiseForward) {
+  SimFixture sim(two_slices());
+  LendingConfig config = kConfig;
+  config.window = 4s;
+  config.lead = 4s;
+  Lending lending(sim.scheduler(), config, needs_of_two());
+  for (int second = 1; second <= 4; ++second) {
+    sim.at(1s * second, [&, second] {
+      for (int i = 0; i < (second <= 2 ? 10 : 20); ++i) lending.on_arrival(ServiceId(0));
+      lending.on_tick(TimePoint(1s * second));
+    });
+  }
+  sim.run();
+  EXPECT_NEAR(lending.rate_per_s(ServiceId(0)), 45, 1e-9);
+}
+
 // Without a table nothing is known of what the service needs.
 TEST(LendingNeeds, PinWhatHasNoTable) {
   SimFixture sim(two_slices());
