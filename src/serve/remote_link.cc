@@ -213,7 +213,7 @@ Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_
         return rubbish(fmt::format("output '{}' is not {} with {} bytes", spec.name, to_string(spec.datatype),
                                    memory.outputs[i].size()));
       }
-      std::memcpy(memory.outputs[i].data(), bytes.data(), bytes.size());
+      if (!bytes.empty()) std::memcpy(memory.outputs[i].data(), bytes.data(), bytes.size());
     }
     return Nothing{};
   } catch (const std::exception& problem) {

@@ -94,7 +94,7 @@ engines::ModelSpec model_from(const Json& item) {
 
 void WorkerMessage::set_text(std::string_view reason) {
   text_length = static_cast<std::uint32_t>(std::min(reason.size(), text.size()));
-  std::memcpy(text.data(), reason.data(), text_length);
+  std::ranges::copy(reason.substr(0, text_length), text.begin());
 }
 
 bool send_message(int socket, const WorkerMessage& message, int descriptor) {
