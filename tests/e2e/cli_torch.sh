@@ -9,6 +9,10 @@ if [[ ! -f $(dirname "$TANGRAM")/../lib/tangram/libtangram_torch.so ]]; then
   exit
 fi
 
+# A folder that cannot be made is said in one line, without the library's own calls.
+expect 3 models make /proc/nothing; has err "cannot write /proc/nothing"
+[[ $(wc -l <err) -le 1 ]] || fail "more than one line: $(cat err)"
+
 # The same seed, the same bytes.
 expect 0 models make m
 expect 0 models make again --only image-classifier

@@ -135,7 +135,9 @@ Result<Nothing> write_torch_model(const ExampleModel& model, std::uint64_t seed,
     module.eval();
     module.save(path);
   } catch (const std::exception& problem) {
-    return Error{ErrorCode::unavailable, fmt::format("cannot write {}: {}", path, problem.what())};
+    // The first line says what happened; below it libtorch lists its own calls.
+    const std::string_view what = problem.what();
+    return Error{ErrorCode::unavailable, fmt::format("cannot write {}: {}", path, what.substr(0, what.find('\n')))};
   }
   return Nothing{};
 }
