@@ -91,7 +91,7 @@ std::string one_line(std::string text) {
 }
 
 // For single quotes of sh: a quote inside ends them, stands alone, and begins them again.
-std::string quoted(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : one_line(text)) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
@@ -116,14 +116,14 @@ std::string zsh_action(const CommandTree& tree, const OptionInfo& option) {
 std::string zsh_specification(const CommandTree& tree, const OptionInfo& option) {
   if (option.positional()) {
     const char* place = option.repeats ? "*" : option.required ? "" : ":";
-    return quoted(fmt::format("{}:{}:{}", place, option.placeholder, zsh_action(tree, option)));
+    return zsh_quoted(fmt::format("{}:{}:{}", place, option.placeholder, zsh_action(tree, option)));
   }
   std::string value = "[" + zsh_escaped(option.description) + "]";
   if (!option.placeholder.empty()) {
     value += fmt::format(":{}:{}", zsh_escaped(option.placeholder), zsh_action(tree, option));
   }
-  if (option.names.size() == 1) return quoted(option.names[0] + value);
-  return fmt::format("'({0})'{{{1}}}{2}", joined(option.names), joined(option.names, ","), quoted(value));
+  if (option.names.size() == 1) return zsh_quoted(option.names[0] + value);
+  return fmt::format("'({0})'{{{1}}}{2}", joined(option.names), joined(option.names, ","), zsh_quoted(value));
 }
 
 std::string fish_quoted(const std::string& text) {
@@ -180,7 +180,7 @@ std::string zsh_completion(const CommandTree& tree) {
       "_tangram() {\n  local curcontext=$curcontext state line\n  typeset -A opt_args\n"
       "  local -a verbs=(\n";
   for (const auto& verb : tree.verbs) {
-    script += "    " + quoted(verb.info.name + ":" + zsh_escaped(verb.info.summary)) + "\n";
+    script += "    " + zsh_quoted(verb.info.name + ":" + zsh_escaped(verb.info.summary)) + "\n";
   }
   script += "  )\n  _arguments -C \\\n";
   for (const auto& option : tree.options) script += "    " + zsh_specification(tree, option) + " \\\n";

@@ -23,11 +23,11 @@ const Service& service_of(const plan::Problem& problem, const std::string& name)
   return *std::ranges::find(problem.workload.services, name, &Service::name);
 }
 
-std::string ms_text(Duration duration) { return lab::latency_text(duration); }
+std::string slo_text(Duration duration) { return lab::latency_text(duration); }
 
 // "p99 120 ms", or "job 6.0 h" for one that only has to end in time.
 std::string promise_text(const Service& service) {
-  if (!service.job) return fmt::format("p{} {}", text::shortest(service.slo.percentile), ms_text(service.slo.latency));
+  if (!service.job) return fmt::format("p{} {}", text::shortest(service.slo.percentile), slo_text(service.slo.latency));
   const double seconds = to_seconds(service.job->deadline);
   return seconds < 3600 ? fmt::format("job {:.0f} s", seconds) : fmt::format("job {:.1f} h", seconds / 3600);
 }
@@ -177,8 +177,8 @@ Table service_table(const PlanStory& story) {
                number_text(service.rate_per_s),
                fmt::format("{:.0f} %", 100 * service.load_factor),
                promise_text(service_of(story.problem, service.service)),
-               ms_text(slowest_run(story.problem, service)),
-               verdict ? ms_text(verdict->latency) : "-",
+               slo_text(slowest_run(story.problem, service)),
+               verdict ? slo_text(verdict->latency) : "-",
                {verdict ? share_text(verdict->attainment) : "-", !verdict         ? Style::plain
                                                                  : verdict->holds ? Style::good
                                                                                   : Style::bad},
@@ -354,9 +354,9 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     table.add({{c.service, Style::accent},
                fmt::format("{} of {} measured", c.runs_measured, c.runs),
                c.where + (c.measured ? " (measured)" : ""),
-               ms_text(from_milliseconds(c.mean_ms)),
-               fmt::format("{} and {} with {:.0f} %", ms_text(from_milliseconds(c.low_ms)),
-                           ms_text(from_milliseconds(c.high_ms)), 100 * c.coverage)});
+               slo_text(from_milliseconds(c.mean_ms)),
+               fmt::format("{} and {} with {:.0f} %", slo_text(from_milliseconds(c.low_ms)),
+                           slo_text(from_milliseconds(c.high_ms)), 100 * c.coverage)});
   }
   return text + table.render(terminal, 2);
 }

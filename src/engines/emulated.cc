@@ -12,7 +12,7 @@
 namespace tangram::engines {
 namespace {
 
-constexpr const char* kNotThere = "the latency model predicts nothing there";
+constexpr const char* kNotPredicted = "the latency model predicts nothing there";
 constexpr double kMibPerGib = 1024;
 // The p99 of a normal spread lies this many standard deviations above the mean.
 constexpr double kP99Deviations = 2.326;
@@ -55,7 +55,7 @@ class EmulatedReplica final : public LoadedReplica {
     const MemoryAnswer memory = memory_of(config_, point);
     if (!memory.fits) return RunOutcome(OutOfMemory{});
     const auto prediction = config_.latency->predict(point);
-    if (!prediction) return RunOutcome(NotThere{kNotThere});
+    if (!prediction) return RunOutcome(NotThere{kNotPredicted});
     const Duration duration = duration_of(shape, *prediction);
     if (!config_.sleep) return RunOutcome(Completed{duration, std::nullopt, memory.mib});
     config_.sleep(duration);
@@ -90,7 +90,7 @@ class Emulated final : public Engine {
   // A run that does not fit has no prediction either, and that is an answer worth measuring.
   std::optional<std::string> why_not(const RunPoint& point) const override {
     if (config_.latency->predict(point) || !memory_of(config_, point).fits) return std::nullopt;
-    return kNotThere;
+    return kNotPredicted;
   }
 
   Result<LoadOutcome> load(const Placement& placement) override {

@@ -12,7 +12,7 @@ namespace exports {
 
 namespace {
 
-constexpr ExportFormat kFormats[] = {
+constexpr ExportFormat kExportFormats[] = {
 #define TANGRAM_EXPORT(function, name, several, comments, summary) \
   {name, summary, several, comments, exports::function},
 #include "formats/exports/exports.def"
@@ -21,10 +21,10 @@ constexpr ExportFormat kFormats[] = {
 
 }  // namespace
 
-std::span<const ExportFormat> export_formats() { return kFormats; }
+std::span<const ExportFormat> export_formats() { return kExportFormats; }
 
 const ExportFormat* find_export_format(std::string_view name) {
-  for (const auto& format : kFormats) {
+  for (const auto& format : kExportFormats) {
     if (format.name == name) return &format;
   }
   return nullptr;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kDevicesMax = 100'000;  // Of one entry.
 
 // An entry as the file has it, before the parts that depend on each other are put together.
-struct DeviceRecord {
+struct GroupRecord {
   Located<std::string> type;
   Located<std::optional<std::string>> name;
   Located<std::optional<int>> count;
@@ -29,7 +29,7 @@ struct DeviceRecord {
 
 struct FleetRecord {
   SparePolicy spare = SparePolicy::none;
-  std::vector<Located<DeviceRecord>> devices;
+  std::vector<Located<GroupRecord>> devices;
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ void describe(Visitor& v, ProfileSet& set) {
 namespace {
 
 template <typename Visitor>
-void describe(Visitor& v, DeviceRecord& c) {
+void describe(Visitor& v, GroupRecord& c) {
   v.about("Device group", "A number of equal devices.");
   v.field("type", c.type, {.required = true, .names = &device_type_names}, "What the devices are.");
   v.field("name", c.name, {.text = TextRule::name}, "Prefix of the devices' names; the type where it is not given.");
@@ -75,17 +75,17 @@ void describe(Visitor& v, FleetRecord& c) {
   v.field("devices", c.devices, {.required = true, .items_min = 1}, "The devices, in groups of equal ones.");
 }
 
-CpuHost host_of(const DeviceRecord& record, const CpuHost& fallback) {
+CpuHost host_of(const GroupRecord& record, const CpuHost& fallback) {
   return {.cores = record.cores.value.value_or(fallback.cores),
           .memory_gib = record.memory_gib.value.value_or(fallback.memory_gib),
           .quota = record.quota.value.value_or(fallback.quota)};
 }
 
-bool names_host(const DeviceRecord& record) {
+bool names_host(const GroupRecord& record) {
   return record.cores.value || record.memory_gib.value || record.quota.value;
 }
 
-void check_record(const DeviceRecord& record, Problems& problems) {
+void check_record(const GroupRecord& record, Problems& problems) {
   if (record.count.at.line != 0 && record.unlimited.value) {
     problems.add(record.unlimited.at, "count and unlimited exclude each other");
   }
@@ -100,7 +100,7 @@ void check_record(const DeviceRecord& record, Problems& problems) {
 }
 
 // A device that is cut today into what its entry forbids tomorrow contradicts itself.
-void check_profiles(const DeviceRecord& record, const Geometry& geometry, const Layout& layout, Problems& problems) {
+void check_profiles(const GroupRecord& record, const Geometry& geometry, const Layout& layout, Problems& problems) {
   const Geometry allowed = restrict_to(geometry, record.profiles.value);
   for (const auto& slice : layout.slices) {
     const std::string& name = geometry.profiles[slice.profile].name;
@@ -111,7 +111,7 @@ void check_profiles(const DeviceRecord& record, const Geometry& geometry, const 
   }
 }
 
-void read_layout(const DeviceRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
+void read_layout(const GroupRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
   // A layout is bound to the size of its host, so from here on the group carries it.
   if (group.type == "cpu") group.host = host_of(record, host);
   if (record.cores.wrong || record.quota.wrong) return;
@@ -122,7 +122,7 @@ void read_layout(const DeviceRecord& record, const CpuHost& host, DeviceGroup& g
   group.layout = std::move(parsed.layout);
 }
 
-DeviceGroup group_of(const DeviceRecord& record, const CpuHost& host, Problems& problems) {
+DeviceGroup group_of(const GroupRecord& record, const CpuHost& host, Problems& problems) {
   DeviceGroup group;
   group.type = record.type.value;
   group.name = record.name.value.value_or(group.type);
@@ -135,7 +135,7 @@ DeviceGroup group_of(const DeviceRecord& record, const CpuHost& host, Problems& 
 }
 
 // Devices are called name-0, name-1, ...; groups that share a name would share devices.
-void check_names(const std::vector<Located<DeviceRecord>>& devices, Problems& problems) {
+void check_names(const std::vector<Located<GroupRecord>>& devices, Problems& problems) {
   std::map<std::string, int> seen;
   for (const auto& device : devices) {
     const auto& record = device.value;
@@ -179,7 +179,7 @@ std::string write_fleet(const Fleet& fleet) {
   FleetRecord record;
   record.spare = fleet.spare;
   for (const auto& group : fleet.groups) {
-    DeviceRecord device;
+    GroupRecord device;
     device.type.value = group.type;
     if (group.name != group.type) device.name.value = group.name;
     device.count.value = group.count;

@@ -9,14 +9,14 @@ namespace {
 
 constexpr CpuHost kHost{.cores = 4, .memory_gib = 16, .quota = true};
 
-Result<Fleet> parse(const std::string& text) { return parse_fleet({"fleet.yaml", text}, kHost); }
-std::string problems(const std::string& text) {
-  const auto fleet = parse(text);
+Result<Fleet> parsed_fleet(const std::string& text) { return parse_fleet({"fleet.yaml", text}, kHost); }
+std::string fleet_problems(const std::string& text) {
+  const auto fleet = parsed_fleet(text);
   return fleet ? "" : fleet.error().message;
 }
 
 TEST(FleetFile, ReadsEveryKey) {
-  const auto fleet = parse(
+  const auto fleet = parsed_fleet(
       "spare: one_device\ndevices:\n"
       "  - type: a100-80gb\n    name: rack1\n    count: 4\n    price_per_hour: 1.80\n    profiles: me\n    layout: "
       "4g.40gb@0 + 3g.40gb@4\n"
@@ -39,62 +39,62 @@ TEST(FleetFile, ReadsEveryKey) {
 }
 
 TEST(FleetFile, LeavesTheHostOpenWhereTheEntrySaysNothing) {
-  const auto fleet = parse("devices:\n  - type: cpu\n");
+  const auto fleet = parsed_fleet("devices:\n  - type: cpu\n");
   ASSERT_TRUE(fleet);
   EXPECT_FALSE(fleet->groups[0].host.has_value());
   EXPECT_EQ(group_geometry(fleet->groups[0], kHost).units, 16);
   // A layout depends on the size of the host, so it pins it.
-  const auto cut = parse("devices:\n  - type: cpu\n    layout: 1c@0 + 3c@4\n");
+  const auto cut = parsed_fleet("devices:\n  - type: cpu\n    layout: 1c@0 + 3c@4\n");
   ASSERT_TRUE(cut);
   EXPECT_EQ(cut->groups[0].host->cores, 4);
 }
 
 // 3g.20gb may start at 0 and 4 on an A100-40GB; the second slice overlaps the first good one.
 TEST(FleetFile, PointsAtEachWrongSliceInALayout) {
-  EXPECT_EQ(problems("devices:\n  - type: a100-40gb\n    layout: 3g.20gb@2 + 4g.20gb@0 + 1g.5gb@3\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - type: a100-40gb\n    layout: 3g.20gb@2 + 4g.20gb@0 + 1g.5gb@3\n"),
             "fleet.yaml:3:13: 3g.20gb cannot start at 2; allowed: 0, 4\n"
             "fleet.yaml:3:37: 1g.5gb@3 overlaps 4g.20gb@0");
-  EXPECT_EQ(problems("devices:\n  - type: a100-40gb\n    layout: \"3g.20gb@2\"\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - type: a100-40gb\n    layout: \"3g.20gb@2\"\n"),
             "fleet.yaml:3:14: 3g.20gb cannot start at 2; allowed: 0, 4");
 }
 
 TEST(FleetFile, ReportsAllProblemsAtOnce) {
-  EXPECT_EQ(
-      problems("spares: none\ndevices:\n  - type: a100\n    count: 0\n  - type: a30\n    cores: 2\n    count: 1\n    "
-               "unlimited: true\n"),
-      "fleet.yaml:1:1: key is unknown: \"spares\", did you mean spare?; known: spare, devices\n"
-      "fleet.yaml:3:11: type is unknown: \"a100\", did you mean a100-40gb?; known: a30, a100-40gb, a100-80gb, "
-      "h100-80gb, "
-      "h100-94gb, h100-96gb, h200-141gb, gh200-144gb, b200-180gb, gb200-186gb, b300, gb300, rtx-pro-6000, cpu\n"
-      "fleet.yaml:4:12: count must be at least 1, not 0\n"
-      "fleet.yaml:6:12: cores belongs to type cpu, not to a30\n"
-      "fleet.yaml:8:16: count and unlimited exclude each other");
+  EXPECT_EQ(fleet_problems(
+                "spares: none\ndevices:\n  - type: a100\n    count: 0\n  - type: a30\n    cores: 2\n    count: 1\n    "
+                "unlimited: true\n"),
+            "fleet.yaml:1:1: key is unknown: \"spares\", did you mean spare?; known: spare, devices\n"
+            "fleet.yaml:3:11: type is unknown: \"a100\", did you mean a100-40gb?; known: a30, a100-40gb, a100-80gb, "
+            "h100-80gb, "
+            "h100-94gb, h100-96gb, h200-141gb, gh200-144gb, b200-180gb, gb200-186gb, b300, gb300, rtx-pro-6000, cpu\n"
+            "fleet.yaml:4:12: count must be at least 1, not 0\n"
+            "fleet.yaml:6:12: cores belongs to type cpu, not to a30\n"
+            "fleet.yaml:8:16: count and unlimited exclude each other");
 }
 
 TEST(FleetFile, RefusesAHostWithoutCores) {
-  EXPECT_EQ(problems("devices:\n  - {type: cpu, cores: 0, layout: 1c@0}\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - {type: cpu, cores: 0, layout: 1c@0}\n"),
             "fleet.yaml:2:24: cores must be at least 1, not 0");
 }
 
 TEST(FleetFile, WantsADistinctNameForEachGroup) {
-  EXPECT_EQ(problems("devices:\n  - type: a30\n  - type: a30\n    count: 2\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - type: a30\n  - type: a30\n    count: 2\n"),
             "fleet.yaml:3:11: the name a30 is taken by the entry in line 2; give this one a name of its own");
 }
 
 TEST(FleetFile, RefusesAnEmptyFile) {
-  EXPECT_EQ(problems(""), "fleet.yaml: the file is empty");
-  EXPECT_EQ(problems("devices: []\n"), "fleet.yaml:1:10: devices must not be empty");
-  EXPECT_EQ(problems("spare: none\n"), "fleet.yaml:1:1: devices is missing");
+  EXPECT_EQ(fleet_problems(""), "fleet.yaml: the file is empty");
+  EXPECT_EQ(fleet_problems("devices: []\n"), "fleet.yaml:1:10: devices must not be empty");
+  EXPECT_EQ(fleet_problems("spare: none\n"), "fleet.yaml:1:1: devices is missing");
 }
 
 TEST(FleetFile, RefusesALayoutOfProfilesThatItForbids) {
-  EXPECT_EQ(problems("devices:\n  - {type: a30, profiles: base, layout: 1g+me@0}\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - {type: a30, profiles: base, layout: 1g+me@0}\n"),
             "fleet.yaml:2:41: layout holds 1g.6gb+me, which profiles: base leaves out");
-  EXPECT_EQ(problems("devices:\n  - {type: a30, profiles: me, layout: 1g+me@0}\n"), "");
+  EXPECT_EQ(fleet_problems("devices:\n  - {type: a30, profiles: me, layout: 1g+me@0}\n"), "");
 }
 
 TEST(FleetFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
-  EXPECT_EQ(problems("devices:\n  - type: a30\n  - {type: a30, count: 0, unlimited: true, layout: 2g@1}\n"),
+  EXPECT_EQ(fleet_problems("devices:\n  - type: a30\n  - {type: a30, count: 0, unlimited: true, layout: 2g@1}\n"),
             "fleet.yaml:3:12: the name a30 is taken by the entry in line 2; give this one a name of its own\n"
             "fleet.yaml:3:24: count must be at least 1, not 0\n"
             "fleet.yaml:3:38: count and unlimited exclude each other\n"
@@ -102,7 +102,7 @@ TEST(FleetFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
 }
 
 TEST(FleetFile, ReadsAFoldedLayout) {
-  const auto fleet = parse("devices:\n  - type: a30\n    layout: >\n      2g@0 +\n      2g@2\n");
+  const auto fleet = parsed_fleet("devices:\n  - type: a30\n    layout: >\n      2g@0 +\n      2g@2\n");
   ASSERT_TRUE(fleet) << fleet.error().message;
   EXPECT_EQ(fleet->groups[0].layout->slices.size(), 2U);
 }
@@ -111,7 +111,7 @@ TEST(FleetFile, OfTheExamplesReadsBackTheSame) {
   const auto fleet = parse_fleet(test::example("fleet.yaml"), kHost);
   ASSERT_TRUE(fleet) << fleet.error().message;
   const std::string text = write_fleet(*fleet);
-  const auto again = parse(text);
+  const auto again = parsed_fleet(text);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(write_fleet(*again), text);
   EXPECT_EQ(again->groups.size(), fleet->groups.size());

@@ -51,7 +51,7 @@ void describe(Visitor& v, Slo& c) {
 }
 
 template <typename Visitor>
-void describe(Visitor& v, Job& c) {
+void describe(Visitor& v, tangram::Job& c) {
   v.about("Job", "Work that has to be done by a deadline, all of it there from the start.");
   v.field("rows", c.rows, {.min = 1, .max = kRowsMax, .required = true}, "How many inputs there are.");
   v.field("deadline_s", c.deadline, {.max = kSecondsMax, .above = 0, .required = true},

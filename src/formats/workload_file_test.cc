@@ -25,9 +25,9 @@ Result<std::string> read_beside(const std::string& path) {
   return file->second;
 }
 
-Result<Workload> parse(const std::string& text) { return parse_workload({"s.yaml", text}, read_beside); }
-std::string problems(const std::string& text) {
-  const auto workload = parse(text);
+Result<Workload> parsed_workload(const std::string& text) { return parse_workload({"s.yaml", text}, read_beside); }
+std::string workload_problems(const std::string& text) {
+  const auto workload = parsed_workload(text);
   return workload ? "" : workload.error().message;
 }
 
@@ -37,7 +37,7 @@ std::string service(const std::string& lines) {
 }
 
 TEST(WorkloadFile, ReadsEveryKey) {
-  const auto workload = parse(
+  const auto workload = parsed_workload(
       "services:\n  - name: a\n    model: m\n    slo: {latency_ms: 12.5, percentile: 95}\n    traffic: {rate_per_s: "
       "300}\n"
       "    input_size: 128\n    samples: 4\n    padding: none\n    priority: 2\n");
@@ -55,7 +55,7 @@ TEST(WorkloadFile, ReadsEveryKey) {
 
 TEST(WorkloadFile, ReadsEveryKindOfTraffic) {
   const auto traffic = [](const std::string& text) {
-    const auto workload = parse(service("    traffic: {" + text + "}\n"));
+    const auto workload = parsed_workload(service("    traffic: {" + text + "}\n"));
     EXPECT_TRUE(workload) << workload.error().message;
     return workload ? workload->services[0].traffic : Traffic{};
   };
@@ -70,7 +70,8 @@ TEST(WorkloadFile, ReadsEveryKindOfTraffic) {
 
 TEST(WorkloadFile, ReadsEveryKindOfInputSize) {
   const auto size = [](const std::string& text) {
-    const auto workload = parse(service("    traffic: {trace: {file: t.csv}}\n    input_size: {" + text + "}\n"));
+    const auto workload =
+        parsed_workload(service("    traffic: {trace: {file: t.csv}}\n    input_size: {" + text + "}\n"));
     EXPECT_TRUE(workload) << workload.error().message;
     return workload ? workload->services[0].input_size : SizeDistribution{};
   };
@@ -82,7 +83,8 @@ TEST(WorkloadFile, ReadsEveryKindOfInputSize) {
 
 TEST(WorkloadFile, ReadsSamplesInTheFormsOfInputSizes) {
   const auto samples = [](const std::string& text) {
-    const auto workload = parse(service("    traffic: {trace: {file: t.csv}}\n    samples: {" + text + "}\n"));
+    const auto workload =
+        parsed_workload(service("    traffic: {trace: {file: t.csv}}\n    samples: {" + text + "}\n"));
     EXPECT_TRUE(workload) << workload.error().message;
     return workload ? workload->services[0].samples : SizeDistribution{};
   };
@@ -93,9 +95,9 @@ TEST(WorkloadFile, ReadsSamplesInTheFormsOfInputSizes) {
 }
 
 TEST(WorkloadFile, RefusesSamplesThatNoBatchCouldHold) {
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    samples: 1000001\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1}\n    samples: 1000001\n")),
             "s.yaml:6:14: samples must be at most 1000000");
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    samples: {trace: {}}\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1}\n    samples: {trace: {}}\n")),
             "s.yaml:6:14: samples from a trace need traffic from a trace");
 }
 
@@ -103,7 +105,7 @@ std::string job(const std::string& lines) { return "services:\n  - name: a\n    
 
 // 7,200 rows in an hour are two a second.
 TEST(WorkloadFile, ReadsAJobAsAServiceThatIsFedEvenlyUntilItsDeadline) {
-  const auto workload = parse(job("    job: {rows: 7200, deadline_s: 3600}\n    input_size: 8\n"));
+  const auto workload = parsed_workload(job("    job: {rows: 7200, deadline_s: 3600}\n    input_size: 8\n"));
   ASSERT_TRUE(workload) << workload.error().message;
   const Service& a = workload->services[0];
   ASSERT_TRUE(a.job.has_value());
@@ -114,49 +116,51 @@ TEST(WorkloadFile, ReadsAJobAsAServiceThatIsFedEvenlyUntilItsDeadline) {
   EXPECT_THAT(text, testing::HasSubstr("deadline_s: 3600"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("slo")));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("traffic")));
-  const auto again = parse(text);
+  const auto again = parsed_workload(text);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->services[0].job, a.job);
 }
 
 TEST(WorkloadFile, ReportsWhatAJobCannotHave) {
   EXPECT_EQ(
-      problems(job("    job: {rows: 10, deadline_s: 5}\n    slo: {latency_ms: 50}\n")),
+      workload_problems(job("    job: {rows: 10, deadline_s: 5}\n    slo: {latency_ms: 50}\n")),
       "s.yaml:4:10: a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the "
       "start");
-  EXPECT_EQ(problems(job("    job: {rows: 0, deadline_s: 5}\n")), "s.yaml:4:17: rows must be at least 1, not 0");
-  EXPECT_EQ(problems(job("    job: {rows: 9}\n")), "s.yaml:4:10: deadline_s is missing");
-  EXPECT_EQ(problems(job("    job: {rows: 9, deadline_s: 5}\n    samples: 2\n")),
+  EXPECT_EQ(workload_problems(job("    job: {rows: 0, deadline_s: 5}\n")),
+            "s.yaml:4:17: rows must be at least 1, not 0");
+  EXPECT_EQ(workload_problems(job("    job: {rows: 9}\n")), "s.yaml:4:10: deadline_s is missing");
+  EXPECT_EQ(workload_problems(job("    job: {rows: 9, deadline_s: 5}\n    samples: 2\n")),
             "s.yaml:5:14: each row of a job is one input: a job has no samples");
-  EXPECT_EQ(problems(job("    job: {rows: 9, deadline_s: 5}\n    input_size: {trace: {}}\n")),
+  EXPECT_EQ(workload_problems(job("    job: {rows: 9, deadline_s: 5}\n    input_size: {trace: {}}\n")),
             "s.yaml:5:17: sizes from a trace need traffic from a trace");
-  EXPECT_EQ(problems(job("")), "s.yaml:2:5: slo is missing\ns.yaml:2:5: traffic is missing");
+  EXPECT_EQ(workload_problems(job("")), "s.yaml:2:5: slo is missing\ns.yaml:2:5: traffic is missing");
 }
 
 TEST(WorkloadFile, ReportsProblemsOfTheFilesItNamesUnderTheirOwnNames) {
-  EXPECT_EQ(problems(service("    traffic: {trace: {file: bad.csv}}\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {trace: {file: bad.csv}}\n")),
             "bad.csv:3:1: at_s is earlier than in the row before; a trace is in order of time");
-  EXPECT_EQ(problems(service("    traffic: {trace: {file: gone.csv}}\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {trace: {file: gone.csv}}\n")),
             "s.yaml:5:14: cannot read gone.csv: no such file");
 }
 
 TEST(WorkloadFile, ReportsWhatDoesNotGoTogether) {
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n    input_size: {trace: {}}\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1}\n    input_size: {trace: {}}\n")),
             "s.yaml:6:17: sizes from a trace need traffic from a trace");
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1, trace: {file: t.csv}}\n")),
+  EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1, trace: {file: t.csv}}\n")),
             "s.yaml:5:30: rate_per_s and trace exclude each other");
-  EXPECT_EQ(problems(service("")), "s.yaml:2:5: traffic is missing");
-  EXPECT_EQ(problems(service(
+  EXPECT_EQ(workload_problems(service("")), "s.yaml:2:5: traffic is missing");
+  EXPECT_EQ(workload_problems(service(
                 "    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {median: 9, sigma: 1, min: 5, max: 4}}\n")),
             "s.yaml:6:65: max must be at least min");
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 1}\n  - name: a\n    model: m\n    slo: {latency_ms: 1}\n    "
-                             "traffic: {rate_per_s: 1}\n")),
+  EXPECT_EQ(workload_problems(
+                service("    traffic: {rate_per_s: 1}\n  - name: a\n    model: m\n    slo: {latency_ms: 1}\n    "
+                        "traffic: {rate_per_s: 1}\n")),
             "s.yaml:6:11: the name a is taken by the service in line 2");
 }
 
 TEST(WorkloadFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
   const auto sizes = [](const std::string& text) {
-    return problems(service("    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {" + text + "}}\n"));
+    return workload_problems(service("    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {" + text + "}}\n"));
   };
   EXPECT_EQ(sizes("median: 500, sigma: -1, min: 10, max: 5"),
             "s.yaml:6:51: sigma must be at least 0, not -1\ns.yaml:6:69: max must be at least min");
@@ -164,8 +168,9 @@ TEST(WorkloadFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
   EXPECT_EQ(sizes("median: 5, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must lie within min and max");
   EXPECT_EQ(sizes("median: 10, sigma: 1, min: 10, max: 10"), "");
   // Traffic that is wrong might have been meant to be a trace.
-  EXPECT_EQ(problems(service("    traffic: {rate_per_s: 0}\n    input_size: {trace: {}}\n    samples: 1000001\n")),
-            "s.yaml:5:27: rate_per_s must be greater than 0, not 0\ns.yaml:7:14: samples must be at most 1000000");
+  EXPECT_EQ(
+      workload_problems(service("    traffic: {rate_per_s: 0}\n    input_size: {trace: {}}\n    samples: 1000001\n")),
+      "s.yaml:5:27: rate_per_s must be greater than 0, not 0\ns.yaml:7:14: samples must be at most 1000000");
 }
 
 TEST(WorkloadFile, OfTheExamplesReadsBackTheSame) {
@@ -185,22 +190,23 @@ constexpr const char* kTensorService =
     "services:\n- {name: a, model: m, slo: {latency_ms: 1}, traffic: {rate_per_s: 1}, tensors: {inputs: [";
 
 TEST(ServicesFile, SaysWhatAModelTakesAndAnswers) {
-  const auto workload = parse(std::string(kTensorService) +
-                              "{name: ids, datatype: INT64, shape: [-1], pad: 7}, {name: mask, datatype: INT64, shape: "
-                              "[-1], mask: true}], outputs: [{name: out, datatype: FP16, shape: [-1, 4]}]}}\n");
+  const auto workload =
+      parsed_workload(std::string(kTensorService) +
+                      "{name: ids, datatype: INT64, shape: [-1], pad: 7}, {name: mask, datatype: INT64, shape: "
+                      "[-1], mask: true}], outputs: [{name: out, datatype: FP16, shape: [-1, 4]}]}}\n");
   ASSERT_TRUE(workload) << workload.error().message;
   const Signature& signature = workload->services[0].signature();
   ASSERT_EQ(signature.inputs.size(), 2u);
   EXPECT_EQ(signature.inputs[0], (TensorSpec{"ids", Datatype::int64, {-1}, 7, false}));
   EXPECT_TRUE(signature.inputs[1].mask);
   EXPECT_EQ(signature.outputs[0], (TensorSpec{"out", Datatype::fp16, {-1, 4}, 0, false}));
-  const auto again = parse(write_workload(*workload));
+  const auto again = parsed_workload(write_workload(*workload));
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->services[0].tensors, workload->services[0].tensors);
 }
 
 TEST(ServicesFile, RefusesTensorsThatNoModelCanHave) {
-  const auto with = [](const std::string& rest) { return problems(kTensorService + rest + "]}}\n"); };
+  const auto with = [](const std::string& rest) { return workload_problems(kTensorService + rest + "]}}\n"); };
   const std::string out = "], outputs: [{name: o, shape: [1]}";
   EXPECT_THAT(with("{name: i, shape: [0]}" + out), testing::HasSubstr("an axis of i must be -1 or a length from 1"));
   EXPECT_THAT(with("{name: i, shape: [1]}, {name: i, shape: [2]}" + out), testing::HasSubstr("i stands there twice"));

@@ -6,26 +6,22 @@
 #include <map>
 #include <utility>
 
+#include "lab/detail/page.h"
 #include "lab/detail/plot.h"
 
 namespace tangram::lab {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kHeight = 240;
-constexpr double kLeft = 50;
-constexpr double kBottom = 205;
-constexpr double kTop = 16;
+constexpr double kFrontierWidth = 900;
+constexpr double kFrontierHeight = 240;
+constexpr double kFrontierLeft = 50;
+constexpr double kFrontierBottom = 205;
+constexpr double kFrontierTop = 16;
 
-constexpr const char* kStyle = R"(<!doctype html>
-<meta charset="utf-8"><title>Training on GPUs that inference lends</title>
-<style>
-:root{--training:#3b6fb6;--running:#c0392b;--guarded:#e59a34;--asleep:#bbb;--muted:#667;--grid:#dde;--ours:#1a7f4e;--theirs:#8a4fb0}
-body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#223}
-svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
-table{border-collapse:collapse}td,th{padding:.15em .8em;text-align:right}td:first-child,td:nth-child(2),td:nth-child(3),th:nth-child(-n+3){text-align:left}
-</style>
-<h1>Training on GPUs that inference lends</h1>
+constexpr std::string_view kTitle = "Training on GPUs that inference lends";
+constexpr std::string_view kFrontierStyle = R"(
+:root{--ours:#1a7f4e;--theirs:#8a4fb0}
+td:nth-child(-n+3),th:nth-child(-n+3){text-align:left}
 )";
 
 bool is_ours(const SharedReportRow& row) { return row.allocator == "tangram"; }
@@ -40,11 +36,11 @@ std::string frontier_picture(std::span<const SharedReportRow* const> rows) {
     jct_min = std::min(jct_min, row->result->jct_mean_s);
     jct_max = std::max(jct_max, row->result->jct_mean_s);
   }
-  plot::Picture picture(kWidth, kHeight, "mean completion time against mean wait of requests");
-  const plot::Scale wait{0, wait_max * 1.1, kLeft, kWidth - 60, false};
-  const plot::Scale jct{jct_min * 0.9, jct_max * 1.05, kBottom, kTop, false};
-  picture.y_axis(jct, kLeft, kWidth - 60, 5, "s");
-  picture.x_axis(wait, kBottom, 8, "s");
+  plot::Picture picture(kFrontierWidth, kFrontierHeight, "mean completion time against mean wait of requests");
+  const plot::Scale wait{0, wait_max * 1.1, kFrontierLeft, kFrontierWidth - 60, false};
+  const plot::Scale jct{jct_min * 0.9, jct_max * 1.05, kFrontierBottom, kFrontierTop, false};
+  picture.y_axis(jct, kFrontierLeft, kFrontierWidth - 60, 5, "s");
+  picture.x_axis(wait, kFrontierBottom, 8, "s");
   for (const auto* row : rows) {
     const double x = wait(row->result->overhead_mean_s);
     const double y = jct(row->result->jct_mean_s);
@@ -72,7 +68,8 @@ std::string table_of(std::span<const SharedReportRow> rows) {
 }  // namespace
 
 std::string shared_report_html(std::span<const SharedReportRow> rows) {
-  std::string html = kStyle + table_of(rows);
+  std::string html = page::opening({.title = kTitle, .program = "", .style = kFrontierStyle});
+  html += fmt::format("<h1>{}</h1>\n", kTitle) + table_of(rows);
   std::map<std::string, std::vector<const SharedReportRow*>> by_workload;
   for (const auto& row : rows) {
     if (!row.result->overheads_s.empty()) by_workload[row.workload].push_back(&row);
@@ -92,7 +89,7 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
       html += ownership_picture(row->result->timeline, row->gpus);
     }
   }
-  return html;
+  return html + page::closing();
 }
 
 }  // namespace tangram::lab

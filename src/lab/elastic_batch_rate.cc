@@ -38,7 +38,7 @@ struct Way {
   const char* policy = "tangram";
 };
 
-struct Trial {
+struct RateTrial {
   double attainment = 0;  // Of the service that has least.
   double busy = 0;
   double useful = 0;
@@ -187,7 +187,7 @@ class RateSearch {
     return true;
   }
 
-  Trial run(const sched::Deployment& deployment, const char* policy, double rate, bool judged) const {
+  RateTrial run(const sched::Deployment& deployment, const char* policy, double rate, bool judged) const {
     sim::SimulationConfig config;
     config.scheduler.policy = policy;
     config.seed = judged ? 77 : 1000;
@@ -195,7 +195,7 @@ class RateSearch {
     config.requests_max = (judged ? kRequestsJudged : kRequests) * workload_.services.size();
     config.warmup_requests = config.requests_max / 10;
     const auto result = sim::simulate(deployment, workload_, config);
-    Trial trial{1, 0, 0};
+    RateTrial trial{1, 0, 0};
     for (std::size_t s = 0; s < workload_.services.size(); ++s) {
       trial.attainment = std::min(trial.attainment, result.metrics.service_total(s).slo_attainment());
     }
@@ -246,11 +246,11 @@ class RateSearch {
     TANGRAM_CHECK(deployment.ok(), "a plan of ours can be served");
     // The search saw fewer requests and took its luck with them: down until it holds, and up again in small steps.
     double rate = rate_;
-    Trial trial = run(*deployment, best_.policy, rate, true);
+    RateTrial trial = run(*deployment, best_.policy, rate, true);
     while (trial.attainment < kKept && rate > kRateLeast)
       trial = run(*deployment, best_.policy, rate /= kStepDown, true);
     for (double step = kStepUp; step >= kStep; step = std::sqrt(step)) {
-      const Trial next = run(*deployment, best_.policy, rate * step, true);
+      const RateTrial next = run(*deployment, best_.policy, rate * step, true);
       if (next.attainment < kKept) continue;
       trial = next;
       rate *= step;

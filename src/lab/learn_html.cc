@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lab/detail/page.h"
 #include "lab/detail/plot.h"
 #include "lab/learn_report.h"
 
@@ -12,18 +13,12 @@ namespace {
 
 using plot::escape;
 
-constexpr std::string_view kStyle = R"(
-:root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;--s0:#3866d6;--bad:#cf3f3f}
-@media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
---axis:#465062;--line:#2a313d;--s0:#7aa2ff;--bad:#f2686b}}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:1180px;margin:0 auto;padding:32px 22px 60px}
+constexpr std::string_view kLearnStyle = R"(
 section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 16px}
 section>div{display:grid;grid-template-columns:minmax(300px,1fr) minmax(300px,1fr);gap:22px}
 p{color:var(--muted);margin:2px 0 10px}h1{margin:0 0 4px}h2{margin:0}
 table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;margin:0 18px 12px 0;float:left}
 th,td{text-align:right;padding:2px 8px;border-bottom:1px solid var(--line)}th:first-child,td:first-child{text-align:left}
-svg{width:100%;height:auto;font-family:inherit}
 )";
 
 // Measured across, predicted up, both logarithmic; bars are intervals, red where they miss.
@@ -88,14 +83,12 @@ std::string section_of(const LearnReport& report) {
 }  // namespace
 
 std::string learn_html(const std::vector<LearnReport>& reports) {
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Latency models</title>"
-      "<meta name=\"viewport\" content=\"width=device-width\"><style>{}</style></head><body><main>\n"
+  std::string out = page::opening({.title = "Latency models", .program = "", .style = kLearnStyle});
+  out +=
       "<h1>Latency models</h1><p>Each run was predicted from all others of its model. A point on the line is right; "
-      "the bar is the interval.</p>\n",
-      kStyle);
+      "the bar is the interval.</p>\n";
   for (const auto& report : reports) out += section_of(report);
-  return out + "</main></body></html>\n";
+  return out + page::closing();
 }
 
 }  // namespace tangram::lab

@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "base/text.h"
+#include "lab/detail/page.h"
 #include "lab/detail/plot.h"
 
 namespace tangram::lab {
@@ -17,7 +18,6 @@ using plot::Picture;
 using plot::Scale;
 using Anchor = Picture::Anchor;
 
-constexpr std::size_t kColours = 8;
 // Points that a picture can show; of more, every n-th is drawn.
 constexpr std::size_t kPointsMax = 3000;
 
@@ -35,21 +35,11 @@ void count(const LoadSample& sample, Duration promise, LoadTally& tally) {
   }
 }
 
-constexpr std::string_view kStyle = R"(
-:root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;--good:#1a8a5a;--bad:#cf3f3f;
---s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
-@media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;--axis:#465062;
---line:#2a313d;--good:#3ecf8e;--bad:#f2686b;
---s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
-*{box-sizing:border-box}body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:1080px;margin:0 auto;padding:36px 22px 70px}h1{font-size:28px;margin:0 0 4px}h2{font-size:18px;margin:34px 0 10px}
+constexpr std::string_view kLoadStyle = R"(
 p{color:var(--muted);margin:0 0 16px;max-width:80ch}
 .box{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px 16px;margin:0 0 14px;overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{padding:7px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}th{color:var(--muted);font-weight:550}
-tr:last-child td{border-bottom:0}th:first-child,td:first-child{text-align:left}td.good{color:var(--good)}td.bad{color:var(--bad)}
 .pair{display:grid;grid-template-columns:1.6fr 1fr;gap:18px}@media (max-width:820px){.pair{grid-template-columns:1fr}}
-svg{display:block;width:100%;height:auto;font-family:inherit}small{color:var(--muted)}footer{color:var(--muted);font-size:13px}
+small{color:var(--muted)}
 )";
 
 std::string milliseconds(const QuantileSketch& sketch, double q) {
@@ -79,7 +69,7 @@ std::string time_picture(const Service& service, std::size_t index, std::span<co
     const bool answered = sample.end == LoadEnd::answered;
     const bool good = answered && sample.latency <= service.slo.latency;
     const double at = answered ? y(std::max(y.low, to_milliseconds(sample.latency))) : 10;
-    picture.rect({x(sample.at_s) - 1, at - 1, 2, 2}, good ? fmt::format("s{}", index % kColours) : "bad", {}, 0.7);
+    picture.rect({x(sample.at_s) - 1, at - 1, 2, 2}, good ? page::series_colour(index) : "bad", {}, 0.7);
   }
   const double promise = y(to_milliseconds(service.slo.latency));
   picture.line(x.from, promise, x.to, promise, "ink", true);
@@ -108,7 +98,7 @@ std::string latency_picture(const Service& service, std::size_t index, const Loa
     const double begin = x.low * math::exp(math::log(x.high / x.low) * static_cast<double>(i) / kBins);
     const double top = std::min(y(bins[i]), 187.2);  // Rare ones stay visible.
     picture.rect({x.from + static_cast<double>(i) * width + 0.4, top, width - 0.8, 188 - top},
-                 begin > to_milliseconds(service.slo.latency) ? "bad" : fmt::format("s{}", index % kColours),
+                 begin > to_milliseconds(service.slo.latency) ? "bad" : page::series_colour(index),
                  fmt::format("about {:.3g} ms: {:.0f} requests", begin, bins[i]), 0.85);
   }
   picture.x_axis(x, 188, 4, " ms");
@@ -144,15 +134,12 @@ LoadReport summarise_load(const Workload& workload, std::span<const LoadSample> 
 
 std::string load_html(const ReportHead& head, const std::string& title, const Workload& workload,
                       std::span<const LoadSample> samples, const LoadReport& report) {
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"{}\">\n"
-      "<title>{} - Tangram</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n"
+  std::string out = page::opening({.title = title, .program = head.program, .style = kLoadStyle});
+  out += fmt::format(
+      "<h1>{}</h1>\n"
       "<p>{} requests in {:.1f} s, sent when they were due whatever became of those before; latencies count from then. "
       "The client itself was {} ms late at the 99th percentile. Seed {}.</p>\n",
-      escape(head.program), escape(title), kStyle, escape(title), report.total.sent, report.seconds,
-      milliseconds(report.total.sent_after, 0.99), head.seed);
+      escape(title), report.total.sent, report.seconds, milliseconds(report.total.sent_after, 0.99), head.seed);
   out +=
       "<div class=\"box\"><table>\n<tr><th>Service</th><th>Promise</th><th>Sent</th><th>/s</th><th>In time</th>"
       "<th>In time /s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>Late</th><th>Refused</th><th>Failed</th>"
@@ -167,7 +154,8 @@ std::string load_html(const ReportHead& head, const std::string& title, const Wo
                        escape(service.model), time_picture(service, i, samples, report.services[i], report.seconds),
                        latency_picture(service, i, report.services[i]));
   }
-  out += fmt::format("<footer>{} {}</footer>\n</main>\n</body>\n</html>\n", escape(head.program), escape(head.commit));
+  out += fmt::format("<footer>{} {}</footer>\n", escape(head.program), escape(head.commit));
+  out += page::closing();
   return out;
 }
 

@@ -300,9 +300,9 @@ RunRecord record_of(const FittedRun& run) {
 
 // Records to values.
 
-class Assembler {
+class ModelAssembler {
  public:
-  explicit Assembler(Problems& problems) : problems_(problems) {}
+  explicit ModelAssembler(Problems& problems) : problems_(problems) {}
 
   FittedRun assemble(const RunRecord& record) {
     FittedRun run;
@@ -418,7 +418,7 @@ Result<learn::FittedModel> parse_model(const formats::Source& source) {
   formats::read_document(*root, problems, record);
   if (!problems.empty()) return problems.error();
   std::vector<FittedRun> runs;
-  for (const auto& run : record.models) runs.push_back(Assembler(problems).assemble(run));
+  for (const auto& run : record.models) runs.push_back(ModelAssembler(problems).assemble(run));
   if (!problems.empty()) return problems.error();
   return learn::FittedModel(std::move(runs));
 }

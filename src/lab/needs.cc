@@ -12,7 +12,7 @@ namespace tangram::lab {
 namespace {
 
 // A slice of the plan with one replica.
-struct Candidate {
+struct NeedCandidate {
   std::size_t device = 0;
   const PlannedSlice* slice = nullptr;
   std::vector<SliceId> places;
@@ -72,8 +72,8 @@ class Tables {
   }
 
  private:
-  std::vector<Candidate> candidates_of(const std::string& service, bool* shared) const {
-    std::vector<Candidate> candidates;
+  std::vector<NeedCandidate> candidates_of(const std::string& service, bool* shared) const {
+    std::vector<NeedCandidate> candidates;
     for (std::size_t d = 0; d < plan_.devices.size(); ++d) {
       const PlannedDevice& device = plan_.devices[d];
       for (const auto& slice : device.slices) {
@@ -83,7 +83,7 @@ class Tables {
                               device.geometry.profiles[slice.slice.profile].compute_slices});
       }
     }
-    std::ranges::stable_sort(candidates, {}, [&](const Candidate& c) {
+    std::ranges::stable_sort(candidates, {}, [&](const NeedCandidate& c) {
       const auto rank = static_cast<int>(rank_[c.device]);
       return options_.order == KeepOrder::few_devices ? std::tuple(rank, c.compute_slices)
                                                       : std::tuple(c.compute_slices, rank);
@@ -91,7 +91,7 @@ class Tables {
     return candidates;
   }
 
-  bool holds(const Service& service, std::span<const Candidate> kept) {
+  bool holds(const Service& service, std::span<const NeedCandidate> kept) {
     std::vector<plan::ReplicaGroup> groups;
     for (const auto& candidate : kept) {
       const PlannedDevice& device = plan_.devices[candidate.device];
@@ -111,7 +111,7 @@ class Tables {
 
   // From the highest rate down: what a rate needs suffices for every lower one, so that each is tried with one slice
   // less than the last, and with fewer while that holds.
-  std::vector<sched::Need> levels_of(const Service& service, const std::vector<Candidate>& candidates) {
+  std::vector<sched::Need> levels_of(const Service& service, const std::vector<NeedCandidate>& candidates) {
     const double rate = plan::planning_rate_per_s(service);
     std::vector<sched::Need> needs;
     std::size_t kept = candidates.size();

@@ -10,11 +10,11 @@
 namespace tangram::lab {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kHeight = 240;
-constexpr double kLeft = 50;
-constexpr double kBottom = 205;
-constexpr double kTop = 16;
+constexpr double kOwnersWidth = 900;
+constexpr double kOwnersHeight = 240;
+constexpr double kOwnersLeft = 50;
+constexpr double kOwnersBottom = 205;
+constexpr double kOwnersTop = 16;
 
 struct Kind {
   const char* name;
@@ -31,9 +31,9 @@ constexpr Kind kKinds[] = {{"training", "training", &Ownership::training},
 
 std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus) {
   const double end_s = timeline.empty() ? 1 : std::max(timeline.back().at_s, 1.0);
-  plot::Picture picture(kWidth, kHeight, "GPUs over time, by owner");
-  const plot::Scale across{0, end_s, kLeft, kWidth - 10, false};
-  const plot::Scale upwards{0, gpus, kBottom, kTop, false};
+  plot::Picture picture(kOwnersWidth, kOwnersHeight, "GPUs over time, by owner");
+  const plot::Scale across{0, end_s, kOwnersLeft, kOwnersWidth - 10, false};
+  const plot::Scale upwards{0, gpus, kOwnersBottom, kOwnersTop, false};
   std::vector<double> x;
   std::vector<double> low(timeline.size(), 0);
   for (const auto& now : timeline) x.push_back(across(now.at_s));
@@ -49,8 +49,8 @@ std::string ownership_picture(const std::vector<Ownership>& timeline, double gpu
     if (!timeline.empty()) picture.area(x, y_low, y_high, kind.colour, 0.9);
     low = std::move(high);
   }
-  picture.y_axis(upwards, kLeft, kWidth - 10, 4, " GPUs");
-  picture.time_axis(across, kBottom, 8);
+  picture.y_axis(upwards, kOwnersLeft, kOwnersWidth - 10, 4, " GPUs");
+  picture.time_axis(across, kOwnersBottom, 8);
   return picture.take();
 }
 

@@ -184,7 +184,7 @@ Workload make_workload(const ParisElsaCell& cell, const std::vector<double>& sha
   return {{service}};
 }
 
-struct Trial {
+struct ParisTrial {
   bool feasible = false;
   double p95_ms = 0;
   double p99_ms = 0;
@@ -196,14 +196,14 @@ class Search {
   Search(const ParisElsaCell& cell, sched::Deployment deployment, Workload workload)
       : cell_(cell), deployment_(std::move(deployment)), workload_(std::move(workload)) {}
 
-  Trial run(double rate) const;
+  ParisTrial run(double rate) const;
 
   // The highest feasible rate to within half a percent, by bisection on common random numbers.
-  double highest_rate(Trial* at_rate) const {
+  double highest_rate(ParisTrial* at_rate) const {
     double high = most_conceivable();
     double low = 0;
     double probe = high / 64;  // A partitioning that fails at a trickle fails at any load.
-    Trial trial = run(probe);
+    ParisTrial trial = run(probe);
     if (!trial.feasible) return 0;
     low = probe;
     *at_rate = trial;
@@ -238,7 +238,7 @@ class Search {
   Workload workload_;
 };
 
-Trial Search::run(double rate) const {
+ParisTrial Search::run(double rate) const {
   sim::SimulationConfig config;
   config.scheduler.policy = cell_.policy;
   config.scheduler.policy_config = cell_.policy_config;
@@ -349,7 +349,7 @@ class CutSearch {
     if (!serves_all(counts)) return;
     const double probe = best_.empty() ? 0 : rate_ * kStep;
     if (!best_.empty() && !carries(counts, probe)) return;
-    Trial ignored;
+    ParisTrial ignored;
     const double rate = best_.empty() ? search(counts).highest_rate(&ignored) : push(counts, probe);
     if (rate <= rate_) return;
     best_ = counts;
@@ -487,7 +487,7 @@ ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsa
   if (deployment.places.empty()) return result;
   // A size that does not take the largest queries leaves them to the others; alone it cannot serve.
   if (!cell.single && deployment.services[0].samples_max < cell.setting.samples_max) return result;
-  Trial at_rate;
+  ParisTrial at_rate;
   const Search search(cell, std::move(deployment), make_workload(cell, share, slo));
   result.qps = search.highest_rate(&at_rate);
   result.p95_ms = at_rate.p95_ms;

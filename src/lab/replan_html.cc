@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lab/detail/page.h"
 #include "lab/detail/plot.h"
 #include "lab/replan.h"
 
@@ -14,43 +15,26 @@ using plot::escape;
 using plot::Picture;
 using plot::Scale;
 
-constexpr double kWidth = 1130;
-constexpr double kLeft = 44;
+constexpr double kReplanWidth = 1130;
+constexpr double kReplanLeft = 44;
 
-constexpr std::string_view kStyle = R"(
-:root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;
---good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
---s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
-@media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
---axis:#465062;--line:#2a313d;--good:#3ecf8e;--warn:#f2b33d;--bad:#f2686b;--idle:#2a313c;
---s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:1180px;margin:0 auto;padding:36px 22px 70px}
-h1{font-size:30px;margin:0 0 4px}h2{font-size:19px;margin:36px 0 10px}p{color:var(--muted);max-width:80ch;margin:0 0 10px}
+constexpr std::string_view kReplanStyle = R"(
+p{color:var(--muted);max-width:80ch;margin:0 0 10px}
 figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
-svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
-.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:12px}
-table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{padding:6px 10px;text-align:right;border-bottom:1px solid var(--line)}th{color:var(--muted);font-weight:550}
-th:first-child,td:first-child,td.text,th.text{text-align:left}
-.legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--muted);margin:8px 0 0}
-.dot{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:7px}
-details{margin-top:34px;color:var(--muted)}pre{overflow-x:auto;font-size:12.5px}footer{margin-top:30px;color:var(--muted);font-size:13px}
 )";
-
-std::string colour_of(std::size_t i) { return fmt::format("s{}", i % 8); }
 
 std::string legend(const std::vector<std::string>& names) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t i = 0; i < names.size(); ++i) {
-    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", colour_of(i),
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", page::series_colour(i),
                        escape(names[i]));
   }
   return out + "</div>\n";
 }
 
-Scale time_scale(const ReplanComparison& comparison) { return {0, comparison.duration_s, kLeft, kWidth - 4}; }
+Scale time_scale(const ReplanComparison& comparison) {
+  return {0, comparison.duration_s, kReplanLeft, kReplanWidth - 4};
+}
 
 // Devices with a replica, as steps.
 std::string devices_picture(const ReplanComparison& comparison) {
@@ -58,7 +42,7 @@ std::string devices_picture(const ReplanComparison& comparison) {
   for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
   const Scale x = time_scale(comparison);
   const Scale y{0, most * 1.08, 200, 10};
-  Picture picture(kWidth, 226, "GPUs in use over time");
+  Picture picture(kReplanWidth, 226, "GPUs in use over time");
   picture.y_axis(y, x.from, x.to, 5);
   for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
     std::vector<std::pair<double, double>> points;
@@ -70,7 +54,7 @@ std::string devices_picture(const ReplanComparison& comparison) {
       points.emplace_back(at, y(level));
     }
     points.emplace_back(x.to, y(level));
-    picture.polyline(points, colour_of(r));
+    picture.polyline(points, page::series_colour(r));
   }
   picture.time_axis(x, 200, 10);
   return picture.take();
@@ -83,7 +67,7 @@ std::string rates_picture(const ReplanComparison& comparison) {
   }
   const Scale x = time_scale(comparison);
   const Scale y{0, most * 1.08, 160, 10};
-  Picture picture(kWidth, 186, "requests a second over time");
+  Picture picture(kReplanWidth, 186, "requests a second over time");
   picture.y_axis(y, x.from, x.to, 4);
   for (std::size_t s = 0; s < comparison.rates_per_s.size(); ++s) {
     const auto& rates = comparison.rates_per_s[s];
@@ -92,7 +76,7 @@ std::string rates_picture(const ReplanComparison& comparison) {
       const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(rates.size()) * comparison.duration_s;
       points.emplace_back(x(at), y(rates[i]));
     }
-    picture.polyline(points, colour_of(s));
+    picture.polyline(points, page::series_colour(s));
   }
   picture.time_axis(x, 160, 10);
   return picture.take();
@@ -105,7 +89,7 @@ std::string attainment_picture(const Scenario& scenario, const ReplanComparison&
   const double height = static_cast<double>(comparison.runs.size() * (services + 1)) * kStrip;
   Scale x = time_scale(comparison);
   x.from = 190;
-  Picture picture(kWidth, height + 26, "share of requests in time, by window");
+  Picture picture(kReplanWidth, height + 26, "share of requests in time, by window");
   double top = 0;
   for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
     const auto& metrics = comparison.runs[r].result.metrics;
@@ -171,13 +155,11 @@ std::string replan_html(const ReportHead& head, const Scenario& scenario, const 
   std::vector<std::string> services;
   for (const auto& run : comparison.runs) runs.push_back(run.name);
   for (const auto& service : scenario.workload.services) services.push_back(service.name);
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{0} - Tangram</title>\n<style>{1}</style>\n"
-      "</head>\n<body>\n<main>\n<h1>{0}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
-      "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {2}.</p>\n",
-      escape(scenario.name), kStyle, head.seed);
+  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReplanStyle});
+  out += fmt::format(
+      "<h1>{}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
+      "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {}.</p>\n",
+      escape(scenario.name), head.seed);
   out += runs_table(comparison);
   out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";
   out += "<h2>Requests a second</h2>\n<figure>" + rates_picture(comparison) + legend(services) + "</figure>\n";

@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "base/text.h"
+#include "lab/detail/page.h"
 #include "lab/detail/plot.h"
 #include "lab/report.h"
 
@@ -19,23 +20,11 @@ using plot::Picture;
 using plot::Scale;
 using Anchor = Picture::Anchor;
 
-constexpr std::size_t kColours = 8;
 constexpr std::size_t kGanttTracksMax = 24;
 constexpr std::size_t kMosaicDevicesMax = 32;
 constexpr std::size_t kRowsMax = 64;  // Of a table about slices.
 
-constexpr std::string_view kStyle = R"(
-:root{--bg:#f7f7f4;--card:#fff;--ink:#1d2430;--muted:#667085;--grid:#e9e9e4;--axis:#b9bdc6;--line:#e3e3dd;
---training:#3b6fb6;--running:#c0392b;--guarded:#e59a34;--asleep:#bfc4cc;--good:#1a8a5a;--warn:#d98a00;--bad:#cf3f3f;--idle:#eceef1;
---s0:#3866d6;--s1:#d9622b;--s2:#2a9d8f;--s3:#a14bc4;--s4:#b8860b;--s5:#c2386f;--s6:#4f8f2f;--s7:#5b6b82}
-@media (prefers-color-scheme:dark){:root{--bg:#12151b;--card:#1a1f28;--ink:#e8eaee;--muted:#98a2b3;--grid:#262d38;
---axis:#465062;--line:#2a313d;--good:#3ecf8e;--warn:#f2b33d;--bad:#f2686b;--idle:#2a313c;
---s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--bg);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:1180px;margin:0 auto;padding:36px 22px 70px}
-h1{font-size:30px;line-height:1.2;margin:0 0 4px;letter-spacing:-.02em}
-h2{font-size:19px;margin:40px 0 12px;letter-spacing:-.01em}
+constexpr std::string_view kReportStyle = R"(
 h3{font-size:16px;margin:0}
 p.sub{margin:0 0 6px;color:var(--muted)}
 p.lead{margin:14px 0 0;font-size:17px;max-width:80ch}
@@ -48,7 +37,6 @@ p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
 .service{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px 8px;margin:0 0 14px}
 .service header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px;margin-bottom:6px}
 .service header small{color:var(--muted);font-size:13px}
-.dot{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:7px}
 .badge{font-size:12px;font-weight:600;border-radius:20px;padding:1px 10px;border:1px solid}
 .badge.good{color:var(--good)}.badge.bad{color:var(--bad)}
 .panels{display:grid;grid-template-columns:2fr 1.4fr 1fr;gap:18px}
@@ -56,22 +44,12 @@ p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
 figure.wide figcaption{margin-bottom:10px}
 figure{margin:0;min-width:0}
 .wide{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
-svg{display:block;width:100%;height:auto;overflow:visible;font-family:inherit}
-.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:12px}
-table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
-th,td{padding:7px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
-th{color:var(--muted);font-weight:550;font-size:12.5px}
-tr:last-child td{border-bottom:0}
-th:first-child,td:first-child,td.text,th.text{text-align:left}th:first-child,td:first-child{padding-left:14px}
+th:first-child,td:first-child{padding-left:14px}
 th:last-child,td:last-child{padding-right:14px}
-td.good{color:var(--good)}td.bad{color:var(--bad)}
-.legend{display:flex;flex-wrap:wrap;gap:4px 18px;font-size:13px;color:var(--muted);margin:8px 0 0}
 nav{display:flex;flex-wrap:wrap;gap:8px;margin:34px 0 0}
 nav button{font:inherit;font-size:14px;color:var(--ink);background:var(--card);border:1px solid var(--line);border-radius:20px;
 padding:5px 16px;cursor:pointer}
 nav button[aria-selected=true]{background:var(--ink);color:var(--bg);border-color:var(--ink)}
-details{margin-top:40px;color:var(--muted)}pre{overflow-x:auto;font-size:12.5px;line-height:1.45}
-footer{margin-top:34px;color:var(--muted);font-size:13px}
 @media (max-width:820px){.panels{grid-template-columns:1fr}}
 @media print{nav{display:none}section[hidden]{display:block}}
 )";
@@ -82,8 +60,6 @@ for (const b of document.querySelectorAll('nav button')) b.onclick = () => {
   for (const s of document.querySelectorAll('section.run')) s.hidden = s.id !== b.dataset.run;
 };
 )";
-
-std::string colour_of(std::size_t service) { return fmt::format("s{}", service % kColours); }
 
 std::string percent(double share) { return percent_text(share); }
 
@@ -202,7 +178,7 @@ std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline)
       sum[i] += static_cast<double>(metrics.timeline[s][i].queue_max);
       high.push_back(y(sum[i]));
     }
-    picture.area(at, low, high, colour_of(s), 0.75);
+    picture.area(at, low, high, page::series_colour(s), 0.75);
   }
   picture.time_axis(x, 130, 10);
   return picture.take();
@@ -329,8 +305,8 @@ void draw_slice(const MigProfile& profile, const Box& box, const SliceUse& use, 
       fmt::format("busy {}, useful {}, {} batches, {}", percent(use.busy), percent(use.useful), use.batches, services);
   const Box bar{box.x + 9, box.y + 44, box.width - 18, 9};
   picture.rect(bar, "card", tip, 1, 3);
-  picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, colour_of(service), tip, 0.4, 3);
-  picture.rect({bar.x, bar.y, bar.width * use.useful, bar.height}, colour_of(service), tip, 1, 3);
+  picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, page::series_colour(service), tip, 0.4, 3);
+  picture.rect({bar.x, bar.y, bar.width * use.useful, bar.height}, page::series_colour(service), tip, 1, 3);
 }
 
 // Devices as rows of slices, each with a bar: pale while it was busy, full where the work was useful.
@@ -388,7 +364,7 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
     const double left = x(unit * to_seconds(batch.start));
     const double width = std::max(1.0, x(unit * to_seconds(batch.end)) - left - 0.6);
     const double row = top_of(batch.slice.index());
-    picture.rect({left, row, width, kRow}, colour_of(batch.service.index()),
+    picture.rect({left, row, width, kRow}, page::series_colour(batch.service.index()),
                  fmt::format("{}: {} samples of {} requests, {:.2f} ms from {:.2f} ms",
                              view.services[batch.service.index()].name, batch.samples, batch.requests,
                              1e3 * to_seconds(batch.end - batch.start), 1e3 * to_seconds(batch.start)),
@@ -411,8 +387,8 @@ std::string padding_picture(const RunView& view) {
     const double whole = kWidth - left - 150;
     const double padding = view.services[s].padding_share;
     picture.text(left - 10, y + 17, view.services[s].name, Anchor::end, "ink", 12);
-    picture.rect({left, y, whole * (1 - padding), kRow}, colour_of(s), "", 0.85, 3);
-    picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, colour_of(s), "padding", 0.25, 3);
+    picture.rect({left, y, whole * (1 - padding), kRow}, page::series_colour(s), "", 0.85, 3);
+    picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, page::series_colour(s), "padding", 0.25, 3);
     picture.text(left + whole + 10, y + 17,
                  view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent(padding)),
                  Anchor::start, "ink", 12);
@@ -439,7 +415,7 @@ std::string bars_picture(const std::vector<RunView>& views, double high, const V
       const double share = std::clamp(value(views[r].services[s]) / high, 0.0, 1.0);
       picture.text(86, y + 13, views[r].policy, Anchor::end, "muted", 11.5);
       picture.rect({94, y, 360, kRow}, "idle", "", 0.7, 3);
-      picture.rect({94, y, 360 * share, kRow}, colour_of(s), "", r == 0 ? 0.95 : 0.55, 3);
+      picture.rect({94, y, 360 * share, kRow}, page::series_colour(s), "", r == 0 ? 0.95 : 0.55, 3);
       picture.text(462, y + 13, label(views[r].services[s]), Anchor::start, views[r].services[s].kept() ? "ink" : "bad",
                    11.5);
     }
@@ -518,7 +494,7 @@ std::string cards(const RunView& view) {
 std::string service_card(const Run& run, const RunView& view, const Timeline& timeline, std::size_t s) {
   const TallyView& service = view.services[s];
   const sim::Metrics& metrics = run.result.metrics;
-  const std::string colour = colour_of(s);
+  const std::string colour = page::series_colour(s);
   std::string out = fmt::format(
       "<div class=\"service\"><header><h3><i class=\"dot\" style=\"background:var(--{})\"></i>{}</h3>"
       "<span class=\"badge {}\">{} in time</span><small>{}</small><small>{} requests, {}/s</small><small>p50 {}, p99 "
@@ -595,7 +571,7 @@ std::string slice_table(const RunView& view) {
 std::string legend(const RunView& view) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
-    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", colour_of(s),
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", page::series_colour(s),
                        escape(view.services[s].name));
   }
   return out + "</div>";
@@ -639,7 +615,7 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
   return out + "</section>\n";
 }
 
-std::string span_text(double seconds) {
+std::string long_span_text(double seconds) {
   if (seconds >= 7200) return fmt::format("{:.3g} hours", seconds / 3600);
   if (seconds >= 240) return fmt::format("{:.3g} minutes", seconds / 60);
   return fmt::format("{:.3g} seconds", seconds);
@@ -650,14 +626,9 @@ std::string span_text(double seconds) {
 std::string html_report(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs) {
   std::vector<RunView> views;
   for (const auto& run : runs) views.push_back(view_of(scenario, run));
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"{}\">\n"
-      "<title>{} - Tangram</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
-      escape(head.program), escape(scenario.name), kStyle);
+  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReportStyle});
   out += fmt::format("<h1>{}</h1>\n<p class=\"sub\">{} of {} services on {} {}, in virtual time; seed {}{}</p>\n",
-                     escape(scenario.name), span_text(views[0].end_s), views[0].services.size(),
+                     escape(scenario.name), long_span_text(views[0].end_s), views[0].services.size(),
                      scenario.deployment.devices.size(), scenario.deployment.devices.size() == 1 ? "device" : "devices",
                      head.seed, views.size() == 1 ? ", policy " + escape(views[0].policy) : "");
   if (views.size() > 1) {

@@ -12,11 +12,11 @@
 namespace tangram::lab {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kHeight = 200;
-constexpr double kLeft = 50;
-constexpr double kBottom = 165;
-constexpr double kTop = 16;
+constexpr double kJobsWidth = 900;
+constexpr double kJobsHeight = 200;
+constexpr double kJobsLeft = 50;
+constexpr double kJobsBottom = 165;
+constexpr double kJobsTop = 16;
 
 std::string span_text(double seconds) {
   if (seconds >= 7200) return fmt::format("{:.1f} h", seconds / 3600);
@@ -27,11 +27,11 @@ std::string span_text(double seconds) {
 // The share of jobs that had ended so long after they were submitted.
 std::string completion_picture(std::vector<double> jcts_s) {
   std::ranges::sort(jcts_s);
-  plot::Picture picture(kWidth, kHeight, "share of jobs by time from submission to completion");
-  const plot::Scale across{0, std::max(jcts_s.back(), 1.0), kLeft, kWidth - 10, false};
-  const plot::Scale upwards{0, 100, kBottom, kTop, false};
-  picture.y_axis(upwards, kLeft, kWidth - 10, 4, "%");
-  picture.time_axis(across, kBottom, 8);
+  plot::Picture picture(kJobsWidth, kJobsHeight, "share of jobs by time from submission to completion");
+  const plot::Scale across{0, std::max(jcts_s.back(), 1.0), kJobsLeft, kJobsWidth - 10, false};
+  const plot::Scale upwards{0, 100, kJobsBottom, kJobsTop, false};
+  picture.y_axis(upwards, kJobsLeft, kJobsWidth - 10, 4, "%");
+  picture.time_axis(across, kJobsBottom, 8);
   std::vector<std::pair<double, double>> line{{across(0), upwards(0)}};
   for (std::size_t i = 0; i < jcts_s.size(); ++i) {
     line.emplace_back(across(jcts_s[i]), line.back().second);

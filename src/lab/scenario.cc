@@ -287,9 +287,10 @@ std::string folder_of(std::string_view path) {
 std::string bounded_name(const std::string& prefix, int number) { return fmt::format("{}-{}", prefix, number); }
 
 // Puts the parts together and reports where they do not fit.
-class Assembler {
+class ScenarioAssembler {
  public:
-  Assembler(const formats::ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
+  ScenarioAssembler(const formats::ReadFile& read_file, Problems& problems)
+      : read_file_(read_file), problems_(problems) {}
 
   Workload services(const Node& node) {
     if (node.kind != Node::Kind::scalar) return formats::read_services(node, read_file_, problems_);
@@ -438,7 +439,8 @@ bool same_devices(const Plan& a, const Plan& b) {
   });
 }
 
-void add_plan_changes(const ScenarioRecord& record, Assembler& assembler, Scenario& scenario, Problems& problems) {
+void add_plan_changes(const ScenarioRecord& record, ScenarioAssembler& assembler, Scenario& scenario,
+                      Problems& problems) {
   TimePoint last;
   for (const auto& change : record.plan_changes) {
     const Plan plan = assembler.plan(change.plan);
@@ -501,7 +503,7 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   formats::read_document(*root, problems, record);
   if (!problems.empty()) return problems.error();
 
-  Assembler assembler(read_file, problems);
+  ScenarioAssembler assembler(read_file, problems);
   Scenario scenario;
   scenario.name = record.name;
   scenario.workload = assembler.services(record.services.node);

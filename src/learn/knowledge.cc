@@ -12,7 +12,6 @@
 namespace tangram::learn {
 namespace {
 
-constexpr std::size_t kCount = kParameterCount;
 // General experience counts as much as this many models.
 constexpr double kGeneralWeight = 2;
 // The same network on another device: its shape stays, its speed may move.
@@ -34,18 +33,18 @@ constexpr std::uint64_t kSubsetSeed = 1;
 AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
   const AnalyticPrior general = general_prior();
   AnalyticPrior prior{seen.analytic.parameters, seen.uncertainty, 1};
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
     const bool scale = i == kLaunch || i == kWork;
-    const double usual = general.covariance[i * kCount + i];
-    prior.covariance[i * kCount + i] += scale ? kOtherDeviceScaleSpread * kOtherDeviceScaleSpread
-                                              : usual * kOtherDeviceShapeShare * kOtherDeviceShapeShare;
+    const double usual = general.covariance[i * kParameterCount + i];
+    prior.covariance[i * kParameterCount + i] += scale ? kOtherDeviceScaleSpread * kOtherDeviceScaleSpread
+                                                       : usual * kOtherDeviceShapeShare * kOtherDeviceShapeShare;
   }
   return prior;
 }
 
 double width_of(const AnalyticPrior& prior) {
   double sum = 0;
-  for (std::size_t i = 0; i < kCount; ++i) sum += prior.covariance[i * kCount + i];
+  for (std::size_t i = 0; i < kParameterCount; ++i) sum += prior.covariance[i * kParameterCount + i];
   return sum;
 }
 
@@ -138,11 +137,11 @@ std::optional<double> log_quadratic(const Knowledge& knowledge, const Target& ta
 
 // One parameter known better than from the crowd: its ties to the others are cut.
 void narrow(AnalyticPrior& prior, Parameter parameter, const Normal& to) {
-  for (std::size_t i = 0; i < kCount; ++i) {
-    prior.covariance[parameter * kCount + i] = prior.covariance[i * kCount + parameter] = 0;
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    prior.covariance[parameter * kParameterCount + i] = prior.covariance[i * kParameterCount + parameter] = 0;
   }
   prior.mean[parameter] = to.mean;
-  prior.covariance[parameter * kCount + parameter] = to.variance;
+  prior.covariance[parameter * kParameterCount + parameter] = to.variance;
 }
 
 // FLOPs say more than weights.
@@ -157,7 +156,7 @@ void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target
     const bool sized = std::ranges::any_of(
         knowledge.features, [&](const auto& entry) { return entry.model == target.model && entry.size > 1; });
     work->mean += sized ? math::log(kTokensReference) : 0;
-    if (work->variance < prior.covariance[kWork * kCount + kWork]) narrow(prior, kWork, *work);
+    if (work->variance < prior.covariance[kWork * kParameterCount + kWork]) narrow(prior, kWork, *work);
   }
   if (const auto quadratic = log_quadratic(knowledge, target, kTokensReference)) {
     narrow(prior, kQuadratic, {*quadratic, kQuadraticSpread * kQuadraticSpread});
@@ -171,18 +170,18 @@ AnalyticPrior prior_from_crowd(const Knowledge& knowledge) {
   const auto count = static_cast<double>(knowledge.seen.size());
   AnalyticPrior prior;
   prior.models = knowledge.seen.size();
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
     double sum = kGeneralWeight * general.mean[i];
     for (const auto& seen : knowledge.seen) sum += seen.analytic.parameters[i];
     prior.mean[i] = sum / (count + kGeneralWeight);
   }
-  for (std::size_t i = 0; i < kCount; ++i) {
-    for (std::size_t j = 0; j < kCount; ++j) {
-      double sum = kGeneralWeight * general.covariance[i * kCount + j];
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
+    for (std::size_t j = 0; j < kParameterCount; ++j) {
+      double sum = kGeneralWeight * general.covariance[i * kParameterCount + j];
       for (const auto& seen : knowledge.seen) {
         sum += (seen.analytic.parameters[i] - prior.mean[i]) * (seen.analytic.parameters[j] - prior.mean[j]);
       }
-      prior.covariance[i * kCount + j] = sum / (count + kGeneralWeight);
+      prior.covariance[i * kParameterCount + j] = sum / (count + kGeneralWeight);
     }
   }
   return prior;
@@ -254,7 +253,7 @@ std::optional<std::string> why_features_do_not_help(const Knowledge& knowledge, 
                        kFeaturesMin);
   }
   AnalyticPrior prior = prior_from_crowd(knowledge);
-  if (work->variance >= prior.covariance[kWork * kCount + kWork]) {
+  if (work->variance >= prior.covariance[kWork * kParameterCount + kWork]) {
     return "the models that were measured differ more from what their features tell than among themselves";
   }
   use_features(prior, knowledge, target);

@@ -18,8 +18,8 @@ using engines::RunOutcome;
 const learn::Target kTarget{"a100-80gb", "bert"};
 const learn::Candidate kPoint{"1g.10gb", 8, 1, 2};
 
-struct Bench {
-  explicit Bench(ScriptedEngine::Script script) : engine(clock, std::move(script)) {}
+struct PointBench {
+  explicit PointBench(ScriptedEngine::Script script) : engine(clock, std::move(script)) {}
 
   PointOutcome measure(const learn::Candidate& candidate = kPoint) {
     PointMeter meter(engine, clock, options, [this] { return halt ? halt() : Halt::no; });
@@ -34,7 +34,7 @@ struct Bench {
 
 // The first three runs warm up and are a hundred times slower; the timed ones are equal, so eight are enough.
 TEST(PointMeter, DoesNotTimeTheWarmUp) {
-  Bench bench([](const RunPoint&, std::size_t run) { return takes(run < 3 ? 500ms : 5ms, 700.0 + double(run)); });
+  PointBench bench([](const RunPoint&, std::size_t run) { return takes(run < 3 ? 500ms : 5ms, 700.0 + double(run)); });
   const auto measured = std::get<Measured>(bench.measure());
   EXPECT_EQ(measured.measurement.latency_ms, 5);
   EXPECT_EQ(measured.measurement.latency_spread_ms, 0);
@@ -49,7 +49,7 @@ TEST(PointMeter, DoesNotTimeTheWarmUp) {
 // 93 are not enough.
 TEST(PointMeter, RepeatsUntilTheIntervalIsNarrow) {
   const auto runs_for = [](double precision) {
-    Bench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 9ms : 11ms); });
+    PointBench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 9ms : 11ms); });
     bench.options.precision = precision;
     bench.options.repeats_max = 1000;
     const auto measured = std::get<Measured>(bench.measure());
@@ -67,7 +67,7 @@ TEST(PointMeter, StatesIntervalsThatHoldNearlyAsOftenAsTheySay) {
   int held = 0;
   int near = 0;
   for (int i = 0; i < 2000; ++i) {
-    Bench bench([&](const RunPoint&, std::size_t) { return takes(from_milliseconds(rng.normal(10, 0.5))); });
+    PointBench bench([&](const RunPoint&, std::size_t) { return takes(from_milliseconds(rng.normal(10, 0.5))); });
     const auto measured = std::get<Measured>(bench.measure());
     const double error = std::abs(*measured.measurement.latency_ms - 10) / 10;
     held += error <= measured.timing.half_width ? 1 : 0;
@@ -78,7 +78,7 @@ TEST(PointMeter, StatesIntervalsThatHoldNearlyAsOftenAsTheySay) {
 }
 
 TEST(PointMeter, StopsAtTheLargestNumberOfRepeatsAndSaysHowWideItIs) {
-  Bench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 5ms : 15ms); });
+  PointBench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 5ms : 15ms); });
   bench.options.repeats_max = 20;
   const auto measured = std::get<Measured>(bench.measure());
   EXPECT_EQ(measured.timing.runs, 20U);
@@ -87,7 +87,7 @@ TEST(PointMeter, StopsAtTheLargestNumberOfRepeatsAndSaysHowWideItIs) {
 
 // The watch would say 5 ms; the engine knows better.
 TEST(PointMeter, BelievesAnEngineThatTimesItself) {
-  Bench bench([](const RunPoint&, std::size_t) { return takes(5ms); });
+  PointBench bench([](const RunPoint&, std::size_t) { return takes(5ms); });
   bench.engine.times_itself = true;
   bench.engine.varies = false;
   const auto measured = std::get<Measured>(bench.measure());
@@ -97,7 +97,7 @@ TEST(PointMeter, BelievesAnEngineThatTimesItself) {
 }
 
 TEST(PointMeter, RecordsARunOutOfMemoryAsAMeasurementWithoutLatency) {
-  Bench bench([](const RunPoint&, std::size_t run) -> Result<RunOutcome> {
+  PointBench bench([](const RunPoint&, std::size_t run) -> Result<RunOutcome> {
     if (run == 4) return RunOutcome(OutOfMemory{});
     return takes(5ms);
   });
@@ -109,17 +109,18 @@ TEST(PointMeter, RecordsARunOutOfMemoryAsAMeasurementWithoutLatency) {
 }
 
 TEST(PointMeter, PassesOnThatAPointIsNotThere) {
-  Bench bench([](const RunPoint&, std::size_t) -> Result<RunOutcome> { return RunOutcome(NotThere{"elsewhere"}); });
+  PointBench bench(
+      [](const RunPoint&, std::size_t) -> Result<RunOutcome> { return RunOutcome(NotThere{"elsewhere"}); });
   EXPECT_EQ(std::get<NotThere>(bench.measure()).reason, "elsewhere");
 }
 
 // Time runs out at 20 ms: with 5 ms each, 3 runs of warm-up leave one timed run, which is not enough; without warm-up
 // four runs end before, and they are enough where two are asked for.
 TEST(PointMeter, KeepsWhatItHasWhenTimeRunsOutAndItIsEnough) {
-  Bench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
+  PointBench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
   bench.halt = [&] { return bench.clock.now() >= kTimeZero + 20ms ? Halt::out_of_time : Halt::no; };
   EXPECT_EQ(std::get<Abandoned>(bench.measure()).why, Halt::out_of_time);
-  Bench second([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
+  PointBench second([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
   second.halt = [&] { return second.clock.now() >= kTimeZero + 20ms ? Halt::out_of_time : Halt::no; };
   second.options = {.warm_up = 0, .repeats_min = 2};
   const auto measured = std::get<Measured>(second.measure());
@@ -128,14 +129,14 @@ TEST(PointMeter, KeepsWhatItHasWhenTimeRunsOutAndItIsEnough) {
 }
 
 TEST(PointMeter, AbandonsThePointWhenInterrupted) {
-  Bench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
+  PointBench bench([](const RunPoint&, std::size_t run) { return takes(run % 2 == 0 ? 4ms : 6ms); });
   bench.halt = [&] { return bench.engine.asked.size() == 30 ? Halt::interrupted : Halt::no; };
   EXPECT_EQ(std::get<Abandoned>(bench.measure()).why, Halt::interrupted);
   EXPECT_EQ(bench.engine.asked.size(), 30U);
 }
 
 TEST(PointMeter, ReportsErrorsOfTheEngine) {
-  Bench bench([](const RunPoint&, std::size_t) -> Result<RunOutcome> {
+  PointBench bench([](const RunPoint&, std::size_t) -> Result<RunOutcome> {
     return Error{ErrorCode::unavailable, "the driver is gone"};
   });
   PointMeter meter(bench.engine, bench.clock, {}, [] { return Halt::no; });
@@ -144,7 +145,7 @@ TEST(PointMeter, ReportsErrorsOfTheEngine) {
 
 // Loading takes long on real hardware: batches on one slice share it, another number of processes does not.
 TEST(PointMeter, LoadsAgainOnlyForAnotherSliceOrNumberOfProcesses) {
-  Bench bench([](const RunPoint&, std::size_t) { return takes(5ms); });
+  PointBench bench([](const RunPoint&, std::size_t) { return takes(5ms); });
   PointMeter meter(bench.engine, bench.clock, {}, [] { return Halt::no; });
   for (const auto& candidate : {learn::Candidate{"1g.10gb", 1, 1, 1}, learn::Candidate{"1g.10gb", 2, 1, 1},
                                 learn::Candidate{"1g.10gb", 2, 1, 2}, learn::Candidate{"2g.20gb", 2, 1, 2}}) {

@@ -51,7 +51,7 @@ DeviceGroup group_of(const std::string& type, double price = 1, std::optional<in
   return group;
 }
 
-Service service_of(const std::string& name, double rate_per_s, Duration slo = 100ms) {
+Service planned_service(const std::string& name, double rate_per_s, Duration slo = 100ms) {
   Service service;
   service.name = name;
   service.model = name;
@@ -81,7 +81,7 @@ std::string problems_of(const Problem& problem, const PlanAnswer& answer) {
 
 Service random_service(Rng& rng, int number) {
   Service service =
-      service_of("s" + std::to_string(number), rng.uniform(5, 1500), from_milliseconds(rng.uniform(20, 400)));
+      planned_service("s" + std::to_string(number), rng.uniform(5, 1500), from_milliseconds(rng.uniform(20, 400)));
   if (rng.chance(0.5)) service.input_size = LogNormalSize{4, rng.uniform(0.2, 0.8), 1, 12};
   if (rng.chance(0.3)) service.samples = ConstantSize{rng.integer(1, 4)};
   return service;
@@ -118,7 +118,7 @@ TEST(Planners, MakePlansThatPassTheCheckAndAreNeverBetterThanElastic) {
 
 TEST(Planners, PlanInBucketsOfAnyKind) {
   const FormulaModel model;
-  Service service = service_of("text", 900, 120ms);
+  Service service = planned_service("text", 900, 120ms);
   service.input_size = LogNormalSize{4, 0.6, 1, 16};
   Problem problem = problem_of(model, {service});
   for (const Bucketing bucketing : {Bucketing::chosen, Bucketing::longest, Bucketing::fixed}) {
@@ -139,7 +139,7 @@ TEST(Planners, PlanInBucketsOfAnyKind) {
 // 7g 363. ParvaGPU takes 3g: 1300/s is one of them, and the rest, 100/s, fits 1g.
 TEST(Parva, TakesTheMostEfficientSizeAndOneSmallerForTheRest) {
   const FormulaModel model;
-  const Problem problem = problem_of(model, {service_of("a", 1300, 8ms)});
+  const Problem problem = problem_of(model, {planned_service("a", 1300, 8ms)});
   const PlanAnswer answer = plan_by("parva", problem);
   ASSERT_EQ(answer.status, PlanStatus::planned);
   ASSERT_EQ(answer.devices, 1);
@@ -156,20 +156,21 @@ TEST(Parva, TakesTheMostEfficientSizeAndOneSmallerForTheRest) {
 // The fastest run takes 2 + 1/7 ms = 2.143 ms on 7g; under rule half an Slo above 2.143 * 2 / 0.9 = 4.762 ms would do.
 TEST(Infeasible, AnSloBelowTheFastestRunNamesTheOneThatCouldBeKept) {
   const FormulaModel model;
-  const PlanAnswer answer = plan_by("elastic", problem_of(model, {service_of("a", 10, 4ms)}));
+  const PlanAnswer answer = plan_by("elastic", problem_of(model, {planned_service("a", 10, 4ms)}));
   EXPECT_EQ(answer.status, PlanStatus::infeasible);
   EXPECT_EQ(answer.service, "a");
   EXPECT_EQ(
       answer.reason,
       "a: the Slo is 4 ms, and the fastest slice of the fleet, a100-80gb 7g.80gb, takes 2.143 ms for one request; "
       "an Slo above 4.762 ms could be kept under rule half");
-  EXPECT_EQ(plan_by("elastic", problem_of(model, {service_of("a", 10, 4763us)})).status, PlanStatus::planned);
+  EXPECT_EQ(plan_by("elastic", problem_of(model, {planned_service("a", 10, 4763us)})).status, PlanStatus::planned);
 }
 
 TEST(Infeasible, AModelThatFitsNoSliceIsNamed) {
   const FormulaModel model;
   for (const auto& info : planners()) {
-    const PlanAnswer answer = plan_by(info.name, problem_of(model, {service_of("a", 10), service_of("nowhere", 1)}));
+    const PlanAnswer answer =
+        plan_by(info.name, problem_of(model, {planned_service("a", 10), planned_service("nowhere", 1)}));
     EXPECT_EQ(answer.status, PlanStatus::infeasible) << info.name;
     EXPECT_EQ(answer.reason,
               "nowhere: no slice of the fleet runs nowhere: not measured there, or larger than its memory "
@@ -180,7 +181,7 @@ TEST(Infeasible, AModelThatFitsNoSliceIsNamed) {
 
 TEST(Infeasible, AnEmptyFleetIsToldSo) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 10)});
+  Problem problem = problem_of(model, {planned_service("a", 10)});
   problem.fleet.groups.clear();
   for (const auto& info : planners()) {
     EXPECT_EQ(plan_by(info.name, problem).reason, "the fleet is empty; name at least one device") << info.name;
@@ -189,7 +190,7 @@ TEST(Infeasible, AnEmptyFleetIsToldSo) {
 
 TEST(Infeasible, AFleetThatIsTooSmallSaysHowManyItHas) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 30000)});
+  Problem problem = problem_of(model, {planned_service("a", 30000)});
   problem.fleet.groups = {group_of("a100-80gb", 1, 2)};
   for (const auto& info : planners()) {
     const PlanAnswer answer = plan_by(info.name, problem);
@@ -204,8 +205,8 @@ TEST(Infeasible, AFleetThatIsTooSmallSaysHowManyItHas) {
 // win wherever the model fits them, and "vision-big", which needs three compute slices, may still use the A30's 4g.
 TEST(Price, AMixedFleetIsNeverDearerThanAnyOfItsPartsAlone) {
   const FormulaModel model;
-  const std::vector<Service> services{service_of("a", 2500, 60ms), service_of("vision-big", 800, 40ms),
-                                      service_of("c", 90, 15ms)};
+  const std::vector<Service> services{planned_service("a", 2500, 60ms), planned_service("vision-big", 800, 40ms),
+                                      planned_service("c", 90, 15ms)};
   const std::vector<DeviceGroup> parts{group_of("a30", 0.45), group_of("a100-80gb", 1.8), group_of("h100-80gb", 3.5)};
   Problem problem = problem_of(model, services);
   problem.options.objective = Objective::price;
@@ -232,7 +233,7 @@ TEST(Price, AMixedFleetIsNeverDearerThanAnyOfItsPartsAlone) {
 // A30, 3019/s in all. One of each carries 8500/s for 2.0 an hour; two A100s cost 3.6, and there is only one A30.
 TEST(Price, TakesTheCheapBoardFirstAndTheDearOneForTheRest) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 8500, 60ms)});
+  Problem problem = problem_of(model, {planned_service("a", 8500, 60ms)});
   problem.options.objective = Objective::price;
   problem.fleet.groups = {group_of("a30", 0.2, 1), group_of("a100-80gb", 1.8)};
   const PlanAnswer answer = plan_by("elastic", problem);
@@ -247,7 +248,7 @@ TEST(Price, TakesTheCheapBoardFirstAndTheDearOneForTheRest) {
 
 TEST(Headroom, IsTheLargestFactorThatTheFleetCarries) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 500), service_of("b", 300, 50ms)});
+  Problem problem = problem_of(model, {planned_service("a", 500), planned_service("b", 300, 50ms)});
   problem.options.objective = Objective::headroom;
   problem.fleet.groups = {group_of("a100-80gb", 1, 3)};
   const PlanAnswer answer = plan_by("elastic", problem);
@@ -263,7 +264,7 @@ TEST(Headroom, IsTheLargestFactorThatTheFleetCarries) {
 
 TEST(Headroom, BelowOneTellsHowMuchOfTheRatesFits) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 50000)});
+  Problem problem = problem_of(model, {planned_service("a", 50000)});
   problem.options.objective = Objective::headroom;
   problem.fleet.groups = {group_of("a100-80gb", 1, 2)};
   const PlanAnswer answer = plan_by("elastic", problem);
@@ -274,7 +275,7 @@ TEST(Headroom, BelowOneTellsHowMuchOfTheRatesFits) {
 
 TEST(Headroom, NeedsAFleetOfFixedSize) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 500)});
+  Problem problem = problem_of(model, {planned_service("a", 500)});
   problem.options.objective = Objective::headroom;
   EXPECT_EQ(
       plan_by("elastic", problem).reason,
@@ -284,8 +285,8 @@ TEST(Headroom, NeedsAFleetOfFixedSize) {
 TEST(Spare, AnyDeviceMayBeLost) {
   const FormulaModel model;
   for (const double scale : {0.1, 1.0, 12.0}) {
-    Problem problem = problem_of(
-        model, {service_of("a", 900 * scale), service_of("b", 300 * scale, 50ms), service_of("c", 40, 30ms)});
+    Problem problem = problem_of(model, {planned_service("a", 900 * scale), planned_service("b", 300 * scale, 50ms),
+                                         planned_service("c", 40, 30ms)});
     const PlanAnswer bare = plan_by("elastic", problem);
     problem.fleet.spare = SparePolicy::one_device;
     EXPECT_NE(problems_of(problem, bare), "") << scale;  // The check does see that nothing was held back.
@@ -302,7 +303,7 @@ TEST(Spare, AnyDeviceMayBeLost) {
 
 TEST(Spare, SaysHowManyDevicesAreMissing) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 100)});
+  Problem problem = problem_of(model, {planned_service("a", 100)});
   problem.fleet.groups = {group_of("a100-80gb", 1, 1)};
   problem.fleet.spare = SparePolicy::one_device;
   EXPECT_EQ(
@@ -314,7 +315,7 @@ TEST(Spare, SaysHowManyDevicesAreMissing) {
 // Jobs.
 
 Service job_of(const std::string& name, std::int64_t rows, Duration deadline) {
-  Service service = service_of(name, 0, deadline);
+  Service service = planned_service(name, 0, deadline);
   service.job = Job{rows, deadline};
   service.traffic = ConstantTraffic{service.job->rows_per_s()};
   return service;
@@ -391,7 +392,7 @@ class MemoryModel final : public LatencyModel {
 // Of 80 GiB on 7g, 8 % free leave room for batches of 64, half free for 32: one 7g alone carries 4,000/s with either.
 TEST(Memory, HeadroomLimitsBatches) {
   const MemoryModel model;
-  Problem problem = problem_of(model, {service_of("a", 300, 2s)});
+  Problem problem = problem_of(model, {planned_service("a", 300, 2s)});
   for (const double headroom : {0.0, 0.08, 0.5, 0.8}) {
     problem.options.memory_headroom = headroom;
     const PlanAnswer answer = plan_by("elastic", problem);
@@ -417,7 +418,7 @@ TEST(Memory, HeadroomLimitsBatches) {
 // Queries of one, two and eight samples. PARIS mixes sizes, and all that it cuts is used.
 TEST(ParisPlanner, CutsForTheSamplesThatRequestsHold) {
   const FormulaModel model;
-  Service service = service_of("a", 20'000, 60ms);
+  Service service = planned_service("a", 20'000, 60ms);
   service.samples = HistogramSize{"", {{1, 6}, {2, 3}, {8, 1}}};
   const Problem problem = problem_of(model, {service});
   const PlanAnswer answer = plan_by("paris", problem);
@@ -431,7 +432,7 @@ TEST(ParisPlanner, CutsForTheSamplesThatRequestsHold) {
 
 TEST(Explain, CostsOfServicesSumToThePrice) {
   const FormulaModel model;
-  Problem problem = problem_of(model, {service_of("a", 2000), service_of("b", 700, 30ms)});
+  Problem problem = problem_of(model, {planned_service("a", 2000), planned_service("b", 700, 30ms)});
   problem.options.objective = Objective::price;
   problem.fleet.groups = {group_of("a100-80gb", 1.8), group_of("a30", 0.6, 2)};
   const PlanAnswer answer = plan_by("elastic", problem);
@@ -445,7 +446,7 @@ TEST(Explain, CostsOfServicesSumToThePrice) {
 // With 5.76 ms, 2.592 ms are left: 2g (2.5 ms, 400/s) will do, and one device has three.
 TEST(Explain, FindsWhatALongerSloSaves) {
   const FormulaModel model;
-  const Problem problem = problem_of(model, {service_of("a", 600, 4800us), service_of("b", 10, 400ms)});
+  const Problem problem = problem_of(model, {planned_service("a", 600, 4800us), planned_service("b", 10, 400ms)});
   const auto planner = find_planner("elastic")->make();
   const PlanAnswer answer = planner->plan(problem);
   ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;

@@ -19,7 +19,7 @@ constexpr auto kServed = OutcomeKind::served;
 constexpr auto kRejected = OutcomeKind::rejected;
 constexpr auto kFailed = OutcomeKind::failed;
 
-FixtureConfig cluster(std::string policy, std::vector<std::string> layouts, testing::LatencyLists latency) {
+FixtureConfig one_service_cluster(std::string policy, std::vector<std::string> layouts, testing::LatencyLists latency) {
   FixtureConfig config;
   config.policy = std::move(policy);
   config.layouts = std::move(layouts);
@@ -31,7 +31,7 @@ FixtureConfig cluster(std::string policy, std::vector<std::string> layouts, test
 
 // Request 0 runs until 10 ms; request 1 could follow it and end at 20 ms, past its deadline at 15 ms.
 TEST(Admission, RefusesWhatCannotBeInTimeAndTellsTheEarliestTime) {
-  SimFixture sim(cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
   sim.arrive({.at = 0ms});
   sim.arrive({.at = 1ms, .deadline = 15ms});
   sim.arrive({.at = 1ms, .deadline = 20ms});
@@ -44,7 +44,7 @@ TEST(Admission, RefusesWhatCannotBeInTimeAndTellsTheEarliestTime) {
 // n samples take n + 3 ms, four at most. Request 3 arrives at 1 ms and can join the two that wait for the slice, which
 // is free at 4 ms: three end at 10 ms. Adding up what waits (2 x 7/4 ms) and a run alone (4 ms) would say 11.5 ms.
 TEST(Admission, CountsOnSharingABatchWithWhatWaits) {
-  SimFixture sim(cluster("edf", {"7g@0"}, {{"7g", {4ms, 5ms, 6ms, 7ms}}}));
+  SimFixture sim(one_service_cluster("edf", {"7g@0"}, {{"7g", {4ms, 5ms, 6ms, 7ms}}}));
   for (int i = 0; i < 3; ++i) sim.arrive({.at = 0ms});
   sim.arrive({.at = 1ms, .deadline = 10500us});
   const auto run = sim.run();
@@ -54,7 +54,7 @@ TEST(Admission, CountsOnSharingABatchWithWhatWaits) {
 
 // Request 1 is late and runs only when nothing else does, so it is no reason to refuse request 2, which ends at 20 ms.
 TEST(Admission, DoesNotCountLateRequestsAsWork) {
-  auto config = cluster("tangram", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("tangram", {"7g@0"}, {{"7g", {10ms}}});
   config.scheduler.policy_config.drop_hopeless = false;
   config.reality.run_time = [](const Batch& batch) { return Duration(batch.id.value() == 1 ? 30ms : 10ms); };
   config.scheduler.correction_weight = 0;
@@ -67,7 +67,7 @@ TEST(Admission, DoesNotCountLateRequestsAsWork) {
 }
 
 TEST(Admission, RefusesBeyondTheLimitOfRequests) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.scheduler.requests_max = 2;
   SimFixture sim(config);
   for (int i = 0; i < 3; ++i) sim.arrive({.at = 0ms});
@@ -78,7 +78,7 @@ TEST(Admission, RefusesBeyondTheLimitOfRequests) {
 
 TEST(Admission, TellsTooLargeFromNoCapacity) {
   for (const bool admission : {true, false}) {
-    auto config = cluster("fifs", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
+    auto config = one_service_cluster("fifs", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
     config.services = {{.name = "a", .edges = {10}}, {.name = "b", .only_on = "3g"}};
     config.scheduler.admission = admission;
     SimFixture sim(config);
@@ -106,7 +106,7 @@ TEST(Admission, TellsTooLargeFromNoCapacity) {
 TEST(Padding, FollowsTheRuleOfTheService) {
   for (const Padding padding : {Padding::bucket, Padding::longest, Padding::none}) {
     for (const auto& policy : policies()) {
-      auto config = cluster(std::string(policy.name), {"7g@0"}, {{"7g", {4ms, 5ms, 6ms}}});
+      auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {4ms, 5ms, 6ms}}});
       config.services = {{.edges = {8, 16}, .padding = padding}};
       SimFixture sim(config);
       sim.arrive({.size = 16});
@@ -127,7 +127,7 @@ TEST(Padding, FollowsTheRuleOfTheService) {
 
 // The run time is that of the bucket: sizes up to 8 cost 8, sizes up to 16 cost 16, whatever the request holds.
 TEST(Padding, IsCharged) {
-  auto config = cluster("edf", {"7g@0"}, {{"7g", {1ms}}});
+  auto config = one_service_cluster("edf", {"7g@0"}, {{"7g", {1ms}}});
   config.services = {{.edges = {8, 16}}};
   config.size_factor = [](std::int64_t size) { return static_cast<double>(size); };
   SimFixture sim(config);
@@ -140,7 +140,7 @@ TEST(Padding, IsCharged) {
 
 TEST(Batching, StopsAtTheLimitOfThePlan) {
   for (const auto& policy : policies()) {
-    SimFixture sim(cluster(std::string(policy.name), {"7g@0"}, {{"7g", {4ms, 5ms, 6ms}}}));
+    SimFixture sim(one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {4ms, 5ms, 6ms}}}));
     for (int i = 0; i < 8; ++i) sim.arrive({});
     std::size_t largest = 0;
     for (const auto& batch : sim.run().batches) largest = std::max(largest, batch.size());
@@ -151,7 +151,7 @@ TEST(Batching, StopsAtTheLimitOfThePlan) {
 // Reality is 1.3 times slower than the table. The newest measurement weighs a tenth, so after n batches the correction
 // is 1.3 - 0.3 x 0.9^n: within 0.3 % of reality after 50.
 TEST(Correction, BringsPredictionsToWhatIsMeasured) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.reality.run_time = [](const Batch&) { return Duration(13ms); };
   SimFixture sim(config);
   for (int i = 0; i < 51; ++i) sim.arrive({.at = i * 20ms});
@@ -163,7 +163,7 @@ TEST(Correction, BringsPredictionsToWhatIsMeasured) {
 }
 
 TEST(Correction, CanBeSwitchedOff) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.reality.run_time = [](const Batch&) { return Duration(13ms); };
   config.scheduler.correction_weight = 0;
   SimFixture sim(config);
@@ -177,7 +177,7 @@ TEST(Correction, CanBeSwitchedOff) {
 TEST(Retries, RunAFailedRequestAgainUpToTheLimit) {
   for (const int retries : {0, 1, 2}) {
     for (const auto& policy : policies()) {
-      auto config = cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}});
+      auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}});
       config.scheduler.retries_max = retries;
       config.reality.succeeds = [](const Batch&) { return false; };
       SimFixture sim(config);
@@ -190,7 +190,7 @@ TEST(Retries, RunAFailedRequestAgainUpToTheLimit) {
 
 // The batch fails at 10 ms; a second run would end at 20 ms, past the deadline.
 TEST(Retries, AreNotMadeInVain) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.reality.succeeds = [](const Batch&) { return false; };
   SimFixture sim(config);
   sim.arrive({.deadline = 19ms});
@@ -201,7 +201,7 @@ TEST(Retries, AreNotMadeInVain) {
 // Request 1, of service b, waits for the slice when the batch of request 0, of service a, fails. Request 1 is next;
 // request 0 comes behind it, in a batch of its own, and request 2 of service b joins neither of the wrong service.
 TEST(Retries, QueueBehindWhatAlreadyWaits) {
-  auto config = cluster("elsa", {"7g@0"}, {{"7g", {5ms, 6ms, 7ms, 8ms}}});
+  auto config = one_service_cluster("elsa", {"7g@0"}, {{"7g", {5ms, 6ms, 7ms, 8ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
   config.reality.succeeds = [](const Batch& batch) { return batch.id.value() != 1; };
   SimFixture sim(config);
@@ -217,7 +217,7 @@ TEST(Retries, QueueBehindWhatAlreadyWaits) {
 // bound to slice 0 moves there too.
 TEST(LostSlice, HandsItsRequestsToOthers) {
   for (const auto& policy : policies()) {
-    SimFixture sim(cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
+    SimFixture sim(one_service_cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
     for (int i = 0; i < 6; ++i) sim.arrive({});
     sim.at(5ms, [&] { sim.world().lose(SliceId(0)); });
     const auto run = sim.run();
@@ -233,7 +233,7 @@ TEST(LostSlice, HandsItsRequestsToOthers) {
 // is back at 5.005 s; what arrives meanwhile is refused.
 TEST(LostSlice, KeepsWhatWaitsUntilASliceIsBack) {
   for (const auto& policy : policies()) {
-    SimFixture sim(cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}}));
+    SimFixture sim(one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}}));
     for (int i = 0; i < 3; ++i) sim.arrive({});
     sim.at(5ms, [&] { sim.world().lose(SliceId(0)); });
     sim.arrive({.at = 1s});
@@ -246,7 +246,7 @@ TEST(LostSlice, KeepsWhatWaitsUntilASliceIsBack) {
 
 // A restart that fails is asked for again: the slice is back at 5 ms + 3 x 5 s.
 TEST(LostSlice, IsRestartedUntilItWorks) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   int left = 2;
   config.reality.restarts = [&](SliceId) { return left-- == 0; };
   SimFixture sim(config);
@@ -261,7 +261,7 @@ TEST(LostSlice, IsRestartedUntilItWorks) {
 // a batch has run for longer than that: the first at 2 s does not count, so the slice is restarted at 4 s, is back at
 // 9 s, and runs the request again.
 TEST(StuckBatch, IsGivenUp) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.reality.run_time = [](const Batch& batch) {
     return batch.id.value() == 1 ? std::nullopt : std::optional<Duration>(10ms);
   };
@@ -275,7 +275,7 @@ TEST(StuckBatch, IsGivenUp) {
 
 // A batch that is slow but within ten times its prediction is left alone.
 TEST(StuckBatch, IsNotMistakenForASlowOne) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {1s}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {1s}}});
   config.reality.run_time = [](const Batch&) { return Duration(9900ms); };
   SimFixture sim(config);
   sim.arrive({});
@@ -289,7 +289,7 @@ TEST(StuckBatch, IsNotMistakenForASlowOne) {
 // one second after it was recalled at 100 ms.
 TEST(Lending, TakesTheSliceThatHasBeenIdleLongestAndBringsItBack) {
   for (const auto& policy : policies()) {
-    auto config = cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
+    auto config = one_service_cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
     SimFixture sim(config);
     sim.arrive({.at = 0ms});
     sim.arrive({.at = 5ms});
@@ -313,7 +313,7 @@ TEST(Lending, TakesTheSliceThatHasBeenIdleLongestAndBringsItBack) {
 }
 
 TEST(Lending, GivesNothingWhereNothingIsIdle) {
-  SimFixture sim(cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
   sim.arrive({.at = 0ms});
   sim.at(1ms, [&] { EXPECT_EQ(sim.scheduler().lend_idle(PoolId(0)), std::nullopt); });
   sim.run();
@@ -321,7 +321,7 @@ TEST(Lending, GivesNothingWhereNothingIsIdle) {
 
 // A slice that is recalled twice is asked back once; one that was never lent is not asked at all.
 TEST(Lending, RecallsOnce) {
-  SimFixture sim(cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
   sim.at(0ms, [&] { EXPECT_EQ(sim.scheduler().lend_idle(PoolId(0)), SliceId(0)); });
   for (int i = 0; i < 2; ++i) sim.at(1ms, [&] { sim.scheduler().recall(SliceId(0)); });
   sim.at(1ms, [&] { sim.scheduler().recall(SliceId(1)); });
@@ -335,7 +335,8 @@ TEST(Lending, RecallsOnce) {
 // 15 ms, enough for one run of 10 ms on the kept slice and not for two: the new one takes its share.
 TEST(PlanChange, DrainsCutsAndReloadsWithoutLosingARequest) {
   for (const auto& policy : policies()) {
-    auto config = cluster(std::string(policy.name), {"1g@0 + 1g@2 + 1g@3"}, {{"1g", {10ms}}, {"2g", {6ms}}});
+    auto config =
+        one_service_cluster(std::string(policy.name), {"1g@0 + 1g@2 + 1g@3"}, {{"1g", {10ms}}, {"2g", {6ms}}});
     SimFixture sim(config);
     for (int i = 0; i < 12; ++i) sim.arrive({.at = 0ms});
     sim.change_plan(5ms, {"1g@0 + 2g@2"});
@@ -358,7 +359,7 @@ TEST(PlanChange, DrainsCutsAndReloadsWithoutLosingARequest) {
 
 // Devices move one after the other: while the first is cut the second serves.
 TEST(PlanChange, MovesOneDeviceAtATime) {
-  SimFixture sim(cluster("fifs", {"7g@0", "7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"7g@0", "7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}}));
   sim.change_plan(0ms, {"3g@0 + 3g@4", "3g@0 + 3g@4"});
   sim.arrive({.at = 1s});
   sim.arrive({.at = 7s});
@@ -369,7 +370,7 @@ TEST(PlanChange, MovesOneDeviceAtATime) {
 
 // The new plan cuts a slice that serves nothing, to be lent. No slice leaves or joins; the device is cut all the same.
 TEST(PlanChange, CutsSlicesThatServeNothing) {
-  SimFixture sim(cluster("fifs", {"1g@0"}, {{"1g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"1g@0"}, {{"1g", {10ms}}}));
   sim.change_plan(0ms, {"1g@0 + 3g@4"});
   sim.arrive({.at = 1s});
   EXPECT_EQ(sim.run().outcomes, (std::vector{kServed}));
@@ -377,7 +378,7 @@ TEST(PlanChange, CutsSlicesThatServeNothing) {
 }
 
 TEST(PlanChange, TouchesNothingIfThePlanIsTheSame) {
-  SimFixture sim(cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}}));
   sim.change_plan(0ms, {"1g@0 + 1g@1"});
   sim.arrive({.at = 1ms});
   sim.run();
@@ -386,7 +387,7 @@ TEST(PlanChange, TouchesNothingIfThePlanIsTheSame) {
 
 // Two attempts fail, the third works: the new slice is there after 3 x 6 s.
 TEST(PlanChange, RepeatsACutThatFailed) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}});
   int left = 2;
   config.reality.reshapes = [&](DeviceId) { return left-- == 0; };
   SimFixture sim(config);
@@ -401,7 +402,8 @@ TEST(PlanChange, RepeatsACutThatFailed) {
 // the device is given up, and they are refused rather than kept for ever. Single samples are served by device 0.
 TEST(PlanChange, GivesUpADeviceAndRefusesWhatOnlyItWouldServe) {
   for (const auto& policy : policies()) {
-    auto config = cluster(std::string(policy.name), {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
+    auto config =
+        one_service_cluster(std::string(policy.name), {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
     config.latency["3g"] = {10ms, 10ms};
     config.scheduler.policy_config.drop_hopeless = false;
     config.scheduler.admission = false;
@@ -422,7 +424,7 @@ TEST(PlanChange, GivesUpADeviceAndRefusesWhatOnlyItWouldServe) {
 // still ends, what waits is put into the new buckets, and what no bucket takes any more is refused.
 TEST(PlanChange, MovesWaitingRequestsToOtherBuckets) {
   for (const auto& policy : policies()) {
-    auto config = cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
+    auto config = one_service_cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
     config.services = {{.name = "a", .edges = {4, 8, 16}}, {.name = "b", .edges = {5}}};
     SimFixture sim(config);
     auto next = config;
@@ -444,7 +446,7 @@ TEST(PlanChange, MovesWaitingRequestsToOtherBuckets) {
 
 // A batch of a bucket that is gone may also fail: its member runs again in the bucket that takes it now.
 TEST(PlanChange, RunsAFailedRequestAgainInItsNewBucket) {
-  auto config = cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
   config.services = {{.name = "a", .edges = {16}}};
   config.reality.succeeds = [](const Batch& batch) { return batch.id.value() > 2; };
   SimFixture sim(config);
@@ -460,7 +462,7 @@ TEST(PlanChange, RunsAFailedRequestAgainInItsNewBucket) {
 // A batch on a kept slice whose bucket exists in both plans is measured against its own prediction, 10 ms: reality is
 // exact, so the correction stays at 1 and the next batch is predicted exactly.
 TEST(PlanChange, LearnsNothingWrongFromABatchThatItOvertook) {
-  auto config = cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}});
   config.services = {{.edges = {8}}};
   config.size_factor = [](std::int64_t size) { return static_cast<double>(size) / 8; };
   config.scheduler.correction_weight = 0.5;
@@ -480,7 +482,7 @@ TEST(PlanChange, LearnsNothingWrongFromABatchThatItOvertook) {
 // Request 1 waits for the slice and is bound to it; the plan changes and keeps the slice. It is free at 20 ms as
 // before: request 2, which must end by 30 ms, has its chance.
 TEST(PlanChange, CountsBoundWorkOnce) {
-  auto config = cluster("elsa", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms}}});
+  auto config = one_service_cluster("elsa", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms}}});
   config.services = {{.name = "a", .only_on = "1g"}, {.name = "b", .only_on = "7g"}};
   config.scheduler.policy_config.merge = false;
   SimFixture sim(config);
@@ -496,7 +498,7 @@ TEST(PlanChange, CountsBoundWorkOnce) {
 
 // Slice 1 has been idle since 10 ms, slice 0 since 30 ms. A change of another device forgets neither.
 TEST(PlanChange, RemembersWhoHasBeenIdleLongest) {
-  SimFixture sim(cluster("fifs", {"1g@0 + 1g@1", "7g@0"}, {{"1g", {20ms, 30ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"1g@0 + 1g@1", "7g@0"}, {{"1g", {20ms, 30ms}}}));
   sim.arrive({.at = 0ms, .samples = 2});
   sim.arrive({.at = 0ms});
   sim.change_plan(40ms, {"1g@0 + 1g@1", "3g@0"});
@@ -506,7 +508,7 @@ TEST(PlanChange, RemembersWhoHasBeenIdleLongest) {
 
 // Fifty changes back and forth leave the pools of two plans at most, not of fifty.
 TEST(PlanChange, ForgetsThePoolsOfPlansThatAreGone) {
-  SimFixture sim(cluster("tangram", {"7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}}));
+  SimFixture sim(one_service_cluster("tangram", {"7g@0"}, {{"7g", {10ms}}, {"3g", {20ms}}}));
   for (int i = 0; i < 50; ++i) {
     sim.change_plan(i * 10s, {i % 2 == 0 ? "3g@0 + 3g@4" : "7g@0"});
     sim.arrive({.at = i * 10s + 8s});
@@ -518,7 +520,7 @@ TEST(PlanChange, ForgetsThePoolsOfPlansThatAreGone) {
 
 // A lent slice that the new plan does not keep is recalled before its device is cut.
 TEST(PlanChange, RecallsLentSlicesThatLeave) {
-  SimFixture sim(cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}, {"2g", {6ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {10ms}}, {"2g", {6ms}}}));
   sim.at(0ms, [&] { EXPECT_EQ(sim.scheduler().lend_idle(PoolId(0)), SliceId(0)); });
   sim.change_plan(1ms, {"2g@0"});
   sim.arrive({.at = 8s});
@@ -529,10 +531,10 @@ TEST(PlanChange, RecallsLentSlicesThatLeave) {
 
 // The end of a batch and its deadline at the same instant: in time.
 TEST(Outcome, IsServedAtTheInstantOfTheDeadline) {
-  SimFixture sim(cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
+  SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
   sim.arrive({.deadline = 10ms});
   EXPECT_EQ(sim.run().outcomes[0], kServed);
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
+  auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.reality.run_time = [](const Batch&) { return Duration(10ms + 1ns); };
   SimFixture late(config);
   late.arrive({.deadline = 10ms});

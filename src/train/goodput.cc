@@ -8,24 +8,24 @@
 namespace tangram::train {
 namespace {
 
-constexpr double kTiny = 1e-8;  // Of a rounding that should not count, and of a time that is as good as none.
+constexpr double kAsGoodAsNone = 1e-8;  // Of a rounding that should not count, and of a time that is as good as none.
 constexpr int kCandidates = 50;
 
-double ceiling(double x) { return std::ceil(x - kTiny); }
+double ceiling(double x) { return std::ceil(x - kAsGoodAsNone); }
 
 // Passes besides the last, so that a worker's share fits. A single worker needs two passes for a larger batch than the
 // smallest, because the noise of the gradient is measured between passes.
 int accumulation_of(const BatchLimits& limits, double local, int replicas) {
   const int needed = static_cast<int>(ceiling(local / limits.local_batch_max)) - 1;
-  if (replicas == 1 && local > limits.batch_min + kTiny) return std::max(needed, 1);
+  if (replicas == 1 && local > limits.batch_min + kAsGoodAsNone) return std::max(needed, 1);
   return needed;
 }
 
 }  // namespace
 
 double StepModel::sync_s(int nodes, int replicas) const {
-  if (replicas <= 1) return kTiny;
-  const double more = std::max(static_cast<double>(replicas - 2), kTiny);
+  if (replicas <= 1) return kAsGoodAsNone;
+  const double more = std::max(static_cast<double>(replicas - 2), kAsGoodAsNone);
   return nodes > 1 ? alpha_nodes + beta_nodes * more : alpha_local + beta_local * more;
 }
 

@@ -151,7 +151,7 @@ double memory_gib(const std::string& root) {
   return result;
 }
 
-int usable_cores() {
+int usable_core_count() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
@@ -163,7 +163,7 @@ int usable_cores() {
 CpuHostReport probe_cpu_host(const std::string& root) {
   CpuHostReport report;
   report.cores_online = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  report.cores_usable = std::max(1, usable_cores());
+  report.cores_usable = std::max(1, usable_core_count());
   report.memory_gib = memory_gib(root);
   inspect_cgroups(root, report);
   return report;

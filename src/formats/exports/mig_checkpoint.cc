@@ -105,7 +105,7 @@ Result<Nothing> check(const ExportInput& input, const std::vector<ClusterNode>& 
                                                text::join(without, ", "))};
 }
 
-std::string node_text(const ExportInput& input, const ClusterNode& node) {
+std::string checkpoint_text(const ExportInput& input, const ClusterNode& node) {
   std::vector<Node> devices;
   for (const auto& seat : node.seats) devices.push_back(device_node(*seat.device, uuid_of(input, *seat.device)));
   const Node state = map_node({{"Devices", list_node(std::move(devices))}});
@@ -120,7 +120,7 @@ Result<Export> mig_checkpoint(const ExportInput& input) {
   if (!nodes) return nodes.error();
   if (const auto checked = check(input, *nodes); !checked) return checked.error();
   for (const auto& node : *nodes) {
-    result.files.push_back({node.name + ".json", node_text(input, node)});
+    result.files.push_back({node.name + ".json", checkpoint_text(input, node)});
     if (node.seats.back().index + 1 == static_cast<int>(node.seats.size())) continue;
     result.notes.push_back(fmt::format(
         "{}: mig-parted compares the GPUs of a node in order, and the plan leaves some of them out", node.name));

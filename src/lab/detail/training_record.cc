@@ -16,9 +16,10 @@ namespace {
 using formats::Position;
 using formats::Problems;
 
-class Assembler {
+class RecordAssembler {
  public:
-  Assembler(const formats::ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
+  RecordAssembler(const formats::ReadFile& read_file, Problems& problems)
+      : read_file_(read_file), problems_(problems) {}
 
   train::Applications applications(const formats::Located<ApplicationsSource>& source, TrainingSetup& setup) {
     train::Applications applications;
@@ -112,7 +113,7 @@ std::vector<std::string> allocator_names() {
 std::shared_ptr<const TrainingSetup> training_setup(const TrainingRecord& record, const formats::ReadFile& read_file,
                                                     std::uint64_t seed, Problems& problems) {
   auto setup = std::make_shared<TrainingSetup>();
-  Assembler assembler(read_file, problems);
+  RecordAssembler assembler(read_file, problems);
   setup->applications = assembler.applications(record.applications, *setup);
   if (!problems.empty()) return nullptr;
   setup->jobs = assembler.jobs(record.jobs, setup->applications, seed);

@@ -12,7 +12,6 @@
 namespace tangram::learn {
 namespace {
 
-constexpr std::size_t kCount = kParameterCount;
 constexpr double kSmsOfOneSlice = 14;  // On an A100, the reference of `compute`.
 constexpr int kStepsMax = 40;
 
@@ -22,7 +21,7 @@ struct Usual {
   double deviation;
 };
 // Wide on purpose: milliseconds differ by orders of magnitude between networks, shares and exponents do not.
-constexpr std::array<Usual, kCount> kUsual{{
+constexpr std::array<Usual, kParameterCount> kUsual{{
     {"launch_log_ms", 1.6, 1.5},          // 5 ms
     {"work_log_ms", 1.0, 2.0},            // 2.7 ms a sample
     {"memory_share_log_ratio", -0.5, 1},  // m = 0.6 a
@@ -97,9 +96,9 @@ std::string_view parameter_name(std::size_t parameter) { return kUsual[parameter
 
 AnalyticPrior general_prior() {
   AnalyticPrior prior;
-  for (std::size_t i = 0; i < kCount; ++i) {
+  for (std::size_t i = 0; i < kParameterCount; ++i) {
     prior.mean[i] = kUsual[i].mean;
-    prior.covariance[i * kCount + i] = kUsual[i].deviation * kUsual[i].deviation;
+    prior.covariance[i * kParameterCount + i] = kUsual[i].deviation * kUsual[i].deviation;
   }
   return prior;
 }
@@ -175,8 +174,8 @@ class Objective {
             std::span<const double> whitening)
       : observations_(observations), prior_(prior), size_reference_(size_reference), whitening_(whitening) {
     precision_.assign(prior.covariance.begin(), prior.covariance.end());
-    detail::factor(precision_, kCount);
-    precision_ = detail::inverse(precision_, kCount);
+    detail::factor(precision_, kParameterCount);
+    precision_ = detail::inverse(precision_, kParameterCount);
   }
 
   double cost(const Parameters& parameters) const {
@@ -184,31 +183,31 @@ class Objective {
     double sum = 0;
     for (const double r : residuals) sum += r * r;
     const Parameters away = from_prior(parameters);
-    for (std::size_t i = 0; i < kCount; ++i) sum += away[i] * pull(away, i);
+    for (std::size_t i = 0; i < kParameterCount; ++i) sum += away[i] * pull(away, i);
     return sum;
   }
 
   // The normal equations at `parameters`: curvature (row-major) and descent.
   void linearise(const Parameters& parameters, std::vector<double>& curvature, Parameters& descent) const {
     const std::size_t n = observations_.size();
-    std::vector<std::vector<double>> columns(kCount, std::vector<double>(n));
+    std::vector<std::vector<double>> columns(kParameterCount, std::vector<double>(n));
     std::vector<double> residuals(n);
     for (std::size_t i = 0; i < n; ++i) {
       const auto value = evaluate(parameters, size_reference_, observations_[i].features);
       residuals[i] = observations_[i].log_ms - value.log_ms;
-      for (std::size_t p = 0; p < kCount; ++p) columns[p][i] = value.gradient[p];
+      for (std::size_t p = 0; p < kParameterCount; ++p) columns[p][i] = value.gradient[p];
     }
     detail::solve_lower(whitening_, n, residuals);
     for (auto& column : columns) detail::solve_lower(whitening_, n, column);
     const Parameters away = from_prior(parameters);
     curvature = precision_;
-    for (std::size_t p = 0; p < kCount; ++p) {
+    for (std::size_t p = 0; p < kParameterCount; ++p) {
       descent[p] = -pull(away, p);
       for (std::size_t i = 0; i < n; ++i) descent[p] += columns[p][i] * residuals[i];
       for (std::size_t q = 0; q <= p; ++q) {
         double sum = 0;
         for (std::size_t i = 0; i < n; ++i) sum += columns[p][i] * columns[q][i];
-        curvature[p * kCount + q] += sum;
+        curvature[p * kParameterCount + q] += sum;
       }
     }
   }
@@ -226,13 +225,13 @@ class Objective {
 
   Parameters from_prior(const Parameters& parameters) const {
     Parameters away{};
-    for (std::size_t i = 0; i < kCount; ++i) away[i] = parameters[i] - prior_.mean[i];
+    for (std::size_t i = 0; i < kParameterCount; ++i) away[i] = parameters[i] - prior_.mean[i];
     return away;
   }
 
   double pull(const Parameters& away, std::size_t parameter) const {
     double sum = 0;
-    for (std::size_t j = 0; j < kCount; ++j) sum += precision_[parameter * kCount + j] * away[j];
+    for (std::size_t j = 0; j < kParameterCount; ++j) sum += precision_[parameter * kParameterCount + j] * away[j];
     return sum;
   }
 
@@ -255,14 +254,14 @@ Parameters first_guess(std::span<const Observation> observations, const Analytic
 }
 
 Parameters improved(const Parameters& from, std::vector<double> curvature, const Parameters& descent, double damping) {
-  for (std::size_t i = 0; i < kCount; ++i) curvature[i * kCount + i] *= 1 + damping;
-  detail::factor(curvature, kCount);
+  for (std::size_t i = 0; i < kParameterCount; ++i) curvature[i * kParameterCount + i] *= 1 + damping;
+  detail::factor(curvature, kParameterCount);
   Parameters step = descent;
-  detail::solve_lower(curvature, kCount, step);
-  detail::solve_upper(curvature, kCount, step);
+  detail::solve_lower(curvature, kParameterCount, step);
+  detail::solve_upper(curvature, kParameterCount, step);
   Parameters to = from;
   // No parameter is trusted to move by more than a factor of e^2 on one linearisation.
-  for (std::size_t i = 0; i < kCount; ++i) to[i] += std::clamp(step[i], -2.0, 2.0);
+  for (std::size_t i = 0; i < kParameterCount; ++i) to[i] += std::clamp(step[i], -2.0, 2.0);
   return to;
 }
 

@@ -9,7 +9,7 @@
 namespace tangram::plan {
 namespace {
 
-constexpr std::int64_t kInfinite = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 
 // The Hungarian method with potentials, one row at a time (Kuhn 1955; Jonker and Volgenant 1987). Index 0 of all arrays
 // stands for "none".
@@ -25,7 +25,7 @@ class Hungarian {
   template <typename Cost>
   void add_row(std::size_t row, const Cost& cost) {
     row_of_[0] = row;
-    std::vector<std::int64_t> least(columns_ + 1, kInfinite);
+    std::vector<std::int64_t> least(columns_ + 1, kUnreached);
     std::vector<char> used(columns_ + 1, 0);
     std::size_t column = 0;
     do {
@@ -43,7 +43,7 @@ class Hungarian {
   std::size_t extend(std::size_t from, const Cost& cost, std::vector<std::int64_t>& least,
                      const std::vector<char>& used) {
     const std::size_t row = row_of_[from];
-    std::int64_t step = kInfinite;
+    std::int64_t step = kUnreached;
     std::size_t next = 0;
     for (std::size_t column = 1; column <= columns_; ++column) {
       if (used[column]) continue;
@@ -55,7 +55,7 @@ class Hungarian {
       if (used[column]) {
         row_potential_[row_of_[column]] += step;
         column_potential_[column] -= step;
-      } else if (least[column] != kInfinite) {
+      } else if (least[column] != kUnreached) {
         least[column] -= step;
       }
     }
@@ -86,7 +86,7 @@ std::vector<std::size_t> assign_in_turn(std::size_t rows, std::size_t columns, c
   std::vector<std::size_t> column_of(rows, 0);
   std::vector<char> used(columns, 0);
   for (std::size_t row = 0; row < rows; ++row) {
-    std::int64_t least = kInfinite;
+    std::int64_t least = kUnreached;
     for (std::size_t column = 0; column < columns; ++column) {
       if (used[column]) continue;
       const std::int64_t price = cost(row, column);

@@ -11,7 +11,7 @@ using testing::Batches;
 using testing::FixtureConfig;
 using testing::SimFixture;
 
-FixtureConfig cluster(std::string policy, std::vector<std::string> layouts, testing::LatencyLists latency) {
+FixtureConfig baseline_cluster(std::string policy, std::vector<std::string> layouts, testing::LatencyLists latency) {
   FixtureConfig config;
   config.policy = std::move(policy);
   config.layouts = std::move(layouts);
@@ -24,7 +24,7 @@ FixtureConfig cluster(std::string policy, std::vector<std::string> layouts, test
 
 // Slice 0 is busy until 30 ms with two samples, slice 1 until 21 ms: at 40 ms slice 1 has been idle for longer.
 TEST(Fifs, TakesTheSliceThatHasBeenIdleLongest) {
-  SimFixture sim(cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {20ms, 30ms}}}));
+  SimFixture sim(baseline_cluster("fifs", {"1g@0 + 1g@1"}, {{"1g", {20ms, 30ms}}}));
   sim.arrive({.at = 0ms, .samples = 2});
   sim.arrive({.at = 1ms});
   sim.arrive({.at = 40ms});
@@ -34,7 +34,7 @@ TEST(Fifs, TakesTheSliceThatHasBeenIdleLongest) {
 // The small slice is as idle as the large one and stands first, so it gets a request that only the large one ends in
 // time: 20 ms against a deadline at 10 ms.
 TEST(Fifs, IsBlindToDeadlines) {
-  SimFixture sim(cluster("fifs", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
+  SimFixture sim(baseline_cluster("fifs", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
   sim.arrive({.deadline = 10ms});
   const auto run = sim.run();
   EXPECT_EQ(run.slices[0], 0u);
@@ -43,7 +43,7 @@ TEST(Fifs, IsBlindToDeadlines) {
 
 // Request 1 came before request 2, which belongs to another service and is more urgent.
 TEST(Fifs, ServesServicesInOrderOfArrival) {
-  auto config = cluster("fifs", {"7g@0"}, {{"7g", {4ms}}});
+  auto config = baseline_cluster("fifs", {"7g@0"}, {{"7g", {4ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
   SimFixture sim(config);
   sim.arrive({.at = 0ms});
@@ -57,7 +57,7 @@ TEST(Fifs, ServesServicesInOrderOfArrival) {
 // Request 0 holds the slice until 4 ms. A batch of one then ends at 8 ms, a batch of two at 11 ms, and request 1 must
 // end by 10 ms: the two cannot share a batch.
 TEST(Edf, KeepsRequestsApartWhenTogetherTheyWouldMissTheFirstDeadline) {
-  SimFixture sim(cluster("edf", {"7g@0"}, {{"7g", {4ms, 7ms}}}));
+  SimFixture sim(baseline_cluster("edf", {"7g@0"}, {{"7g", {4ms, 7ms}}}));
   sim.arrive({.at = 0ms, .deadline = 10ms});
   sim.arrive({.at = 1ms, .deadline = 10ms});
   sim.arrive({.at = 1ms, .deadline = 30ms});
@@ -67,7 +67,7 @@ TEST(Edf, KeepsRequestsApartWhenTogetherTheyWouldMissTheFirstDeadline) {
 // The same with a first deadline at 11 ms, which a batch of two just keeps; the p99 decides, not the mean.
 TEST(Edf, GrowsABatchWhileTheFirstDeadlineHolds) {
   for (const double p99_factor : {1.0, 1.01}) {
-    auto config = cluster("edf", {"7g@0"}, {{"7g", {4ms, 7ms}}});
+    auto config = baseline_cluster("edf", {"7g@0"}, {{"7g", {4ms, 7ms}}});
     config.p99_factor = p99_factor;
     SimFixture sim(config);
     sim.arrive({.at = 0ms, .deadline = 10ms});
@@ -78,7 +78,7 @@ TEST(Edf, GrowsABatchWhileTheFirstDeadlineHolds) {
 }
 
 TEST(Edf, TakesTheEarliestDeadlineOfAllServices) {
-  auto config = cluster("edf", {"7g@0"}, {{"7g", {4ms}}});
+  auto config = baseline_cluster("edf", {"7g@0"}, {{"7g", {4ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
   SimFixture sim(config);
   sim.arrive({.at = 0ms});
@@ -88,7 +88,7 @@ TEST(Edf, TakesTheEarliestDeadlineOfAllServices) {
 }
 
 TEST(Edf, TakesTheLargestIdleSlice) {
-  SimFixture sim(cluster("edf", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
+  SimFixture sim(baseline_cluster("edf", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
   sim.arrive({});
   sim.arrive({});
   EXPECT_EQ(sim.run().slices, (std::vector<std::uint32_t>{1, 0}));
@@ -98,7 +98,7 @@ TEST(Edf, TakesTheLargestIdleSlice) {
 
 // Request 1 must start by 9 - 5 = 4 ms and the slice is busy until 5 ms: it is dropped then, and request 2 runs.
 TEST(Clockwork, DropsWhatHasMissedItsWindow) {
-  SimFixture sim(cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}}));
+  SimFixture sim(baseline_cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}}));
   sim.arrive({.at = 0ms, .deadline = 5ms});
   sim.arrive({.at = 1ms, .deadline = 9ms});
   sim.arrive({.at = 1ms, .deadline = 10ms});
@@ -110,7 +110,7 @@ TEST(Clockwork, DropsWhatHasMissedItsWindow) {
 
 // Nothing may be refused: the same request runs last and late.
 TEST(Clockwork, RunsItLateInsteadWhenItMayNotDrop) {
-  auto config = cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}});
+  auto config = baseline_cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}});
   config.scheduler.policy_config.drop_hopeless = false;
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 5ms});
@@ -123,7 +123,7 @@ TEST(Clockwork, RunsItLateInsteadWhenItMayNotDrop) {
 
 // Request 1 must start by 30 - 4 = 26 ms, request 2, which holds two samples, by 32 - 7 = 25 ms.
 TEST(Clockwork, TakesTheWindowThatClosesFirst) {
-  SimFixture sim(cluster("clockwork", {"7g@0"}, {{"7g", {4ms, 7ms}}}));
+  SimFixture sim(baseline_cluster("clockwork", {"7g@0"}, {{"7g", {4ms, 7ms}}}));
   sim.arrive({.at = 0ms});
   sim.arrive({.at = 1ms, .deadline = 30ms});
   sim.arrive({.at = 2ms, .deadline = 32ms, .samples = 2});
@@ -133,7 +133,7 @@ TEST(Clockwork, TakesTheWindowThatClosesFirst) {
 // Late requests of both services wait. The small slice, idle at 10 ms, takes no two samples, so it runs the late
 // request of service a although that of service b has waited longer; the large one is busy until 100 ms.
 TEST(Clockwork, RunsTheLateRequestThatTheSliceTakes) {
-  auto config = cluster("clockwork", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {100ms, 150ms}}});
+  auto config = baseline_cluster("clockwork", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {100ms, 150ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
   config.scheduler.policy_config.drop_hopeless = false;
   SimFixture sim(config);
@@ -150,7 +150,7 @@ TEST(Clockwork, RunsTheLateRequestThatTheSliceTakes) {
 
 // The large slice ends requests at 5, 10 and 15 ms. A fourth would end there at 20 ms, as on the small one.
 TEST(LeastWork, GoesWhereItEndsFirst) {
-  SimFixture sim(cluster("least_work", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
+  SimFixture sim(baseline_cluster("least_work", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {5ms}}}));
   for (int i = 0; i < 4; ++i) sim.arrive({});
   sim.run();
   for (const auto& batch : sim.world().batches()) {
@@ -161,7 +161,7 @@ TEST(LeastWork, GoesWhereItEndsFirst) {
 // ---- round_robin ----
 
 TEST(RoundRobin, DealsRequestsToSlicesInTurn) {
-  auto config = cluster("round_robin", {"1g@0 + 1g@1 + 1g@2"}, {{"1g", {20ms}}});
+  auto config = baseline_cluster("round_robin", {"1g@0 + 1g@1 + 1g@2"}, {{"1g", {20ms}}});
   config.scheduler.policy_config.merge = false;
   SimFixture sim(config);
   for (int i = 0; i < 6; ++i) sim.arrive({});
@@ -173,7 +173,7 @@ TEST(RoundRobin, DealsRequestsToSlicesInTurn) {
 
 // Slice 0 takes one sample only, so both requests of two samples go to slice 1.
 TEST(RoundRobin, PassesOverSlicesThatDoNotTakeTheRequest) {
-  SimFixture sim(cluster("round_robin", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {4ms, 5ms}}}));
+  SimFixture sim(baseline_cluster("round_robin", {"1g@0", "7g@0"}, {{"1g", {20ms}}, {"7g", {4ms, 5ms}}}));
   sim.arrive({.samples = 2});
   sim.arrive({.samples = 2});
   EXPECT_EQ(sim.run().slices, (std::vector<std::uint32_t>{1, 1}));

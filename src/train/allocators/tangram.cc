@@ -16,8 +16,8 @@
 namespace tangram::train {
 namespace {
 
-constexpr double kFloor = 1e-3;  // Keeps values finite for jobs without GPUs.
-const double kRootOfFloor = std::sqrt(kFloor);
+constexpr double kSpeedupFloor = 1e-3;  // Keeps values finite for jobs without GPUs.
+const double kRootOfFloor = std::sqrt(kSpeedupFloor);
 
 class Tangram final : public Allocator {
  public:
@@ -33,11 +33,11 @@ class Tangram final : public Allocator {
  private:
   double value(double speedup, double weight) const {
     const double p = options_.fairness;
-    const double s = speedup + kFloor;
+    const double s = speedup + kSpeedupFloor;
     if (p == 0.5) return weight * 2 * (std::sqrt(s) - kRootOfFloor);
-    if (p == 0) return weight * (math::log(s) - math::log(kFloor));
-    if (p == -1) return weight * (1 / kFloor - 1 / s);
-    return weight * (math::pow(s, p) - math::pow(kFloor, p)) / p;
+    if (p == 0) return weight * (math::log(s) - math::log(kSpeedupFloor));
+    if (p == -1) return weight * (1 / kSpeedupFloor - 1 / s);
+    return weight * (math::pow(s, p) - math::pow(kSpeedupFloor, p)) / p;
   }
 
   std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const {
