@@ -13,8 +13,10 @@ extern "C" {
 
 struct OpaqueDevice;
 struct OpaqueGpuInstance;
-using DeviceHandle = OpaqueDevice*;
+struct OpaqueComputeInstance;
+using DeviceHandle = OpaqueDevice*;  // Of a GPU or of a MIG device: one part of one slice.
 using GpuInstanceHandle = OpaqueGpuInstance*;
+using ComputeInstanceHandle = OpaqueComputeInstance*;
 
 struct PciInfo {
   char bus_id_legacy[16];
@@ -75,6 +77,35 @@ struct InstanceInfo {
   Placement placement;
 };
 
+// What a part of a slice may have of its compute.
+struct ComputeProfileInfo {
+  unsigned id;
+  unsigned slice_count;
+  unsigned instance_count;
+  unsigned multiprocessor_count;
+  unsigned shared_copy_engine_count;
+  unsigned shared_decoder_count;
+  unsigned shared_encoder_count;
+  unsigned shared_jpeg_count;
+  unsigned shared_optical_flow_count;
+};
+
+struct ComputeInstanceInfo {
+  DeviceHandle device;
+  GpuInstanceHandle gpu_instance;
+  unsigned id;
+  unsigned profile_id;
+  Placement placement;  // In compute slices of its slice.
+};
+
+// Of the third version of the call that lists processes.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance_id;  // kNoInstance where the GPU is not in MIG mode.
+  unsigned compute_instance_id;
+};
+
 using Status = int;
 
 }  // extern "C"
@@ -85,17 +116,32 @@ static_assert(sizeof(ProfileInfo) == 48);
 static_assert(sizeof(ProfileInfoNamed) == 152);
 static_assert(offsetof(ProfileInfoNamed, memory_mib) == 48);
 static_assert(sizeof(InstanceInfo) == 24);
+static_assert(sizeof(ComputeProfileInfo) == 36);
+static_assert(sizeof(ComputeInstanceInfo) == 32);
+static_assert(sizeof(ProcessInfo) == 24);
+static_assert(offsetof(ProcessInfo, gpu_instance_id) == 16);
 
 inline constexpr Status kSuccess = 0;
+inline constexpr Status kUninitialised = 1;
 inline constexpr Status kInvalidArgument = 2;
 inline constexpr Status kNotSupported = 3;
 inline constexpr Status kNoPermission = 4;
+inline constexpr Status kNotFound = 6;
+inline constexpr Status kInsufficientSize = 7;
 inline constexpr Status kDriverNotLoaded = 9;
+inline constexpr Status kResetRequired = 16;
+inline constexpr Status kInUse = 19;
+inline constexpr Status kInsufficientResources = 23;
+inline constexpr Status kVersionMismatch = 25;
 
 inline constexpr unsigned kProfileNumbers = 18;  // Numbers by which profiles are asked for; their ids are others.
 inline constexpr unsigned kProfileInfoNamedVersion = sizeof(ProfileInfoNamed) | (2U << 24U);
+inline constexpr unsigned kComputeProfileNumbers = 8;
+inline constexpr unsigned kSharedEngines = 0;  // The only way in which parts have the engines of their slice.
+inline constexpr unsigned kNoInstance = 0xFFFFFFFFU;
 inline constexpr unsigned kNameSize = 96;
 inline constexpr unsigned kPlacementsMax = 128;
 inline constexpr unsigned kInstancesMax = 64;
+inline constexpr unsigned kProcessesMax = 1024;
 
 }  // namespace tangram::adapters::nvml_abi

@@ -1,14 +1,16 @@
 #include "adapters/nvml/nvml.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "adapters/nvml/abi.h"
+#include "adapters/nvml/reading.h"
 
 namespace tangram::adapters {
 namespace {
@@ -16,52 +18,6 @@ namespace {
 using namespace nvml_abi;
 
 constexpr unsigned kGpusMax = 1024;
-
-// The library, open for as long as this lives.
-class Library {
- public:
-  Library() : handle_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {}
-  ~Library() {
-    if (initialised_) call<Status()>("nvmlShutdown");
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-
-  bool found() const { return handle_ != nullptr; }
-
-  Status initialise() {
-    const Status status = call<Status()>("nvmlInit_v2");
-    initialised_ = status == kSuccess;
-    return status;
-  }
-
-  // A function that this version of the library does not have answers "not supported".
-  template <typename Signature, typename... Arguments>
-  Status call(const char* name, Arguments... arguments) const {
-    auto* function = reinterpret_cast<Signature*>(dlsym(handle_, name));
-    return function == nullptr ? kNotSupported : function(arguments...);
-  }
-
-  std::string describe(Status status) const {
-    auto* function = reinterpret_cast<const char* (*)(Status)>(dlsym(handle_, "nvmlErrorString"));
-    const char* text = function == nullptr ? nullptr : function(status);
-    return text == nullptr ? fmt::format("error {}", status) : text;
-  }
-
-  // Text that the library writes into a buffer.
-  template <typename... Arguments>
-  std::string text(const char* name, Arguments... arguments) const {
-    char buffer[kNameSize] = {};
-    const Status status = call<Status(Arguments..., char*, unsigned)>(name, arguments..., buffer, kNameSize);
-    buffer[kNameSize - 1] = '\0';
-    return status == kSuccess ? buffer : "";
-  }
-
- private:
-  void* handle_;
-  bool initialised_ = false;
-};
 
 constexpr double kMibPerGib = 1024;
 
@@ -78,7 +34,7 @@ DriverProfile convert(const ProfileInfoNamed& info) {
 }
 
 // Profile number `number` of the GPU. Drivers before R510 know only the version without a name.
-std::optional<DriverProfile> read_profile(const Library& library, DeviceHandle device, unsigned number) {
+std::optional<DriverProfile> read_profile(const NvmlLibrary& library, DeviceHandle device, unsigned number) {
   ProfileInfoNamed named{};
   named.version = kProfileInfoNamedVersion;
   if (library.call<Status(DeviceHandle, unsigned, ProfileInfoNamed*)>("nvmlDeviceGetGpuInstanceProfileInfoV", device,
@@ -98,7 +54,7 @@ std::optional<DriverProfile> read_profile(const Library& library, DeviceHandle d
   return convert(named);
 }
 
-void read_placements(const Library& library, DeviceHandle device, DriverProfile& profile) {
+void read_placements(const NvmlLibrary& library, DeviceHandle device, DriverProfile& profile) {
   using Signature = Status(DeviceHandle, unsigned, Placement*, unsigned*);
   Placement placements[kPlacementsMax];
   unsigned count = kPlacementsMax;
@@ -114,8 +70,69 @@ void read_placements(const Library& library, DeviceHandle device, DriverProfile&
   std::ranges::sort(profile.starts);
 }
 
+// What the parts of a slice may have, by number.
+std::vector<std::pair<int, ComputeProfileInfo>> read_part_profiles(const NvmlLibrary& library,
+                                                                   GpuInstanceHandle slice) {
+  std::vector<std::pair<int, ComputeProfileInfo>> list;
+  for (unsigned number = 0; number < kComputeProfileNumbers; ++number) {
+    ComputeProfileInfo info{};
+    const Status status = library.call<Status(GpuInstanceHandle, unsigned, unsigned, ComputeProfileInfo*)>(
+        "nvmlGpuInstanceGetComputeInstanceProfileInfo", slice, number, kSharedEngines, &info);
+    if (status == kSuccess) list.emplace_back(static_cast<int>(number), info);
+  }
+  return list;
+}
+
+// The UUIDs of the MIG devices of a GPU, by the ids of slice and part.
+std::map<std::pair<unsigned, unsigned>, std::string> read_mig_uuids(const NvmlLibrary& library, DeviceHandle device) {
+  std::map<std::pair<unsigned, unsigned>, std::string> uuids;
+  unsigned count = 0;
+  if (library.call<Status(DeviceHandle, unsigned*)>("nvmlDeviceGetMaxMigDeviceCount", device, &count) != kSuccess) {
+    return uuids;
+  }
+  for (unsigned i = 0; i < std::min(count, kInstancesMax); ++i) {
+    DeviceHandle part = nullptr;
+    unsigned slice_id = 0;
+    unsigned part_id = 0;
+    // Numbers that no device has answer "not found"; those of others may follow.
+    const bool told =
+        library.call<Status(DeviceHandle, unsigned, DeviceHandle*)>("nvmlDeviceGetMigDeviceHandleByIndex", device, i,
+                                                                    &part) == kSuccess &&
+        library.call<Status(DeviceHandle, unsigned*)>("nvmlDeviceGetGpuInstanceId", part, &slice_id) == kSuccess &&
+        library.call<Status(DeviceHandle, unsigned*)>("nvmlDeviceGetComputeInstanceId", part, &part_id) == kSuccess;
+    if (told) uuids[{slice_id, part_id}] = library.text("nvmlDeviceGetUUID", part);
+  }
+  return uuids;
+}
+
+using MigUuids = std::map<std::pair<unsigned, unsigned>, std::string>;
+
+Status read_parts(const NvmlLibrary& library, GpuInstanceHandle handle, const MigUuids& uuids, DriverSlice& slice) {
+  const auto profiles = read_part_profiles(library, handle);
+  for (const auto& [number, profile] : profiles) {
+    ComputeInstanceHandle handles[kInstancesMax];
+    unsigned count = kInstancesMax;
+    const Status status = library.call<Status(GpuInstanceHandle, unsigned, ComputeInstanceHandle*, unsigned*)>(
+        "nvmlGpuInstanceGetComputeInstances", handle, profile.id, handles, &count);
+    if (status != kSuccess) return status;
+    for (unsigned i = 0; i < std::min(count, kInstancesMax); ++i) {
+      ComputeInstanceInfo info{};
+      const Status told = library.call<Status(ComputeInstanceHandle, ComputeInstanceInfo*)>(
+          "nvmlComputeInstanceGetInfo_v2", handles[i], &info);
+      if (told != kSuccess) return told;
+      const auto uuid = uuids.find({static_cast<unsigned>(slice.id), info.id});
+      slice.parts.push_back({number, static_cast<int>(info.placement.start), uuid == uuids.end() ? "" : uuid->second});
+    }
+  }
+  std::ranges::sort(slice.parts, {}, &SlicePart::start);
+  const auto all = whole_part(library, handle);
+  slice.whole = slice.parts.size() == 1 && all && all->matches(slice.parts[0].number);
+  return kSuccess;
+}
+
 // Appends the slices of one profile. Says no when the driver does not tell.
-Status read_slices(const Library& library, DeviceHandle device, int vendor_id, std::vector<DriverSlice>& slices) {
+Status read_slices(const NvmlLibrary& library, DeviceHandle device, int vendor_id, const MigUuids& uuids,
+                   std::vector<DriverSlice>& slices) {
   GpuInstanceHandle handles[kInstancesMax];
   unsigned count = kInstancesMax;
   const Status status = library.call<Status(DeviceHandle, unsigned, GpuInstanceHandle*, unsigned*)>(
@@ -126,13 +143,35 @@ Status read_slices(const Library& library, DeviceHandle device, int vendor_id, s
     const Status told =
         library.call<Status(GpuInstanceHandle, InstanceInfo*)>("nvmlGpuInstanceGetInfo", handles[i], &info);
     if (told != kSuccess) return told;
-    slices.push_back({static_cast<int>(info.profile_id), static_cast<int>(info.placement.start),
-                      static_cast<int>(info.placement.size)});
+    DriverSlice slice;
+    slice.vendor_id = static_cast<int>(info.profile_id);
+    slice.start = static_cast<int>(info.placement.start);
+    slice.units = static_cast<int>(info.placement.size);
+    slice.id = static_cast<int>(info.id);
+    if (const Status parts = read_parts(library, handles[i], uuids, slice); parts != kSuccess) return parts;
+    slices.push_back(std::move(slice));
   }
   return kSuccess;
 }
 
-void read_mig(const Library& library, DeviceHandle device, DriverGpu& gpu) {
+// Those that the driver tells us of: all for root, and for others perhaps none.
+void read_processes(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
+  std::vector<ProcessInfo> infos(kProcessesMax);
+  for (const char* name : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"}) {
+    unsigned count = kProcessesMax;
+    if (library.call<Status(DeviceHandle, unsigned*, ProcessInfo*)>(name, device, &count, infos.data()) != kSuccess) {
+      continue;
+    }
+    for (unsigned i = 0; i < std::min(count, kProcessesMax); ++i) {
+      DriverProcess process{static_cast<int>(infos[i].pid), std::nullopt};
+      const auto slice = std::ranges::find(gpu.slices, static_cast<int>(infos[i].gpu_instance_id), &DriverSlice::id);
+      if (slice != gpu.slices.end()) process.slice_start = slice->start;
+      gpu.processes.push_back(process);
+    }
+  }
+}
+
+void read_mig(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
   unsigned current = 0;
   unsigned pending = 0;
   if (library.call<Status(DeviceHandle, unsigned*, unsigned*)>("nvmlDeviceGetMigMode", device, &current, &pending) !=
@@ -145,39 +184,17 @@ void read_mig(const Library& library, DeviceHandle device, DriverGpu& gpu) {
   for (unsigned number = 0; number < kProfileNumbers; ++number) {
     auto profile = read_profile(library, device, number);
     if (!profile) continue;
+    profile->number = static_cast<int>(number);
     read_placements(library, device, *profile);
     gpu.profiles.push_back(std::move(*profile));
   }
   if (!gpu.mig_enabled) return;
+  const MigUuids uuids = read_mig_uuids(library, device);
   for (const auto& profile : gpu.profiles) {
-    const Status status = read_slices(library, device, profile.vendor_id, gpu.slices);
+    const Status status = read_slices(library, device, profile.vendor_id, uuids, gpu.slices);
     if (status != kSuccess) gpu.problem = "cannot list its slices: " + library.describe(status);
   }
   std::ranges::sort(gpu.slices, {}, &DriverSlice::start);
-}
-
-DriverGpu read_gpu(const Library& library, unsigned index) {
-  DriverGpu gpu;
-  gpu.index = static_cast<int>(index);
-  DeviceHandle device = nullptr;
-  const Status status = library.call<Status(unsigned, DeviceHandle*)>("nvmlDeviceGetHandleByIndex_v2", index, &device);
-  if (status != kSuccess) {
-    gpu.problem = library.describe(status);
-    return gpu;
-  }
-  gpu.name = library.text("nvmlDeviceGetName", device);
-  gpu.uuid = library.text("nvmlDeviceGetUUID", device);
-  PciInfo pci{};
-  if (library.call<Status(DeviceHandle, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) == kSuccess) {
-    gpu.pci_device_id = static_cast<std::uint16_t>(pci.pci_device_id >> 16U);
-    gpu.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
-  }
-  Memory memory{};
-  if (library.call<Status(DeviceHandle, Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory) == kSuccess) {
-    gpu.memory_gib = static_cast<double>(memory.total) / (kMibPerGib * kMibPerGib * kMibPerGib);
-  }
-  read_mig(library, device, gpu);
-  return gpu;
 }
 
 // Our profile for a driver's id. Ids are the vendor's own numbers and do not drift as names do.
@@ -209,18 +226,51 @@ void compare_profile(const MigProfile& ours, const DriverProfile& theirs, std::v
 
 }  // namespace
 
-DriverReport probe_nvml() {
+std::optional<WholePart> whole_part(const NvmlLibrary& library, GpuInstanceHandle slice) {
+  std::optional<WholePart> best;
+  const auto rank = [](const ComputeProfileInfo& info) {
+    return std::pair(info.slice_count, info.multiprocessor_count);
+  };
+  ComputeProfileInfo most{};
+  for (const auto& [number, profile] : read_part_profiles(library, slice)) {
+    if (!best || rank(profile) > rank(most)) {
+      most = profile;
+      best = WholePart{number, profile.id, {number}};
+    } else if (rank(profile) == rank(most)) {
+      best->equals.push_back(number);
+    }
+  }
+  return best;
+}
+
+DriverGpu read_gpu(const NvmlLibrary& library, unsigned index) {
+  DriverGpu gpu;
+  gpu.index = static_cast<int>(index);
+  DeviceHandle device = nullptr;
+  const Status status = library.call<Status(unsigned, DeviceHandle*)>("nvmlDeviceGetHandleByIndex_v2", index, &device);
+  if (status != kSuccess) {
+    gpu.problem = library.describe(status);
+    return gpu;
+  }
+  gpu.name = library.text("nvmlDeviceGetName", device);
+  gpu.uuid = library.text("nvmlDeviceGetUUID", device);
+  PciInfo pci{};
+  if (library.call<Status(DeviceHandle, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) == kSuccess) {
+    gpu.pci_device_id = static_cast<std::uint16_t>(pci.pci_device_id >> 16U);
+    gpu.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
+  }
+  Memory memory{};
+  if (library.call<Status(DeviceHandle, Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory) == kSuccess) {
+    gpu.memory_gib = static_cast<double>(memory.total) / (kMibPerGib * kMibPerGib * kMibPerGib);
+  }
+  read_mig(library, device, gpu);
+  read_processes(library, device, gpu);
+  return gpu;
+}
+
+DriverReport read_driver(const NvmlLibrary& library) {
   DriverReport report;
-  Library library;
-  report.library_found = library.found();
-  if (!library.found()) {
-    report.problem = "libnvidia-ml.so.1 was not found: no NVIDIA driver is installed";
-    return report;
-  }
-  if (const Status status = library.initialise(); status != kSuccess) {
-    report.problem = "the NVIDIA driver does not answer: " + library.describe(status);
-    return report;
-  }
+  report.library_found = true;
   report.driver_version = library.text("nvmlSystemGetDriverVersion");
   unsigned count = 0;
   if (const Status status = library.call<Status(unsigned*)>("nvmlDeviceGetCount_v2", &count); status != kSuccess) {
@@ -228,6 +278,31 @@ DriverReport probe_nvml() {
   }
   for (unsigned i = 0; i < std::min(count, kGpusMax); ++i) report.gpus.push_back(read_gpu(library, i));
   return report;
+}
+
+std::string open_problem(NvmlLibrary& library) {
+  if (!library.found()) return library.path() + " was not found: no NVIDIA driver is installed";
+  const Status status = library.initialise();
+  return status == kSuccess ? "" : "the NVIDIA driver does not answer: " + library.describe(status);
+}
+
+DriverReport probe_nvml(const std::string& path) {
+  NvmlLibrary library(path);
+  if (auto problem = open_problem(library); !problem.empty()) {
+    DriverReport report;
+    report.library_found = library.found();
+    report.problem = std::move(problem);
+    return report;
+  }
+  return read_driver(library);
+}
+
+std::string find_mig_uuid(const Geometry& geometry, const DriverGpu& gpu, const Slice& slice) {
+  for (const auto& live : gpu.slices) {
+    const bool same = live.start == slice.start && live.vendor_id == geometry.profiles[slice.profile].vendor_id;
+    if (same && live.whole) return live.parts[0].uuid;
+  }
+  return "";
 }
 
 RecognisedLayout recognise_layout(const Geometry& geometry, const DriverGpu& gpu) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,15 @@ struct DriverProfile {
   int count_max = 0;
   std::vector<int> starts;  // Empty where MIG mode is off: some drivers tell placements only when it is on.
   int units = 0;
+  int number = -1;  // By which the library lists it; not the id.
+};
+
+// A share of the compute of a slice. Programs run on parts: each is a MIG device with a UUID of its own. Slices that
+// Tangram makes have one part with everything.
+struct SlicePart {
+  int number = 0;         // By which the library lists what it has.
+  int start = 0;          // In compute slices of its slice.
+  std::string uuid = {};  // "MIG-...", another one each time that it is made; empty where the driver does not tell.
 };
 
 // A slice that exists, by its place.
@@ -29,6 +39,15 @@ struct DriverSlice {
   int vendor_id = 0;
   int start = 0;
   int units = 0;
+  int id = -1;                        // The driver's for as long as it exists.
+  std::vector<SlicePart> parts = {};  // In order of their starts.
+  bool whole = false;                 // It has one part, and that has everything.
+};
+
+// A process that uses a GPU.
+struct DriverProcess {
+  int pid = 0;
+  std::optional<int> slice_start;  // Nothing: it uses no slice, or the driver does not tell which.
 };
 
 struct DriverGpu {
@@ -43,6 +62,7 @@ struct DriverGpu {
   bool mig_pending = false;  // The mode after the next reset.
   std::vector<DriverProfile> profiles;
   std::vector<DriverSlice> slices;
+  std::vector<DriverProcess> processes;  // Of users that we may see.
 
   std::string problem;  // What the driver refused to tell, if anything.
 };
@@ -54,8 +74,9 @@ struct DriverReport {
   std::string problem;  // Why there are no GPUs, in words; empty when all went well.
 };
 
-// Opens the library, asks, and closes it. Never fails: what cannot be had is said in the report.
-DriverReport probe_nvml();
+// Opens the library, asks, and closes it. Never fails: what cannot be had is said in the report. `library` is another
+// than the usual one.
+DriverReport probe_nvml(const std::string& library = {});
 
 // The layout that the slices of `gpu` make in `geometry`. Slices that the table does not know are named in `unknown`.
 struct RecognisedLayout {
@@ -63,6 +84,11 @@ struct RecognisedLayout {
   std::vector<std::string> unknown;
 };
 RecognisedLayout recognise_layout(const Geometry& geometry, const DriverGpu& gpu);
+
+// "MIG-..." of the part that has all of a slice: what CUDA_VISIBLE_DEVICES takes. Empty if there is no such slice, or
+// it is in several parts or in none. A slice is known by its MigProfile and its start, because UUIDs change with each
+// cut.
+std::string find_mig_uuid(const Geometry& geometry, const DriverGpu& gpu, const Slice& slice);
 
 // Where the driver's list differs from our table, one sentence each: names that drifted, other placements, other counts
 // of multiprocessors or slices. Unverified numbers of the table are confirmed or corrected in words.

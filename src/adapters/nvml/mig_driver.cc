@@ -1,0 +1,249 @@
+#include "adapters/nvml/mig_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "adapters/nvml/reading.h"
+
+namespace tangram::adapters {
+namespace {
+
+using namespace nvml_abi;
+
+// What a refusal means, with the driver's own words behind it.
+Error refusal(const NvmlLibrary& library, Status status) {
+  const std::string words = library.describe(status);
+  switch (status) {
+    case kNoPermission:
+      return {ErrorCode::denied,
+              fmt::format("the driver does not let this user: it needs root, or access to mig/config ({})", words)};
+    case kInUse: return {ErrorCode::unavailable, fmt::format("it is in use ({})", words)};
+    case kInsufficientResources: return {ErrorCode::unavailable, fmt::format("there is no room for it ({})", words)};
+    case kResetRequired: return {ErrorCode::unavailable, fmt::format("the GPU must be reset first ({})", words)};
+    case kNotFound: return {ErrorCode::not_found, fmt::format("it is not there ({})", words)};
+    default: return {ErrorCode::unavailable, fmt::format("the driver refuses ({})", words)};
+  }
+}
+
+// One write to one GPU: the handles that it needs, and what it must undo.
+class Write {
+ public:
+  Write(const NvmlLibrary& library, const std::string& gpu_uuid) : library_(library) {
+    status_ = library.call<Status(const char*, DeviceHandle*)>("nvmlDeviceGetHandleByUUID", gpu_uuid.c_str(), &device_);
+  }
+
+  Result<Nothing> set_mode(bool on) {
+    if (status_ != kSuccess) return refusal(library_, status_);
+    Status activation = kSuccess;
+    const Status status = library_.call<Status(DeviceHandle, unsigned, Status*)>("nvmlDeviceSetMigMode", device_,
+                                                                                 on ? 1U : 0U, &activation);
+    if (status == kNoPermission) {
+      return Error{ErrorCode::denied, "switching MIG mode needs CAP_SYS_ADMIN (" + library_.describe(status) + ")"};
+    }
+    if (status != kSuccess) return refusal(library_, status);
+    return activation == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, activation);
+  }
+
+  Result<Nothing> create(const SliceOrder& order) {
+    const auto placement = placement_of(order);
+    if (!placement) return placement.error();
+    GpuInstanceHandle slice = nullptr;
+    const Status status = library_.call<Status(DeviceHandle, unsigned, const Placement*, GpuInstanceHandle*)>(
+        "nvmlDeviceCreateGpuInstanceWithPlacement", device_, static_cast<unsigned>(order.vendor_id), &*placement,
+        &slice);
+    if (status != kSuccess) return refusal(library_, status);
+    auto made = make_parts(slice, order.parts);
+    // A slice on which nothing can run is no slice.
+    if (!made) destroy_slice(slice);
+    return made;
+  }
+
+  Result<Nothing> destroy(const SliceOrder& order) {
+    const auto slice = find(order);
+    if (!slice) return slice.error();
+    const auto parts = parts_of(*slice);
+    if (auto gone = destroy_parts(*slice, parts); !gone) return gone;
+    const Status status = destroy_slice(*slice);
+    if (status == kSuccess) return Nothing{};
+    static_cast<void>(make_parts(*slice, parts));
+    return refusal(library_, status);
+  }
+
+  Result<Nothing> remake_parts(const SliceOrder& order) {
+    const auto slice = find(order);
+    if (!slice) return slice.error();
+    const auto parts = parts_of(*slice);
+    if (auto gone = destroy_parts(*slice, parts); !gone) return gone;
+    auto made = make_parts(*slice, order.parts);
+    if (!made) static_cast<void>(make_parts(*slice, parts));
+    return made;
+  }
+
+ private:
+  // How many units a profile covers only the driver's list of places says for sure.
+  Result<Placement> placement_of(const SliceOrder& order) {
+    if (status_ != kSuccess) return refusal(library_, status_);
+    Placement placements[kPlacementsMax];
+    unsigned count = kPlacementsMax;
+    const Status status = library_.call<Status(DeviceHandle, unsigned, Placement*, unsigned*)>(
+        "nvmlDeviceGetGpuInstancePossiblePlacements_v2", device_, static_cast<unsigned>(order.vendor_id), placements,
+        &count);
+    if (status != kSuccess) return refusal(library_, status);
+    for (unsigned i = 0; i < std::min(count, kPlacementsMax); ++i) {
+      if (placements[i].start == static_cast<unsigned>(order.start)) return placements[i];
+    }
+    return Error{ErrorCode::unavailable, fmt::format("the driver does not let it start at {}", order.start)};
+  }
+
+  Result<GpuInstanceHandle> find(const SliceOrder& order) {
+    if (status_ != kSuccess) return refusal(library_, status_);
+    GpuInstanceHandle handles[kInstancesMax];
+    unsigned count = kInstancesMax;
+    const Status status = library_.call<Status(DeviceHandle, unsigned, GpuInstanceHandle*, unsigned*)>(
+        "nvmlDeviceGetGpuInstances", device_, static_cast<unsigned>(order.vendor_id), handles, &count);
+    if (status != kSuccess) return refusal(library_, status);
+    for (unsigned i = 0; i < std::min(count, kInstancesMax); ++i) {
+      InstanceInfo info{};
+      const Status told =
+          library_.call<Status(GpuInstanceHandle, InstanceInfo*)>("nvmlGpuInstanceGetInfo", handles[i], &info);
+      if (told == kSuccess && info.placement.start == static_cast<unsigned>(order.start)) return handles[i];
+    }
+    return refusal(library_, kNotFound);
+  }
+
+  // The parts that are there, as they would be ordered.
+  std::vector<SlicePart> parts_of(GpuInstanceHandle slice) const {
+    std::vector<SlicePart> parts;
+    for (unsigned number = 0; number < kComputeProfileNumbers; ++number) {
+      for (const auto& info : parts_of(slice, number)) {
+        parts.push_back({static_cast<int>(number), static_cast<int>(info.placement.start), ""});
+      }
+    }
+    std::ranges::sort(parts, {}, &SlicePart::start);
+    return parts;
+  }
+
+  std::vector<ComputeInstanceInfo> parts_of(GpuInstanceHandle slice, unsigned number) const {
+    std::vector<ComputeInstanceInfo> infos;
+    for (const auto handle : part_handles(slice, number)) {
+      ComputeInstanceInfo info{};
+      const Status told = library_.call<Status(ComputeInstanceHandle, ComputeInstanceInfo*)>(
+          "nvmlComputeInstanceGetInfo_v2", handle, &info);
+      if (told == kSuccess) infos.push_back(info);
+    }
+    return infos;
+  }
+
+  std::optional<ComputeProfileInfo> part_profile(GpuInstanceHandle slice, unsigned number) const {
+    ComputeProfileInfo info{};
+    const Status status = library_.call<Status(GpuInstanceHandle, unsigned, unsigned, ComputeProfileInfo*)>(
+        "nvmlGpuInstanceGetComputeInstanceProfileInfo", slice, number, kSharedEngines, &info);
+    return status == kSuccess ? std::optional(info) : std::nullopt;
+  }
+
+  std::vector<ComputeInstanceHandle> part_handles(GpuInstanceHandle slice, unsigned number) const {
+    const auto profile = part_profile(slice, number);
+    if (!profile) return {};
+    std::vector<ComputeInstanceHandle> handles(kInstancesMax);
+    unsigned count = kInstancesMax;
+    const Status status = library_.call<Status(GpuInstanceHandle, unsigned, ComputeInstanceHandle*, unsigned*)>(
+        "nvmlGpuInstanceGetComputeInstances", slice, profile->id, handles.data(), &count);
+    handles.resize(status == kSuccess ? std::min(count, kInstancesMax) : 0);
+    return handles;
+  }
+
+  // All or, if one refuses, none: what went is made again.
+  Result<Nothing> destroy_parts(GpuInstanceHandle slice, const std::vector<SlicePart>& before) const {
+    for (unsigned number = 0; number < kComputeProfileNumbers; ++number) {
+      for (const auto handle : part_handles(slice, number)) {
+        const Status status = library_.call<Status(ComputeInstanceHandle)>("nvmlComputeInstanceDestroy", handle);
+        if (status == kSuccess) continue;
+        restore_parts(slice, before);
+        return refusal(library_, status);
+      }
+    }
+    return Nothing{};
+  }
+
+  void restore_parts(GpuInstanceHandle slice, const std::vector<SlicePart>& before) const {
+    const auto left = parts_of(slice);
+    for (const auto& part : before) {
+      const bool there = std::ranges::any_of(left, [&](const SlicePart& other) { return other.start == part.start; });
+      if (!there) static_cast<void>(make_part(slice, part));
+    }
+  }
+
+  Result<Nothing> make_parts(GpuInstanceHandle slice, const std::optional<std::vector<SlicePart>>& ordered) const {
+    if (ordered) {
+      for (const auto& part : *ordered) {
+        if (const Status status = make_part(slice, part); status != kSuccess) {
+          static_cast<void>(destroy_parts(slice, {}));
+          return refusal(library_, status);
+        }
+      }
+      return Nothing{};
+    }
+    const auto whole = whole_part(library_, slice);
+    if (!whole) return Error{ErrorCode::unavailable, "the driver does not say what may run on it"};
+    const Status status = make_part(slice, {whole->number, 0, ""});
+    return status == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, status);
+  }
+
+  // Drivers before R525 choose the place of a part themselves: the first that is free, which is the same for parts that
+  // are made in order.
+  Status make_part(GpuInstanceHandle slice, const SlicePart& part) const {
+    const auto profile = part_profile(slice, static_cast<unsigned>(part.number));
+    if (!profile) return kNotSupported;
+    ComputeInstanceHandle made = nullptr;
+    const Placement placement{static_cast<unsigned>(part.start), profile->slice_count};
+    constexpr const char* kPlaced = "nvmlGpuInstanceCreateComputeInstanceWithPlacement";
+    if (library_.has(kPlaced)) {
+      return library_.call<Status(GpuInstanceHandle, unsigned, const Placement*, ComputeInstanceHandle*)>(
+          kPlaced, slice, profile->id, &placement, &made);
+    }
+    return library_.call<Status(GpuInstanceHandle, unsigned, ComputeInstanceHandle*)>(
+        "nvmlGpuInstanceCreateComputeInstance", slice, profile->id, &made);
+  }
+
+  Status destroy_slice(GpuInstanceHandle slice) const {
+    return library_.call<Status(GpuInstanceHandle)>("nvmlGpuInstanceDestroy", slice);
+  }
+
+  const NvmlLibrary& library_;
+  DeviceHandle device_ = nullptr;
+  Status status_ = kSuccess;
+};
+
+}  // namespace
+
+MigDriver::MigDriver(std::unique_ptr<NvmlLibrary> library) : library_(std::move(library)) {}
+MigDriver::~MigDriver() = default;
+
+Result<std::unique_ptr<MigDriver>> MigDriver::open(const std::string& path) {
+  auto library = std::make_unique<NvmlLibrary>(path);
+  if (auto problem = open_problem(*library); !problem.empty()) {
+    return Error{library->found() ? ErrorCode::unavailable : ErrorCode::not_found, std::move(problem)};
+  }
+  return std::unique_ptr<MigDriver>(new MigDriver(std::move(library)));
+}
+
+DriverReport MigDriver::read() const { return read_driver(*library_); }
+
+Result<Nothing> MigDriver::set_mig_mode(const std::string& gpu_uuid, bool on) {
+  return Write(*library_, gpu_uuid).set_mode(on);
+}
+
+Result<Nothing> MigDriver::create(const std::string& gpu_uuid, const SliceOrder& order) {
+  return Write(*library_, gpu_uuid).create(order);
+}
+
+Result<Nothing> MigDriver::destroy(const std::string& gpu_uuid, const SliceOrder& order) {
+  return Write(*library_, gpu_uuid).destroy(order);
+}
+
+Result<Nothing> MigDriver::remake_parts(const std::string& gpu_uuid, const SliceOrder& order) {
+  return Write(*library_, gpu_uuid).remake_parts(order);
+}
+
+}  // namespace tangram::adapters
