@@ -143,6 +143,8 @@ struct Server::Parts final : public CallOwner {
     worker.spec.config.device = geometry.type;
     worker.spec.config.time_scale = config.emulated.time_scale;
     worker.spec.models = model_specs(place);
+    if (config.worker_environment)
+      worker.environment = config.worker_environment(deployment.devices[place.device.index()].name, place.slice);
     if (geometry.units_per_core > 0) {
       const adapters::CoreShare share = adapters::core_share(geometry, place.slice, adapters::usable_cores());
       worker.spec.cores = share.cores;

@@ -33,6 +33,8 @@ struct ServerConfig {
   bool workers = false;                // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::string worker_program;          // Of workers; empty: the one beside this program.
   std::string models;                  // The folder with the weights of the models.
+  // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
+  std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
   WorkerPatience patience;             // With workers.
   engines::EmulatedExecutorConfig emulated;

@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <string_view>
 
 #include "serve/worker_host.h"
 
@@ -54,11 +56,18 @@ class SpawnOrders {
   posix_spawnattr_t attributes_{};
 };
 
-// Ours with `added` in front, where it wins.
+// "NAME=" of "NAME=value".
+std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=') + 1); }
+
+// Ours, with `added` in place of what has the same name.
 std::vector<char*> environment_with(const std::vector<std::string>& added) {
   std::vector<char*> environment;
   for (const auto& entry : added) environment.push_back(const_cast<char*>(entry.c_str()));
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.push_back(*entry);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const bool replaced =
+        std::ranges::any_of(added, [&](std::string_view other) { return name_in(other) == name_in(*entry); });
+    if (!replaced) environment.push_back(*entry);
+  }
   environment.push_back(nullptr);
   return environment;
 }

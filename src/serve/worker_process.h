@@ -19,8 +19,8 @@ struct StartedWorker {
 };
 
 // Starts `program --serve` in a process group of its own, so that a Ctrl-C for the gateway does not reach it, with
-// `environment` added to ours. It has no other descriptor than the socket, standard output and standard error. Errors:
-// the kernel says no.
+// `environment` added to ours, in place of what has the same name. It has no other descriptor than the socket, standard
+// output and standard error. Errors: the kernel says no.
 Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {});
 
 // Children that have ended or are about to, until the kernel has said so.
