@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "sched/background.h"
 
 #include <cstddef>
 
@@ -44,7 +45,9 @@ Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config
 void Scheduler::on_arrival(const Request& request) {
   begin();
   std::uint32_t bucket = 0;
-  if (admit(request, &bucket)) {
+  if (is_background(request)) {
+    arrive_in_background(request);
+  } else if (admit(request, &bucket)) {
     place(state_.store.take(request, bucket));
   }
   finish();
@@ -93,6 +96,9 @@ RejectReason Scheduler::why_never(const Request& request, std::uint32_t bucket) 
 }
 
 void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint earliest) {
+  if (background_ != nullptr && reason == RejectReason::too_late && !is_background(request)) {
+    background_->on_online_loss(request.service, state_.now);
+  }
   world_.resolve(request, {OutcomeKind::rejected, reason, earliest}, nullptr);
 }
 
@@ -246,10 +252,11 @@ void Scheduler::feed(SliceId id) {
     const bool waits = choice.kind == Choice::Kind::wait;
     const LaneId lane = choice.part_count > 0 ? choice.parts[0].lane : LaneId();
     if (waits && choice.part_count > 0) hold(lane, choice.until);
-    if (waits || !apply(choice, lane)) return;
+    if (waits || !apply(choice, lane)) break;
     // Late requests of all buckets wait in one lane: behind the first may stand one that another idle slice takes.
     if (choice.kind == Choice::Kind::start && state_.lanes[lane.index()].late) serve_lane(lane);
   }
+  if (background_ != nullptr) run_in_background(id);
 }
 
 // Returns false if there is nothing more to ask for.
@@ -443,6 +450,9 @@ std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
                     .members = slice.members};
   for (const Request* member : ok ? batch.members : std::span<const Request* const>{}) {
     const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
+    if (background_ != nullptr && !is_background(*member)) {
+      background_->on_online_end(member->service, member->deadline - state_.now, state_.now);
+    }
     world_.resolve(*member, {kind, RejectReason::none, kTimeNever}, &batch);
     state_.store.give_back(record_of(member));
   }
@@ -466,7 +476,7 @@ void Scheduler::put_back(const std::vector<const Request*>& requests) {
     Waiting* waiting = record_of(request);
     ++waiting->attempts;
     if (may_run_again(*waiting)) {
-      place(waiting);
+      is_background(*request) ? place_in_background(waiting) : place(waiting);
     } else {
       world_.resolve(*request, {OutcomeKind::failed, RejectReason::none, kTimeNever}, nullptr);
       state_.store.give_back(waiting);
@@ -498,6 +508,7 @@ void Scheduler::on_wake() {
     watch_at_ = kTimeNever;
     watch_for_stuck();
   }
+  if (background_ != nullptr && state_.now >= background_->due()) look_after_background();
   finish();
 }
 
@@ -505,6 +516,7 @@ void Scheduler::on_wake() {
 void Scheduler::finish() {
   if (running_ > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
   TimePoint when = watch_at_;
+  if (background_ != nullptr) when = std::min(when, background_->due());
   while (!holds_.empty()) {
     const Hold& next = holds_.top();
     const bool current = next.lane.index() < state_.lanes.size() && state_.lanes[next.lane.index()].hold == next.when;
@@ -561,7 +573,7 @@ void Scheduler::unbind_all(SliceId id) {
 void Scheduler::place_or_refuse(Waiting* waiting) {
   const RejectReason never = why_never(waiting->request, waiting->bucket);
   if (never == RejectReason::none) {
-    place(waiting);
+    is_background(waiting->request) ? place_in_background(waiting) : place(waiting);
     return;
   }
   refuse(waiting->request, never, kTimeNever);
@@ -603,6 +615,11 @@ void Scheduler::reconsider_waiting() {
     state_.store.give_back(waiting);
   });
   for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) serve_lane(LaneId(l));
+  if (background_ == nullptr) return;
+  refuse_in_background(background_->take_if([&](const Waiting& waiting) {
+    return why_never(waiting.request, waiting.bucket) != RejectReason::none;
+  }),
+                       RejectReason::no_capacity);
 }
 
 void Scheduler::on_slice_lost(SliceId id) {
@@ -679,6 +696,77 @@ void Scheduler::on_returned(SliceId id) {
   TANGRAM_CHECK(slice.status == SliceStatus::recalling, "only a slice that was recalled comes back");
   slice.status = SliceStatus::restarting;  // It comes back as after a restart: empty and ready.
   on_restarted(id, true);
+}
+
+// ---- In the background
+// ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// How often idle slices are asked again while something waits in the background. The slack rises with time alone, by a
+// two-hundredth of the Slo in this time; and what has waited beyond its deadline is refused within it.
+constexpr Duration kBackgroundEvery = std::chrono::milliseconds(100);
+
+}  // namespace
+
+// No test of the time: it may wait until its deadline, and is refused then.
+void Scheduler::arrive_in_background(const Request& request) {
+  if (background_ == nullptr) background_ = std::make_unique<Background>(state_);
+  const DeployedService& service = state_.deployment.services[request.service.index()];
+  const auto edge = std::ranges::lower_bound(service.edges, request.size);
+  const auto bucket = static_cast<std::uint32_t>(edge - service.edges.begin());
+  RejectReason reason = RejectReason::too_large;
+  if (edge != service.edges.end() && request.samples <= service.samples_max) reason = why_never(request, bucket);
+  if (reason == RejectReason::none && (state_.store.full() || background_->full())) reason = RejectReason::queue_full;
+  if (reason != RejectReason::none) return refuse(request, reason, kTimeNever);
+  place_in_background(state_.store.take(request, bucket));
+}
+
+void Scheduler::place_in_background(Waiting* waiting) {
+  ++waiting_;
+  background_->insert(waiting);
+  if (background_->due() == kTimeNever) background_->set_due(state_.now + kBackgroundEvery);
+  for (const PoolId pool : view_.service(waiting->request.service).pools) {
+    const auto idle = view_.idle_slice(pool);
+    if (idle) return run_in_background(*idle);
+  }
+}
+
+void Scheduler::run_in_background(SliceId id) {
+  SliceState& slice = state_.slices[id.index()];
+  if (slice.status != SliceStatus::idle || slice.retiring || !slice.bound.empty()) return;
+  const std::vector<Waiting*> members = background_->choose(view_, id);
+  if (members.empty()) return;
+  slice.members.clear();
+  std::int32_t samples = 0;
+  for (Waiting* waiting : members) {
+    background_->erase(waiting);
+    samples += waiting->request.samples;
+    slice.members.push_back(&waiting->request);
+  }
+  launch(id, members.front()->request.service, members.front()->bucket, samples);
+}
+
+// Time has passed: what waited for too long is refused, and idle slices may have room now.
+void Scheduler::look_after_background() {
+  refuse_in_background(
+      background_->take_if([&](const Waiting& waiting) { return waiting.request.deadline <= state_.now; }),
+      RejectReason::too_late);
+  for (std::uint32_t p = 0; p < state_.pools.size(); ++p) {
+    while (const auto idle = view_.idle_slice(PoolId(p))) {
+      run_in_background(*idle);
+      if (view_.slice(*idle).status == SliceStatus::idle) break;
+    }
+  }
+  background_->set_due(background_->count() > 0 ? state_.now + kBackgroundEvery : kTimeNever);
+}
+
+void Scheduler::refuse_in_background(const std::vector<Waiting*>& refused, RejectReason reason) {
+  for (Waiting* waiting : refused) {
+    --waiting_;
+    refuse(waiting->request, reason, kTimeNever);
+    state_.store.give_back(waiting);
+  }
 }
 
 // ---- Moving to another plan
@@ -870,8 +958,13 @@ void Scheduler::rebuild_lanes(Deployment next) {
     }
   }
   holds_ = {};
+  if (background_ != nullptr) {
+    const auto patient = background_->take_if([](const Waiting&) { return true; });
+    waiting.insert(waiting.end(), patient.begin(), patient.end());
+  }
   state_.deployment = std::move(next);
   state_.build();
+  if (background_ != nullptr) background_->resize(state_);
   waiting.insert(waiting.end(), bound.begin(), bound.end());
   std::ranges::sort(waiting, {}, [](const Waiting* w) { return w->request.id; });
   for (Waiting* w : waiting) {

@@ -17,6 +17,8 @@
 
 namespace tangram::sched {
 
+class Background;
+
 struct SchedulerConfig {
   std::string policy = "tangram";
   PolicyConfig policy_config;
@@ -109,6 +111,11 @@ class Scheduler {
   void rebuild_lanes(Deployment next);
   void advance_move();
   void retire(SliceId slice);
+  void arrive_in_background(const Request& request);
+  void place_in_background(Waiting* waiting);
+  void run_in_background(SliceId slice);
+  void look_after_background();
+  void refuse_in_background(const std::vector<Waiting*>& waiting, RejectReason reason);
 
   World& world_;
   SchedulerConfig config_;
@@ -129,6 +136,7 @@ class Scheduler {
   TimePoint watch_at_ = kTimeNever;
   TimePoint wake_asked_ = kTimeNever;
   std::unique_ptr<Move> move_;
+  std::unique_ptr<Background> background_;  // Since the first request that runs in the background.
 };
 
 }  // namespace tangram::sched

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "sched/background.h"
 #include "sim/arrivals.h"
 #include "sim/event_queue.h"
 
@@ -31,6 +32,7 @@ enum EventKind : std::uint32_t {
   kPlanChange,  // index: which; those of the controller stand behind those of the configuration
   kControl,
   kLessee,
+  kRow,  // index: offline job
 };
 
 const char* name_of(OutcomeKind kind) {
@@ -42,6 +44,12 @@ const char* name_of(OutcomeKind kind) {
 // does not think would ask for ever in one instant.
 constexpr Duration kRefusedPause = std::chrono::milliseconds(1);
 
+// How long a row of an offline job waits before it is refused and asked again, as `tangram batch` has it.
+constexpr Duration kRowPatience = std::chrono::seconds(60);
+constexpr Duration kRowRefusedPause = std::chrono::milliseconds(100);
+// Rows are numbered from here, so that requests have the numbers that they have without them.
+constexpr std::uint64_t kRowIds = std::uint64_t{1} << 40;
+
 class Simulation final : public sched::World {
  public:
   Simulation(const sched::Deployment& deployment, const Workload& workload, const SimulationConfig& config)
@@ -51,12 +59,16 @@ class Simulation final : public sched::World {
         noise_rng_(rng_.stream("noise")),
         fault_rng_(rng_.stream("faults")),
         tenant_rng_(rng_.stream("tenants")),
+        row_rng_(rng_.stream("rows")),
         scheduler_(*this, deployment, config.scheduler) {
     TANGRAM_CHECK(deployment.services.size() == workload.services.size(), "a deployment is compiled from its workload");
     prepare_metrics(deployment);
     for (std::size_t s = 0; s < workload.services.size(); ++s) {
       sources_.emplace_back(workload.services[s], rng_, s, config.rate_scale);
       pending_.emplace_back();
+    }
+    for (const auto& job : config.background) {
+      row_samplers_.emplace_back(workload.services[job.service.index()].input_size);
     }
   }
 
@@ -67,6 +79,9 @@ class Simulation final : public sched::World {
       } else {
         schedule_arrival(s);
       }
+    }
+    for (std::uint32_t j = 0; j < config_.background.size(); ++j) {
+      for (std::size_t n = 0; n < config_.background[j].under_way; ++n) push_row(j);
     }
     if (config_.faults.slice_lost_mean_s > 0) schedule_loss();
     for (std::uint32_t i = 0; i < config_.plan_changes.size(); ++i) {
@@ -165,10 +180,11 @@ class Simulation final : public sched::World {
 
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override {
     ++resolved_;
-    last_resolution_ = now_;
     result_.digest =
         (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
     result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
+    if (sched::is_background(request)) return resolve_row(request, outcome);
+    last_resolution_ = now_;
     if (batch == nullptr) leave_queue(request);
     if (!observed_.services.empty()) observe(observed_.services[request.service.index()], outcome.kind);
     if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
@@ -274,6 +290,34 @@ class Simulation final : public sched::World {
     scheduler_.on_arrival(request);
   }
 
+  // ---- Offline jobs ----
+
+  // The next row of a job comes now, while there is traffic.
+  void push_row(std::uint32_t job, Duration after = Duration::zero()) {
+    arrivals_.push(now_ + after, EventLane::arrival, kRow, job, 0);
+  }
+
+  void arrive_row(std::uint32_t job) {
+    const ServiceId service = config_.background[job].service;
+    Request request;
+    request.id = RequestId(kRowIds + rows_made_++);
+    request.service = service;
+    request.tenant = TenantId(job);  // Rows are not counted by tenant; it tells where the next comes from.
+    request.priority = sched::kPriorityBackground;
+    request.size = row_samplers_[job].draw(row_rng_);
+    request.arrival = now_;
+    request.deadline = now_ + kRowPatience;
+    if (config_.log_decisions) log("row r{} size {}", request.id.value(), request.size);
+    scheduler_.on_arrival(request);
+  }
+
+  void resolve_row(const Request& request, const Outcome& outcome) {
+    if (config_.log_decisions) log_outcome(request, outcome);
+    const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
+    if (answered) ++result_.background_answered;
+    if (pending_count_ > 0) push_row(request.tenant.value(), answered ? Duration::zero() : kRowRefusedPause);
+  }
+
   void note_queue(const Request& request) {
     QueueDepth& own = result_.metrics.queue_by_service[request.service.index()];
     if (TimelineStep* step = step_of(request.service.index(), now_)) {
@@ -292,6 +336,7 @@ class Simulation final : public sched::World {
   }
 
   void leave_queue(const Request& request) {
+    if (sched::is_background(request)) return;
     result_.metrics.queue_by_service[request.service.index()].leave();
     if (bucketed(request)) bucket_queue(request).leave();
     if (config_.tenants > 1) result_.metrics.queue_by_tenant[request.tenant.index()].leave();
@@ -300,6 +345,7 @@ class Simulation final : public sched::World {
   // The batch of the slice has failed: its members wait again, or are resolved as if they had.
   void rejoin_queue(SliceId slice) {
     for (const Request* member : scheduler_.state().slices[slice.index()].members) {
+      if (sched::is_background(*member)) continue;
       ++result_.metrics.queue_by_service[member->service.index()].waiting;
       if (bucketed(*member)) ++bucket_queue(*member).waiting;
       if (config_.tenants > 1) ++result_.metrics.queue_by_tenant[member->tenant.index()].waiting;
@@ -341,6 +387,7 @@ class Simulation final : public sched::World {
   void handle(const Event& event) {
     switch (event.kind) {
       case kArrival: arrive(event); break;
+      case kRow: arrive_row(event.index); break;
       case kBatchDone:
       case kBatchFailed: complete(event); break;
       case kWake:
@@ -553,7 +600,9 @@ class Simulation final : public sched::World {
     SliceTally& slice = metrics.slices[batch.slice.index()];
     ++slice.batches;
     slice.samples += static_cast<std::uint64_t>(batch.samples);
-    metrics.batch_sizes[batch.service.index()][batch.bucket].add(static_cast<std::size_t>(batch.samples));
+    if (!sched::is_background(*batch.members.front())) {
+      metrics.batch_sizes[batch.service.index()][batch.bucket].add(static_cast<std::size_t>(batch.samples));
+    }
     const std::uint64_t bound = scheduler_.state().slices[batch.slice.index()].bound.count();
     slice.queue_sum += bound;
     slice.queue_max = std::max(slice.queue_max, bound);
@@ -667,12 +716,15 @@ class Simulation final : public sched::World {
   Rng noise_rng_;
   Rng fault_rng_;
   Rng tenant_rng_;
+  Rng row_rng_;
   std::vector<ArrivalSource> sources_;
   std::vector<Arrival> pending_;
   std::uint64_t made_ = 0;
   std::uint64_t pending_count_ = 0;
   std::uint64_t resolved_ = 0;
-  std::uint64_t lent_ = 0;  // Slices that are away now.
+  std::uint64_t lent_ = 0;                 // Slices that are away now.
+  std::vector<SizeSampler> row_samplers_;  // By offline job.
+  std::uint64_t rows_made_ = 0;
   std::vector<SliceRun> runs_;
   std::vector<BestUnit> best_units_;
   Observation observed_;                   // Since the controller was last told; no services if there is none.

@@ -96,6 +96,12 @@ struct FleetUse {
   int compute_slices = 0;
 };
 
+// An offline job beside the traffic: so many of its rows wait or run at any time, until the last request has come.
+struct BackgroundJob {
+  ServiceId service;
+  std::size_t under_way = 64;
+};
+
 struct SimulationConfig {
   sched::SchedulerConfig scheduler;
   NoiseModel noise;
@@ -111,7 +117,8 @@ struct SimulationConfig {
   bool log_decisions = false;
   std::vector<PlanChange> plan_changes;  // Ascending.
   Controller controller;
-  Lessee* lessee = nullptr;  // Outlives the run; with its own memory, so one for each run.
+  std::vector<BackgroundJob> background;  // Metrics of services leave it out.
+  Lessee* lessee = nullptr;               // Outlives the run; with its own memory, so one for each run.
   Duration lessee_tick = std::chrono::seconds(1);
   ReshapeTime reshape_time;              // Unset: FaultModel::reshape_s for each.
   std::function<bool(double)> progress;  // Told the share that is done now and then; false stops the run.
@@ -125,12 +132,13 @@ struct SimulationResult {
   std::uint64_t events = 0;
   std::uint64_t queue_at_middle = 0;  // Waiting requests when half of the arrivals had come, and when the last had.
   std::uint64_t queue_at_end = 0;
-  std::uint64_t digest = 0;            // Of every outcome and its instant.
-  std::vector<std::string> decisions;  // One line each, if asked for.
-  std::vector<FleetUse> fleet_use;     // Ascending in time; the first is at the start.
-  std::uint64_t reshapes = 0;          // Devices that were re-cut or loaded anew.
-  std::uint64_t leases = 0;            // Slices lent to training; every one has ended.
-  bool stopped = false;                // By `progress`.
+  std::uint64_t digest = 0;               // Of every outcome and its instant.
+  std::vector<std::string> decisions;     // One line each, if asked for.
+  std::vector<FleetUse> fleet_use;        // Ascending in time; the first is at the start.
+  std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded anew.
+  std::uint64_t leases = 0;               // Slices lent to training; every one has ended.
+  std::uint64_t background_answered = 0;  // Rows of offline jobs.
+  bool stopped = false;                   // By `progress`.
 };
 
 // `workload` outlives the run. Services of the deployment stand in the order of the workload.

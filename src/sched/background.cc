@@ -1,0 +1,135 @@
+#include "sched/background.h"
+
+#include <algorithm>
+
+namespace tangram::sched {
+namespace {
+
+// The share of the slack that a batch may take. What it takes is missing from the slack that is measured next, so with
+// a share f the batches settle at f / (1 + f) of the slack there is without them: a third, and three sevenths.
+constexpr double kSlackShare = 0.5;
+constexpr double kSlackSharePressed = 0.75;
+// How long it takes to forgive a whole Slo. Long enough to remember the bursts of traffic, short enough to use a lull.
+constexpr double kForgiveS = 20;
+// The slack of services that nothing is known about yet, as a share of their Slo.
+constexpr double kSlackUnknown = 0.25;
+
+Duration share_of(Duration whole, double share) {
+  return Duration(static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
+}
+
+// What is left of the promise to a request of one sample that runs alone on the pool, in its slowest bucket: the most
+// slack there can be.
+Duration slack_alone(const View& view, PoolId pool, const PoolService& entry) {
+  Duration longest{};
+  for (std::uint32_t b = 0; b < entry.batch_max.size(); ++b) {
+    if (entry.batch_max[b] > 0) longest = std::max(longest, view.p99(pool, entry, b, 1));
+  }
+  return view.service(entry.service).slo.latency - longest;
+}
+
+// Nothing online waits for slices of the pool.
+bool is_quiet(const View& view, PoolId pool) {
+  if (view.pool(pool).backed_up.count > 0) return false;
+  return std::ranges::all_of(view.pool_data(pool).services,
+                             [&](const PoolService& entry) { return view.backlog(entry.service) == Duration::zero(); });
+}
+
+bool runs_before(const Request& a, const Request& b) {
+  if (a.priority != b.priority) return a.priority > b.priority;
+  return a.deadline != b.deadline ? a.deadline < b.deadline : a.id < b.id;
+}
+
+// The members from the front of `queue` that run in at most `run_max` together.
+std::vector<Waiting*> batch_within(const View& view, PoolId pool, const PoolService& entry, const RequestQueue& queue,
+                                   Duration run_max) {
+  std::vector<Waiting*> members;
+  std::int32_t samples = 0;
+  const Waiting* first = queue.front();
+  for (Waiting* next = queue.front(); next != nullptr; next = next->next) {
+    samples += next->request.samples;
+    if (!entry.takes(next->bucket, samples) || !view.may_share(next->request, first->request.size)) break;
+    if (view.p99(pool, entry, next->bucket, samples) > run_max) break;
+    members.push_back(next);
+  }
+  return members;
+}
+
+}  // namespace
+
+Background::Background(const State& state) { resize(state); }
+
+void Background::resize(const State& state) {
+  const auto& services = state.deployment.services;
+  queues_.assign(services.size(), {});
+  slos_.clear();
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    queues_[s].resize(services[s].edges.size());
+    slos_.push_back(services[s].slo.latency);
+    if (slacks_.size() <= s) slacks_.push_back({share_of(slos_[s], kSlackUnknown), state.now});
+  }
+}
+
+// ---- Slack ----
+
+Duration Background::slack(ServiceId service, TimePoint now) const {
+  const Slack& slack = slacks_[service.index()];
+  const Duration slo = slos_[service.index()];
+  return std::min(slo, slack.value + share_of(slo, to_seconds(now - slack.at) / kForgiveS));
+}
+
+// Half of the way each time, so that one that was an exception costs less than several.
+void Background::lower(ServiceId service, Duration left, TimePoint now) {
+  const Duration before = slack(service, now);
+  slacks_[service.index()] = {before - std::max(before - left, Duration::zero()) / 2, now};
+}
+
+void Background::on_online_end(ServiceId service, Duration left, TimePoint now) { lower(service, left, now); }
+
+void Background::on_online_loss(ServiceId service, TimePoint now) { lower(service, -slos_[service.index()], now); }
+
+Duration Background::run_max(const View& view, PoolId pool, bool pressed) const {
+  Duration least = Duration::max();
+  for (const auto& entry : view.pool_data(pool).services) {
+    least = std::min({least, slack(entry.service, view.now()), slack_alone(view, pool, entry)});
+  }
+  return share_of(least, pressed ? kSlackSharePressed : kSlackShare);
+}
+
+// ---- Waiting requests ----
+
+void Background::insert(Waiting* waiting) {
+  queues_[waiting->request.service.index()][waiting->bucket].insert(waiting);
+  ++count_;
+}
+
+void Background::erase(Waiting* waiting) {
+  queues_[waiting->request.service.index()][waiting->bucket].erase(waiting);
+  --count_;
+}
+
+std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const {
+  const PoolId pool = view.slice(slice).place.pool;
+  if (count_ == 0 || !is_quiet(view, pool)) return {};
+  const Duration patient_max = run_max(view, pool, false);
+  const Duration pressed_max = run_max(view, pool, true);
+  const RequestQueue* best = nullptr;
+  const PoolService* best_entry = nullptr;
+  Duration best_max{};
+  for (const auto& entry : view.pool_data(pool).services) {
+    for (const auto& queue : queues_[entry.service.index()]) {
+      if (queue.empty()) continue;
+      const Waiting& first = *queue.front();
+      const Duration limit = first.request.priority == kPriorityBackgroundPressed ? pressed_max : patient_max;
+      if (!entry.takes(first.bucket, first.request.samples)) continue;
+      if (view.p99(pool, entry, first.bucket, first.request.samples) > limit) continue;
+      if (best != nullptr && !runs_before(first.request, best->front()->request)) continue;
+      best = &queue;
+      best_entry = &entry;
+      best_max = limit;
+    }
+  }
+  return best == nullptr ? std::vector<Waiting*>{} : batch_within(view, pool, *best_entry, *best, best_max);
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,99 @@
+// Work in the background: requests that may wait, and run only where no online request is late for them.
+//
+// A batch that runs cannot be stopped, so it costs the online requests that come meanwhile up to its own length. The
+// slack of a service is how much later its requests could have ended without being late, as lately measured: it falls
+// at once to what a request was left with, and is forgiven slowly. A background batch starts on a slice that is idle,
+// while nothing online waits for slices of its pool, and is no longer than a share of the least slack of the services
+// that share the pool. So online requests keep the rest of what they had, and where they have nothing to spare, nothing
+// of this runs.
+//
+// Background requests are not seen by policies nor by admission. They are told by their priority, which lies below all
+// that services may have, so that recordings and replays know them, too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sched/policy.h"
+#include "sched/state.h"
+
+namespace tangram::sched {
+
+inline constexpr std::int32_t kPriorityBackground = -2'000'000;
+// Goes before the others, and may use a larger share of the slack.
+inline constexpr std::int32_t kPriorityBackgroundPressed = -1'999'999;
+
+inline bool is_background(const Request& request) { return request.priority <= kPriorityBackgroundPressed; }
+
+// Background requests that may wait at one time; one more is refused.
+inline constexpr std::size_t kBackgroundMax = 16'384;
+
+class Background {
+ public:
+  explicit Background(const State& state);
+
+  // ---- Slack ----
+
+  // An online request has ended with this much time to its deadline; negative: it was late.
+  void on_online_end(ServiceId service, Duration left, TimePoint now);
+  // An online request was refused or failed.
+  void on_online_loss(ServiceId service, TimePoint now);
+  // How long a background batch on a slice of `pool` may run; below zero: nothing may.
+  Duration run_max(const View& view, PoolId pool, bool pressed) const;
+
+  // ---- Waiting requests ----
+
+  std::size_t count() const { return count_; }
+  bool full() const { return count_ >= kBackgroundMax; }
+  void insert(Waiting* waiting);
+  void erase(Waiting* waiting);
+  // Those that `leaves` says yes to, in the order of services, buckets and queues.
+  template <typename Leaves>
+  std::vector<Waiting*> take_if(Leaves&& leaves);
+  // After a change of plan; nothing may be waiting.
+  void resize(const State& state);
+
+  // The batch that `slice`, which is idle, should run: its members, all of one service and bucket. Empty: none.
+  std::vector<Waiting*> choose(const View& view, SliceId slice) const;
+
+  // When idle slices should be asked again if nothing else happens.
+  TimePoint due() const { return due_; }
+  void set_due(TimePoint when) { due_ = when; }
+
+ private:
+  struct Slack {
+    Duration value{};  // At `at`; it rises from then on.
+    TimePoint at;
+  };
+
+  Duration slack(ServiceId service, TimePoint now) const;
+  void lower(ServiceId service, Duration left, TimePoint now);
+
+  std::vector<std::vector<RequestQueue>> queues_;  // By service and bucket.
+  std::size_t count_ = 0;
+  std::vector<Slack> slacks_;  // By service.
+  std::vector<Duration> slos_;
+  TimePoint due_ = kTimeNever;
+};
+
+template <typename Leaves>
+std::vector<Waiting*> Background::take_if(Leaves&& leaves) {
+  std::vector<Waiting*> taken;
+  for (auto& queues : queues_) {
+    for (auto& queue : queues) {
+      for (Waiting* w = queue.front(); w != nullptr;) {
+        Waiting* next = w->next;
+        if (leaves(*w)) {
+          taken.push_back(w);
+          queue.erase(w);
+          --count_;
+        }
+        w = next;
+      }
+    }
+  }
+  return taken;
+}
+
+}  // namespace tangram::sched
