@@ -37,6 +37,8 @@ constexpr std::uint32_t kLookPast = 64;
 // A slice takes work from smaller ones once their shortest queue fills this share of the Slo. From 0 to 0.7 it makes no
 // difference of more than 1 %; it is there so that a large slice is not filled with what a small one ends in time.
 constexpr double kTakeOverAt = 0.5;
+// A batch counts as full if it serves this share of the requests a second that the largest would.
+constexpr double kFullRate = 0.98;
 
 class Tangram final : public Policy {
  public:
@@ -122,10 +124,11 @@ class Tangram final : public Policy {
     if (lane.late) return serve_late(view, id);
     bool possible = false;
     for (const PoolId pool : view.service(lane.service).pools) {
-      if (view.pool(pool).present == 0 || !in_time(view, pool, *lane.queue.front())) continue;
+      if (view.pool(pool).present == 0 || !may_be_in_time(view, pool, *lane.queue.front())) continue;
       possible = true;
       const auto idle = view.idle_slice(pool);
-      if (idle) return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
+      if (idle && in_time(view, pool, *lane.queue.front()))
+        return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
     }
     if (!possible || !config_.merge) return set_aside(id);
     Choice choice = past_first(view, id);
@@ -199,9 +202,26 @@ class Tangram final : public Policy {
     return view.now() + run_time(view, pool, *entry, waiting, sure) <= waiting.request.deadline;
   }
 
+  // True if the slices of `pool` can end the request in time, or never could be sure to but are likely to: likely in
+  // time is better than given up. What sure slices left too late is no such case: it would take the time of those
+  // behind it.
+  static bool may_be_in_time(const View& view, PoolId pool, const Waiting& waiting) {
+    if (in_time(view, pool, waiting)) return true;
+    if (!in_time(view, pool, waiting, Sure::no)) return false;
+    const Request& request = waiting.request;
+    const PoolService& entry = *view.pool_service(pool, request.service);
+    return run_time(view, pool, entry, waiting, Sure::yes) > request.deadline - request.arrival;
+  }
+
+  // True if they should start it now: no slice that is sure will be free soon enough, or this one is.
+  static bool worth_starting(const View& view, PoolId pool, const Waiting& waiting) {
+    if (in_time(view, pool, waiting)) return true;
+    return may_be_in_time(view, pool, waiting) && !behind_work(view, waiting, Sure::yes).has_value();
+  }
+
   // The batch whose first member must start first, of those that this slice can end in time; higher priority before
   // lower.
-  Choice from_lanes(const View& view, SliceId slice, PoolId pool) const {
+  Choice from_lanes(const View& view, SliceId slice, PoolId pool) {
     Choice best = Choice::wait();
     int best_priority = 0;
     TimePoint best_start = kTimeNever;
@@ -210,11 +230,16 @@ class Tangram final : public Policy {
         if (lane.late || best.kind == Choice::Kind::demote || best.kind == Choice::Kind::drop) return;
         const Waiting* first = lane.queue.front();
         if (!in_time(view, pool, *first) && !possible(view, *first)) {
+          note_loss(view, entry.service);
+          best = set_aside(id);
+          return;
+        }
+        if (holds_up(view, lane)) {
           best = set_aside(id);
           return;
         }
         std::uint32_t skip = 0;
-        while (first != nullptr && skip < kLookPast && !in_time(view, pool, *first)) {
+        while (first != nullptr && skip < kLookPast && !worth_starting(view, pool, *first)) {
           first = first->next;
           ++skip;
         }
@@ -233,6 +258,45 @@ class Tangram final : public Policy {
     return best;
   }
 
+  // True if the first of the lane keeps batches so small, on every slice, that more are lost than it. While all that
+  // comes can be served, to serve each is best. But a queue that has grown old gives its first members to small
+  // batches, the slices then serve less than what comes, and the queue stays old: some are lost all the time, and only
+  // the batch size decides how many. So while some are lost, those that stand in the way of full batches are lost
+  // first; the queue is young again soon, and nobody is lost any more.
+  bool holds_up(const View& view, const Lane& lane) const {
+    const Waiting& first = *lane.queue.front();
+    if (!config_.merge || lane.queue.count() < 2 || !loses(view, first.request)) return false;
+    return std::ranges::none_of(view.service(lane.service).pools, [&](PoolId pool) {
+      const PoolService& entry = *view.pool_service(pool, lane.service);
+      if (view.pool(pool).present == 0 || !in_time(view, pool, first)) return false;
+      const auto take = batch_in_time_from(view, pool, lane, first, true);
+      const auto samples = static_cast<std::int64_t>(take) * first.request.samples;
+      const auto waiting = static_cast<std::int64_t>(lane.queue.count() - 1) * first.request.samples;
+      const auto full = std::min<std::int64_t>(waiting, entry.batch_max[first.bucket]);
+      if (samples >= full) return true;
+      return samples_per_ns(view, pool, entry, first.bucket, samples) >=
+             kFullRate * samples_per_ns(view, pool, entry, first.bucket, full);
+    });
+  }
+
+  static double samples_per_ns(const View& view, PoolId pool, const PoolService& entry, std::uint32_t bucket,
+                               std::int64_t samples) {
+    const Duration run = view.mean(pool, entry, bucket, static_cast<std::int32_t>(samples));
+    return static_cast<double>(samples) / static_cast<double>(run.count());
+  }
+
+  void note_loss(const View& view, ServiceId service) {
+    if (service.index() >= lost_at_.size()) lost_at_.resize(service.index() + 1, kTimeNever);
+    lost_at_[service.index()] = view.now();
+  }
+
+  // True within an Slo of a loss.
+  bool loses(const View& view, const Request& request) const {
+    const std::size_t service = request.service.index();
+    if (service >= lost_at_.size() || lost_at_[service] == kTimeNever) return false;
+    return view.now() - lost_at_[service] <= request.deadline - request.arrival;
+  }
+
   struct Position {
     const Waiting* first;
     std::uint32_t skip;
@@ -245,7 +309,7 @@ class Tangram final : public Policy {
       const auto idle = view.idle_slice(pool);
       if (!idle) continue;
       Position at{lane.queue.front(), 0};
-      while (at.first != nullptr && at.skip < kLookPast && !in_time(view, pool, *at.first)) {
+      while (at.first != nullptr && at.skip < kLookPast && !worth_starting(view, pool, *at.first)) {
         at = {at.first->next, at.skip + 1};
       }
       if (at.first == nullptr || at.skip == kLookPast) continue;
@@ -260,6 +324,7 @@ class Tangram final : public Policy {
   Choice fullest(const View& view, SliceId slice, PoolId pool, const PoolService& entry, LaneId id,
                  Position from) const {
     const Lane& lane = view.lane(id);
+    if (!in_time(view, pool, *from.first)) return Choice::start(slice, id, 1, from.skip);  // Likely, but alone only.
     std::uint32_t best_take = batch_in_time_from(view, pool, lane, *from.first, config_.merge);
     Position best = from;
     if (!config_.merge || from.skip + best_take >= lane.queue.count())
@@ -323,7 +388,7 @@ class Tangram final : public Policy {
   static bool possible(const View& view, const Waiting& waiting) {
     const auto& pools = view.service(waiting.request.service).pools;
     return std::any_of(pools.rbegin(), pools.rend(),
-                       [&](PoolId pool) { return view.pool(pool).present > 0 && in_time(view, pool, waiting); });
+                       [&](PoolId pool) { return view.pool(pool).present > 0 && may_be_in_time(view, pool, waiting); });
   }
 
   // ---- Requests of several samples ----
@@ -514,6 +579,7 @@ class Tangram final : public Policy {
 
   PolicyConfig config_;
   std::vector<std::uint32_t> since_several_;  // By service: requests since one that held several samples.
+  std::vector<TimePoint> lost_at_;            // By service: when a request could be in time no more.
 };
 
 }  // namespace

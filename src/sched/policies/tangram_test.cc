@@ -303,5 +303,38 @@ TEST(Tangram, FillsAShortBatchFromTheNextSmallerBucket) {
   EXPECT_EQ(sim.world().batches()[1].padded_size, 10);
 }
 
+// Full batches of eight take 11 ms, so the slice serves 8 / 11 = 0.73 a millisecond, and 0.66 come. After a burst of 40
+// at once the queue is old: its first members leave time for batches of a few only, and those serve less than what
+// comes. Some have to be lost, but not for ever: 300 ms later everybody is in time again.
+TEST(Tangram, RecoversFromABurst) {
+  SimFixture sim(one_large());
+  int late_comers = 0;
+  for (int i = 0; i < 40; ++i) sim.arrive({.at = 0ms, .deadline = 30ms});
+  for (int i = 1; i <= 600; ++i) sim.arrive({.at = i * 1520us, .deadline = i * 1520us + 30ms});
+  const auto run = sim.run();
+  int lost = 0;
+  for (std::size_t i = 0; i < run.outcomes.size(); ++i) {
+    if (run.outcomes[i] == OutcomeKind::served) continue;
+    (i < 40 + 200 ? lost : late_comers) += 1;
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(late_comers, 0);
+}
+
+// The large slice is busy until 15 ms and would end request 1 by 15 + 1.3 * 15 = 34.5 ms in all likelihood, past its
+// deadline at 25 ms. The small one can never be sure to keep a promise of 24 ms, at 1.3 * 20 = 26 ms, but is likely to:
+// 1 + 20 = 21.
+TEST(Tangram, PrefersALikelySliceToGivingUp) {
+  auto config = small_and_large();
+  config.latency = {{"1g", {20ms}}, {"7g", {15ms}}};
+  config.p99_factor = 1.3;
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 24ms});
+  sim.arrive({.at = 1ms, .deadline = 25ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(2, OutcomeKind::served));
+}
+
 }  // namespace
 }  // namespace tangram::sched
