@@ -364,11 +364,14 @@ class Comparison {
   Result<ReplanComparison> run() {
     ReplanComparison comparison;
     comparison.duration_s = duration_s_;
-    for (const auto run : {&Comparison::run_replan, &Comparison::run_static, &Comparison::run_oracle}) {
-      auto done = (this->*run)();
-      if (!done) return done.error();
-      comparison.runs.push_back(std::move(*done));
-    }
+    // The plan for the peak comes first: a fleet that is too small is then refused before a day is simulated on it.
+    auto fixed = run_static();
+    if (!fixed) return fixed.error();
+    auto replanned = run_replan();
+    if (!replanned) return replanned.error();
+    auto oracle = run_oracle();
+    if (!oracle) return oracle.error();
+    comparison.runs = {std::move(*replanned), std::move(*fixed), std::move(*oracle)};
     const double window = to_seconds(options_.interval);
     for (const auto& service : services()) {
       auto& rates = comparison.rates_per_s.emplace_back();
