@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "cli/table.h"
-#include "serve/http_client.h"
 
 namespace tangram::cli {
 namespace {
@@ -49,24 +48,33 @@ std::string slices_table(const Json& slices, const Terminal& terminal) {
   return table.render(terminal);
 }
 
-}  // namespace
-
-Error no_server(const Error& error, const std::string& address, int port) {
-  return {error.code, fmt::format("{}\n"
-                                  "no server was found at {} port {}. Start one: tangram serve PLAN --services FILE "
-                                  "--measurements FILE\n"
-                                  "or name another with --address and --port: the port is the one that `tangram serve` "
-                                  "prints behind \"metrics at\"",
-                                  error.message, address, port)};
+// Only where the server asks who calls.
+std::string tenants_table(const Json& tenants, const Terminal& terminal) {
+  if (tenants.empty()) return "";
+  Table table({{"tenant"},
+               {"served", Align::right},
+               {"late", Align::right},
+               {"rejected", Align::right},
+               {"failed", Align::right},
+               {"over limits", Align::right},
+               {"in flight", Align::right}});
+  for (const auto& t : tenants) {
+    const auto count = [&](const char* key) { return fmt::format("{}", t.at(key).get<std::int64_t>()); };
+    table.add({t.at("name").get<std::string>(), count("served"), count("late"), count("rejected"), count("failed"),
+               count("refused"), count("in_flight")});
+  }
+  return "\n" + table.render(terminal);
 }
 
-Result<Json> ask_status(const std::string& address, int port) {
-  const auto answer =
-      serve::ask_http({.address = address, .port = static_cast<std::uint16_t>(port), .path = "/status"});
-  if (!answer) return no_server(answer.error(), address, port);
-  Json status = Json::parse(answer->body, nullptr, false);
-  if (answer->status == 200 && status.is_object() && status.contains("services")) return status;
-  return Error{ErrorCode::unavailable, fmt::format("{}:{}: not the metrics port of a Tangram server", address, port)};
+}  // namespace
+
+Result<Json> ask_status(const ServerOptions& options) {
+  const auto answer = ask_server(options, "GET", "/status");
+  if (!answer) return answer.error();
+  Json status = Json::parse(*answer, nullptr, false);
+  if (status.is_object() && status.contains("services")) return status;
+  return Error{ErrorCode::unavailable,
+               fmt::format("{}:{}: not the metrics port of a Tangram server", options.address, options.port)};
 }
 
 std::string status_text(const Json& status, const Terminal& terminal) {
@@ -76,7 +84,8 @@ std::string status_text(const Json& status, const Terminal& terminal) {
                      status.at("up_s").get<double>(), status.at("in_flight").get<std::uint64_t>(),
                      status.at("connections").get<std::uint64_t>(), status.at("plan_changes").get<std::uint64_t>(),
                      status.at("plan_moving").get<bool>() ? ", one under way" : "") +
-         services_table(status.at("services"), terminal) + "\n" + slices_table(status.at("slices"), terminal);
+         services_table(status.at("services"), terminal) + "\n" + slices_table(status.at("slices"), terminal) +
+         tenants_table(status.value("tenants", Json::array()), terminal);
 }
 
 }  // namespace tangram::cli

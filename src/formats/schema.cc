@@ -22,7 +22,7 @@ constexpr File kFiles[] = {
     {"plan", plan_shape, "plan.json", "JSON"},    {"measurements", measurement_shape, "measurements.csv", "CSV"},
     {"trace", trace_shape, "trace.csv", "CSV"},   {"histogram", histogram_shape, "histogram.csv", "CSV"},
     {"jobs", job_shape, "jobs.csv", "CSV"},       {"training", training_shape, "training.csv", "CSV"},
-    {"recuts", recut_shape, "recuts.csv", "CSV"},
+    {"recuts", recut_shape, "recuts.csv", "CSV"}, {"access", access_shape, "access.yaml", "YAML"},
 };
 
 Node map_node() {

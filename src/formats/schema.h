@@ -11,7 +11,7 @@
 
 namespace tangram::formats {
 
-// The files that have a schema: fleet, services, plan as documents; measurements, trace, histogram, jobs, training
+// The files that have a schema: fleet, services, plan, access as documents; measurements, trace, histogram, jobs, training
 // and recuts as one row of a CSV file seen as an object.
 std::vector<std::string> schema_names();
 

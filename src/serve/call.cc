@@ -28,6 +28,8 @@ void Call::clear() {
   priority = 0;
   deadline.reset();
   traceparent.clear();
+  tenant = {};
+  tenant_state = nullptr;
   control = nullptr;
   status = CallStatus::ok;
   error.clear();

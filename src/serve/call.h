@@ -46,16 +46,19 @@ struct CallOutput {
 // How a call ended, in the words of the protocols.
 enum class CallStatus : std::uint8_t {
   ok,
-  invalid,      // The request makes no sense: 400, INVALID_ARGUMENT.
-  not_found,    // 404, NOT_FOUND.
-  refused,      // It could not have been in time, or too much waits: 429, RESOURCE_EXHAUSTED.
-  unavailable,  // No slice serves it now: 503, UNAVAILABLE.
-  failed,       // It ran, or was about to, and failed: 500, INTERNAL.
-  unsupported,  // 501, UNIMPLEMENTED.
+  invalid,          // The request makes no sense: 400, INVALID_ARGUMENT.
+  not_found,        // 404, NOT_FOUND.
+  refused,          // It could not have been in time, or too much waits: 429, RESOURCE_EXHAUSTED.
+  unavailable,      // No slice serves it now: 503, UNAVAILABLE.
+  failed,           // It ran, or was about to, and failed: 500, INTERNAL.
+  unsupported,      // 501, UNIMPLEMENTED.
+  unauthenticated,  // Nobody knows who calls: 401, UNAUTHENTICATED.
+  forbidden,        // It is known, and not allowed: 403, PERMISSION_DENIED.
 };
 
 class LiveWorld;
 struct Call;
+struct TenantState;
 
 // Who waits for the answer.
 class CallOwner {
@@ -80,6 +83,8 @@ struct Call {
   std::int64_t priority = 0;         // As the protocol has it: 0 the model's own, 1 the highest.
   std::optional<Duration> deadline;  // After its arrival. Nothing: the service's promise.
   std::string traceparent;
+  TenantId tenant;                      // 0 where nobody is asked.
+  TenantState* tenant_state = nullptr;  // Whose request in flight this is.
   // Instead of all this: something to do on the thread of the LiveWorld, which fills in `answer`.
   std::function<void(LiveWorld&, Call&)> control;
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "serve/json_reader.h"
 #include "serve/live_world.h"
 
@@ -67,6 +69,31 @@ void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs
   }
 }
 
+// One setting of {"level": ...}. Each word of Triton's says whether its level is the least that is written.
+bool read_log_setting(JsonReader& json, std::string_view key, LogLevel& level, std::string& wrong) {
+  if (key == "level") {
+    std::string name;
+    if (!json.string(name)) return false;
+    const auto parsed = parse_log_level(name);
+    if (!parsed) wrong = fmt::format("level must be error, warning, info or requests, not '{}'", name);
+    level = parsed.value_or(level);
+    return true;
+  }
+  if (key == "log_verbose_level") {
+    double verbose = 0;
+    if (!json.number(verbose)) return false;
+    level = verbose > 0 ? LogLevel::requests : std::min(level, LogLevel::info);
+    return true;
+  }
+  if (key != "log_info" && key != "log_warning") return json.skip();
+  bool wanted = true;
+  if (!json.boolean(wanted)) return false;
+  const LogLevel named = key == "log_info" ? LogLevel::info : LogLevel::warning;
+  const auto below = static_cast<LogLevel>(static_cast<int>(named) - 1);
+  level = wanted ? std::max(level, named) : std::min(level, below);
+  return true;
+}
+
 }  // namespace
 
 int http_status(CallStatus status) {
@@ -78,8 +105,64 @@ int http_status(CallStatus status) {
     case CallStatus::unavailable: return 503;
     case CallStatus::failed: return 500;
     case CallStatus::unsupported: return 501;
+    case CallStatus::unauthenticated: return 401;
+    case CallStatus::forbidden: return 403;
   }
   return 500;
+}
+
+// ---- Who may ----
+
+AccessNeed access_need(Port port, Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::live:
+    case Endpoint::ready: return AccessNeed::nothing;
+    case Endpoint::metadata:
+    case Endpoint::model_metadata:
+    case Endpoint::model_ready:
+    case Endpoint::model_config:
+    case Endpoint::model_stats:
+    case Endpoint::infer: return AccessNeed::client;
+    case Endpoint::all_stats:
+    case Endpoint::repository_index: return AccessNeed::every_model;
+    case Endpoint::metrics:
+    case Endpoint::status: return AccessNeed::viewer;
+    case Endpoint::load:
+    case Endpoint::unload:
+    case Endpoint::logging:
+    case Endpoint::reload:
+    case Endpoint::drain: return AccessNeed::admin;
+    case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
+  }
+  return AccessNeed::admin;
+}
+
+std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed need, const ServedModel* model) {
+  using formats::AccessRole;
+  const auto denied = [&](AccessRefusal why, const std::string& what) {
+    tenant.state->count(why);
+    return AccessDenial{CallStatus::forbidden, fmt::format("tenant '{}' may not {}", tenant.said.name, what), {}};
+  };
+  const AccessRole role = tenant.said.role;
+  if (need == AccessNeed::admin && role != AccessRole::admin)
+    return denied(AccessRefusal::role, "administer the server");
+  if (need == AccessNeed::viewer && role == AccessRole::client) return denied(AccessRefusal::role, "watch the server");
+  if (model != nullptr && !tenant.may_use(model->name)) {
+    return denied(AccessRefusal::model, fmt::format("use model '{}'", model->name));
+  }
+  if (need == AccessNeed::every_model && role == AccessRole::client && !tenant.may_use_all()) {
+    return denied(AccessRefusal::model, "ask about all models");
+  }
+  return std::nullopt;
+}
+
+Reply reply_to(const AccessDenial& denial) {
+  Reply reply{http_status(denial.status), kJsonType, error_body(denial.message)};
+  if (denial.status == CallStatus::unauthenticated) reply.headers = "WWW-Authenticate: Bearer realm=\"tangram\"\r\n";
+  if (denial.retry_after > Duration::zero()) {
+    reply.headers += fmt::format("Retry-After: {:.0f}\r\n", std::ceil(to_seconds(denial.retry_after)));
+  }
+  return reply;
 }
 
 Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
@@ -155,6 +238,8 @@ Target Gateway::route_admin(HttpMethod method, std::string_view path) const {
   if (path == "/metrics") return only(HttpMethod::get, method, {Endpoint::metrics, nullptr, {}});
   if (path == "/status") return only(HttpMethod::get, method, {Endpoint::status, nullptr, {}});
   if (path == "/reload") return only(HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
+  if (path == "/drain") return only(HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
+  if (path == "/logging") return {Endpoint::logging, nullptr, {}};
   if (path == "/health" || path == "/v2/health/live")
     return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (path == "/v2/health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
@@ -198,21 +283,30 @@ std::string Gateway::model_config(const ServedModel& model) const {
   return out;
 }
 
-// {"log_verbose_level": 1} logs every request. Other settings are taken and ignored.
+void Gateway::set_log_level(LogLevel level) {
+  log_level_ = level;
+  if (config_.log != nullptr) config_.log->set_level(level);
+}
+
+// {"level": "requests"}, or in Triton's words {"log_verbose_level": 1} for the same and {"log_info": false} for less.
+// Other settings are taken and ignored.
 std::optional<Reply> Gateway::handle_logging(std::string_view body) {
   if (!body.empty()) {
+    LogLevel level = log_level();
+    std::string wrong;
     JsonReader json(body);
-    const bool read = json.object([&](std::string_view key) {
-      double level = 0;
-      if (key != "log_verbose_level") return json.skip();
-      if (!json.number(level)) return false;
-      set_log_requests(level > 0);
-      return true;
-    }) && json.end();
+    const bool read =
+        json.object([&](std::string_view key) { return read_log_setting(json, key, level, wrong); }) && json.end();
     if (!read) return Reply{400, kJsonType, error_body("failed to parse the request JSON: " + json.problem())};
+    if (!wrong.empty()) return Reply{400, kJsonType, error_body(wrong)};
+    set_log_level(level);
   }
+  const LogLevel level = log_level();
   return Reply{200, kJsonType,
-               fmt::format(R"({{"log_verbose_level":{},"log_format":"json"}})", log_requests() ? 1 : 0)};
+               fmt::format(R"({{"level":"{}","log_error":true,"log_warning":{},"log_info":{},"log_verbose_level":{},)"
+                           R"("log_format":"json"}})",
+                           to_string(level), level >= LogLevel::warning, level >= LogLevel::info,
+                           level == LogLevel::requests ? 1 : 0)};
 }
 
 std::optional<Reply> Gateway::handle(const Target& target, std::string_view body, Call& call) {
@@ -258,6 +352,10 @@ std::optional<Reply> Gateway::handle(const Target& target, std::string_view body
       if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
       config_.request_reload();
       return Reply{200, kJsonType, R"({"reload":"requested"})"};
+    case Endpoint::drain:
+      if (!config_.request_drain) return Reply{400, kJsonType, error_body("this server is stopped otherwise")};
+      config_.request_drain();
+      return Reply{200, kJsonType, R"({"drain":"requested"})"};
     case Endpoint::infer:
     case Endpoint::none: break;
   }

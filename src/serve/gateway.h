@@ -13,9 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/access.h"
 #include "serve/call.h"
 #include "serve/http_parser.h"
 #include "serve/infer_json.h"
+#include "serve/log.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -49,14 +51,29 @@ enum class Endpoint : std::uint8_t {
   metrics,
   status,
   reload,
+  drain,
   none,
 };
+
+// What of a caller an address needs, where callers are asked who they are. Each holds those before it.
+enum class AccessNeed : std::uint8_t {
+  nothing,      // Whether the server is there.
+  client,       // A tenant; of the model, where there is one.
+  every_model,  // A tenant that may use all of them.
+  viewer,
+  admin,
+};
+AccessNeed access_need(Port port, Endpoint endpoint);
+// Why the tenant may not, or nothing. Counts the refusal.
+std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed need, const ServedModel* model);
 
 struct Reply {
   int status = 200;
   std::string_view type = kJsonType;
   std::string body;
+  std::string headers = {};  // More of them, each with its line end.
 };
+Reply reply_to(const AccessDenial& denial);
 
 // Where a request goes, before its body has come.
 struct Target {
@@ -70,6 +87,9 @@ struct GatewayConfig {
   bool triton_metrics = false;  // Also the nv_inference_* names.
   // Asks for a reload of the plan, which then happens by itself. Empty: there is nothing to reload from.
   std::function<void()> request_reload;
+  // Asks the server to stop once everything is answered.
+  std::function<void()> request_drain = {};
+  LogWriter* log = nullptr;  // Whose level may be changed.
 };
 
 // Shared by all threads. What changes is atomic; the rest is fixed.
@@ -89,8 +109,12 @@ class Gateway {
   void set_ready(bool ready) { ready_ = ready; }
   void set_draining() { draining_ = true; }
   bool draining() const { return draining_.load(std::memory_order_relaxed); }
-  bool log_requests() const { return log_requests_.load(std::memory_order_relaxed); }
-  void set_log_requests(bool on) { log_requests_ = on; }
+  LogLevel log_level() const { return log_level_.load(std::memory_order_relaxed); }
+  bool log_requests() const { return log_level() == LogLevel::requests; }
+  void set_log_level(LogLevel level);
+
+  // Who may call. Off until it is set.
+  Access access;
 
   // Of the sockets, counted by their threads.
   struct Traffic {
@@ -99,6 +123,7 @@ class Gateway {
     std::atomic<std::uint64_t> connections_refused{0};
     std::atomic<std::uint64_t> requests_malformed{0};
     std::atomic<std::uint64_t> timeouts{0};
+    std::atomic<std::uint64_t> handshakes_failed{0};
     std::atomic<std::uint64_t> bytes_received{0};
     std::atomic<std::uint64_t> bytes_sent{0};
     std::atomic<std::uint64_t> calls_abandoned{0};  // The client had gone.
@@ -123,7 +148,7 @@ class Gateway {
   std::map<std::string, const ServedModel*, std::less<>> by_name_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
-  std::atomic<bool> log_requests_{false};
+  std::atomic<LogLevel> log_level_{LogLevel::info};
 };
 
 // The HTTP status of a call.

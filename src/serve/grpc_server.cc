@@ -19,18 +19,24 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 #else
 
 #include <fmt/format.h>
+#include <grpc/grpc_security.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <thread>
 
 #include "base/check.h"
 #include "core/bytes_slot.h"
 #include "inference.grpc.pb.h"
+#include "serve/event_loop.h"
 
 namespace tangram::serve {
 namespace {
@@ -49,6 +55,8 @@ grpc::StatusCode code_of(CallStatus status) {
     case CallStatus::unavailable: return grpc::StatusCode::UNAVAILABLE;
     case CallStatus::failed: return grpc::StatusCode::INTERNAL;
     case CallStatus::unsupported: return grpc::StatusCode::UNIMPLEMENTED;
+    case CallStatus::unauthenticated: return grpc::StatusCode::UNAUTHENTICATED;
+    case CallStatus::forbidden: return grpc::StatusCode::PERMISSION_DENIED;
   }
   return grpc::StatusCode::INTERNAL;
 }
@@ -62,6 +70,50 @@ struct Shared {
   Gateway& gateway;
   LiveWorld& world;
   Service service;
+  LiveClock clock;  // Of rates, which count differences alone.
+};
+
+// ---- TLS ----
+
+// Server credentials whose certificates can be replaced. gRPC's C++ classes have no such thing, its C core has: it asks
+// before every handshake whether there are others.
+class ReplaceableCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit ReplaceableCredentials(TlsMaterial material) : material_(std::move(material)) {
+    const auto wanted = material_.authorities.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                      : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+    auto* options = grpc_ssl_server_credentials_create_options_using_config_fetcher(wanted, fetch, this);
+    credentials_ = grpc_ssl_server_credentials_create_with_options(options);
+  }
+  ~ReplaceableCredentials() override { grpc_server_credentials_release(credentials_); }
+
+  void replace(const TlsMaterial& material) {
+    const std::lock_guard lock(mutex_);
+    material_ = material;
+    fetched_ = false;
+  }
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  static grpc_ssl_certificate_config_reload_status fetch(void* self, grpc_ssl_server_certificate_config** config) {
+    auto& credentials = *static_cast<ReplaceableCredentials*>(self);
+    const std::lock_guard lock(credentials.mutex_);
+    if (std::exchange(credentials.fetched_, true)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const TlsMaterial& material = credentials.material_;
+    const grpc_ssl_pem_key_cert_pair pair{material.key.c_str(), material.certificate.c_str()};
+    // gRPC insists on roots, even where it asks clients for nothing.
+    const std::string& roots = material.authorities.empty() ? material.certificate : material.authorities;
+    *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  std::mutex mutex_;
+  TlsMaterial material_;
+  bool fetched_ = false;
+  grpc_server_credentials* credentials_ = nullptr;
 };
 
 // Something that the completion queue gives back.
@@ -198,6 +250,58 @@ void write_response(const Call& call, inference::ModelInferResponse& response) {
   }
 }
 
+// ---- Who calls ----
+
+std::string_view metadata_of(const grpc::ServerContext& context, const char* name) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+// Names of a client certificate that was found good.
+std::vector<std::string> peer_names(const grpc::ServerContext& context) {
+  const auto peer = context.auth_context();
+  if (peer == nullptr || !peer->IsPeerAuthenticated()) return {};
+  const auto shown = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (shown.empty()) return {};
+  return certificate_names(std::string(shown.front().data(), shown.front().size()));
+}
+
+// Why the caller may not, or nothing. With `call` it is an inference request, which is then one of the tenant's in
+// flight.
+std::optional<AccessDenial> why_denied(Shared& shared, const grpc::ServerContext& context, AccessNeed need,
+                                       const ServedModel* model, Call* call) {
+  Access& access = shared.gateway.access;
+  if (!access.on() || need == AccessNeed::nothing) return std::nullopt;
+  const auto table = access.table();
+  Credentials shown{metadata_of(context, "authorization"), metadata_of(context, "x-api-key"), {}};
+  std::vector<std::string> names;
+  if (shown.authorization.empty() && shown.api_key.empty()) shown.certificate_names = names = peer_names(context);
+  const std::int64_t wall_s = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+  AccessDenial denial;
+  const TenantRule* tenant = table->identify(shown, wall_s, denial.message);
+  if (tenant == nullptr) {
+    access.unauthenticated.fetch_add(1, std::memory_order_relaxed);
+    return denial;
+  }
+  if (auto forbidden = why_forbidden(*tenant, need, model)) return forbidden;
+  if (call == nullptr) return std::nullopt;
+  if (auto refused = begin_request(*tenant, {shared.clock.now(), wall_s})) return refused;
+  call->tenant_state = tenant->state;
+  call->tenant = tenant->state->id;
+  return std::nullopt;
+}
+
+void end_tenant(Call& call) {
+  if (call.tenant_state != nullptr) end_request(*std::exchange(call.tenant_state, nullptr));
+}
+
+// When a client may try again, as gRPC's own retries understand it.
+void tell_retry(grpc::ServerContext& context, Duration after) {
+  if (after <= Duration::zero()) return;
+  context.AddTrailingMetadata("grpc-retry-pushback-ms", fmt::format("{:.0f}", std::ceil(to_milliseconds(after))));
+}
+
 // One call of a method that asks once and is answered once. It posts its successor, and deletes itself.
 template <typename Request, typename Response>
 class Unary : public Tag, public CallOwner {
@@ -225,7 +329,9 @@ class Unary : public Tag, public CallOwner {
 
   // On the world's thread.
   void on_answered(Call*) override {
+    end_tenant(call);
     if (call.status != CallStatus::ok) {
+      tell_retry(context, call.retry_after);
       fail(call.status, call.error);
     } else if (end_ != nullptr) {
       end_(*this);
@@ -236,6 +342,12 @@ class Unary : public Tag, public CallOwner {
   bool fail(CallStatus code, const std::string& message) {
     status = grpc::Status(code_of(code), message);
     return true;
+  }
+  // False if the caller may not ask this; the call has failed then.
+  bool allowed(AccessNeed need, const ServedModel* model = nullptr) {
+    const auto denial = why_denied(shared, context, need, model, nullptr);
+    if (denial) fail(denial->status, denial->message);
+    return !denial;
   }
   bool ask(std::function<void(LiveWorld&, Call&)> control) {
     call.control = std::move(control);
@@ -268,19 +380,27 @@ class Unary : public Tag, public CallOwner {
   bool finished_ = false;
 };
 
-std::string_view metadata_of(const grpc::ServerContext& context, const char* name) {
-  const auto found = context.client_metadata().find(name);
-  if (found == context.client_metadata().end()) return {};
-  return {found->second.data(), found->second.size()};
-}
-
 using Infer = Unary<inference::ModelInferRequest, inference::ModelInferResponse>;
 
+// The trace that the call belongs to comes back with the answer, as over HTTP.
+void take_trace(grpc::ServerContext& context, Call& call) {
+  const auto trace = metadata_of(context, "traceparent");
+  if (!is_traceparent(trace)) return;
+  call.traceparent = trace;
+}
+
 bool begin_infer(Infer& rpc) {
+  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.model_name());
+  if (const auto denial = why_denied(rpc.shared, rpc.context, AccessNeed::client, model, &rpc.call)) {
+    tell_retry(rpc.context, denial->retry_after);
+    return rpc.fail(denial->status, denial->message);
+  }
   if (const auto problem = read_request(rpc.request, rpc.shared.gateway, rpc.call)) {
+    end_tenant(rpc.call);
     return rpc.fail(problem->status, problem->message);
   }
-  if (const auto trace = metadata_of(rpc.context, "traceparent"); !trace.empty()) rpc.call.traceparent = trace;
+  take_trace(rpc.context, rpc.call);
+  if (!rpc.call.traceparent.empty()) rpc.context.AddInitialMetadata("traceparent", rpc.call.traceparent);
   rpc.shared.world.post(&rpc.call);
   return false;
 }
@@ -300,6 +420,9 @@ class StreamInfer final : public Tag, public CallOwner {
       case Step::waiting:
         if (!ok) return destroy();
         new StreamInfer(shared_, queue_);
+        if (const auto denial = why_denied(shared_, context_, AccessNeed::client, nullptr, nullptr)) {
+          return end(grpc::Status(code_of(denial->status), denial->message));
+        }
         return read();
       case Step::reading:
         if (!ok) return end();  // The client has said everything.
@@ -312,6 +435,7 @@ class StreamInfer final : public Tag, public CallOwner {
   }
 
   void on_answered(Call*) override {
+    end_tenant(call_);
     if (call_.status == CallStatus::ok) {
       write_response(call_, *response_.mutable_infer_response());
     } else {
@@ -333,17 +457,30 @@ class StreamInfer final : public Tag, public CallOwner {
     response_.Clear();
     call_.clear();
     step_ = Step::writing;
-    if (const auto problem = read_request(request_, shared_.gateway, call_)) {
-      response_.set_error_message(problem->message);
-      response_.mutable_infer_response()->set_id(request_.id());
-      return write();
+    // Asked for each message: a key that is taken back while the stream is open is of no use any more.
+    const ServedModel* model = shared_.gateway.find_model(request_.model_name());
+    if (const auto denial = why_denied(shared_, context_, AccessNeed::client, model, &call_)) {
+      if (denial->status == CallStatus::unauthenticated) {
+        return end(grpc::Status(code_of(denial->status), denial->message));
+      }
+      return write_problem(denial->message);
     }
+    if (const auto problem = read_request(request_, shared_.gateway, call_)) {
+      end_tenant(call_);
+      return write_problem(problem->message);
+    }
+    take_trace(context_, call_);
     shared_.world.post(&call_);
   }
+  void write_problem(const std::string& message) {
+    response_.set_error_message(message);
+    response_.mutable_infer_response()->set_id(request_.id());
+    write();
+  }
   void write() { stream_.Write(response_, static_cast<Tag*>(this)); }
-  void end() {
+  void end(const grpc::Status& status = grpc::Status::OK) {
     step_ = Step::ending;
-    stream_.Finish(grpc::Status::OK, static_cast<Tag*>(this));
+    stream_.Finish(status, static_cast<Tag*>(this));
   }
   void destroy() { delete this; }
 
@@ -379,6 +516,7 @@ bool begin_ready(Ready& rpc) {
 
 bool begin_model_ready(ModelReady& rpc) {
   const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
+  if (!rpc.allowed(AccessNeed::client, model)) return true;
   if (model == nullptr) return true;
   return rpc.ask([&rpc, model](LiveWorld& world, Call&) {
     rpc.response.set_ready(world.why_not_ready(model->service).empty() && !rpc.shared.gateway.draining());
@@ -386,6 +524,7 @@ bool begin_model_ready(ModelReady& rpc) {
 }
 
 bool begin_metadata(Metadata& rpc) {
+  if (!rpc.allowed(AccessNeed::client)) return true;
   rpc.response.set_name("tangram");
   rpc.response.set_version(rpc.shared.gateway.version());
   for (const auto& name : kExtensionNames) rpc.response.add_extensions(std::string(name));
@@ -405,6 +544,7 @@ void describe_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
 
 bool begin_model_metadata(ModelMetadata& rpc) {
   const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
+  if (!rpc.allowed(AccessNeed::client, model)) return true;
   if (model == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(rpc.request.name()).message);
   rpc.response.set_name(model->name);
   rpc.response.add_versions(std::string(kModelVersion));
@@ -447,6 +587,7 @@ void fill_statistics(const ServedModel& model, const ServiceTally& tally, infere
 bool begin_statistics(Statistics& rpc) {
   const std::string& name = rpc.request.name();
   const ServedModel* only = rpc.shared.gateway.find_model(name);
+  if (!rpc.allowed(name.empty() ? AccessNeed::every_model : AccessNeed::client, only)) return true;
   if (!name.empty() && only == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(name).message);
   return rpc.ask([&rpc, only](LiveWorld& world, Call&) {
     for (std::size_t i = 0; i < world.models().size(); ++i) {
@@ -457,6 +598,7 @@ bool begin_statistics(Statistics& rpc) {
 }
 
 bool begin_index(Index& rpc) {
+  if (!rpc.allowed(AccessNeed::every_model)) return true;
   return rpc.ask([&rpc](LiveWorld& world, Call&) {
     for (const auto& model : world.models()) {
       const std::string why_not = world.why_not_ready(model.service);
@@ -472,6 +614,7 @@ bool begin_index(Index& rpc) {
 
 template <typename Rpc, bool load>
 bool begin_loading(Rpc& rpc) {
+  if (!rpc.allowed(AccessNeed::admin)) return true;
   const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.model_name());
   if (model == nullptr) return rpc.fail(CallStatus::invalid, "no such service in the services file");
   return rpc.ask([model](LiveWorld& world, Call&) { world.set_loaded(model->service, load); });
@@ -479,7 +622,7 @@ bool begin_loading(Rpc& rpc) {
 
 class GrpcServerImpl final : public GrpcServer {
  public:
-  GrpcServerImpl(Gateway& gateway, LiveWorld& world) : shared_{gateway, world, {}} {}
+  GrpcServerImpl(Gateway& gateway, LiveWorld& world) : shared_{gateway, world, {}, {}} {}
 
   Result<Nothing> start(const GrpcConfig& config) {
     grpc::EnableDefaultHealthCheckService(true);
@@ -487,11 +630,11 @@ class GrpcServerImpl final : public GrpcServer {
     grpc::ServerBuilder builder;
     const bool v6 = config.address.find(':') != std::string::npos;
     int bound = 0;
+    std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+    if (config.tls) credentials = credentials_ = std::make_shared<ReplaceableCredentials>(*config.tls);
     builder.AddListeningPort(fmt::format("{}{}{}:{}", v6 ? "[" : "", config.address, v6 ? "]" : "", config.port),
-                             grpc::InsecureServerCredentials(), &bound);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::uint64_t>(config.message_max, INT32_MAX)));
-    builder.SetMaxSendMessageSize(INT32_MAX);
+                             credentials, &bound);
+    set_limits(config, builder);
     builder.RegisterService(&shared_.service);
     for (int i = 0; i < config.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
@@ -525,6 +668,10 @@ class GrpcServerImpl final : public GrpcServer {
     health->SetServingStatus("inference.GRPCInferenceService", serving);
   }
 
+  void set_tls(const TlsMaterial& material) override {
+    if (credentials_) credentials_->replace(material);
+  }
+
   void drain(Duration grace) override {
     server_->GetHealthCheckService()->SetServingStatus(false);
     const auto deadline =
@@ -533,6 +680,23 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
  private:
+  // A client that says nothing is asked whether it is there, and one that does not answer is let go.
+  static void set_limits(const GrpcConfig& config, grpc::ServerBuilder& builder) {
+    const auto milliseconds = [](Duration d) { return static_cast<int>(d / std::chrono::milliseconds(1)); };
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.streams_max);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                               static_cast<int>(std::min<std::uint64_t>(config.head_max, INT32_MAX)));
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(config.grace));
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::uint64_t>(config.message_max, INT32_MAX)));
+    builder.SetMaxSendMessageSize(INT32_MAX);
+    grpc::ResourceQuota quota("tangram");
+    quota.Resize(static_cast<std::size_t>(config.memory_max));
+    builder.SetResourceQuota(quota);
+  }
+
   void post_all(grpc::ServerCompletionQueue* queue) {
     for (int i = 0; i < kInferWaiting; ++i) {
       new Infer(shared_, queue, &Service::RequestModelInfer, begin_infer, end_infer);
@@ -564,6 +728,7 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   Shared shared_;
+  std::shared_ptr<ReplaceableCredentials> credentials_;  // Null: plain.
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::thread> threads_;

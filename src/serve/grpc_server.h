@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
+#include "serve/tls.h"
 
 namespace tangram::serve {
 
@@ -23,6 +24,8 @@ class GrpcServer {
   virtual void set_serving(bool serving) = 0;
   // No new requests; those under way are answered, or cancelled after `grace`. Returns at once.
   virtual void drain(Duration grace) = 0;
+  // Other certificates for connections from now on, where there were some at the start. Any thread.
+  virtual void set_tls(const TlsMaterial& material) = 0;
 };
 
 struct GrpcConfig {
@@ -30,6 +33,11 @@ struct GrpcConfig {
   std::uint16_t port = 8001;  // 0 takes a free one.
   int threads = 1;
   std::uint64_t message_max = std::uint64_t{64} << 20;
+  std::uint64_t head_max = 16 << 10;                  // Metadata of a call.
+  int streams_max = 1024;                             // Calls under way of one connection.
+  std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
+  Duration grace = std::chrono::seconds(10);          // For a handshake.
+  std::optional<TlsMaterial> tls = {};                // Nothing: plain.
 };
 
 // Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while

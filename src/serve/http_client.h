@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "serve/tls.h"
 
 namespace tangram::serve {
 
 struct HttpAnswer {
   int status = 0;
   std::string body = {};
+  std::string head = {};  // Status line and fields, as they came.
 };
 
 struct HttpQuestion {
@@ -21,9 +24,16 @@ struct HttpQuestion {
   std::string path = "/";
   std::string body = {};
   Duration timeout = std::chrono::seconds(5);
+  std::string socket_path = {};                     // A Unix socket instead of address and port.
+  std::string key = {};                             // Shown as a bearer token.
+  std::shared_ptr<const TlsContext> tls = nullptr;  // Null: plain.
+  std::string server_name = {};                     // Whose certificate it must be; empty: the address.
+
+  // "127.0.0.1:8002", or the path of the socket.
+  std::string place() const;
 };
 
-// Asks and waits for the whole answer. Errors: nobody listens, or no answer in time.
+// Asks and waits for the whole answer. Errors: nobody listens, no answer in time, or a certificate that is not trusted.
 Result<HttpAnswer> ask_http(const HttpQuestion& question);
 
 }  // namespace tangram::serve

@@ -5,11 +5,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -26,6 +29,11 @@ constexpr std::size_t kUnsentMax = 1 << 20;
 // What a body may take of memory before it has come: a client that lies about its length costs no more.
 constexpr std::uint64_t kReserveMax = 1 << 20;
 constexpr int kUserTimeoutMs = 30'000;
+// A request that is not allowed is read up to here, so that its connection can go on; beyond, it is closed.
+constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
+constexpr std::string_view kPlainToTls =
+    "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 51\r\nConnection: close\r\n\r\n"
+    "{\"error\":\"this port speaks HTTPS, not plain HTTP\"}\n";
 
 void append_number(std::string& out, std::uint64_t value) {
   std::array<char, 20> digits;
@@ -82,6 +90,15 @@ void set_option(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof value);
 }
 
+std::int64_t wall_seconds() { return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1); }
+
+bool somebody_listens_at(const sockaddr_un& address) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool answered = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (fd >= 0) close(fd);
+  return answered;
+}
+
 }  // namespace
 
 Result<int> listen_at(const std::string& address, std::uint16_t port, bool shared) {
@@ -109,39 +126,72 @@ std::uint16_t port_of(int socket) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_port);
 }
 
+Result<int> listen_at_path(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: a socket's path has 1 to {} letters", path, sizeof address.sun_path - 1)};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  struct stat found {};
+  if (lstat(path.c_str(), &found) == 0) {
+    if (!S_ISSOCK(found.st_mode)) return Error{ErrorCode::invalid, path + ": is there already, and is no socket"};
+    if (somebody_listens_at(address)) return Error{ErrorCode::unavailable, path + ": another server listens there"};
+    unlink(path.c_str());
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  // The permissions are those of this call's mask, so that nobody can get in before they are set.
+  const mode_t before = umask(0177);
+  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int error = errno;
+  umask(before);
+  if (bound && ::listen(fd, kBacklog) == 0) return fd;
+  if (fd >= 0) close(fd);
+  return Error{error == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
+               fmt::format("cannot listen at {}: {}", path, std::strerror(error))};
+}
+
 // ---- Listening ----
 
 class HttpServer::Listener final : public Readiness {
  public:
-  Listener(HttpServer& server, int socket, Port port) : server_(server), socket_(socket), port_(port) {
+  Listener(HttpServer& server, int socket, const ListenOptions& options)
+      : server_(server), socket_(socket), options_(options) {
     server_.loop_.add(socket_, Interest::read, this);
   }
   ~Listener() override {
     server_.loop_.remove(socket_, this);
     close(socket_);
   }
-  void on_ready(bool, bool, bool) override { server_.accept_from(socket_, port_); }
+  void on_ready(bool, bool, bool) override { server_.accept_from(socket_, options_); }
 
  private:
   HttpServer& server_;
   int socket_;
-  Port port_;
+  const ListenOptions options_;
 };
 
 // ---- One client ----
 
 class HttpServer::Connection final : public Readiness {
  public:
-  Connection(HttpServer& server, int socket, Port port)
-      : server_(server), socket_(socket), port_(port), quiet_since_(server.now_) {
+  Connection(HttpServer& server, int socket, const ListenOptions& options)
+      : server_(server),
+        socket_(socket),
+        port_(options.port),
+        asked_who_(server.gateway_.access.on() && !options.trusted),
+        quiet_since_(server.now_) {
+    if (options.tls != nullptr) tls_ = TlsStream::accept(options.tls->get(), socket);
     server_.loop_.add(socket_, Interest::read, this);
   }
   ~Connection() override { shut(); }
 
   void on_ready(bool readable, bool writable, bool broken) override {
     if (broken) return close_now();
+    const bool read_on = readable || (writable && tls_wants_write_);
     if (writable) flush();
-    if (readable && socket_ >= 0) read_some();
+    if (read_on && socket_ >= 0) read_some();
   }
 
   // The answer to one of the requests. Sent when those before it are.
@@ -188,23 +238,30 @@ class HttpServer::Connection final : public Readiness {
     bool has_deadline = false;
     bool has_input_size = false;
     ChunkedReader chunks;
-    Call* call = nullptr;  // Whose body is filled.
+    const TenantRule* tenant = nullptr;  // Who asks, where that matters.
+    Call* call = nullptr;                // Whose body is filled.
     std::uint64_t counted = 0;
   };
 
   void read_some();
+  ssize_t receive_encrypted(char* buffer, std::size_t room);
+  ssize_t send_encrypted(const char* bytes, std::size_t count);
+  ssize_t moved(const TlsStream::Moved& moved);
   void parse();
   bool parse_head();
   bool parse_body();
   bool parse_chunks();
   void begin(const HttpHead& head);
   void take_fields(const HttpHead& head);
+  void check_access(const HttpHead& head);
+  std::optional<AccessDenial> why_denied(const HttpHead& head);
   void dispatch();
   void dispatch_infer(Exchange& exchange, Call* call);
   void reply(Exchange& exchange, const Reply& reply);
   void reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra, std::string_view body);
   void write_answer(const Call& call, Exchange& exchange);
   void refuse(const HttpRefusal& refusal);
+  void refuse_and_close(const Reply& answer);
   void send_ready();
   void flush();
   void count_added();
@@ -219,6 +276,11 @@ class HttpServer::Connection final : public Readiness {
   HttpServer& server_;
   int socket_;
   Port port_;
+  const bool asked_who_;
+  std::unique_ptr<TlsStream> tls_;  // Null: plain.
+  bool tls_wants_write_ = false;    // Reading goes on when the socket can be written.
+  std::optional<std::vector<std::string>> certificate_names_;
+  std::shared_ptr<const AccessTable> access_;  // Of the request that is being read.
   Reading reading_ = Reading::head;
   Interest interest_ = Interest::read;
   bool closing_ = false;  // Nothing more is read; closed once everything is sent.
@@ -245,7 +307,7 @@ void HttpServer::Connection::mark_dirty() {
 
 void HttpServer::Connection::watch() {
   const bool want_read = !closing_ && !peer_done_ && !blocked();
-  const bool want_write = unsent() > 0;
+  const bool want_write = unsent() > 0 || tls_wants_write_;
   const auto wanted = static_cast<Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
   if (wanted == interest_ || socket_ < 0) return;
   interest_ = wanted;
@@ -255,10 +317,11 @@ void HttpServer::Connection::watch() {
 void HttpServer::Connection::read_some() {
   thread_local std::array<char, kReadBytes> buffer;
   if (closing_ || peer_done_ || blocked()) return watch();
-  const ssize_t got = recv(socket_, buffer.data(), buffer.size(), 0);
+  const ssize_t got = tls_ == nullptr ? recv(socket_, buffer.data(), buffer.size(), 0)
+                                      : receive_encrypted(buffer.data(), buffer.size());
   if (got < 0) {
-    if (!would_block()) close_now();
-    return;
+    if (!would_block()) return close_now();
+    return watch();
   }
   if (got == 0) {
     // The client sends no more, but may wait for its answers.
@@ -277,6 +340,39 @@ void HttpServer::Connection::read_some() {
   in_.append(buffer.data(), static_cast<std::size_t>(got));
   parse();
   mark_dirty();
+}
+
+// The same answers as recv() and send() give, with errno.
+ssize_t HttpServer::Connection::moved(const TlsStream::Moved& moved) {
+  switch (moved.status) {
+    case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
+    case TlsStream::Status::closed: return 0;
+    case TlsStream::Status::want_read:
+    case TlsStream::Status::want_write: errno = EAGAIN; return -1;
+    case TlsStream::Status::failed: break;
+  }
+  errno = EPROTO;
+  return -1;
+}
+
+// Shakes hands, too, where that has not been done.
+ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room) {
+  const bool established = tls_->established();
+  const TlsStream::Moved result = tls_->read(buffer, room);
+  tls_wants_write_ = result.status == TlsStream::Status::want_write;
+  if (result.status == TlsStream::Status::failed && !established) {
+    server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
+    if (tls_->spoke_plain_http()) {
+      // What came is read first: closing over unread bytes would throw the answer away, too.
+      while (recv(socket_, buffer, room, MSG_DONTWAIT) > 0) continue;
+      send(socket_, kPlainToTls.data(), kPlainToTls.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  }
+  return moved(result);
+}
+
+ssize_t HttpServer::Connection::send_encrypted(const char* bytes, std::size_t count) {
+  return moved(tls_->write(bytes, count));
 }
 
 // Takes as many requests apart as have come and may be under way.
@@ -327,6 +423,11 @@ void HttpServer::Connection::begin(const HttpHead& head) {
   const auto encoding = head.find("content-encoding");
   if (encoding && !equals_ignoring_case(*encoding, "identity"))
     return refuse({415, "content encodings are not supported"});
+  if (asked_who_) {
+    check_access(head);
+    const auto& refusal = incoming_.target.refusal;
+    if (refusal && (head.chunked || head.content_length > kRefusedBodyMax)) return refuse_and_close(Reply(*refusal));
+  }
   take_fields(head);
   incoming_.call = server_.take_call();
   incoming_.counted = 0;
@@ -342,6 +443,27 @@ void HttpServer::Connection::begin(const HttpHead& head) {
   if (head.expects_continue && exchanges_.empty() && (head.chunked || head.content_length > 0)) {
     out_ += "HTTP/1.1 100 Continue\r\n\r\n";
   }
+}
+
+// Who asks is known before the body is read. What they are refused takes the place of the answer.
+void HttpServer::Connection::check_access(const HttpHead& head) {
+  incoming_.tenant = nullptr;
+  if (const auto denial = why_denied(head)) incoming_.target.refusal = reply_to(*denial);
+}
+
+std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& head) {
+  const AccessNeed need = access_need(port_, incoming_.target.endpoint);
+  if (need == AccessNeed::nothing) return std::nullopt;
+  Access& access = server_.gateway_.access;
+  access_ = access.table();
+  if (tls_ && !certificate_names_) certificate_names_ = tls_->peer_names();
+  Credentials shown{head.find("authorization").value_or(""), head.find("x-api-key").value_or(""), {}};
+  if (certificate_names_) shown.certificate_names = *certificate_names_;
+  AccessDenial denial;
+  incoming_.tenant = access_->identify(shown, wall_seconds(), denial.message);
+  if (incoming_.tenant != nullptr) return why_forbidden(*incoming_.tenant, need, incoming_.target.model);
+  access.unauthenticated.fetch_add(1, std::memory_order_relaxed);
+  return denial;
 }
 
 void HttpServer::Connection::take_fields(const HttpHead& head) {
@@ -427,6 +549,14 @@ void HttpServer::Connection::dispatch() {
 
 void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
   call->model = incoming_.target.model;
+  if (asked_who_) {
+    if (const auto denial = begin_request(*incoming_.tenant, {server_.now_, wall_seconds()})) {
+      server_.give_back(call);
+      return reply(exchange, reply_to(*denial));
+    }
+    call->tenant_state = incoming_.tenant->state;
+    call->tenant = call->tenant_state->id;
+  }
   InferHeaders headers;
   if (incoming_.has_json_length) headers.json_length = incoming_.json_length;
   if (incoming_.has_deadline) headers.deadline_ms = incoming_.deadline_ms;
@@ -443,7 +573,7 @@ void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
 }
 
 void HttpServer::Connection::reply(Exchange& exchange, const Reply& reply) {
-  reply_now(exchange, reply.status, reply.type, "", reply.body);
+  reply_now(exchange, reply.status, reply.type, reply.headers, reply.body);
   send_ready();
 }
 
@@ -460,12 +590,16 @@ void HttpServer::Connection::reply_now(Exchange& exchange, int status, std::stri
 
 void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
   server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+  refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
+}
+
+void HttpServer::Connection::refuse_and_close(const Reply& answer) {
   drop_incoming();
   closing_ = true;
   reading_ = Reading::nothing;
   Exchange& exchange = exchanges_.emplace_back();
   exchange.keep_alive = false;
-  reply(exchange, {refusal.status, kJsonType, error_body(refusal.reason)});
+  reply(exchange, answer);
 }
 
 void HttpServer::Connection::drop_incoming() {
@@ -524,7 +658,8 @@ void HttpServer::Connection::send_ready() {
 void HttpServer::Connection::flush() {
   if (socket_ < 0) return;
   while (unsent() > 0) {
-    const ssize_t sent = send(socket_, out_.data() + out_at_, unsent(), MSG_NOSIGNAL);
+    const ssize_t sent = tls_ == nullptr ? send(socket_, out_.data() + out_at_, unsent(), MSG_NOSIGNAL)
+                                         : send_encrypted(out_.data() + out_at_, unsent());
     if (sent < 0) {
       if (!would_block()) return close_now();
       break;
@@ -564,6 +699,7 @@ void HttpServer::Connection::proceed() {
 
 bool HttpServer::Connection::out_of_time(TimePoint now) const {
   const HttpLimits& limits = server_.limits_;
+  if (tls_ && !tls_->established()) return now - quiet_since_ > limits.grace;
   if (unsent() > 0) return now - unsent_since_ > limits.unread;
   if (!exchanges_.empty()) return false;
   const bool in_message = reading_ != Reading::head || in_at_ < in_.size();
@@ -574,6 +710,7 @@ bool HttpServer::Connection::out_of_time(TimePoint now) const {
 
 void HttpServer::Connection::time_out() {
   const bool in_message = reading_ != Reading::head || in_at_ < in_.size();
+  if (tls_ && !tls_->established()) server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   if (unsent() > 0 || !in_message) return close_now();
   server_.gateway_.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
   refuse({408, "the request took too long to come"});
@@ -588,6 +725,7 @@ void HttpServer::Connection::stop_when_idle() {
 void HttpServer::Connection::shut() {
   if (socket_ < 0) return;
   server_.loop_.remove(socket_, this);
+  if (tls_) tls_->say_goodbye();
   close(socket_);
   socket_ = -1;
   drop_incoming();
@@ -618,17 +756,17 @@ HttpServer::HttpServer(EventLoop& loop, const LiveClock& clock, Gateway& gateway
 
 HttpServer::~HttpServer() { close_all(); }
 
-void HttpServer::listen(int socket, Port port) {
-  listeners_.push_back(std::make_unique<Listener>(*this, socket, port));
+void HttpServer::listen(int socket, const ListenOptions& options) {
+  listeners_.push_back(std::make_unique<Listener>(*this, socket, options));
 }
 
-void HttpServer::accept_from(int socket, Port port) {
+void HttpServer::accept_from(int socket, const ListenOptions& options) {
   // A few at a time, so that a flood of clients does not starve those who are here.
   for (int n = 0; n < 64; ++n) {
     const int fd = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
     if (connections_.size() >= limits_.connections_max) {
-      refuse_connection(fd);
+      refuse_connection(fd, options.tls == nullptr);
       continue;
     }
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -637,13 +775,17 @@ void HttpServer::accept_from(int socket, Port port) {
     gateway_.traffic.connections_opened.fetch_add(1, std::memory_order_relaxed);
     gateway_.traffic.connections_open.fetch_add(1, std::memory_order_relaxed);
     now_ = clock_.now();
-    connections_.push_back(std::make_unique<Connection>(*this, fd, port));
+    connections_.push_back(std::make_unique<Connection>(*this, fd, options));
     connections_.back()->index = connections_.size() - 1;
   }
 }
 
-void HttpServer::refuse_connection(int socket) {
+void HttpServer::refuse_connection(int socket, bool plain) {
   gateway_.traffic.connections_refused.fetch_add(1, std::memory_order_relaxed);
+  if (!plain) {  // Words would need a handshake first.
+    close(socket);
+    return;
+  }
   const std::string body = error_body("too many connections");
   std::string out;
   append_head(out, 503, kJsonType, body.size(), false);
@@ -676,6 +818,7 @@ Call* HttpServer::take_call() {
 
 void HttpServer::give_back(Call* call) {
   bodies_ -= call->context_bytes;
+  if (call->tenant_state != nullptr) end_request(*call->tenant_state);
   call->clear();
   calls_free_.push_back(call);
 }

@@ -14,6 +14,7 @@
 #include "serve/event_loop.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
+#include "serve/tls.h"
 
 namespace tangram::serve {
 
@@ -33,6 +34,16 @@ struct HttpLimits {
 // at one port, each with its own queue.
 Result<int> listen_at(const std::string& address, std::uint16_t port, bool shared);
 std::uint16_t port_of(int socket);
+// A Unix socket at `path`, which only this user may open. One that a server left behind is replaced; one where somebody
+// answers is not.
+Result<int> listen_at_path(const std::string& path);
+
+// How the clients of a listening socket are met.
+struct ListenOptions {
+  Port port = Port::data;
+  const TlsSlot* tls = nullptr;  // Null: plain. Outlives the server.
+  bool trusted = false;          // Who gets here has shown who they are: by the permissions of a file.
+};
 
 class HttpServer final : public CallOwner {
  public:
@@ -42,7 +53,7 @@ class HttpServer final : public CallOwner {
   ~HttpServer() override;
 
   // Takes over a listening socket.
-  void listen(int socket, Port port);
+  void listen(int socket, const ListenOptions& options);
   // No new connections; open ones are closed as they fall idle.
   void drain();
   // Closes everything at once.
@@ -62,8 +73,8 @@ class HttpServer final : public CallOwner {
   class Connection;
   friend class Connection;
 
-  void accept_from(int socket, Port port);
-  void refuse_connection(int socket);
+  void accept_from(int socket, const ListenOptions& options);
+  void refuse_connection(int socket, bool plain);
   void sweep(TimePoint now);
   void bury(Connection* connection);
   void finish(Call* call);

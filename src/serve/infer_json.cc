@@ -311,7 +311,7 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
 
 std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
                                         std::optional<std::int64_t>& input_size) {
-  if (headers.traceparent) call.traceparent = *headers.traceparent;
+  if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
   if (headers.deadline_ms) {
     const auto value = text::parse_number(*headers.deadline_ms);
     if (!value) return invalid("Tangram-Deadline-Ms must be a number");
@@ -594,6 +594,18 @@ void write_infer_answer(const Call& call, InferBody& body) {
     if (!goes_binary(output, spec, raw)) continue;
     spec.datatype == Datatype::bytes ? out += slots_to_wire(raw) : out += raw;
   }
+}
+
+// version-trace-parent-flags in lower hexadecimal, neither trace nor parent all zeros. Versions after 00 may say more.
+bool is_traceparent(std::string_view text) {
+  constexpr std::string_view kZeros = "00000000000000000000000000000000";
+  if (text.size() < 55 || (text.size() > 55 && (text.starts_with("00") || text[55] != '-'))) return false;
+  for (std::size_t i = 0; i < 55; ++i) {
+    const bool dash = i == 2 || i == 35 || i == 52;
+    const bool hex = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+    if (dash ? text[i] != '-' : !hex) return false;
+  }
+  return !text.starts_with("ff") && text.substr(3, 32) != kZeros && text.substr(36, 16) != kZeros.substr(0, 16);
 }
 
 std::string error_body(std::string_view message) {

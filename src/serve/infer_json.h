@@ -57,6 +57,9 @@ void write_infer_answer(const Call& call, InferBody& body);
 // The bytes of one output of an answered call, as engines write them.
 std::string_view raw_output(const Call& call, std::size_t index);
 
+// Whether the text is a `traceparent` as W3C Trace Context wants it; any other is ignored.
+bool is_traceparent(std::string_view text);
+
 // {"error":"..."}
 std::string error_body(std::string_view message);
 

@@ -248,6 +248,7 @@ void LiveWorld::refuse_held() {
     }
     Request request;
     request.service = call->model->service;
+    request.tenant = call->tenant;
     const Outcome outcome{OutcomeKind::rejected, RejectReason::no_capacity, kTimeNever};
     explain(*call, request, outcome);
     count(*call, request, outcome, false);
@@ -284,6 +285,7 @@ void LiveWorld::admit(Call* call) {
   Request request;
   request.id = RequestId((requests_++ << kSlotBits) | slot);
   request.service = model.service;
+  request.tenant = call->tenant;
   request.priority = priority_of(*call);
   request.samples = call->samples;
   request.size = call->size;

@@ -4,12 +4,27 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 
 #include "serve/json_reader.h"
 
 namespace tangram::serve {
+namespace {
+
+constexpr std::array<std::string_view, 4> kLevelNames{"error", "warning", "info", "requests"};
+
+}  // namespace
+
+std::string_view to_string(LogLevel level) { return kLevelNames[static_cast<std::size_t>(level)]; }
+
+std::optional<LogLevel> parse_log_level(std::string_view name) {
+  const auto found = std::ranges::find(kLevelNames, name);
+  if (found == kLevelNames.end()) return std::nullopt;
+  return static_cast<LogLevel>(found - kLevelNames.begin());
+}
 
 LogWriter::LogWriter(int descriptor) : descriptor_(descriptor), thread_([this] { run(); }) {}
 
@@ -35,6 +50,10 @@ void LogWriter::write(std::string_view line) {
   changed_.notify_one();
 }
 
+void LogWriter::write(LogLine& line) {
+  if (line.level() <= level()) write(line.done());
+}
+
 void LogWriter::run() {
   std::unique_lock lock(mutex_);
   std::string taken;
@@ -45,7 +64,8 @@ void LogWriter::run() {
     taken.swap(buffer_);
     if (dropped_ > 0) {
       taken +=
-          LogLine("warning", "log_lines_dropped").integer("count", static_cast<std::int64_t>(dropped_)).done() + '\n';
+          LogLine(LogLevel::warning, "log_lines_dropped").integer("count", static_cast<std::int64_t>(dropped_)).done() +
+          '\n';
       dropped_ = 0;
     }
     lock.unlock();
@@ -59,11 +79,12 @@ void LogWriter::run() {
   }
 }
 
-LogLine::LogLine(std::string_view level, std::string_view event) {
+LogLine::LogLine(LogLevel level, std::string_view event) : level_(level) {
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const auto milliseconds = now.time_since_epoch().count() % 1000;
   line_ = fmt::format(R"({{"time":"{:%Y-%m-%dT%H:%M:%S}.{:03}Z","level":"{}","event":"{}")",
-                      fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds, level, event);
+                      fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds,
+                      to_string(std::min(level, LogLevel::info)), event);
 }
 
 void LogLine::key(std::string_view key) {

@@ -422,11 +422,10 @@ void RemoteLink::not_ready(std::string reason) {
   disconnect();
   state_ = State::cold;
   due_ = kTimeNever;
-  remotes_.log_.write(LogLine("warning", "remote_not_ready")
+  remotes_.log_.write(LogLine(LogLevel::warning, "remote_not_ready")
                           .text("slice", config_.title)
                           .text("server", fmt::format("{}:{}", config_.address.host, config_.address.port))
-                          .text("reason", reason)
-                          .done());
+                          .text("reason", reason));
   events_.on_restarted(slice_, false);
 }
 

@@ -160,6 +160,8 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   counter("tangram_requests_malformed_total", "Requests that were not HTTP as it should be.",
           traffic.requests_malformed);
   counter("tangram_connection_timeouts_total", "Connections closed because the client was too slow.", traffic.timeouts);
+  counter("tangram_tls_handshakes_failed_total", "Connections that did not get through the TLS handshake.",
+          traffic.handshakes_failed);
   counter("tangram_received_bytes_total", "Bytes read from clients.", traffic.bytes_received);
   counter("tangram_sent_bytes_total", "Bytes written to clients.", traffic.bytes_sent);
   counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
@@ -173,6 +175,50 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
   out.family("tangram_plan_changes_total", "counter", "Plans that were put in place while serving.");
   out.sample("tangram_plan_changes_total", "", world.plans_applied());
+}
+
+void tenant_metrics(PrometheusText& out, const Access& access) {
+  if (!access.on()) return;
+  const auto tenants = access.tenants();
+  out.family("tangram_unauthenticated_total", "counter", "Requests of callers that were not known.");
+  out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
+  out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
+  for (const auto* tenant : tenants) {
+    for (std::size_t k = 0; k < kOutcomes.size(); ++k) {
+      out.sample("tangram_tenant_requests_total", label("tenant", tenant->name) + ',' + label("outcome", kOutcomes[k]),
+                 tenant->outcomes[k].load(std::memory_order_relaxed));
+    }
+  }
+  out.family("tangram_tenant_refused_total", "counter",
+             "Requests that the tenant's limits or rights refused, by which.");
+  for (const auto* tenant : tenants) {
+    for (std::size_t k = 0; k < kAccessRefusals.size(); ++k) {
+      out.sample("tangram_tenant_refused_total",
+                 label("tenant", tenant->name) + ',' + label("reason", kAccessRefusals[k]),
+                 tenant->refusals[k].load(std::memory_order_relaxed));
+    }
+  }
+  out.family("tangram_tenant_requests_in_flight", "gauge", "Inference requests of a tenant that are not answered.");
+  for (const auto* tenant : tenants) {
+    out.sample("tangram_tenant_requests_in_flight", label("tenant", tenant->name),
+               static_cast<double>(tenant->in_flight.load(std::memory_order_relaxed)));
+  }
+}
+
+Json tenants_status(const Access& access) {
+  Json list = Json::array();
+  for (const auto* tenant : access.tenants()) {
+    std::uint64_t refused = 0;
+    for (const auto& count : tenant->refusals) refused += count.load(std::memory_order_relaxed);
+    list.push_back({{"name", tenant->name},
+                    {"in_flight", tenant->in_flight.load(std::memory_order_relaxed)},
+                    {"served", tenant->outcomes[0].load(std::memory_order_relaxed)},
+                    {"late", tenant->outcomes[1].load(std::memory_order_relaxed)},
+                    {"rejected", tenant->outcomes[2].load(std::memory_order_relaxed)},
+                    {"failed", tenant->outcomes[3].load(std::memory_order_relaxed)},
+                    {"refused", refused}});
+  }
+  return list;
 }
 
 // The names that dashboards made for Triton look for.
@@ -287,6 +333,7 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
   service_metrics(out, world);
   slice_metrics(out, world);
   gateway_metrics(out, world, gateway);
+  tenant_metrics(out, gateway.access);
   if (triton_names) triton_metrics(out, world);
   return out.take();
 }
@@ -336,6 +383,8 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"added_other", added_report(gateway.traffic.added_other)},
               {"plan_changes", world.plans_applied()},
               {"plan_moving", world.scheduler().moving()},
+              {"log_level", to_string(gateway.log_level())},
+              {"tenants", tenants_status(gateway.access)},
               {"services", services},
               {"devices", devices},
               {"slices", slices}}

@@ -33,8 +33,9 @@ std::string_view name_of(OutcomeKind kind) {
 }
 
 std::string request_line(const Call& call, const Outcome& outcome, TimePoint now) {
-  LogLine line("info", "request");
+  LogLine line(LogLevel::requests, "request");
   line.text("id", call.id).text("model", call.model->name).text("outcome", name_of(outcome.kind));
+  if (call.tenant_state != nullptr) line.text("tenant", call.tenant_state->name);
   line.integer("size", call.size).integer("samples", call.samples);
   if (call.batch_samples > 0) {
     line.integer("bucket", call.padded_size).integer("slice", call.slice.value()).integer("batch", call.batch_samples);
@@ -92,9 +93,12 @@ struct Server::Parts final : public CallOwner {
       : config(std::move(c)), log(l), models(served_models(deployment, workload, config.engine)) {
     for (const auto& model : models) signatures.push_back(&model.signature);
     GatewayConfig gateway_config{config.version, config.triton_metrics, nullptr};
-    if (config.reload) gateway_config.request_reload = [this] { ask_for_reload(); };
+    if (config.reload || config.reload_security) gateway_config.request_reload = [this] { ask_for_reload(); };
+    gateway_config.request_drain = [this] { ask_to_stop(); };
+    gateway_config.log = &log;
     gateway = std::make_unique<Gateway>(models, std::move(gateway_config));
-    gateway->set_log_requests(config.log_requests);
+    gateway->set_log_level(config.log_level);
+    if (config.security.access) gateway->access.set(*config.security.access);
     LiveWorldConfig world_config;
     world_config.scheduler = config.scheduler;
     world_config.recording = config.recording;
@@ -105,6 +109,9 @@ struct Server::Parts final : public CallOwner {
       return make_executor(slice, place, events);
     };
     world_config.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
+      if (call.tenant_state != nullptr) {
+        call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
+      }
       if (gateway->log_requests()) log.write(request_line(call, outcome, now));
     };
     world = std::make_unique<LiveWorld>(std::move(deployment), models, std::move(world_config));
@@ -115,6 +122,7 @@ struct Server::Parts final : public CallOwner {
   }
   ~Parts() override {
     if (reload_thread.joinable()) reload_thread.join();
+    if (admin_socket_open) unlink(config.admin_socket.c_str());
   }
 
   std::unique_ptr<engines::Executor> make_executor(SliceId slice, const sched::Place& place,
@@ -180,7 +188,14 @@ struct Server::Parts final : public CallOwner {
 
   bool one_thread() const { return config.threads == 1; }
 
+  const TlsSlot* tls_slot() const { return config.security.tls ? &tls : nullptr; }
+
   Result<Nothing> open() {
+    if (config.security.tls) {
+      auto made = TlsContext::for_server(*config.security.tls);
+      if (!made) return made.error();
+      tls.set(std::move(*made));
+    }
     const int io_threads = one_thread() ? 1 : config.threads;
     for (int i = 0; i < io_threads; ++i) {
       EventLoop* its_loop = &loop;
@@ -188,19 +203,40 @@ struct Server::Parts final : public CallOwner {
       auto http = std::make_unique<HttpServer>(*its_loop, clock, *gateway, *world, config.limits, one_thread());
       const auto data = listen_at(config.address, i == 0 ? config.http_port : data_port, !one_thread());
       if (!data) return data.error();
-      http->listen(*data, Port::data);
+      http->listen(*data, {.port = Port::data, .tls = tls_slot()});
       data_port = port_of(*data);
       if (i == 0) {
-        const auto admin = listen_at(config.address, config.metrics_port, false);
-        if (!admin) return admin.error();
-        http->listen(*admin, Port::admin);
-        admin_port = port_of(*admin);
+        if (const auto opened = open_admin(*http); !opened) return opened;
       }
       (one_thread() ? main_http : io.back()->http) = std::move(http);
     }
+    return open_grpc();
+  }
+
+  // The admin interface lives on the first I/O thread.
+  Result<Nothing> open_admin(HttpServer& http) {
+    const auto admin = listen_at(config.admin_address, config.metrics_port, false);
+    if (!admin) return admin.error();
+    http.listen(*admin, {.port = Port::admin, .tls = tls_slot()});
+    admin_port = port_of(*admin);
+    if (config.admin_socket.empty()) return Nothing{};
+    const auto local = listen_at_path(config.admin_socket);
+    if (!local) return local.error();
+    admin_socket_open = true;
+    http.listen(*local, {.port = Port::admin, .trusted = true});
+    return Nothing{};
+  }
+
+  Result<Nothing> open_grpc() {
     if (!config.grpc_port) return Nothing{};
-    auto made =
-        make_grpc_server({config.address, *config.grpc_port, config.threads, config.limits.body_max}, *gateway, *world);
+    GrpcConfig grpc_config;
+    grpc_config.address = config.address;
+    grpc_config.port = *config.grpc_port;
+    grpc_config.threads = config.threads;
+    grpc_config.message_max = config.limits.body_max;
+    grpc_config.head_max = config.limits.head_max;
+    grpc_config.tls = config.security.tls;
+    auto made = make_grpc_server(grpc_config, *gateway, *world);
     if (!made) return made.error();
     grpc = std::move(*made);
     return Nothing{};
@@ -221,6 +257,7 @@ struct Server::Parts final : public CallOwner {
       turn();
     }
     finished = true;
+    if (reload_thread.joinable()) reload_thread.join();
     grpc.reset();
     for (auto& part : io) {
       part->loop.wake();
@@ -233,7 +270,7 @@ struct Server::Parts final : public CallOwner {
     told_ready = true;
     gateway->set_ready(true);
     if (grpc) grpc->set_serving(true);
-    log.write(LogLine("info", "ready").number("after_s", to_seconds(clock.now())).done());
+    log.write(LogLine(LogLevel::info, "ready").number("after_s", to_seconds(clock.now())));
   }
 
   // Waits for something to happen and handles it.
@@ -279,7 +316,7 @@ struct Server::Parts final : public CallOwner {
     draining = true;
     drain_deadline = clock.now() + config.exit_timeout;
     gateway->set_draining();
-    log.write(LogLine("info", "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())).done());
+    log.write(LogLine(LogLevel::info, "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())));
     if (grpc) grpc->drain(config.exit_timeout);
     if (main_http) main_http->drain();
     for (auto& part : io) part->loop.wake();
@@ -292,23 +329,27 @@ struct Server::Parts final : public CallOwner {
 
   // Files are read beside the loop; the plan comes back as a call.
   void begin_reload() {
-    if (!config.reload || reloading.exchange(true)) return;
+    if ((!config.reload && !config.reload_security) || reloading.exchange(true)) return;
     if (reload_thread.joinable()) reload_thread.join();
     reload_thread = std::thread([this] {
+      reload_security();
+      if (!config.reload) {
+        reloading = false;
+        return;
+      }
       auto next = config.reload();
       if (!next) {
-        log.write(LogLine("error", "reload_failed").text("reason", next.error().message).done());
+        log.write(LogLine(LogLevel::error, "reload_failed").text("reason", next.error().message));
         reloading = false;
         return;
       }
       reload_call.control = [this, deployment = std::move(*next)](LiveWorld& w, Call&) {
         const auto changed = w.change_plan(deployment);
         if (changed) {
-          log.write(LogLine("info", "plan_changed")
-                        .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied()))
-                        .done());
+          log.write(LogLine(LogLevel::info, "plan_changed")
+                        .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
         } else {
-          log.write(LogLine("error", "reload_failed").text("reason", changed.error().message).done());
+          log.write(LogLine(LogLevel::error, "reload_failed").text("reason", changed.error().message));
         }
       };
       reload_call.owner = this;
@@ -316,6 +357,26 @@ struct Server::Parts final : public CallOwner {
     });
   }
   void on_answered(Call*) override { reloading = false; }
+
+  void tell_reload_failed(const std::string& reason) {
+    log.write(LogLine(LogLevel::error, "reload_failed").text("reason", reason));
+  }
+
+  // Open connections keep the certificates that they began with; keys and limits count from the next request on.
+  void reload_security() {
+    if (!config.reload_security) return;
+    const auto next = config.reload_security();
+    if (!next) return tell_reload_failed(next.error().message);
+    if (next->tls && config.security.tls) {
+      auto made = TlsContext::for_server(*next->tls);
+      if (!made) return tell_reload_failed(made.error().message);
+      tls.set(std::move(*made));
+      if (grpc) grpc->set_tls(*next->tls);
+    }
+    if (next->access && config.security.access) gateway->access.set(*next->access);
+    log.write(LogLine(LogLevel::info, "security_reloaded")
+                  .integer("tenants", next->access ? static_cast<std::int64_t>(next->access->tenants.size()) : 0));
+  }
 
   ServerConfig config;
   LogWriter& log;
@@ -326,6 +387,7 @@ struct Server::Parts final : public CallOwner {
   std::atomic<std::thread::id> driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
+  TlsSlot tls;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<LiveWorld> world;
   std::unique_ptr<HttpServer> main_http;
@@ -333,6 +395,7 @@ struct Server::Parts final : public CallOwner {
   std::unique_ptr<GrpcServer> grpc;
   std::uint16_t data_port = 0;
   std::uint16_t admin_port = 0;
+  bool admin_socket_open = false;
   std::atomic<bool> stop_asked{false};
   std::atomic<bool> reload_asked{false};
   std::atomic<bool> reloading{false};

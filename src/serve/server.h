@@ -12,27 +12,40 @@
 #include <vector>
 
 #include "engines/executor.h"
+#include "formats/access_file.h"
 #include "serve/gateway.h"
 #include "serve/http_server.h"
 #include "serve/live_world.h"
 #include "serve/log.h"
 #include "serve/remote_link.h"
+#include "serve/tls.h"
 #include "serve/worker_link.h"
 
 namespace tangram::serve {
+
+// What keeps others out. Whether there is TLS, and whether callers are asked who they are, stays as it was at the
+// start.
+struct Security {
+  std::optional<TlsMaterial> tls;         // Nothing: plain connections.
+  std::optional<formats::Access> access;  // Nothing: nobody is asked.
+};
 
 struct ServerConfig {
   std::string address = "127.0.0.1";
   std::uint16_t http_port = 8000;
   std::optional<std::uint16_t> grpc_port;  // Nothing: no gRPC.
+  // The admin interface: metrics, status, reload, log level, drain.
+  std::string admin_address = "127.0.0.1";
   std::uint16_t metrics_port = 8002;
+  std::string admin_socket;  // The same at a Unix socket, for whoever may open it. Empty: none.
+  Security security;
   int threads = 1;
   HttpLimits limits;
   sched::SchedulerConfig scheduler;
-  std::string engine = "emulated";     // Of batch_engines(), or "remote".
-  bool workers = false;                // Each slice runs in a process of its own. Engines but `emulated` need it.
-  std::string worker_program;          // Of workers; empty: the one beside this program.
-  std::string models;                  // The folder with the weights of the models.
+  std::string engine = "emulated";  // Of batch_engines(), or "remote".
+  bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
+  std::string worker_program;       // Of workers; empty: the one beside this program.
+  std::string models;               // The folder with the weights of the models.
   // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
@@ -40,11 +53,13 @@ struct ServerConfig {
   engines::EmulatedExecutorConfig emulated;
   std::string version;
   bool triton_metrics = false;
-  bool log_requests = false;
+  LogLevel log_level = LogLevel::info;
   RecordingSink recording;
   Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
   // Reads plan and services again, on a thread of its own. Empty: no reload.
   std::function<Result<sched::Deployment>()> reload;
+  // The same for certificates and access.
+  std::function<Result<Security>()> reload_security;
 };
 
 // Keeps SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and those that it starts. To be called before there

@@ -64,7 +64,7 @@ class WorkerLink final : public engines::Executor, private Readiness {
   void ping();
   bool grow_memory(std::size_t bytes);
   const Signature* signature_of(ServiceId service) const;
-  void log(std::string_view level, std::string_view event, std::string_view reason) const;
+  void log(LogLevel level, std::string_view event, std::string_view reason) const;
 
   Workers& workers_;
   SliceId slice_;
@@ -93,7 +93,7 @@ void WorkerLink::make_quota() {
   if (made) {
     quota_ = std::move(*made);
   } else {
-    log("warning", "worker_quota_missing", made.error().message);
+    log(LogLevel::warning, "worker_quota_missing", made.error().message);
   }
 }
 
@@ -116,7 +116,7 @@ bool WorkerLink::restart() {
 void WorkerLink::begin_process() {
   auto started = start_worker(config_.program, config_.environment);
   if (!started) {
-    log("error", "worker_failed", started.error().message);
+    log(LogLevel::error, "worker_failed", started.error().message);
     state_ = State::cold;
     due_ = kTimeNever;
     return events_.on_restarted(slice_, false);
@@ -127,7 +127,7 @@ void WorkerLink::begin_process() {
   due_ = workers_.clock_.now() + config_.patience.start;
   if (quota_ != nullptr) {
     if (const auto added = quota_->add(process_.process); !added) {
-      log("warning", "worker_quota_missing", added.error().message);
+      log(LogLevel::warning, "worker_quota_missing", added.error().message);
     }
   }
   if (!send_spec()) lose("it does not listen");
@@ -159,7 +159,7 @@ void WorkerLink::end_process() {
 }
 
 void WorkerLink::lose(std::string reason) {
-  log("warning", "worker_lost", reason);
+  log(LogLevel::warning, "worker_lost", reason);
   const bool loading = state_ == State::loading;
   end_process();
   if (loading) {
@@ -194,7 +194,7 @@ bool WorkerLink::handle(const ReceivedMessage& received) {
 
 bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   if (received.message.kind == WorkerMessageKind::ready) {
-    log("info", "worker_ready", "");
+    log(LogLevel::info, "worker_ready", "");
     ever_ready_ = true;
     enter_ready();
     events_.on_restarted(slice_, true);
@@ -202,7 +202,7 @@ bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   }
   if (received.message.kind != WorkerMessageKind::not_loaded) return false;
   const std::string reason(received.text());
-  log("error", "worker_failed", reason);
+  log(LogLevel::error, "worker_failed", reason);
   if (!ever_ready_ && workers_.hopeless_.empty()) workers_.hopeless_ = fmt::format("{}: {}", config_.title, reason);
   end_process();
   events_.on_restarted(slice_, false);
@@ -294,12 +294,12 @@ std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
   return std::nullopt;
 }
 
-void WorkerLink::log(std::string_view level, std::string_view event, std::string_view reason) const {
+void WorkerLink::log(LogLevel level, std::string_view event, std::string_view reason) const {
   LogLine line(level, event);
   line.text("slice", config_.title);
   if (process_.process >= 0) line.integer("process", process_.process);
   if (!reason.empty()) line.text("reason", reason);
-  workers_.log_.write(line.done());
+  workers_.log_.write(line);
 }
 
 // ---- All workers ----

@@ -10,9 +10,11 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
+#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
 #include "engines/batch_engine.h"
+#include "formats/access_file.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
 #include "lab/model_file.h"
@@ -40,13 +42,22 @@ struct Options {
   bool workers = false;
   std::string models;
   std::vector<std::string> remotes;
+  std::vector<std::string> gpus;
   double time_scale = 1;
   std::string record;
+  std::string access;
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_client_ca;
+  std::string admin_address = "127.0.0.1";
+  std::string admin_socket;
+  std::string log_level = "info";
   bool no_admission = false;
   bool log_requests = false;
   bool triton_metrics = false;
   double exit_timeout_s = 30;
   double body_max_mib = 64;
+  double head_max_kib = 16;
   std::int64_t connections_max = 4096;
   std::int64_t requests_max = 100'000;
 };
@@ -64,6 +75,8 @@ Result<std::shared_ptr<const LatencyModel>> load_latency(const Options& options)
   if (!rows) return rows.error();
   return std::shared_ptr<const LatencyModel>(std::make_shared<learn::TableModel>(*rows));
 }
+
+constexpr std::uint64_t kPemMax = 1 << 20;
 
 struct Served {
   Workload workload;
@@ -132,10 +145,13 @@ serve::ServerConfig server_config(const Options& options) {
   serve::ServerConfig config;
   config.address = options.address;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
+  config.admin_address = options.admin_address;
+  config.admin_socket = options.admin_socket;
   config.metrics_port = static_cast<std::uint16_t>(options.metrics_port);
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
   config.threads = options.threads;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
+  config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.limits.connections_max = static_cast<std::size_t>(options.connections_max);
   config.scheduler.policy = options.policy;
   config.scheduler.admission = !options.no_admission;
@@ -146,13 +162,17 @@ serve::ServerConfig server_config(const Options& options) {
   config.emulated.time_scale = options.time_scale;
   config.version = build_info().version;
   config.triton_metrics = options.triton_metrics;
-  config.log_requests = options.log_requests;
+  config.log_level = options.log_requests ? serve::LogLevel::requests
+                                          : serve::parse_log_level(options.log_level).value_or(serve::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   config.reload = [options]() -> Result<sched::Deployment> {
     auto again = load(options);
     if (!again) return again.error();
     return std::move(again->deployment);
   };
+  if (!options.access.empty() || !options.tls_certificate.empty()) {
+    config.reload_security = [options] { return load_security(options); };
+  }
   return config;
 }
 
@@ -174,7 +194,39 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
   return Nothing{};
 }
 
+Result<Nothing> check_security_options(const Options& options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return Error{ErrorCode::invalid, "--tls-certificate and --tls-key belong together"};
+  }
+  if (!options.tls_client_ca.empty() && options.tls_certificate.empty()) {
+    return Error{ErrorCode::invalid, "--tls-client-ca needs --tls-certificate and --tls-key"};
+  }
+  return Nothing{};
+}
+
+// What anyone who can reach the address may do, said before it is open.
+void warn_of_openness(Session& session, const Options& options) {
+  const bool asked = !options.access.empty() || !options.tls_client_ca.empty();
+  const auto warn = [&](const std::string& address, const char* what) {
+    if (is_loopback(address)) return;
+    if (!asked) {
+      session.warn(
+          fmt::format("{} can be reached from outside, and nothing asks who calls: anyone there may {}. Give "
+                      "--access FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
+                      address, what));
+    } else if (options.tls_certificate.empty()) {
+      session.warn(
+          fmt::format("{} can be reached from outside without TLS: keys and tensors can be read on the way. "
+                      "Give --tls-certificate and --tls-key",
+                      address));
+    }
+  };
+  warn(options.address, "use, load and unload every model");
+  warn(options.admin_address, "reload and stop the server");
+}
+
 ExitCode run(Session& session, const Options& options) {
+  if (const auto possible = check_security_options(options); !possible) return session.fail(possible.error());
   if (options.measurements.empty() == options.model.empty()) {
     return session.fail(
         {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
@@ -190,9 +242,10 @@ ExitCode run(Session& session, const Options& options) {
     recording = std::move(*opened);
     config.recording = [&recording](std::string_view line) { recording->add(line); };
   }
-  if (!is_loopback(options.address)) {
-    session.note(fmt::format("warning: {} can be reached from outside, and nothing asks who calls", options.address));
-  }
+  auto security = load_security(options);
+  if (!security) return session.fail(security.error());
+  config.security = std::move(*security);
+  warn_of_openness(session, options);
   serve::keep_signals_for_server();
   serve::LogWriter log(STDERR_FILENO);
   bool all_answered = true;
@@ -201,9 +254,10 @@ ExitCode run(Session& session, const Options& options) {
     if (const auto opened = server.open(); !opened) return session.fail(opened.error());
     const std::string grpc =
         server.grpc_port() == 0 ? "" : fmt::format(" and gRPC at {}:{}", options.address, server.grpc_port());
-    session.note(fmt::format("serving {} models at http://{}:{}{}, metrics at http://{}:{}/metrics",
-                             served->workload.services.size(), options.address, server.http_port(), grpc,
-                             options.address, server.metrics_port()));
+    const char* scheme = options.tls_certificate.empty() ? "http" : "https";
+    session.note(fmt::format("serving {} models at {}://{}:{}{}, metrics at {}://{}:{}/metrics",
+                             served->workload.services.size(), scheme, options.address, server.http_port(), grpc,
+                             scheme, options.admin_address, server.metrics_port()));
     all_answered = server.run();
     if (!server.hopeless().empty()) return session.fail({ErrorCode::unavailable, server.hopeless()});
   }
@@ -232,6 +286,12 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   file("--services", options.services, "The services file.")->required();
   file("--measurements", options.measurements, "How long runs take: measured, linear between.");
   file("--model", options.model, "How long runs take: a model file of `tangram learn`.");
+  file("--access", options.access, "Who may call, and how much: tenants with keys, rates and quotas.");
+  file("--tls-certificate", options.tls_certificate, "Speak TLS, with this certificate and those behind it.");
+  file("--tls-key", options.tls_key, "Its private key.");
+  file("--tls-client-ca", options.tls_client_ca, "Only clients with a certificate of these authorities.");
+  file("--admin-socket", options.admin_socket,
+       "Also a Unix socket for metrics, status and reload, for this user alone.");
   file("--record", options.record, "Write every event and decision, for `tangram replay`.");
 }
 
@@ -242,7 +302,7 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--http-port", options.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
   whole("--grpc-port", options.grpc_port, 0, 65535, "The port of the same protocol over gRPC; 0 takes a free one.");
   whole("--metrics-port", options.metrics_port, 0, 65535,
-        "The port of metrics, status and reload; 0 takes a free one.");
+        "The port of metrics, status, reload, log level and drain; 0 takes a free one.");
   whole("--threads", options.threads, 1, 256,
         "Threads that speak with clients. With one, it also schedules; with more, scheduling has a thread of its own.");
   whole("--connections-max", options.connections_max, 1, 1'000'000, "Connections of each thread.");
@@ -251,6 +311,7 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
+  number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest head of a request.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400,
          "How long to wait for requests under way at the end.");
   number("--time-scale", options.time_scale, "X", 0, 1000,
@@ -289,6 +350,8 @@ void add_serve(Program& program) {
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
   verb.add_option("--address", options->address, "Where to listen, in numbers.")->type_name("IP");
+  verb.add_option("--admin-address", options->admin_address, "Where the metrics port listens, in numbers.")
+      ->type_name("IP");
   add_numbers(program, verb, *options);
   program.one_of(verb.add_option("--policy", options->policy, "How work is dispatched.")->type_name("P"),
                  policy_names());
@@ -303,10 +366,16 @@ void add_serve(Program& program) {
   verb.add_option("--remote", options->remotes,
                   "A server (IP:PORT) that runs batches for --engine remote; slices take turns.")
       ->type_name("ADDRESS");
+  verb.add_option("--gpu", options->gpus,
+                  "Which GPU a device of the plan is, NAME=UUID or NAME=INDEX, as for `tangram apply`.")
+      ->type_name("CHOICE");
   verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP alone.");
   verb.add_flag("--no-admission", options->no_admission, "Take requests that will be late, too.");
-  verb.add_flag("--log-requests", options->log_requests,
-                "Log every request; POST /v2/logging switches it at run time.");
+  program.one_of(verb.add_option("--log-level", options->log_level,
+                                 "What is logged; each holds those before it. `tangram log-level` changes it.")
+                     ->type_name("L"),
+                 {"error", "warning", "info", "requests"});
+  verb.add_flag("--log-requests", options->log_requests, "The same as --log-level requests.");
   verb.add_flag("--triton-metrics", options->triton_metrics, "Also the nv_inference_* names.");
 }
 

@@ -6,13 +6,8 @@
 namespace tangram::cli {
 namespace {
 
-struct Options {
-  std::string address = "127.0.0.1";
-  int port = 8002;
-};
-
-ExitCode run(Session& session, const Options& options) {
-  const auto status = ask_status(options.address, options.port);
+ExitCode run(Session& session, const ServerOptions& options) {
+  const auto status = ask_status(options);
   if (!status) return session.fail(status.error());
   if (session.structured()) {
     session.print_value(*status);
@@ -25,7 +20,7 @@ ExitCode run(Session& session, const Options& options) {
 }  // namespace
 
 void add_status(Program& program) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ServerOptions>();
   Arguments& verb = program.add_verb(
       {.name = "status",
        .group = "Serve",
@@ -33,10 +28,11 @@ void add_status(Program& program) {
        .description = "Asks a running `tangram serve` at its metrics port, and prints its services with their promises "
                       "of the last minute, and its slices with their load.",
        .examples = {{"tangram status", "The server on this machine."},
-                    {"tangram status --output json --port 18002", "As a value, from another port."}}},
+                    {"tangram status --output json --port 18002", "As a value, from another port."},
+                    {"tangram status --address 10.0.0.5 --ca ca.pem --token-file key",
+                     "A server elsewhere, over TLS, that asks who calls."}}},
       [options](Session& session) { return run(session, *options); });
-  verb.add_option("--address", options->address, "Of the server, in numbers.")->type_name("IP");
-  program.whole_number(verb.add_option("--port", options->port, "Its metrics port.")->type_name("N"), 1, 65535);
+  add_server_options(program, verb, *options);
 }
 
 }  // namespace tangram::cli

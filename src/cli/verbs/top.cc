@@ -15,8 +15,7 @@ namespace tangram::cli {
 namespace {
 
 struct Options {
-  std::string address = "127.0.0.1";
-  int port = 8002;
+  ServerOptions server;
   double every_s = 1;
   std::int64_t times = 0;
 };
@@ -44,7 +43,7 @@ ExitCode run(Session& session, const Options& options) {
   for (std::int64_t n = 0; !guard.interrupted() && (options.times == 0 || n < options.times); ++n) {
     if (n > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options.every_s));
     if (guard.interrupted()) break;
-    const auto status = ask_status(options.address, options.port);
+    const auto status = ask_status(options.server);
     if (!status) return session.fail(status.error());
     session.print((screen ? kHomeAndClear : "") + status_text(*status, session.terminal) +
                   mosaics(*status, session.terminal));
@@ -68,8 +67,7 @@ void add_top(Program& program) {
                     {"tangram top --every 0.2 --times 10", "Ten looks in two seconds."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
-  verb.add_option("--address", options->address, "Of the server, in numbers.")->type_name("IP");
-  program.whole_number(verb.add_option("--port", options->port, "Its metrics port.")->type_name("N"), 1, 65535);
+  add_server_options(program, verb, options->server);
   verb.add_option("--every", options->every_s, "Seconds between two looks.")->type_name("S")->range(0.05, 3600.0);
   program.whole_number(verb.add_option("--times", options->times, "How many looks; 0: until Ctrl-C.")->type_name("N"),
                        0, 1'000'000'000);

@@ -14,5 +14,6 @@ Shape histogram_shape();
 Shape job_shape();
 Shape training_shape();
 Shape recut_shape();
+Shape access_shape();
 
 }  // namespace tangram::formats

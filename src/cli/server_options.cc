@@ -1,0 +1,139 @@
+#include "cli/server_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/yaml.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr std::uint64_t kSmallFileMax = 1 << 20;
+
+Result<std::string> read_small(const std::string& path) {
+  return path.empty() ? Result<std::string>(std::string()) : read_file(path, kSmallFileMax);
+}
+
+// What to say where nobody answers: how to start a server, and how to name one that is elsewhere.
+Error no_server(const Error& error, const ServerOptions& options) {
+  if (!options.socket.empty()) {
+    return {error.code, fmt::format("{}\nno server listens at {}: `tangram serve --admin-socket PATH` makes one",
+                                    error.message, options.socket)};
+  }
+  return {error.code, fmt::format("{}\n"
+                                  "no server was found at {} port {}. Start one: tangram serve PLAN --services FILE "
+                                  "--measurements FILE\n"
+                                  "or name another with --address and --port: the port is the one that `tangram serve` "
+                                  "prints behind \"metrics at\"",
+                                  error.message, options.address, options.port)};
+}
+
+// What the server said in {"error": "..."}.
+std::string told(const serve::HttpAnswer& answer) {
+  const Json body = Json::parse(answer.body, nullptr, false);
+  return body.is_object() && body.contains("error") && body["error"].is_string() ? body["error"].get<std::string>()
+                                                                                 : answer.body.substr(0, 200);
+}
+
+Error refused(const serve::HttpQuestion& question, const serve::HttpAnswer& answer) {
+  const std::string place = question.place();
+  switch (answer.status) {
+    case 401:
+      return {ErrorCode::denied, fmt::format("{}: the server asks who calls: {}\nshow a key with --token-file FILE or "
+                                             "in TANGRAM_TOKEN; `tangram key make` makes one",
+                                             place, told(answer))};
+    case 403: return {ErrorCode::denied, fmt::format("{}: {}", place, told(answer))};
+    case 404: return {ErrorCode::unavailable, fmt::format("{}: not the metrics port of a Tangram server", place)};
+    default: return {ErrorCode::unavailable, fmt::format("{}: the server refused: {}", place, told(answer))};
+  }
+}
+
+}  // namespace
+
+bool CallerOptions::wants_tls() const {
+  return tls || !authorities.empty() || !server_name.empty() || !certificate.empty();
+}
+
+Result<serve::TlsMaterial> CallerOptions::tls_material() const {
+  if (certificate.empty() != certificate_key.empty()) {
+    return Error{ErrorCode::invalid, "--certificate and --certificate-key belong together"};
+  }
+  auto own = read_small(certificate);
+  if (!own) return own.error();
+  auto secret = read_small(certificate_key);
+  if (!secret) return secret.error();
+  auto trusted = read_small(authorities);
+  if (!trusted) return trusted.error();
+  return serve::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted)};
+}
+
+Result<std::string> CallerOptions::key() const {
+  if (token_file.empty()) {
+    const char* shown = std::getenv("TANGRAM_TOKEN");
+    return std::string(shown == nullptr ? "" : text::trim(shown));
+  }
+  const auto content = read_small(token_file);
+  if (!content) return content.error();
+  std::string key(text::trim(*content));
+  if (key.empty() || key.find_first_of(" \r\n\t") != std::string::npos) {
+    return Error{ErrorCode::invalid, token_file + ": expected one key and nothing else"};
+  }
+  return key;
+}
+
+Result<serve::HttpQuestion> ServerOptions::question(std::string method, std::string path, std::string body) const {
+  serve::HttpQuestion question{.address = address,
+                               .port = static_cast<std::uint16_t>(port),
+                               .method = std::move(method),
+                               .path = std::move(path),
+                               .body = std::move(body)};
+  auto key = caller.key();
+  if (!key) return key.error();
+  question.key = std::move(*key);
+  question.socket_path = socket;
+  if (!caller.wants_tls() || !socket.empty()) return question;
+  const auto material = caller.tls_material();
+  if (!material) return material.error();
+  auto context = serve::TlsContext::for_client(*material);
+  if (!context) return context.error();
+  question.tls = std::move(*context);
+  question.server_name = caller.server_name;
+  return question;
+}
+
+void add_caller_options(Program& program, Arguments& verb, CallerOptions& options) {
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+  };
+  file("--token-file", options.token_file, "The key that the server knows you by; TANGRAM_TOKEN holds one, too.");
+  verb.add_flag("--tls", options.tls, "Speak TLS, and trust the authorities of this system.");
+  file("--ca", options.authorities, "Speak TLS, and trust these authorities.");
+  verb.add_option("--server-name", options.server_name,
+                  "Speak TLS; the server's certificate is for this name, not for its address.")
+      ->type_name("NAME");
+  file("--certificate", options.certificate, "Speak TLS, and show this certificate.");
+  file("--certificate-key", options.certificate_key, "Its private key.");
+}
+
+void add_server_options(Program& program, Arguments& verb, ServerOptions& options) {
+  verb.add_option("--address", options.address, "Of the server, in numbers.")->type_name("IP");
+  program.whole_number(verb.add_option("--port", options.port, "Its metrics port.")->type_name("N"), 1, 65535);
+  program.offers_files(
+      verb.add_option("--socket", options.socket, "Its admin socket, instead of address and port.")->type_name("PATH"));
+  add_caller_options(program, verb, options.caller);
+}
+
+Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
+                               const std::string& body) {
+  const auto question = options.question(method, path, body);
+  if (!question) return question.error();
+  auto answer = serve::ask_http(*question);
+  if (!answer) return no_server(answer.error(), options);
+  if (answer->status != 200) return refused(*question, *answer);
+  return std::move(answer->body);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,47 @@
+// The server that a verb asks: where it is, how it is spoken to, and who asks.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/program.h"
+#include "serve/http_client.h"
+#include "serve/tls.h"
+
+namespace tangram::cli {
+
+// How a server knows us, and we it. Empty: not asked for.
+struct CallerOptions {
+  bool tls = false;
+  std::string authorities;
+  std::string server_name;
+  std::string certificate;
+  std::string certificate_key;
+  std::string token_file;
+
+  // Whatever else is said of TLS means TLS, too.
+  bool wants_tls() const;
+  // The certificates, read.
+  Result<serve::TlsMaterial> tls_material() const;
+  // The key that the server knows us by: in the file, or in $TANGRAM_TOKEN, or empty.
+  Result<std::string> key() const;
+};
+
+// An admin interface: the metrics port of a server, or its socket.
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  int port = 8002;
+  std::string socket;
+  CallerOptions caller;
+
+  Result<serve::HttpQuestion> question(std::string method, std::string path, std::string body = "") const;
+};
+
+void add_caller_options(Program& program, Arguments& verb, CallerOptions& options);
+void add_server_options(Program& program, Arguments& verb, ServerOptions& options);
+
+// Asks the admin interface. Errors say what to do where nobody answers, and what the server said where it refuses.
+Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
+                               const std::string& body = "");
+
+}  // namespace tangram::cli

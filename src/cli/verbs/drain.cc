@@ -1,0 +1,36 @@
+// `tangram drain`: a running server ends when everything is answered.
+
+#include "cli/program.h"
+#include "cli/server_options.h"
+
+namespace tangram::cli {
+namespace {
+
+ExitCode run(Session& session, const ServerOptions& options) {
+  const auto answer = ask_server(options, "POST", "/drain");
+  if (!answer) return session.fail(answer.error());
+  if (session.structured()) {
+    session.print_value({{"drain", "requested"}});
+  } else {
+    session.print("asked the server to answer what is under way and to end\n");
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_drain(Program& program) {
+  const auto options = std::make_shared<ServerOptions>();
+  Arguments& verb = program.add_verb(
+      {.name = "drain",
+       .group = "Serve",
+       .summary = "a running server answers what is under way and ends",
+       .description = "Asks a running `tangram serve` to take no new connections, to answer what is under way, and to "
+                      "end, as SIGTERM does.",
+       .examples = {{"tangram drain", "The server on this machine."},
+                    {"tangram drain --socket DIR/admin.sock", "The one that listens there."}}},
+      [options](Session& session) { return run(session, *options); });
+  add_server_options(program, verb, *options);
+}
+
+}  // namespace tangram::cli

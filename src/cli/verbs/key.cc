@@ -1,0 +1,113 @@
+// `tangram key`: keys for the access file.
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "cli/inputs.h"
+#include "cli/program.h"
+#include "cli/server_options.h"
+#include "formats/access_file.h"
+#include "serve/access.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string action;
+  std::string access;
+  std::string tenant = "NAME";
+  std::string role = "client";
+  std::string expires;
+  std::string token_file;
+};
+
+std::int64_t now_s() { return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1); }
+
+ExitCode make(Session& session, const Options& options) {
+  serve::NewKey made = serve::make_key();
+  if (!options.expires.empty()) {
+    made.kept.expires_s = formats::parse_instant(options.expires);
+    if (!made.kept.expires_s || *made.kept.expires_s <= now_s()) {
+      return session.fail({ErrorCode::invalid, fmt::format("--expires {}: expected a day to come, like 2027-01-31 or "
+                                                           "2027-01-31T12:30:00Z",
+                                                           options.expires)});
+    }
+  }
+  if (session.structured()) {
+    Json value{{"key", made.text}, {"id", made.kept.id}, {"hash", formats::write_key_hash(made.kept)}};
+    if (made.kept.expires_s) value["expires"] = formats::write_instant(*made.kept.expires_s);
+    session.print_value(value);
+    return ExitCode::done;
+  }
+  formats::AccessTenant tenant;
+  tenant.name = options.tenant;
+  tenant.role = options.role == "admin"    ? formats::AccessRole::admin
+                : options.role == "viewer" ? formats::AccessRole::viewer
+                                           : formats::AccessRole::client;
+  tenant.keys.push_back(made.kept);
+  session.print(made.text + "\n");
+  session.note("This is the key, shown this once: give it to whoever calls. For the access file:\n\n" +
+               formats::write_access({{tenant}}));
+  return ExitCode::done;
+}
+
+ExitCode check(Session& session, const Options& options) {
+  if (options.access.empty()) {
+    return session.fail({ErrorCode::invalid, "expected the access file: check FILE --token-file FILE"});
+  }
+  const auto source = read_source(options.access);
+  if (!source) return session.fail(source.error());
+  const auto parsed = formats::parse_access(*source);
+  if (!parsed) return session.fail(parsed.error());
+  CallerOptions caller;
+  caller.token_file = options.token_file;
+  const auto key = caller.key();
+  if (!key) return session.fail(key.error());
+  if (key->empty()) return session.fail({ErrorCode::invalid, "expected a key: --token-file FILE, or TANGRAM_TOKEN"});
+  serve::Access access;
+  access.set(*parsed);
+  std::string why;
+  const auto table = access.table();
+  const serve::TenantRule* tenant =
+      table->identify({.authorization = {}, .api_key = *key, .certificate_names = {}}, now_s(), why);
+  if (session.structured()) {
+    session.print_value(tenant == nullptr ? Json{{"tenant", nullptr}, {"reason", why}}
+                                          : Json{{"tenant", tenant->said.name}});
+  } else {
+    session.print(tenant == nullptr ? why + "\n" : fmt::format("the key is tenant {}'s\n", tenant->said.name));
+  }
+  return tenant == nullptr ? ExitCode::answer_is_no : ExitCode::done;
+}
+
+}  // namespace
+
+void add_key(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "key",
+       .group = "Serve",
+       .summary = "keys for those who call a server",
+       .description =
+           "`make` makes a key of 256 random bits, prints it this once, and beside it, on standard error, the entry "
+           "for "
+           "the file of `tangram serve --access`, which holds a salted digest of the key and never the key. "
+           "`check FILE` tells which tenant of the file a key belongs to. Exit code 1: none, or it has expired.",
+       .examples = {{"tangram key make --tenant search --expires 2030-01-01", "A key, and what to add to access.yaml."},
+                    {"tangram key check access.yaml --token-file key", "Whose key is this?"}}},
+      [options](Session& session) {
+        return options->action == "make" ? make(session, *options) : check(session, *options);
+      });
+  program.one_of(verb.add_option("ACTION", options->action, "make or check.")->required(), {"make", "check"});
+  program.offers_files(verb.add_option("FILE", options->access, "The access file to look in."));
+  verb.add_option("--tenant", options->tenant, "Who the entry is for.")->type_name("NAME");
+  program.one_of(
+      verb.add_option("--role", options->role, "What it may do: ask, watch too, or everything.")->type_name("R"),
+      {"client", "viewer", "admin"});
+  verb.add_option("--expires", options->expires, "From when on the key is refused, in UTC.")->type_name("DATE");
+  program.offers_files(
+      verb.add_option("--token-file", options->token_file, "The key to check; TANGRAM_TOKEN holds one, too.")
+          ->type_name("FILE"));
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,51 @@
+// `tangram log-level`: what a running server logs.
+
+#include <fmt/format.h>
+
+#include "cli/program.h"
+#include "cli/server_options.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  ServerOptions server;
+  std::string level;
+};
+
+ExitCode run(Session& session, const Options& options) {
+  const bool asks = options.level.empty();
+  const auto answer = ask_server(options.server, asks ? "GET" : "POST", "/logging",
+                                 asks ? "" : fmt::format(R"({{"level":"{}"}})", options.level));
+  if (!answer) return session.fail(answer.error());
+  const Json told = Json::parse(*answer, nullptr, false);
+  if (!told.is_object() || !told.contains("level")) {
+    return session.fail({ErrorCode::unavailable, "not the metrics port of a Tangram server"});
+  }
+  if (session.structured()) {
+    session.print_value({{"level", told["level"]}});
+  } else {
+    session.print(told["level"].get<std::string>() + "\n");
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void add_log_level(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "log-level",
+       .group = "Serve",
+       .summary = "what a running server logs",
+       .description = "Tells what a running `tangram serve` logs, or changes it: `error`, `warning`, `info`, or "
+                      "`requests`, which adds a line for every request. Each holds those before it.",
+       .examples = {{"tangram log-level", "What it is."},
+                    {"tangram log-level requests", "A line for every request from now on."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.one_of(verb.add_option("LEVEL", options->level, "The level from now on."),
+                 {"error", "warning", "info", "requests"});
+  add_server_options(program, verb, options->server);
+}
+
+}  // namespace tangram::cli

@@ -1,0 +1,275 @@
+#include "formats/access_file.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+
+#include "formats/describe.h"
+#include "formats/detail/shapes.h"
+
+namespace tangram::formats {
+namespace {
+
+constexpr double kRateMax = 1e9;
+constexpr double kCountMax = 1e12;
+constexpr std::string_view kHashBegin = "sha256:";
+constexpr std::string_view kDatePattern = "dddd-dd-dd";
+constexpr std::string_view kInstantPattern = "dddd-dd-ddTdd:dd:ddZ";
+
+// Entries as the file has them.
+struct KeyRecord {
+  Located<std::string> id;
+  Located<std::string> hash;
+  Located<std::optional<std::string>> expires;
+};
+
+struct TenantRecord {
+  Located<std::string> name;
+  AccessRole role = AccessRole::client;
+  std::vector<KeyRecord> keys;
+  std::vector<Located<std::string>> certificate_names;
+  std::vector<std::string> models;
+  std::optional<double> rate_per_s;
+  Located<std::optional<double>> burst;
+  std::optional<std::int64_t> quota_per_day;
+  std::optional<std::int64_t> in_flight_max;
+};
+
+struct AccessRecord {
+  std::vector<TenantRecord> tenants;
+};
+
+}  // namespace
+
+template <typename Visitor>
+void describe(Visitor& v, AccessRole& role) {
+  v.name("client", role, AccessRole::client, "Asks the models.");
+  v.name("viewer", role, AccessRole::viewer, "Reads metrics and status, too.");
+  v.name("admin", role, AccessRole::admin, "Everything: load and unload, reload, log level, drain.");
+}
+
+namespace {
+
+template <typename Visitor>
+void describe(Visitor& v, KeyRecord& c) {
+  v.about("Key", "One key of a tenant, as `tangram key make` prints it.");
+  v.field("id", c.id, {.required = true, .text = TextRule::name},
+          "The part of the key that is not secret; unique in the file.");
+  v.field("hash", c.hash, {.required = true}, "`sha256:SALT:DIGEST`, both in hexadecimal: SHA-256 of salt and key.");
+  v.field("expires", c.expires, "From then on it is refused: `2027-01-31`, or `2027-01-31T12:30:00Z`, in UTC.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, TenantRecord& c) {
+  v.about("Tenant", "Someone who uses the server.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Stands in metrics and logs.");
+  v.field("role", c.role, "What it may do.");
+  v.field("keys", c.keys, "Any of them will do. Two keys let one be replaced without a gap.");
+  v.field("certificate_names", c.certificate_names,
+          "A client certificate with this common name or DNS name will do, too (`--tls-client-ca`).");
+  v.field("models", c.models, "The models that it may use; all where none is given.");
+  v.field("rate_per_s", c.rate_per_s, {.max = kRateMax, .above = 0},
+          "Inference requests a second on average; unlimited where it is not given.");
+  v.field("burst", c.burst, {.min = 1, .max = kRateMax},
+          "How many of them may come at once; where it is not given, those of one second, but at least one.");
+  v.field("quota_per_day", c.quota_per_day, {.min = 0, .max = kCountMax},
+          "Inference requests from midnight to midnight UTC; unlimited where it is not given.");
+  v.field("in_flight_max", c.in_flight_max, {.min = 1, .max = kCountMax},
+          "Inference requests at one time; unlimited where it is not given.");
+}
+
+template <typename Visitor>
+void describe(Visitor& v, AccessRecord& c) {
+  v.about("Access", "Who may use a server, and how much of it.");
+  v.field("tenants", c.tenants, {.required = true, .items_min = 1}, "Everyone who may.");
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+// Exactly as many bytes as there are, in lower case.
+template <std::size_t size>
+bool read_hex(std::string_view text, std::array<std::uint8_t, size>& bytes) {
+  if (text.size() != 2 * size) return false;
+  for (std::size_t i = 0; i < size; ++i) {
+    const int high = hex_digit(text[2 * i]);
+    const int low = hex_digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
+  }
+  return true;
+}
+
+template <std::size_t size>
+void write_hex(const std::array<std::uint8_t, size>& bytes, std::string& out) {
+  for (const auto byte : bytes) out += fmt::format("{:02x}", byte);
+}
+
+bool read_hash(std::string_view text, AccessKey& key) {
+  if (!text.starts_with(kHashBegin)) return false;
+  text.remove_prefix(kHashBegin.size());
+  const auto colon = std::min(text.find(':'), text.size());
+  const auto digest = text.substr(std::min(colon + 1, text.size()));
+  return read_hex(text.substr(0, colon), key.salt) && read_hex(digest, key.digest);
+}
+
+AccessKey read_key(const KeyRecord& record, Problems& problems) {
+  AccessKey key;
+  key.id = record.id.value;
+  if (!record.hash.wrong && record.hash.at.line != 0 && !read_hash(record.hash.value, key)) {
+    problems.add(record.hash.at,
+                 "hash must be sha256:SALT:DIGEST with 32 and 64 hexadecimal digits in lower case, as "
+                 "`tangram key make` prints it");
+  }
+  if (!record.expires.value) return key;
+  key.expires_s = parse_instant(*record.expires.value);
+  if (!key.expires_s) {
+    problems.add(record.expires.at,
+                 fmt::format("expires must be a date like 2027-01-31 or 2027-01-31T12:30:00Z, not {}",
+                             detail::excerpt(*record.expires.value)));
+  }
+  return key;
+}
+
+// Who took a name first, for names that only one may have.
+class Taken {
+ public:
+  Taken(const char* what, Problems& problems) : what_(what), problems_(problems) {}
+  void take(const Located<std::string>& name) {
+    if (name.wrong || name.at.line == 0) return;
+    const auto [found, fresh] = first_.emplace(name.value, name.at.line);
+    if (!fresh) {
+      problems_.add(name.at,
+                    fmt::format("{} {} stands in line {} already", what_, detail::excerpt(name.value), found->second));
+    }
+  }
+
+ private:
+  const char* what_;
+  Problems& problems_;
+  std::map<std::string, int> first_;
+};
+
+void check_names(const AccessRecord& record, Problems& problems) {
+  Taken names("name", problems);
+  Taken keys("key id", problems);
+  Taken certificates("certificate name", problems);
+  for (const auto& tenant : record.tenants) {
+    names.take(tenant.name);
+    for (const auto& key : tenant.keys) keys.take(key.id);
+    for (const auto& name : tenant.certificate_names) certificates.take(name);
+    if (tenant.keys.empty() && tenant.certificate_names.empty() && tenant.name.at.line != 0) {
+      problems.add(tenant.name.at, "a tenant needs keys or certificate_names, or nobody is it");
+    }
+    if (tenant.burst.value && !tenant.rate_per_s) problems.add(tenant.burst.at, "burst belongs to rate_per_s");
+  }
+}
+
+AccessTenant read_tenant(const TenantRecord& record, Problems& problems) {
+  AccessTenant tenant;
+  tenant.name = record.name.value;
+  tenant.role = record.role;
+  for (const auto& key : record.keys) tenant.keys.push_back(read_key(key, problems));
+  for (const auto& name : record.certificate_names) tenant.certificate_names.push_back(name.value);
+  tenant.models = record.models;
+  tenant.rate_per_s = record.rate_per_s;
+  tenant.burst = record.burst.value.value_or(std::max(1.0, record.rate_per_s.value_or(1)));
+  tenant.quota_per_day = record.quota_per_day;
+  tenant.in_flight_max = record.in_flight_max;
+  return tenant;
+}
+
+TenantRecord record_of(const AccessTenant& tenant) {
+  TenantRecord record;
+  record.name.value = tenant.name;
+  record.role = tenant.role;
+  for (const auto& key : tenant.keys) {
+    KeyRecord& written = record.keys.emplace_back();
+    written.id.value = key.id;
+    written.hash.value = write_key_hash(key);
+    if (key.expires_s) written.expires.value = write_instant(*key.expires_s);
+  }
+  for (const auto& name : tenant.certificate_names) record.certificate_names.emplace_back().value = name;
+  record.models = tenant.models;
+  record.rate_per_s = tenant.rate_per_s;
+  if (tenant.rate_per_s) record.burst.value = tenant.burst;
+  record.quota_per_day = tenant.quota_per_day;
+  record.in_flight_max = tenant.in_flight_max;
+  return record;
+}
+
+// True if `text` has a digit wherever the pattern has a `d`, and the same letter elsewhere.
+bool fits_pattern(std::string_view text, std::string_view pattern) {
+  if (text.size() != pattern.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (pattern[i] == 'd' ? !digit : text[i] != pattern[i]) return false;
+  }
+  return true;
+}
+
+int number_at(std::string_view text, std::size_t at, std::size_t digits) {
+  int value = 0;
+  for (std::size_t i = 0; i < digits; ++i) value = value * 10 + (text[at + i] - '0');
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_instant(std::string_view text) {
+  const bool whole = fits_pattern(text, kInstantPattern);
+  if (!whole && !fits_pattern(text, kDatePattern)) return std::nullopt;
+  const std::chrono::year_month_day day{std::chrono::year(number_at(text, 0, 4)),
+                                        std::chrono::month(static_cast<unsigned>(number_at(text, 5, 2))),
+                                        std::chrono::day(static_cast<unsigned>(number_at(text, 8, 2)))};
+  if (!day.ok() || day.year() < std::chrono::year(1970)) return std::nullopt;
+  const std::int64_t days = std::chrono::sys_days(day).time_since_epoch().count();
+  if (!whole) return days * 86400;
+  const int hour = number_at(text, 11, 2);
+  const int minute = number_at(text, 14, 2);
+  const int second = number_at(text, 17, 2);
+  if (hour > 23 || minute > 59 || second > 59) return std::nullopt;
+  return days * 86400 + hour * 3600 + minute * 60 + second;
+}
+
+std::string write_instant(std::int64_t seconds) {
+  const std::chrono::year_month_day day{std::chrono::sys_days(std::chrono::days(seconds / 86400))};
+  const std::string date = fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()),
+                                       static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
+  const std::int64_t rest = seconds % 86400;
+  if (rest == 0) return date;
+  return fmt::format("{}T{:02}:{:02}:{:02}Z", date, rest / 3600, rest / 60 % 60, rest % 60);
+}
+
+std::string write_key_hash(const AccessKey& key) {
+  std::string out(kHashBegin);
+  write_hex(key.salt, out);
+  out += ':';
+  write_hex(key.digest, out);
+  return out;
+}
+
+Result<Access> parse_access(const Source& source) {
+  Problems problems(source.name);
+  AccessRecord record;
+  if (const auto root = parse_yaml(source, problems)) read_document(*root, problems, record);
+  check_names(record, problems);
+  Access access;
+  for (const auto& tenant : record.tenants) access.tenants.push_back(read_tenant(tenant, problems));
+  if (!problems.empty()) return problems.error();
+  return access;
+}
+
+std::string write_access(const Access& access) {
+  AccessRecord record;
+  for (const auto& tenant : access.tenants) record.tenants.push_back(record_of(tenant));
+  return to_yaml(write_document(record, Defaults::skip));
+}
+
+Shape access_shape() { return shape_of<AccessRecord>(); }
+
+}  // namespace tangram::formats

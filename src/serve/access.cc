@@ -1,0 +1,208 @@
+#include "serve/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "serve/http_parser.h"
+#include "serve/tls.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr std::string_view kKeyBegin = "tangram_";
+constexpr std::size_t kKeyIdBytes = 6;
+constexpr std::size_t kKeySecretBytes = 32;
+constexpr std::size_t kKeyLengthMax = 256;
+constexpr int kUsedBits = 40;
+constexpr std::int64_t kDaySeconds = 86400;
+
+// RFC 4648, the alphabet that is safe in addresses, without padding.
+std::string base64url(std::span<const std::uint8_t> bytes) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string out;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const auto byte : bytes) {
+    bits = bits << 8 | byte;
+    for (held += 8; held >= 6; held -= 6) out += kAlphabet[bits >> (held - 6) & 63];
+  }
+  if (held > 0) out += kAlphabet[bits << (6 - held) & 63];
+  return out;
+}
+
+std::string_view salt_view(const formats::AccessKey& key) {
+  return {reinterpret_cast<const char*>(key.salt.data()), key.salt.size()};
+}
+
+std::array<std::uint8_t, 32> digest_of(const formats::AccessKey& salted, std::string_view text) {
+  std::array<std::uint8_t, 32> digest{};
+  sha256(salt_view(salted), text, digest.data());
+  return digest;
+}
+
+// The key in "Bearer KEY"; empty if it is something else.
+std::string_view bearer(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() <= kScheme.size()) return {};
+  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  authorization.remove_prefix(kScheme.size());
+  authorization.remove_prefix(std::min(authorization.find_first_not_of(' '), authorization.size()));
+  return authorization;
+}
+
+AccessDenial refuse_request(TenantState& state, AccessRefusal why, std::string message, Duration retry_after) {
+  state.count(why);
+  return {CallStatus::refused, fmt::format("tenant '{}': {}", state.name, message), retry_after};
+}
+
+// Requests at an even pace, and as many at once as the burst allows (the generic cell rate algorithm): the state is one
+// instant, when the next would be due. Zero: it may pass. Otherwise how long to wait.
+Duration wait_for_rate(const formats::AccessTenant& said, TenantState& state, TimePoint now) {
+  const double pace = 1e9 / *said.rate_per_s;
+  const auto step = static_cast<std::int64_t>(std::max(1.0, std::round(pace)));
+  const auto ahead_max = static_cast<std::int64_t>(std::min(9e18, (said.burst - 1) * pace));
+  const std::int64_t now_ns = now.time_since_epoch().count();
+  std::int64_t due = state.rate_due_ns.load(std::memory_order_relaxed);
+  while (true) {
+    const std::int64_t from = std::max(due, now_ns);
+    if (from - now_ns > ahead_max) return Duration(from - now_ns - ahead_max);
+    if (state.rate_due_ns.compare_exchange_weak(due, from + step, std::memory_order_relaxed)) return Duration::zero();
+  }
+}
+
+// Zero: one more of today's quota is used. Otherwise how long until the next day.
+Duration wait_for_quota(std::int64_t quota, TenantState& state, std::int64_t wall_s) {
+  const auto day = static_cast<std::uint64_t>(wall_s / kDaySeconds) << kUsedBits;
+  std::uint64_t seen = state.day_and_used.load(std::memory_order_relaxed);
+  while (true) {
+    const std::uint64_t today = (seen >> kUsedBits) << kUsedBits == day ? seen : day;
+    const auto used = static_cast<std::int64_t>(today - day);
+    if (used >= quota) return std::chrono::seconds(kDaySeconds - wall_s % kDaySeconds);
+    if (state.day_and_used.compare_exchange_weak(seen, today + 1, std::memory_order_relaxed)) return Duration::zero();
+  }
+}
+
+}  // namespace
+
+bool TenantRule::may_use(std::string_view model) const {
+  return said.models.empty() || std::ranges::find(said.models, model) != said.models.end();
+}
+
+// ---- Who ----
+
+const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t wall_s, std::string& why) const {
+  const std::string_view key = shown.api_key.empty() ? bearer(shown.authorization) : shown.api_key;
+  if (key.empty()) {
+    for (const auto& name : shown.certificate_names) {
+      if (const auto found = certificates_.find(name); found != certificates_.end()) return found->second;
+    }
+    why = shown.certificate_names.empty() ? "expected a key: Authorization: Bearer KEY"
+                                          : "no tenant has the name of this client certificate";
+    return nullptr;
+  }
+  const auto id = key_id(key);
+  const auto found = id ? keys_.find(*id) : keys_.end();
+  if (found == keys_.end() || !is_key(key, found->second.key)) {
+    why = "the key is not known";
+    return nullptr;
+  }
+  const auto& expires = found->second.key.expires_s;
+  if (expires && wall_s >= *expires) {
+    why = fmt::format("the key {} expired on {}", *id, formats::write_instant(*expires));
+    return nullptr;
+  }
+  return found->second.tenant;
+}
+
+TenantState* Access::state_of(const std::string& name) {
+  for (auto& state : states_) {
+    if (state.name == name) return &state;
+  }
+  return &states_.emplace_back(TenantId(static_cast<std::uint32_t>(states_.size() + 1)), name);
+}
+
+void Access::set(const formats::Access& access) {
+  const std::lock_guard lock(mutex_);
+  auto table = std::make_shared<AccessTable>();
+  for (const auto& tenant : access.tenants) {
+    const TenantRule& rule = table->tenants_.emplace_back(TenantRule{tenant, state_of(tenant.name)});
+    for (const auto& key : tenant.keys) table->keys_.emplace(key.id, AccessTable::KeyPlace{key, &rule});
+    for (const auto& name : tenant.certificate_names) table->certificates_.emplace(name, &rule);
+  }
+  table_ = std::move(table);
+  on_ = true;
+}
+
+std::shared_ptr<const AccessTable> Access::table() const {
+  const std::lock_guard lock(mutex_);
+  return table_;
+}
+
+std::vector<const TenantState*> Access::tenants() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<const TenantState*> all;
+  for (const auto& state : states_) all.push_back(&state);
+  return all;
+}
+
+// ---- How much ----
+
+std::optional<AccessDenial> begin_request(const TenantRule& tenant, const AccessTime& time) {
+  TenantState& state = *tenant.state;
+  const formats::AccessTenant& said = tenant.said;
+  const std::int64_t in_flight = state.in_flight.fetch_add(1, std::memory_order_relaxed) + 1;
+  const auto refuse_it = [&](AccessRefusal why, std::string message, Duration retry_after) {
+    end_request(state);
+    return refuse_request(state, why, std::move(message), retry_after);
+  };
+  if (said.in_flight_max && in_flight > *said.in_flight_max) {
+    return refuse_it(AccessRefusal::in_flight, fmt::format("{} requests are in flight already", *said.in_flight_max),
+                     std::chrono::seconds(1));
+  }
+  if (said.rate_per_s) {
+    if (const Duration wait = wait_for_rate(said, state, time.now); wait > Duration::zero()) {
+      return refuse_it(AccessRefusal::rate, fmt::format("more than {:g} requests a second", *said.rate_per_s), wait);
+    }
+  }
+  if (said.quota_per_day) {
+    if (const Duration wait = wait_for_quota(*said.quota_per_day, state, time.wall_s); wait > Duration::zero()) {
+      return refuse_it(AccessRefusal::quota, fmt::format("today's {} requests are used up", *said.quota_per_day), wait);
+    }
+  }
+  return std::nullopt;
+}
+
+void end_request(TenantState& tenant) { tenant.in_flight.fetch_sub(1, std::memory_order_relaxed); }
+
+// ---- Keys ----
+
+NewKey make_key() {
+  std::array<std::uint8_t, kKeyIdBytes> id{};
+  std::array<std::uint8_t, kKeySecretBytes> secret{};
+  NewKey made;
+  fill_with_secrets(id.data(), id.size());
+  fill_with_secrets(secret.data(), secret.size());
+  fill_with_secrets(made.kept.salt.data(), made.kept.salt.size());
+  made.kept.id = "k";  // A letter, so that YAML never takes it for a number.
+  for (const auto byte : id) made.kept.id += fmt::format("{:02x}", byte);
+  made.text = fmt::format("{}{}_{}", kKeyBegin, made.kept.id, base64url(secret));
+  made.kept.digest = digest_of(made.kept, made.text);
+  return made;
+}
+
+std::optional<std::string_view> key_id(std::string_view text) {
+  if (text.size() > kKeyLengthMax || !text.starts_with(kKeyBegin)) return std::nullopt;
+  text.remove_prefix(kKeyBegin.size());
+  const auto end = text.find('_');
+  if (end == std::string_view::npos || end == 0 || end + 1 == text.size()) return std::nullopt;
+  return text.substr(0, end);
+}
+
+bool is_key(std::string_view text, const formats::AccessKey& kept) {
+  const auto digest = digest_of(kept, text);
+  return equal_in_constant_time(digest.data(), kept.digest.data(), digest.size());
+}
+
+}  // namespace tangram::serve
