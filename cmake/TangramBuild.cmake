@@ -14,6 +14,10 @@ find_program(TANGRAM_CCACHE ccache)
 if(TANGRAM_CCACHE)
   # Two presets that compile a file alike (dev and fuzz) share the result, although they do it in different folders.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${TANGRAM_CCACHE})
+  if(TANGRAM_UNITY)
+    # The groups of files stand in the folder of the preset: paths relative to it are the same in both.
+    list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 3 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+  endif()
 endif()
 find_program(TANGRAM_MOLD mold)
 if(TANGRAM_MOLD)
@@ -31,6 +35,9 @@ function(tangram_compile_options target)
                                            -Woverloaded-virtual -Werror -ffp-contract=off)
   # A failed check names its file from the root of the source: where that stood is nobody's business.
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+  if(TANGRAM_UNITY)
+    target_compile_options(${target} PRIVATE -fmacro-prefix-map=../../=)  # As ccache writes paths then.
+  endif()
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # GCC 12 reports these inside libstdc++ and fmt at -O2 where nothing is wrong (GCC bugs 105562, 107852).
