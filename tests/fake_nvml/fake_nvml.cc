@@ -73,12 +73,14 @@ class Access {
     std::ifstream in(path);
     std::stringstream text;
     text << in.rdbuf();
-    memory() = Machine::parse(text.str().empty() ? kFirstMachine : text.str());
+    before_ = text.str();
+    memory() = Machine::parse(before_.empty() ? kFirstMachine : before_);
   }
   ~Access() {
     if (file_ < 0) return;
     const std::string text = memory().text();
-    if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0) std::abort();
+    const bool changed = text != before_;
+    if (changed && (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0)) std::abort();
     close(file_);
   }
   Access(const Access&) = delete;
@@ -89,6 +91,7 @@ class Access {
 
  private:
   int file_ = -1;
+  std::string before_;
 };
 
 // What a handle stands for. A handle that is not among those given out is nobody's.

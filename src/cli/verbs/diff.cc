@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "adapters/nvml/nvml.h"
 #include "base/text.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
+#include "cli/live_gpus.h"
 #include "cli/mosaic.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
@@ -23,6 +25,9 @@ constexpr std::size_t kDevicesDrawn = 16;  // More are only listed.
 constexpr int kSparesMax = 1000;
 
 struct Options {
+  bool live = false;
+  std::vector<std::string> gpus;
+  std::vector<std::string> devices;
   std::string before;
   std::string after;
   bool steps = false;
@@ -90,15 +95,46 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   return Nothing{};
 }
 
-Result<Nothing> read_question(const Options& options, Question& question) {
+// The GPUs of this machine as they are cut, and the plan as far as it cuts GPUs of this machine.
+Result<Nothing> read_live(const Options& options, Question& question) {
+  auto plan = load_plan(options.before);
+  if (!plan) return plan.error();
+  std::erase_if(plan->devices, [&](const PlannedDevice& device) {
+    const bool asked =
+        options.devices.empty() || std::ranges::find(options.devices, device.name) != options.devices.end();
+    return device.geometry.units_per_core > 0 || !asked;
+  });
+  const auto choices = parse_gpu_choices(options.gpus);
+  if (!choices) return choices.error();
+  const auto driver = adapters::probe_nvml(nvml_library());
+  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
+  const auto matched = match_devices(*plan, driver, *choices);
+  if (!matched) return matched.error();
+  question.before = live_plan(*matched);
+  question.after = cuts_of(*plan);
+  return Nothing{};
+}
+
+Result<Nothing> read_plans(const Options& options, Question& question) {
   auto before = load_plan(options.before);
   if (!before) return before.error();
   auto after = load_plan(options.after);
   if (!after) return after.error();
   question.before = std::move(*before);
   question.after = std::move(*after);
+  return Nothing{};
+}
+
+Result<Nothing> read_question(const Options& options, Question& question) {
+  if (options.live != options.after.empty()) {
+    return Error{ErrorCode::invalid, options.live ? "--live compares one plan with this machine; found two plans"
+                                                  : "expected two plans, BEFORE and AFTER, or --live and one"};
+  }
+  const auto read = options.live ? read_live(options, question) : read_plans(options, question);
+  if (!read) return read.error();
   auto& wanted = question.options;
-  wanted.match = {.rename = !options.by_name, .move = !options.keep_places};
+  // A GPU is a device by its match above, and a slice is one by its place: programs find it there.
+  wanted.match = {.rename = !options.by_name && !options.live, .move = !options.keep_places && !options.live};
   wanted.temporaries = !options.no_temporaries;
   wanted.load_default = from_seconds(options.load_s);
   wanted.drain = from_seconds(options.drain_s);
@@ -403,7 +439,7 @@ ExitCode run(Session& session, const Options& options) {
     session.note("wrote " + options.to);
   }
   if (structured != nullptr) session.print_value(json);
-  return code;
+  return options.live && !moved->difference.empty() ? ExitCode::answer_is_no : code;
 }
 
 VerbInfo info() {
@@ -419,7 +455,8 @@ VerbInfo info() {
           "is one, with the time and what every service can take after each step; if there is none it says so and "
           "ends with 1. What a service needs is its rate, but no more than both plans give it. Capacities are "
           "requests a second with --services and run times, compute slices without. --rollback N prints the way "
-          "back after the first N steps.",
+          "back after the first N steps. With --live and one plan, compares the cuts of that plan with those of the "
+          "GPUs of this machine, which tangram apply would make, and ends with 1 if they differ.",
       .examples = {{"tangram diff examples/plan.json examples/plan-evening.json", "What changes."},
                    {"tangram diff examples/plan.json examples/plan-evening.json --steps --services "
                     "examples/services.yaml --measurements examples/measurements.csv",
@@ -427,7 +464,8 @@ VerbInfo info() {
                    {"tangram diff examples/plan.json examples/plan-evening.json --steps --spare a100-80gb",
                     "With an empty device that may help out."},
                    {"tangram diff examples/plan.json examples/plan-evening.json --rollback 3",
-                    "The way back after three steps."}}};
+                    "The way back after three steps."},
+                   {"tangram diff --live plan.json", "Whether this machine is cut as the plan says."}}};
 }
 
 void add_time_options(Program& program, Arguments& verb, Options& options) {
@@ -449,8 +487,15 @@ void add_time_options(Program& program, Arguments& verb, Options& options) {
 void add_diff(Program& program) {
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
-  program.offers_files(verb.add_option("BEFORE", options->before, "The plan that is in force, JSON.")->required());
-  program.offers_files(verb.add_option("AFTER", options->after, "The plan that is wanted, JSON.")->required());
+  program.offers_files(
+      verb.add_option("BEFORE", options->before, "The plan that is in force, JSON; with --live the one that is wanted.")
+          ->required());
+  program.offers_files(verb.add_option("AFTER", options->after, "The plan that is wanted, JSON."));
+  verb.add_flag("--live", options->live, "Compare one plan with the GPUs of this machine.");
+  verb.add_option("--gpu", options->gpus, "With --live, which GPU a device is: NAME=UUID or NAME=INDEX.")
+      ->type_name("CHOICE");
+  verb.add_option("--device", options->devices, "With --live, only this device of the plan; several may be named.")
+      ->type_name("NAME");
   verb.add_flag("--steps", options->steps, "Print the steps from one to the other.");
   verb.add_option("--rollback", options->rollback, "Print the way back after the first N steps, too.")->type_name("N");
   const auto file = [&](const char* name, std::string& path, const char* help) {

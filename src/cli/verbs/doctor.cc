@@ -4,7 +4,10 @@
 
 #include "adapters/cpu_host/cpu_host.h"
 #include "adapters/nvml/nvml.h"
+#include "adapters/nvml/owners.h"
 #include "adapters/nvml/permissions.h"
+#include "base/text.h"
+#include "cli/live_gpus.h"
 #include "cli/mosaic.h"
 #include "cli/program.h"
 #include "cli/text_width.h"
@@ -16,6 +19,7 @@ struct Findings {
   adapters::CpuHostReport host;
   adapters::DriverReport driver;
   adapters::GpuPermissions permissions;
+  std::vector<std::string> owners;  // Of the GPUs, besides us.
 };
 
 const char* to_text(adapters::CgroupVersion version) {
@@ -26,8 +30,6 @@ const char* to_text(adapters::CgroupVersion version) {
   }
   return "";
 }
-
-const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
 
 // True for a board that is cut like a type and is another one, such as the PCIe board beside the SXM.
 bool only_cut_alike(const adapters::DriverGpu& gpu) {
@@ -77,7 +79,28 @@ std::vector<std::string> consequences(const Findings& findings) {
                      ? "This user may cut the GPUs."
                      : "This user may look but not cut: that needs root, or access to the mig/config node in "
                        "/dev/nvidia-caps.");
+  for (const auto& owner : findings.owners) {
+    list.push_back(fmt::format("Another owner: {}. GPUs should have one, or each undoes what the other did.", owner));
+  }
   return list;
+}
+
+// `3g.40gb@4`, or the vendor's id where the table does not know it.
+std::string slice_text(const Geometry* geometry, const adapters::DriverSlice& slice) {
+  if (geometry != nullptr) {
+    for (const auto& profile : geometry->profiles) {
+      if (profile.vendor_id == slice.vendor_id) return fmt::format("{}@{}", profile.name, slice.start);
+    }
+  }
+  return fmt::format("id {}@{}", slice.vendor_id, slice.start);
+}
+
+std::vector<int> processes_on(const adapters::DriverGpu& gpu, const adapters::DriverSlice& slice) {
+  std::vector<int> pids;
+  for (const auto& process : gpu.processes) {
+    if (process.slice_start == slice.start) pids.push_back(process.pid);
+  }
+  return pids;
 }
 
 Json gpu_json(const adapters::DriverGpu& gpu) {
@@ -95,7 +118,15 @@ Json gpu_json(const adapters::DriverGpu& gpu) {
             {"mig_enabled_after_reset", gpu.mig_pending}};
   Json slices = Json::array();
   for (const auto& slice : gpu.slices) {
-    slices.push_back({{"vendor_id", slice.vendor_id}, {"start", slice.start}, {"units", slice.units}});
+    Json uuids = Json::array();
+    for (const auto& part : slice.parts) uuids.push_back(part.uuid);
+    slices.push_back({{"slice", slice_text(geometry, slice)},
+                      {"vendor_id", slice.vendor_id},
+                      {"start", slice.start},
+                      {"units", slice.units},
+                      {"mig_uuids", std::move(uuids)},
+                      {"whole", slice.whole},
+                      {"pids", processes_on(gpu, slice)}});
   }
   json["slices"] = std::move(slices);
   if (geometry != nullptr) {
@@ -128,6 +159,7 @@ Json findings_json(const Findings& findings) {
                          {"nvidia_devices", findings.permissions.devices},
                          {"nvidia_caps", findings.permissions.capabilities},
                          {"mig_config", findings.permissions.mig_config}};
+  json["mig_owners"] = findings.owners;
   json["consequences"] = consequences(findings);
   return json;
 }
@@ -166,6 +198,17 @@ void report_host(Report& report, const adapters::CpuHostReport& host) {
               host.quota ? Style::good : Style::plain);
 }
 
+// Where each slice is reached, and by whom it is.
+void report_slice(Report& report, const Geometry* geometry, const adapters::DriverGpu& gpu,
+                  const adapters::DriverSlice& slice) {
+  std::vector<std::string> texts;
+  for (const auto& part : slice.parts) texts.push_back(part.uuid);
+  if (slice.parts.empty()) texts.emplace_back("nothing can run on it");
+  if (slice.parts.size() > 1) texts.push_back(fmt::format("in {} parts", slice.parts.size()));
+  for (const int pid : processes_on(gpu, slice)) texts.push_back(fmt::format("used by process {}", pid));
+  report.line(slice_text(geometry, slice), text::join(texts, ", "), slice.whole ? Style::plain : Style::bad);
+}
+
 void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu) {
   const Geometry* geometry = geometry_of(gpu);
   report.heading(fmt::format("GPU {}: {}", gpu.index, gpu.name.empty() ? "no answer" : gpu.name));
@@ -192,6 +235,7 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   for (const auto& unknown : recognised.unknown) report.line("unknown slice", unknown, Style::bad);
   const MosaicRow row{recognised.layout, "", ""};
   session.print(draw_mosaic(*geometry, {&row, 1}, session.terminal, {.indent = 2}));
+  for (const auto& slice : gpu.slices) report_slice(report, geometry, gpu, slice);
 }
 
 void report_permissions(Report& report, const adapters::GpuPermissions& permissions) {
@@ -204,7 +248,8 @@ void report_permissions(Report& report, const adapters::GpuPermissions& permissi
 }
 
 ExitCode run(Session& session) {
-  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(), adapters::probe_gpu_permissions()};
+  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(nvml_library()),
+                          adapters::probe_gpu_permissions(), adapters::other_mig_owners()};
   if (session.structured()) {
     session.print_value(findings_json(findings));
     return ExitCode::done;
@@ -232,7 +277,8 @@ void add_doctor(Program& program) {
        .summary = "what is on this machine, and what follows from it",
        .description =
            "Looks at cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
-           "permissions. Nothing is changed. A machine without a GPU is fine: the exit code is 0.",
+           "permissions. Nothing is changed. $TANGRAM_NVML names another driver library. A machine without a GPU is "
+           "fine: the exit code is 0.",
        .examples = {{"tangram doctor", "Look at this machine."},
                     {"tangram doctor --output json", "The same for programs and bug reports."}}},
       run);

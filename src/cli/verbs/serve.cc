@@ -12,6 +12,7 @@
 #include "cli/build_info.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
+#include "cli/mig_pins.h"
 #include "cli/program.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
@@ -139,6 +140,64 @@ class RecordingFile {
   std::string buffer_;
 };
 
+// Certificates and access, as the files say now.
+Result<serve::Security> load_security(const Options& options) {
+  serve::Security security;
+  if (!options.access.empty()) {
+    const auto source = read_source(options.access);
+    if (!source) return source.error();
+    auto access = formats::parse_access(*source);
+    if (!access) return access.error();
+    security.access = std::move(*access);
+  }
+  if (options.tls_certificate.empty()) return security;
+  serve::TlsMaterial material;
+  const auto read = [](const std::string& path, std::string& text) -> Result<Nothing> {
+    if (path.empty()) return Nothing{};
+    auto content = read_file(path, kPemMax);
+    if (!content) return content.error();
+    text = std::move(*content);
+    return Nothing{};
+  };
+  if (const auto done = read(options.tls_certificate, material.certificate); !done) return done.error();
+  if (const auto done = read(options.tls_key, material.key); !done) return done.error();
+  if (const auto done = read(options.tls_client_ca, material.authorities); !done) return done.error();
+  security.tls = std::move(material);
+  return security;
+}
+
+// The devices of a deployment as a plan has them.
+Plan devices_of(const sched::Deployment& deployment) {
+  Plan plan;
+  for (const auto& device : deployment.devices) {
+    plan.devices.push_back({device.name, device.geometry.type, device.geometry, {}});
+    for (const auto& slice : device.layout.slices) plan.devices.back().slices.push_back({slice, {}});
+  }
+  return plan;
+}
+
+// Workers of slices of GPUs run on their MIG devices, which are looked up now and at each reload.
+Result<Nothing> pin_workers(Session& session, const Options& options, const sched::Deployment& deployment,
+                            serve::ServerConfig& config) {
+  const auto choices = parse_gpu_choices(options.gpus);
+  if (!choices) return choices.error();
+  if (!config.workers) return Nothing{};
+  const auto pins = std::make_shared<MigPins>(*choices, options.engine != "emulated");
+  const auto note = pins->look_up(devices_of(deployment));
+  if (!note) return note.error();
+  if (!note->empty()) session.note(*note);
+  config.worker_environment = [pins](const std::string& device, const Slice& slice) {
+    return pins->environment(device, slice);
+  };
+  config.reload = [pins, read = config.reload]() -> Result<sched::Deployment> {
+    auto again = read();
+    if (!again) return again;
+    if (const auto found = pins->look_up(devices_of(*again)); !found) return found.error();
+    return again;
+  };
+  return Nothing{};
+}
+
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
 serve::ServerConfig server_config(const Options& options) {
@@ -236,6 +295,9 @@ ExitCode run(Session& session, const Options& options) {
   std::unique_ptr<RecordingFile> recording;
   serve::ServerConfig config = server_config(options);
   if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
+  if (const auto pinned = pin_workers(session, options, served->deployment, config); !pinned) {
+    return session.fail(pinned.error());
+  }
   if (!options.record.empty()) {
     auto opened = RecordingFile::open(options.record);
     if (!opened) return session.fail(opened.error());
@@ -334,8 +396,8 @@ void add_serve(Program& program) {
            "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
            "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
            "--measurements or --model says, unless --engine names another. With --workers each slice has a process of "
-           "its own, which is replaced when it dies, hangs or answers rubbish. Logs are lines of JSON on standard "
-           "error.",
+           "its own, which is replaced when it dies, hangs or answers rubbish; the worker of a slice of a GPU runs on "
+           "its MIG device, which `tangram apply` makes. Logs are lines of JSON on standard error.",
        .examples =
            {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv",

@@ -1,0 +1,374 @@
+#include "cli/recut_session.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "adapters/nvml/owners.h"
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/mosaic.h"
+#include "cli/table.h"
+
+namespace tangram::cli {
+namespace {
+
+constexpr double kForcedWaitSeconds = 30;  // With --force and no --wait.
+constexpr std::chrono::milliseconds kLookEvery{100};
+constexpr std::size_t kMosaicsMax = 16;
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now())); }
+
+std::string obstacle_text(const Obstacle& obstacle) {
+  return fmt::format("process {}{} uses {}", obstacle.pid,
+                     obstacle.command.empty() ? "" : fmt::format(" ({})", obstacle.command), obstacle.where);
+}
+
+Json obstacles_json(const std::vector<Obstacle>& list) {
+  Json json = Json::array();
+  for (const auto& obstacle : list) {
+    json.push_back({{"pid", obstacle.pid}, {"command", obstacle.command}, {"where", obstacle.where}});
+  }
+  return json;
+}
+
+Json recut_step_json(const RecutStep& step) {
+  return {{"action", to_string(step.action)},
+          {"device", step.device},
+          {"gpu_index", step.gpu_index},
+          {"gpu_uuid", step.gpu_uuid},
+          {"slice", step.slice.empty() ? Json(nullptr) : Json(step.slice)},
+          {"expected_s", to_seconds(step.expected)},
+          {"status", "planned"}};
+}
+
+const char* outcome_text(StepOutcome outcome) {
+  switch (outcome) {
+    case StepOutcome::done: return "done";
+    case StepOutcome::failed: return "failed";
+    case StepOutcome::not_reached: return "not reached";
+  }
+  return "";
+}
+
+double expected_seconds(const std::vector<RecutStep>& steps) {
+  double seconds = 0;
+  for (const auto& step : steps) seconds += to_seconds(step.expected);
+  return seconds;
+}
+
+std::string steps_word(std::size_t count) { return fmt::format("{} step{}", count, count == 1 ? "" : "s"); }
+
+// The UUID of the part that has all of a slice, as the driver says now.
+std::string mig_uuid_of(const adapters::DriverReport& now, const GpuGoal& goal, const Slice& slice) {
+  const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+  return gpu == now.gpus.end() ? "" : adapters::find_mig_uuid(goal.geometry, *gpu, slice);
+}
+
+}  // namespace
+
+const char* const kRecutExitCodes =
+    "Ends with 0 when all is done or there was nothing to do, 1 when slices are in use and nothing was changed, 2 when "
+    "an argument or a file is wrong, 3 when the driver or a file refused, and 130 after Ctrl-C between two steps.";
+
+void add_recut_options(Program& program, Arguments& verb, RecutOptions& options) {
+  verb.add_flag("--dry-run", options.dry_run, "Print the steps and change nothing.");
+  verb.add_option("--wait", options.wait_s, "How long to wait for processes that use slices which must go.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.0, 86400.0);
+  verb.add_flag("--force", options.force,
+                "Ask processes that use slices which must go to end (SIGTERM), name each, and wait for them. None is "
+                "killed.");
+  program.offers_files(
+      verb.add_option("--state", options.state,
+                      "Where checkpoint and lock are: $TANGRAM_STATE, /var/lib/tangram for root, else a folder of "
+                      "the user.")
+          ->type_name("DIR"));
+}
+
+RecutSession::RecutSession(Session& session, RecutOptions options)
+    : session_(session), options_(std::move(options)), directory_(state_directory(options_.state)) {}
+RecutSession::~RecutSession() = default;
+
+Result<Nothing> RecutSession::open() {
+  if (!options_.dry_run) {
+    auto lock = RecutLock::take(directory_);
+    if (!lock) return lock.error();
+    lock_ = std::move(*lock);
+  }
+  auto driver = adapters::MigDriver::open(nvml_library());
+  if (!driver) return driver.error();
+  driver_ = std::move(*driver);
+  now_ = driver_->read();
+  json_["warnings"] = Json::array();
+  for (const auto& owner : adapters::other_mig_owners()) {
+    session_.warn(owner + ": GPUs should have one owner");
+    json_["warnings"].push_back(owner);
+  }
+  return Nothing{};
+}
+
+ExitCode RecutSession::apply(const std::vector<GpuGoal>& goals, const std::string& plan) {
+  checkpoint_.plan = plan;
+  checkpoint_file_ = checkpoint_file();
+  return run(goals);
+}
+
+ExitCode RecutSession::roll_back(const Checkpoint& checkpoint, const std::string& path) {
+  checkpoint_ = checkpoint;
+  checkpoint_file_ = path;
+  rolls_back_ = true;
+  return run(checkpoint.gpus);
+}
+
+ExitCode RecutSession::run(const std::vector<GpuGoal>& goals) {
+  json_["dry_run"] = options_.dry_run;
+  const Ending ending = go(goals);
+  json_["status"] = ending.status;
+  if (session_.structured()) session_.print_value(json_);
+  return ending.code;
+}
+
+Result<Nothing> RecutSession::look_again(const std::vector<GpuGoal>& goals) {
+  now_ = driver_->read();
+  auto steps = plan_recut(now_, goals);
+  if (!steps) return steps.error();
+  steps_ = std::move(*steps);
+  return Nothing{};
+}
+
+RecutSession::Ending RecutSession::failed(const Error& error) {
+  json_["error"] = error.message;
+  return {"failed", session_.fail(error)};
+}
+
+RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
+  if (const auto looked = look_again(goals); !looked) return failed(looked.error());
+  print_goals(goals);
+  if (steps_.empty()) {
+    if (!session_.structured()) session_.print("nothing to do: every slice is where it should be\n");
+    if (!options_.dry_run) {
+      if (const auto kept = prepare_checkpoint({}); !kept) return failed(kept.error());
+    }
+    print_slices(goals);
+    return {"nothing to do", ExitCode::done};
+  }
+  print_steps();
+  if (options_.dry_run) {
+    const auto in_the_way = obstacles(now_, steps_);
+    json_["in_use"] = obstacles_json(in_the_way);
+    for (const auto& obstacle : in_the_way) session_.note(obstacle_text(obstacle));
+    session_.remark("\nnothing was changed\n");
+    return {"planned", ExitCode::done};
+  }
+  Ending ending;
+  if (!clear_the_way(goals, ending)) return ending;
+  if (const auto prepared = prepare_checkpoint(goals); !prepared) return failed(prepared.error());
+  return execute(goals);
+}
+
+// True when no process is in the way, perhaps after a wait. Nothing has been changed until then.
+bool RecutSession::clear_the_way(const std::vector<GpuGoal>& goals, Ending& ending) {
+  const InterruptGuard interrupt;
+  using Clock = std::chrono::steady_clock;
+  const double wait_s = options_.force && options_.wait_s == 0 ? kForcedWaitSeconds : options_.wait_s;
+  const auto until = Clock::now() + std::chrono::duration<double>(wait_s);
+  bool told = false;
+  for (;;) {
+    const auto in_the_way = obstacles(now_, steps_);
+    if (in_the_way.empty()) return true;
+    json_["in_use"] = obstacles_json(in_the_way);
+    for (const auto& obstacle : in_the_way) {
+      if (told) break;
+      session_.note(obstacle_text(obstacle) + (options_.force ? ": asked to end" : ""));
+      if (options_.force) kill(obstacle.pid, SIGTERM);
+    }
+    told = true;
+    if (interrupt.interrupted()) {
+      session_.note("interrupted: nothing was changed");
+      ending = {"interrupted", ExitCode::interrupted};
+      return false;
+    }
+    if (Clock::now() >= until) {
+      session_.note(fmt::format("{}slices that must go are in use: nothing was changed; --wait S waits for them{}",
+                                wait_s > 0 ? fmt::format("after {:g} s ", wait_s) : "",
+                                options_.force ? "" : ", --force asks the processes to end"));
+      ending = {"refused", ExitCode::answer_is_no};
+      return false;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+    if (const auto looked = look_again(goals); !looked) {
+      ending = failed(looked.error());
+      return false;
+    }
+  }
+}
+
+// The checkpoint of a change that came to no end is kept: what it holds is what people want back. Without goals nothing
+// is about to change, and a change that had stopped has come to its end by itself.
+Result<Nothing> RecutSession::prepare_checkpoint(const std::vector<GpuGoal>& goals) {
+  if (rolls_back_) return Nothing{};
+  Checkpoint fresh{checkpoint_.plan, utc_now(), false, {}};
+  std::error_code error;
+  if (std::filesystem::exists(checkpoint_file_, error)) {
+    const auto text = read_file(checkpoint_file_);
+    if (!text) return text.error();
+    auto old = read_checkpoint(checkpoint_file_, *text, now_);
+    if (old && !old->finished) {
+      fresh.gpus = std::move(old->gpus);
+      session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", old->made));
+      fresh.made = old->made;
+    } else if (goals.empty()) {
+      return Nothing{};
+    }
+  } else if (goals.empty()) {
+    return Nothing{};
+  }
+  for (const auto& goal : goals) {
+    if (std::ranges::find(fresh.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != fresh.gpus.end()) continue;
+    const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+    auto before = goal_of(*gpu, goal.device);
+    if (!before) return before.error();
+    fresh.gpus.push_back(std::move(*before));
+  }
+  fresh.finished = goals.empty();
+  checkpoint_ = std::move(fresh);
+  return store_checkpoint();
+}
+
+Result<Nothing> RecutSession::store_checkpoint() {
+  json_["checkpoint"] = checkpoint_file_;
+  return write_file_atomically(checkpoint_file_, write_checkpoint(checkpoint_, now_));
+}
+
+RecutSession::Ending RecutSession::execute(const std::vector<GpuGoal>& goals) {
+  const InterruptGuard interrupt;
+  if (!rolls_back_) session_.remark(fmt::format("\ncheckpoint: {}\n", checkpoint_file_));
+  const auto told = [&](std::size_t index, const StepResult& result) {
+    json_["steps"][index]["status"] = outcome_text(result.outcome);
+    json_["steps"][index]["took_s"] = result.seconds;
+    if (session_.structured()) return;
+    const bool done = result.outcome == StepOutcome::done;
+    session_.print(fmt::format("{}/{}  {}  {}  {:.2f} s\n", index + 1, steps_.size(), to_text(steps_[index]),
+                               paint(session_.terminal, done ? Style::good : Style::bad, outcome_text(result.outcome)),
+                               result.seconds));
+    session_.out.flush();
+  };
+  const RecutRun run = run_recut(*driver_, steps_, told, [&] { return interrupt.interrupted(); });
+  for (std::size_t i = run.done() + (run.error ? 1 : 0); i < steps_.size(); ++i) {
+    json_["steps"][i]["status"] = outcome_text(StepOutcome::not_reached);
+  }
+  return run.complete() ? finish(goals) : stop(run);
+}
+
+RecutSession::Ending RecutSession::finish(const std::vector<GpuGoal>& goals) {
+  const auto count = steps_.size();
+  if (const auto looked = look_again(goals); !looked) return failed(looked.error());
+  if (!steps_.empty()) {
+    return failed({ErrorCode::unavailable,
+                   fmt::format("the driver did every step, but {} is still to be done: another program cuts these GPUs",
+                               to_text(steps_.front()))});
+  }
+  checkpoint_.finished = true;
+  if (const auto stored = store_checkpoint(); !stored) return failed(stored.error());
+  if (!session_.structured()) {
+    session_.print(fmt::format("\n{} done{}\n", steps_word(count),
+                               rolls_back_ ? ": everything is as it was" : "; tangram rollback goes back"));
+  }
+  print_slices(goals);
+  return {"done", ExitCode::done};
+}
+
+// What was done stays done, and each GPU is in a state that the next run understands.
+RecutSession::Ending RecutSession::stop(const RecutRun& run) {
+  const std::string what = rolls_back_ ? "tangram rollback" : "tangram apply";
+  Ending ending{"interrupted", ExitCode::interrupted};
+  if (run.error) ending = failed(*run.error);
+  session_.note(fmt::format("{} after {} of {}; {} goes on from here", run.error ? "stopped" : "interrupted",
+                            run.done(), steps_word(steps_.size()), what));
+  tell_way_back();
+  return ending;
+}
+
+void RecutSession::tell_way_back() {
+  if (rolls_back_) return;
+  now_ = driver_->read();
+  const auto back = plan_recut(now_, checkpoint_.gpus);
+  if (!back) return session_.note("tangram rollback could not start now: " + back.error().message);
+  json_["rollback"] = Json::array();
+  for (const auto& step : *back) json_["rollback"].push_back(recut_step_json(step));
+  if (back->empty()) return session_.note("nothing is changed: tangram rollback has nothing to do");
+  std::vector<std::string> texts;
+  for (const auto& step : *back) texts.push_back(to_text(step));
+  session_.note("tangram rollback would " + text::join(texts, ", "));
+}
+
+// What is said.
+
+void RecutSession::print_goals(const std::vector<GpuGoal>& goals) {
+  json_["gpus"] = Json::array();
+  std::size_t drawn = 0;
+  for (const auto& goal : goals) {
+    const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+    const Layout before = adapters::recognise_layout(goal.geometry, *gpu).layout;
+    json_["gpus"].push_back({{"device", goal.device},
+                             {"type", goal.geometry.type},
+                             {"index", goal.gpu_index},
+                             {"uuid", goal.gpu_uuid},
+                             {"layout_before", to_string(goal.geometry, before)},
+                             {"layout_after", to_string(goal.geometry, goal.layout)}});
+    if (session_.structured() || ++drawn > kMosaicsMax) continue;
+    session_.print(fmt::format("{} is GPU {}, {} ({})\n", paint(session_.terminal, Style::bold, goal.device),
+                               goal.gpu_index, gpu->name, goal.gpu_uuid));
+    if (before == goal.layout) continue;
+    const MosaicRow rows[] = {{before, "now", ""}, {goal.layout, "then", ""}};
+    session_.print(draw_mosaic(goal.geometry, rows, session_.terminal, {.left_title = "unit"}));
+  }
+}
+
+void RecutSession::print_steps() {
+  json_["steps"] = Json::array();
+  for (const auto& step : steps_) json_["steps"].push_back(recut_step_json(step));
+  if (session_.structured()) return;
+  Table table({{"#", Align::right}, {"STEP"}, {"SLICE"}, {"DEVICE"}, {"GPU", Align::right}, {"ABOUT S", Align::right}});
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const RecutStep& step = steps_[i];
+    table.add({fmt::format("{}", i + 1),
+               std::string(to_string(step.action)),
+               step.slice,
+               {step.device, Style::accent},
+               fmt::format("{}", step.gpu_index),
+               step.expected == Duration::zero() ? "-" : fmt::format("{:.2f}", to_seconds(step.expected))});
+  }
+  session_.print("\n" + table.render(session_.terminal));
+  session_.remark(fmt::format("{}, about {:.1f} s; what is right already is not touched\n", steps_word(steps_.size()),
+                              expected_seconds(steps_)));
+}
+
+// Where each slice is reached. UUIDs change with each cut, so they are worth saying.
+void RecutSession::print_slices(const std::vector<GpuGoal>& goals) {
+  Table table({{"DEVICE"}, {"SLICE"}, {"CUDA_VISIBLE_DEVICES"}});
+  json_["slices"] = Json::array();
+  for (const auto& goal : goals) {
+    for (const auto& slice : goal.layout.slices) {
+      const std::string name = fmt::format("{}@{}", goal.geometry.profiles[slice.profile].name, slice.start);
+      const std::string uuid = mig_uuid_of(now_, goal, slice);
+      json_["slices"].push_back({{"device", goal.device},
+                                 {"gpu_uuid", goal.gpu_uuid},
+                                 {"slice", name},
+                                 {"mig_uuid", uuid.empty() ? Json(nullptr) : Json(uuid)}});
+      table.add({{goal.device, Style::accent}, name, uuid.empty() ? "in parts" : uuid});
+    }
+  }
+  if (!table.empty()) session_.remark("\n" + table.render(session_.terminal));
+}
+
+}  // namespace tangram::cli

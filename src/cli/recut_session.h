@@ -1,0 +1,80 @@
+// What `tangram apply` and `tangram rollback` have in common: the driver, the lock, the checkpoint, and the steps with
+// what is said about them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/checkpoint.h"
+#include "cli/program.h"
+#include "cli/recut.h"
+
+namespace tangram::cli {
+
+struct RecutOptions {
+  bool dry_run = false;
+  bool force = false;  // Processes that are in the way are asked to end.
+  double wait_s = 0;   // For them to end.
+  std::string state;   // The directory of checkpoint and lock; empty: the usual one.
+};
+
+void add_recut_options(Program& program, Arguments& verb, RecutOptions& options);
+// Sentences about exit codes for the help of both verbs.
+extern const char* const kRecutExitCodes;
+
+class RecutSession {
+ public:
+  RecutSession(Session& session, RecutOptions options);
+  ~RecutSession();
+  RecutSession(const RecutSession&) = delete;
+  RecutSession& operator=(const RecutSession&) = delete;
+
+  // Takes the lock, but for a dry run, opens the driver and reads what there is. Warns of other owners.
+  Result<Nothing> open();
+  const adapters::DriverReport& now() const { return now_; }
+  std::string checkpoint_file() const { return checkpoint_path(directory_); }
+  // Added to the answer for programs.
+  Json& json() { return json_; }
+
+  // From what there is to `goals`, with a checkpoint before the first step that says `plan` was being applied.
+  ExitCode apply(const std::vector<GpuGoal>& goals, const std::string& plan);
+  // Back to `checkpoint`, of the file `path`.
+  ExitCode roll_back(const Checkpoint& checkpoint, const std::string& path);
+
+ private:
+  // What happened to the steps, and what is said at the end.
+  struct Ending {
+    std::string status;
+    ExitCode code = ExitCode::done;
+  };
+
+  ExitCode run(const std::vector<GpuGoal>& goals);
+  Result<Nothing> look_again(const std::vector<GpuGoal>& goals);
+  Ending go(const std::vector<GpuGoal>& goals);
+  bool clear_the_way(const std::vector<GpuGoal>& goals, Ending& ending);
+  Result<Nothing> prepare_checkpoint(const std::vector<GpuGoal>& goals);
+  Result<Nothing> store_checkpoint();
+  Ending execute(const std::vector<GpuGoal>& goals);
+  Ending finish(const std::vector<GpuGoal>& goals);
+  Ending stop(const RecutRun& run);
+  void tell_way_back();
+  void print_goals(const std::vector<GpuGoal>& goals);
+  void print_steps();
+  void print_slices(const std::vector<GpuGoal>& goals);
+  Ending failed(const Error& error);
+
+  Session& session_;
+  RecutOptions options_;
+  std::string directory_;
+  std::unique_ptr<RecutLock> lock_;
+  std::unique_ptr<adapters::MigDriver> driver_;
+  adapters::DriverReport now_;
+  Checkpoint checkpoint_;
+  std::string checkpoint_file_;
+  bool rolls_back_ = false;
+  std::vector<RecutStep> steps_;
+  Json json_;
+};
+
+}  // namespace tangram::cli

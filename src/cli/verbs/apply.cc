@@ -1,0 +1,116 @@
+// `tangram apply`: the GPUs of this machine cut as a plan says.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/plan_inputs.h"
+#include "cli/recut_session.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string plan;
+  std::vector<std::string> devices;
+  std::vector<std::string> gpus;
+  RecutOptions recut;
+};
+
+// The devices that were asked for, or all. Errors: a name that the plan does not have, or a layout that no driver
+// should see.
+Result<Plan> chosen_devices(const Options& options, Plan plan) {
+  for (const auto& name : options.devices) {
+    if (std::ranges::find(plan.devices, name, &PlannedDevice::name) != plan.devices.end()) continue;
+    std::vector<std::string> names;
+    for (const auto& device : plan.devices) names.push_back(device.name);
+    const auto near = text::nearest(name, names);
+    return Error{ErrorCode::invalid, fmt::format("--device {}: the plan has no such device{}", name,
+                                                 near ? fmt::format("; did you mean {}?", *near) : "")};
+  }
+  if (!options.devices.empty()) {
+    std::erase_if(plan.devices, [&](const PlannedDevice& device) {
+      return std::ranges::find(options.devices, device.name) == options.devices.end();
+    });
+  }
+  for (const auto& device : plan.devices) {
+    if (const auto reason = why_invalid(device.geometry, layout_of(device)); !reason.empty()) {
+      return Error{ErrorCode::invalid, fmt::format("{}: {}: {}", options.plan, device.name, reason)};
+    }
+  }
+  return plan;
+}
+
+// The host needs no cuts that last. Returns what was said.
+std::vector<std::string> tell_of_hosts(Session& session, const Plan& plan) {
+  std::vector<std::string> notes;
+  for (const auto& device : plan.devices) {
+    if (device.geometry.units_per_core == 0) continue;
+    notes.push_back(
+        fmt::format("{} ({}): nothing to prepare; tangram serve gives each slice its cores when it starts, "
+                    "and takes them back when it ends",
+                    device.name, device.type));
+    if (!session.structured()) session.print(notes.back() + "\n");
+  }
+  return notes;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  auto loaded = load_plan(options.plan);
+  if (!loaded) return session.fail(loaded.error());
+  const auto plan = chosen_devices(options, std::move(*loaded));
+  if (!plan) return session.fail(plan.error());
+  const auto choices = parse_gpu_choices(options.gpus);
+  if (!choices) return session.fail(choices.error());
+  const auto notes = tell_of_hosts(session, *plan);
+  if (notes.size() == plan->devices.size()) {
+    // Not one GPU: no driver is needed, and none is asked.
+    if (session.structured()) {
+      session.print_value({{"notes", notes}, {"dry_run", options.recut.dry_run}, {"status", "nothing to do"}});
+    }
+    return ExitCode::done;
+  }
+  RecutSession recut(session, options.recut);
+  if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
+  const adapters::DriverReport driver = recut.now();
+  const auto matched = match_devices(*plan, driver, *choices);
+  if (!matched) return session.fail(matched.error());
+  recut.json()["plan"] = options.plan;
+  recut.json()["notes"] = notes;
+  return recut.apply(goals_of(*matched), options.plan);
+}
+
+VerbInfo info() {
+  return {.name = "apply",
+          .group = "Serve",
+          .summary = "cut the GPUs of this machine as a plan says",
+          .description = fmt::format(
+              "Reads how the GPUs are cut now and goes, step by step, to the cuts of the plan. Slices that are right "
+              "already are not touched, and neither are GPUs that the plan does not need. A device of the plan is the "
+              "GPU that --gpu names, or else one of its type: the one that needs the fewest cuts. MIG mode is switched "
+              "on where it is off. Before the first step a checkpoint is written; tangram rollback goes back to it. "
+              "Slices with processes on them are not destroyed: see --wait and --force. Ctrl-C stops between two "
+              "steps. Devices of type cpu need no preparation. $TANGRAM_NVML names another driver library. {}",
+              kRecutExitCodes),
+          .examples = {{"tangram apply plan.json --dry-run", "What would be done."},
+                       {"tangram apply plan.json", "Cut the GPUs."},
+                       {"tangram apply plan.json --gpu rack1-0=GPU-5f31c9aa-... --gpu rack1-1=1",
+                        "Say which GPU a device is, by UUID or index."},
+                       {"tangram apply plan.json --device rack1-0 --wait 60",
+                        "One device of the plan; wait a minute for processes that use its slices."}}};
+}
+
+}  // namespace
+
+void add_apply(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
+  program.offers_files(verb.add_option("PLAN", options->plan, "The plan file, JSON.")->required());
+  verb.add_option("--gpu", options->gpus, "Which GPU a device is: NAME=UUID or NAME=INDEX.")->type_name("CHOICE");
+  verb.add_option("--device", options->devices, "Only this device of the plan; several may be named.")
+      ->type_name("NAME");
+  add_recut_options(program, verb, options->recut);
+}
+
+}  // namespace tangram::cli

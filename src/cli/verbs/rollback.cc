@@ -1,0 +1,65 @@
+// `tangram rollback`: the GPUs of this machine as they were before the last `tangram apply`.
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/files.h"
+#include "cli/recut_session.h"
+
+namespace tangram::cli {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  RecutOptions recut;
+};
+
+ExitCode run(Session& session, const Options& options) {
+  RecutSession recut(session, options.recut);
+  if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
+  const std::string path = options.checkpoint.empty() ? recut.checkpoint_file() : options.checkpoint;
+  std::error_code error;
+  if (options.checkpoint.empty() && !std::filesystem::exists(path, error)) {
+    return session.fail({ErrorCode::not_found, fmt::format("{}: there is no checkpoint, so nothing was applied from "
+                                                           "here; --state DIR looks elsewhere",
+                                                           path)});
+  }
+  const auto text = read_file(path);
+  if (!text) return session.fail(text.error());
+  const auto checkpoint = read_checkpoint(path, *text, recut.now());
+  if (!checkpoint) return session.fail(checkpoint.error());
+  recut.json()["checkpoint"] = path;
+  recut.json()["checkpoint_made"] = checkpoint->made;
+  if (!checkpoint->made.empty()) {
+    session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint->made, checkpoint->plan));
+  }
+  return recut.roll_back(*checkpoint, path);
+}
+
+}  // namespace
+
+void add_rollback(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "rollback",
+       .group = "Serve",
+       .summary = "cut the GPUs as they were before the last apply",
+       .description = fmt::format(
+           "Goes back to the checkpoint that tangram apply wrote before its first step: the same slices at the same "
+           "places, with the same parts, and the same MIG mode. It looks at how the GPUs are now and does what is "
+           "missing, so it works after an apply that was done, failed, interrupted or killed, and may itself be "
+           "repeated. Programs see new slices under new UUIDs. Checkpoints of nvidia-mig-parted are understood, too. "
+           "{}",
+           kRecutExitCodes),
+       .examples = {{"tangram rollback --dry-run", "What would be done."},
+                    {"tangram rollback", "Go back."},
+                    {"tangram rollback --checkpoint before.json", "Go back to a file that was kept."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.offers_files(
+      verb.add_option("--checkpoint", options->checkpoint, "Another checkpoint than the one of the last apply.")
+          ->type_name("FILE"));
+  add_recut_options(program, verb, options->recut);
+}
+
+}  // namespace tangram::cli
