@@ -33,6 +33,7 @@ struct VerbInfo {
   std::string description;
   std::vector<Example> examples;  // At least one. Files in them stand in the repository, or below DIR.
   bool text_only = false;         // The answer is a text of its own form, so --output is not offered.
+  bool output_is_file = false;    // --output names the file that the verb writes; the form is chosen before the verb.
 };
 
 struct VerbTree {

@@ -46,7 +46,7 @@ Program::Program() : app_(std::make_unique<CLI::App>("", "tangram")), arguments_
   arguments_->add_flag("--version", settings_.version, "Print the version and exit.");
   // At most one: after a verb, its name is no longer special, so a file may be called "demo".
   app_->require_subcommand(0, 1);
-  add_common_options(*arguments_, false);
+  add_common_options(*arguments_, {});
   for (const auto add : all_verbs()) add(*this);
 }
 
@@ -56,14 +56,16 @@ Arguments& Program::add_verb(VerbInfo info, Run run) {
   CLI::App* app = app_->add_subcommand(info.name, info.summary);
   app->set_help_flag("-h,--help", "Print this help and exit.")->group(kCommonGroup);
   verbs_.push_back({std::move(info), std::make_unique<Arguments>(*app), std::move(run)});
-  add_common_options(*verbs_.back().arguments, verbs_.back().info.text_only);
+  add_common_options(*verbs_.back().arguments, verbs_.back().info);
   return *verbs_.back().arguments;
 }
 
-void Program::add_common_options(Arguments& arguments, bool text_only) {
+void Program::add_common_options(Arguments& arguments, const VerbInfo& info) {
   // An option without a group is taken but not shown: scripts may pass --output to every verb alike.
-  one_of(arguments.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
-      ->group(text_only ? "" : kCommonGroup);
+  if (!info.output_is_file) {
+    one_of(arguments.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
+        ->group(info.text_only ? "" : kCommonGroup);
+  }
   arguments.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
   arguments.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
       ->group(kCommonGroup);

@@ -71,7 +71,7 @@ class Program {
     bool version = false;
   };
 
-  void add_common_options(Arguments& arguments, bool text_only);
+  void add_common_options(Arguments& arguments, const VerbInfo& info);
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
   void apply_settings(Session& session) const;

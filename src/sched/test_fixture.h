@@ -29,6 +29,7 @@ struct ServiceSpec {
   int priority = 0;
   Padding padding = Padding::bucket;
   std::string only_on = {};  // A size of slice that alone serves it; empty: all do.
+  Duration slo = std::chrono::hours(1);
 };
 
 // The lists as a LatencyModel. Run times grow with the padded size as `size_factor` says.
@@ -116,7 +117,7 @@ inline Deployment deployment_of(const FixtureConfig& config, const std::vector<s
   for (const auto& spec : config.services) {
     Service service;
     service.name = service.model = spec.name;
-    service.slo.latency = std::chrono::hours(1);
+    service.slo.latency = spec.slo;
     service.padding = spec.padding;
     service.priority = spec.priority;
     workload.services.push_back(std::move(service));

@@ -26,6 +26,7 @@ void Call::clear() {
   samples = 1;
   extent = size = 1;
   priority = 0;
+  background = 0;
   deadline.reset();
   traceparent.clear();
   tenant = {};

@@ -81,6 +81,7 @@ struct Call {
   std::int64_t extent = 1;           // Length of the variable axes.
   std::int64_t size = 1;             // What it is scheduled as.
   std::int64_t priority = 0;         // As the protocol has it: 0 the model's own, 1 the highest.
+  int background = 0;                // 1: it runs where online requests leave room; 2: the same, and its time is short.
   std::optional<Duration> deadline;  // After its arrival. Nothing: the service's promise.
   std::string traceparent;
   TenantId tenant;                      // 0 where nobody is asked.

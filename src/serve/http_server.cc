@@ -233,6 +233,7 @@ class HttpServer::Connection final : public Readiness {
     std::string json_length;
     std::string deadline_ms;
     std::string input_size;
+    std::string background;
     std::string traceparent;
     bool has_json_length = false;
     bool has_deadline = false;
@@ -469,12 +470,14 @@ std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& h
 void HttpServer::Connection::take_fields(const HttpHead& head) {
   incoming_.has_json_length = incoming_.has_deadline = incoming_.has_input_size = false;
   incoming_.traceparent.clear();
+  incoming_.background.clear();
   for (const auto& field : head.all_fields()) {
     switch (field.name.size()) {
       case 11:
         if (equals_ignoring_case(field.name, "traceparent")) incoming_.traceparent = field.value;
         break;
       case 18:
+        if (equals_ignoring_case(field.name, "tangram-background")) incoming_.background = field.value;
         if (!equals_ignoring_case(field.name, "tangram-input-size")) break;
         incoming_.input_size = field.value;
         incoming_.has_input_size = true;
@@ -561,6 +564,7 @@ void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
   if (incoming_.has_json_length) headers.json_length = incoming_.json_length;
   if (incoming_.has_deadline) headers.deadline_ms = incoming_.deadline_ms;
   if (incoming_.has_input_size) headers.input_size = incoming_.input_size;
+  if (!incoming_.background.empty()) headers.background = incoming_.background;
   if (!incoming_.traceparent.empty()) headers.traceparent = incoming_.traceparent;
   if (const auto problem = read_infer_request(headers, *call)) {
     const Reply refusal{http_status(problem->status), kJsonType, error_body(problem->message)};

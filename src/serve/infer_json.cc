@@ -322,6 +322,11 @@ std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
     if (!value) return invalid("Tangram-Input-Size must be a number");
     if (auto problem = apply_parameter("tangram_input_size", *value, call, input_size)) return problem;
   }
+  if (headers.background) {
+    const auto value = text::parse_number(*headers.background);
+    if (!value) return invalid("Tangram-Background must be a number");
+    if (auto problem = apply_parameter("tangram_background", *value, call, input_size)) return problem;
+  }
   return std::nullopt;
 }
 
@@ -487,6 +492,9 @@ std::optional<CallProblem> apply_parameter(std::string_view name, double value, 
       return invalid("the input size must be a whole number from 1");
     }
     input_size = static_cast<std::int64_t>(value);
+  } else if (name == "tangram_background") {
+    if (!natural || value > 2) return invalid("tangram_background must be 0, 1 or 2");
+    call.background = static_cast<int>(value);
   } else if (name == "sequence_id" && value != 0) {
     return CallProblem{CallStatus::invalid, "sequences are not supported"};
   }

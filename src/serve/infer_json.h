@@ -21,6 +21,7 @@ struct InferHeaders {
   std::optional<std::string_view> json_length;  // Inference-Header-Content-Length
   std::optional<std::string_view> deadline_ms;  // Tangram-Deadline-Ms
   std::optional<std::string_view> input_size;   // Tangram-Input-Size
+  std::optional<std::string_view> background;   // Tangram-Background
   std::optional<std::string_view> traceparent;
 };
 

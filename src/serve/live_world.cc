@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "sched/background.h"
 #include "serve/padding.h"
 
 namespace tangram::serve {
@@ -17,7 +18,13 @@ static_assert(kCallsMax == std::size_t{1} << kSlotBits);
 // Priorities of requests that name one lie above those that do not, the highest first.
 constexpr std::int64_t kPriorityLevels = 1'000'000;
 
+// How long a request in the background waits that says nothing of it.
+constexpr Duration kBackgroundPatience = std::chrono::seconds(60);
+
 std::int32_t priority_of(const Call& call) {
+  if (call.background > 0) {
+    return call.background == 1 ? sched::kPriorityBackground : sched::kPriorityBackgroundPressed;
+  }
   if (call.priority == 0) return call.model->priority;
   return static_cast<std::int32_t>(kPriorityLevels - std::min(call.priority, kPriorityLevels - 2000));
 }
@@ -227,7 +234,9 @@ bool LiveWorld::restarts(sched::PoolId pool) const {
 }
 
 TimePoint LiveWorld::deadline_of(const Call& call) const {
-  const Duration promised = scheduler().state().deployment.services[call.model->service.index()].slo.latency;
+  const Duration promised = call.background > 0
+                                ? kBackgroundPatience
+                                : scheduler().state().deployment.services[call.model->service.index()].slo.latency;
   return add_saturating(call.arrived, call.deadline.value_or(promised));
 }
 
@@ -354,6 +363,10 @@ void LiveWorld::explain(Call& call, const Request& request, const Outcome& outco
 
 void LiveWorld::count(const Call& call, const Request& request, const Outcome& outcome, bool answered) {
   ServiceTally& tally = services_[request.service.index()];
+  if (call.background > 0) {
+    ++tally.background[static_cast<std::size_t>(outcome.kind)];
+    return;
+  }
   ++tally.outcomes[static_cast<std::size_t>(outcome.kind)];
   tally.attainment.add(now_, outcome.kind == OutcomeKind::served);
   const Duration here = now_ - call.arrived;
@@ -475,11 +488,13 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     std::int32_t samples = 0;
     for (const Call* call : run.members) samples += call->samples;
     tally.samples += static_cast<std::uint64_t>(samples);
-    ServiceTally& service = services_[run.members.front()->model->service.index()];
-    ++service.batches;
-    BatchTally& by_size = service.by_batch_size[samples];
-    ++by_size.count;
-    by_size.compute_ns += took.count();
+    if (run.members.front()->background == 0) {
+      ServiceTally& service = services_[run.members.front()->model->service.index()];
+      ++service.batches;
+      BatchTally& by_size = service.by_batch_size[samples];
+      ++by_size.count;
+      by_size.compute_ns += took.count();
+    }
   } else {
     ++tally.failures;
     fail_members(run, run.failure);

@@ -89,6 +89,13 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
       out.sample("tangram_requests_total", l + ',' + label("outcome", kOutcomes[k]), t.outcomes[k]);
     }
   });
+  out.family("tangram_background_requests_total", "counter",
+             "Requests in the background that ended, by how; the other families leave them out.");
+  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
+    for (std::size_t k = 0; k < kOutcomes.size(); ++k) {
+      out.sample("tangram_background_requests_total", l + ',' + label("outcome", kOutcomes[k]), t.background[k]);
+    }
+  });
   out.family("tangram_requests_rejected_total", "counter", "Requests that were refused, by reason.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
     for (std::size_t k = 1; k < kReasons.size(); ++k) {
@@ -284,6 +291,7 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"late", tally.outcomes[1]},
           {"rejected", tally.outcomes[2]},
           {"failed", tally.outcomes[3]},
+          {"background_answered", tally.background[0] + tally.background[1]},
           {"waiting", waiting_of(world, model.service)},
           {"latency_mean_ms", mean_ms(tally.latency)},
           {"queue_mean_ms", mean_ms(tally.queue)},

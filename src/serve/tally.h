@@ -80,7 +80,9 @@ struct ServiceTally {
   std::uint64_t samples = 0;                // Answered.
   std::uint64_t batches = 0;
   std::uint64_t abandoned = 0;  // Answered, but the client had gone.
-  DurationHistogram latency;    // From arrival to answer, of answered requests.
+  std::array<std::uint64_t, 4>
+      background{};           // Requests in the background, by OutcomeKind; in none of the other counts.
+  DurationHistogram latency;  // From arrival to answer, of answered requests.
   DurationHistogram queue;
   DurationHistogram compute;
   double size_real = 0;

@@ -314,7 +314,10 @@ class Simulation final : public sched::World {
   void resolve_row(const Request& request, const Outcome& outcome) {
     if (config_.log_decisions) log_outcome(request, outcome);
     const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
-    if (answered) ++result_.background_answered;
+    if (answered) {
+      ++result_.background_answered;
+      last_resolution_ = now_;
+    }
     if (pending_count_ > 0) push_row(request.tenant.value(), answered ? Duration::zero() : kRowRefusedPause);
   }
 

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "core/geometry.h"
 #include "core/layout.h"
+#include "sched/background.h"
 #include "sched/scheduler.h"
 #include "sched/test_world.h"
 #include "sim/arrivals.h"
@@ -89,6 +90,7 @@ struct Case {
   std::vector<TimePoint> changes;              // By deployment after the first.
   sim::SimulationConfig config;
   double restart_fail_probability = 0;
+  double background_share = 0;                        // Of the requests in the World of this file's own.
   std::vector<std::pair<TimePoint, Duration>> lends;  // When, and for how long.
   std::vector<TimePoint> losses;
   Duration horizon{};
@@ -263,6 +265,12 @@ Case random_case(std::uint64_t seed) {
     made.lends.emplace_back(kTimeZero + from_seconds(rng.uniform(0, seconds)), from_seconds(rng.uniform(0, seconds)));
   }
   std::ranges::sort(made.lends);
+  Rng rows = root.stream("background");
+  if (rows.chance(0.3)) {
+    made.background_share = rows.uniform(0, 0.7);
+    const auto service = static_cast<std::uint32_t>(rows.below(made.workload.services.size()));
+    made.config.background.push_back({ServiceId(service), 1 + rows.below(40)});
+  }
   if (made.config.faults.slice_lost_mean_s > 0) {
     for (double at = 0; (at += rng.exponential(made.config.faults.slice_lost_mean_s)) < seconds;) {
       made.losses.push_back(kTimeZero + from_seconds(at));
@@ -283,6 +291,7 @@ class WorldRun {
         rng_(made.config.seed),
         reality_rng_(rng_.stream("reality")),
         chance_rng_(rng_.stream("chance")),
+        background_rng_(rng_.stream("background")),
         model_(rng_.stream("model")),
         world_(reality()),
         scheduler_(world_, made.deployments[0], made.config.scheduler) {
@@ -357,6 +366,11 @@ class WorldRun {
     request.size = arrival.size;
     request.arrival = arrival.at;
     request.deadline = arrival.at + made_.workload.services[service].slo.latency;
+    if (background_rng_.chance(made_.background_share)) {
+      const bool pressed = background_rng_.chance(0.2);
+      request.priority = pressed ? sched::kPriorityBackgroundPressed : sched::kPriorityBackground;
+      request.deadline += from_seconds(background_rng_.uniform(0, 2));
+    }
     world_.arrive(request);
     return true;
   }
@@ -399,6 +413,7 @@ class WorldRun {
   Rng rng_;
   Rng reality_rng_;
   Rng chance_rng_;
+  Rng background_rng_;
   MadeUpModel model_;
   std::vector<sim::ArrivalSource> sources_;
   TestWorld world_;

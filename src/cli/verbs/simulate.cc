@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
+#include "base/text.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
@@ -18,6 +20,7 @@ namespace {
 constexpr std::size_t kTimelineSteps = 240;
 constexpr std::size_t kBatchesForPicture = 4000;
 constexpr std::size_t kBatchesForTrace = 200'000;
+constexpr std::int64_t kRowsUnderWayMax = 16'384;
 
 struct Options {
   std::string scenario;
@@ -26,6 +29,7 @@ struct Options {
   std::optional<std::uint64_t> seed;
   std::optional<double> duration_s;
   std::optional<double> rate_scale;
+  std::vector<std::string> background;
   std::string timeline;
   std::string html;
   std::string trace;
@@ -53,6 +57,24 @@ void apply(const Options& options, lab::Scenario& scenario) {
   if (options.rate_scale) scenario.config.rate_scale = *options.rate_scale;
 }
 
+// SERVICE=ROWS: an offline job of so many rows under way.
+Result<Nothing> apply_background(const Options& options, lab::Scenario& scenario) {
+  for (const auto& text : options.background) {
+    const auto equals = std::min(text.find('='), text.size());
+    const auto rows = text::parse_integer(std::string_view(text).substr(std::min(equals + 1, text.size())));
+    const auto& services = scenario.workload.services;
+    const auto found = std::ranges::find(services, text.substr(0, equals), &Service::name);
+    if (found == services.end() || !rows || *rows < 1 || *rows > kRowsUnderWayMax) {
+      return Error{ErrorCode::invalid, fmt::format("--background {}: expected SERVICE=ROWS with a service of the "
+                                                   "scenario and 1 to {} rows",
+                                                   text, kRowsUnderWayMax)};
+    }
+    const ServiceId service(static_cast<std::uint32_t>(found - services.begin()));
+    scenario.config.background.push_back({service, static_cast<std::size_t>(*rows)});
+  }
+  return Nothing{};
+}
+
 // The files that were asked for, in the order of the options. The first that cannot be written ends it.
 Result<Nothing> write_files(Session& session, const Options& options, const lab::Scenario& scenario,
                             const std::vector<lab::Run>& runs) {
@@ -76,6 +98,13 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   return write(options.log, [&] { return lab::decision_log(head, runs); });
 }
 
+// What offline jobs got of the capacity that was left.
+std::string background_text(const lab::Run& run) {
+  const auto rows = static_cast<double>(run.result.background_answered);
+  return fmt::format("{}: {} rows of offline jobs were answered, {:.1f}/s\n", run.policy, rows,
+                     rows / std::max(1e-9, to_seconds(run.result.end)));
+}
+
 void print(Session& session, const lab::Scenario& scenario, const std::vector<lab::Run>& runs, double wall_s) {
   std::vector<lab::RunView> views;
   double simulated_s = 0;
@@ -87,7 +116,10 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
   }
   if (session.structured()) {
     Json list = Json::array();
-    for (std::size_t i = 0; i < runs.size(); ++i) list.push_back(run_json(views[i], runs[i]));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      list.push_back(run_json(views[i], runs[i]));
+      if (!scenario.config.background.empty()) list.back()["background_answered"] = runs[i].result.background_answered;
+    }
     Json json = head_json(report_head(scenario));
     json["scenario"] = scenario.name;
     json["runs"] = std::move(list);
@@ -96,6 +128,7 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
     session.print(views.size() == 1 ? run_tables(views[0], session.terminal, true)
                                     : comparison_table(views, session.terminal));
     for (const auto& run : runs) {
+      if (!scenario.config.background.empty()) session.print("\n" + background_text(run));
       if (!run.training) continue;
       session.print("\n" + (runs.size() > 1 ? run.policy + "\n" : "") +
                     training_tables(*run.training, session.terminal));
@@ -157,6 +190,7 @@ ExitCode run(Session& session, const Options& options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
   apply(options, *scenario);
+  if (const auto jobs = apply_background(options, *scenario); !jobs) return session.fail(jobs.error());
   if (options.replan) return run_replan(session, options, *scenario);
   if (const auto planned = needs_plan(*scenario, options.scenario); !planned) return session.fail(planned.error());
   const std::vector<std::string> policies =
@@ -200,6 +234,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--rate-scale", options.rate_scale, "Multiplies all rates, instead of the scenario's factor.")
       ->type_name("X")
       ->range(1e-6, 1e6);
+  verb.add_option(
+          "--background", options.background,
+          "An offline job beside the traffic, SERVICE=ROWS, that keeps so many rows under way; may be repeated.")
+      ->type_name("JOB");
   const auto file = [&](const char* name, std::string& path, const char* help) {
     program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };

@@ -1,0 +1,444 @@
+// `tangram batch`: a file of rows through a served model, with the capacity that online traffic leaves.
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/text.h"
+#include "cli/files.h"
+#include "cli/interrupt.h"
+#include "cli/program.h"
+#include "cli/server_options.h"
+#include "cli/table.h"
+#include "serve/batch_job.h"
+
+extern char** environ;
+
+namespace tangram::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Options {
+  std::string action;
+  std::string job;
+  std::string model;
+  std::string input;
+  std::string output;
+  std::string format;
+  std::string deadline;
+  std::string wait = "10m";
+  std::string address;
+  int http_port = 0;
+  std::vector<std::string> headers;
+  CallerOptions caller;
+  std::size_t under_way_max = 256;
+  bool detach = false;
+  std::string store;
+};
+
+Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+
+// "2h", "90m", "30s", "1d".
+Result<Duration> parse_span(const std::string& option, const std::string& text) {
+  static constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  for (const auto& [unit, seconds] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const auto number = text::parse_number(std::string_view(text).substr(0, text.size() - 1));
+    if (number && *number > 0 && *number * seconds <= 1e8) return from_seconds(*number * seconds);
+  }
+  return invalid(fmt::format("{} {}: expected a time such as 30s, 90m, 2h or 1d", option, text));
+}
+
+std::string span_text(Duration span) {
+  const double seconds = std::abs(to_seconds(span));
+  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+// Where jobs are kept: where the user says, or where programs keep what they must not forget.
+std::string store_folder(const Options& options) {
+  if (!options.store.empty()) return options.store;
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (state != nullptr && *state != '\0') return (fs::path(state) / "tangram" / "batch").string();
+  return (fs::path(home == nullptr ? "." : home) / ".local" / "state" / "tangram" / "batch").string();
+}
+
+std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
+
+// ---- How a job stands ----
+
+std::string state_text(const serve::Job& job, bool running) {
+  if (job.state != serve::JobState::open) return std::string(serve::to_string(job.state));
+  return running ? "running" : "interrupted";
+}
+
+// Whether the job will end before its deadline, as far as its rate tells.
+std::string deadline_text(const serve::Job& job) {
+  if (job.deadline_ms == 0) return "-";
+  if (job.state == serve::JobState::done) {
+    return job.updated_ms <= job.deadline_ms ? "kept"
+                                             : "missed by " + span_text((job.updated_ms - job.deadline_ms) * 1ms);
+  }
+  const Duration left = (job.deadline_ms - wall_ms()) * 1ms;
+  if (left < Duration::zero()) return "missed";
+  const std::string in = "in " + span_text(left);
+  if (job.rows_per_s <= 0) return in;
+  const bool kept = static_cast<double>(job.left()) / job.rows_per_s <= to_seconds(left);
+  return in + (kept ? ", will be kept" : ", will be missed");
+}
+
+Json job_json(const serve::Job& job, bool running) {
+  Json json{{"id", job.id},
+            {"state", state_text(job, running)},
+            {"model", job.model},
+            {"input", job.input},
+            {"output", job.output},
+            {"rows", job.rows},
+            {"answered", job.answered},
+            {"failed", job.failed},
+            {"left", job.left()},
+            {"rows_per_s", job.rows_per_s},
+            {"submitted_ms", job.submitted_ms},
+            {"updated_ms", job.updated_ms}};
+  if (job.deadline_ms != 0) json["deadline_ms"] = job.deadline_ms;
+  if (job.failed > 0) json["failed_rows"] = serve::failed_path(job.output);
+  if (!job.message.empty()) json["message"] = job.message;
+  return json;
+}
+
+ExitCode status(Session& session, const Options& options) {
+  const std::string folder = store_folder(options);
+  const auto ids = options.job.empty() ? serve::JobStore::list(folder) : std::vector<std::string>{options.job};
+  Table table({{"JOB"},
+               {"STATE"},
+               {"ROWS", Align::right},
+               {"DONE", Align::right},
+               {"FAILED", Align::right},
+               {"ROWS/S", Align::right},
+               {"TIME LEFT", Align::right},
+               {"DEADLINE"},
+               {"OUTPUT", Align::left, true}});
+  Json all = Json::array();
+  std::string messages;
+  for (const auto& id : ids) {
+    const auto store = serve::JobStore::open(folder, id);
+    if (!store) return session.fail(store.error());
+    const auto job = store->read();
+    if (!job) return session.fail(job.error());
+    const bool running = store->running();
+    const bool going = running && job->rows_per_s > 0;
+    all.push_back(job_json(*job, running));
+    if (!job->message.empty()) messages += fmt::format("{}: {}\n", id, job->message);
+    table.add({{id, Style::accent},
+               state_text(*job, running),
+               fmt::to_string(job->rows),
+               job->rows == 0 ? "100 %"
+                              : fmt::format("{:.0f} %", 100.0 * static_cast<double>(job->rows - job->left()) /
+                                                            static_cast<double>(job->rows)),
+               {fmt::to_string(job->failed), job->failed > 0 ? Style::bad : Style::plain},
+               going ? fmt::format("{:.1f}", job->rows_per_s) : "-",
+               going ? span_text(from_seconds(static_cast<double>(job->left()) / job->rows_per_s)) : "-",
+               deadline_text(*job),
+               job->output});
+  }
+  if (session.structured()) {
+    session.print_value(options.job.empty() ? all : all[0]);
+    return ExitCode::done;
+  }
+  session.print(table.empty() ? "no jobs\n" : table.render(session.terminal) + messages);
+  return ExitCode::done;
+}
+
+// ---- Running ----
+
+std::string label_of(const std::string& id, const serve::JobView& view) {
+  std::string label = fmt::format("{}  {:.0f} rows/s", id, view.rows_per_s);
+  if (view.failed > 0) label += fmt::format(", {} failed", view.failed);
+  if (view.deadline_in && view.needed) {
+    label += *view.needed <= *view.deadline_in ? ", in time"
+                                               : ", too late by " + span_text(*view.needed - *view.deadline_in);
+  }
+  if (!view.trouble.empty()) label += ", waits: " + view.trouble;
+  return label;
+}
+
+// Says how the job ended, and whether all went well.
+ExitCode conclude(Session& session, const serve::JobStore& store, serve::JobEnd end) {
+  const auto job = store.read();
+  if (!job) return session.fail(job.error());
+  if (end == serve::JobEnd::interrupted) {
+    session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job->rows - job->left(), job->id));
+    return ExitCode::interrupted;
+  }
+  if (end == serve::JobEnd::cancelled) {
+    session.note(fmt::format("{}: cancelled; {} of {} rows were done", job->id, job->rows - job->left(), job->rows));
+    return ExitCode::answer_is_no;
+  }
+  if (session.structured()) session.print_value(job_json(*job, false));
+  session.remark(fmt::format("{}: {} rows answered in {}\n", job->output, job->answered,
+                             span_text((job->updated_ms - job->submitted_ms) * 1ms)));
+  const bool late = job->deadline_ms != 0 && job->updated_ms > job->deadline_ms;
+  if (job->failed > 0)
+    session.warn(fmt::format("{}: {} rows have no answer", serve::failed_path(job->output), job->failed));
+  if (late) session.warn(fmt::format("the deadline was {}", deadline_text(*job)));
+  return job->failed > 0 || late ? ExitCode::answer_is_no : ExitCode::done;
+}
+
+// Who asks, and how the server is spoken to.
+Result<Nothing> identify(const CallerOptions& caller, serve::JobRunConfig& config) {
+  auto key = caller.key();
+  if (!key) return key.error();
+  config.key = std::move(*key);
+  config.server_name = caller.server_name;
+  if (!caller.wants_tls()) return Nothing{};
+  const auto material = caller.tls_material();
+  if (!material) return material.error();
+  auto context = serve::TlsContext::for_client(*material);
+  if (!context) return context.error();
+  config.tls = std::move(*context);
+  return Nothing{};
+}
+
+ExitCode run_here(Session& session, serve::JobStore& store, const Options& options, Duration patience) {
+  if (auto locked = store.lock(); !locked) return session.fail(locked.error());
+  const auto job = store.read();
+  if (!job) return session.fail(job.error());
+  const InterruptGuard guard;
+  const std::uint64_t before = job->rows - job->left();
+  Progress progress = session.progress(job->id, job->left());
+  serve::JobRunConfig config;
+  config.headers = options.headers;
+  if (auto known = identify(options.caller, config); !known) return session.fail(known.error());
+  config.under_way_max = options.under_way_max;
+  config.patience = patience;
+  config.interrupted = [&] { return guard.interrupted(); };
+  config.progress = [&](const serve::JobView& view) {
+    progress.label(label_of(job->id, view));
+    progress.set(view.answered + view.failed - before);
+  };
+  const auto end = serve::run_job(store, config);
+  progress.finish();
+  if (!end) {
+    const ExitCode code = session.fail(end.error());
+    session.note(fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job->id));
+    return code;
+  }
+  return conclude(session, store, *end);
+}
+
+// Starts this program anew, without a terminal, to run the job.
+ExitCode run_apart(Session& session, const serve::JobStore& store, const Options& options) {
+  std::vector<std::string> words{"tangram",
+                                 "batch",
+                                 "resume",
+                                 store.id(),
+                                 "--quiet",
+                                 "--store",
+                                 fs::absolute(store_folder(options)).string(),
+                                 "--wait",
+                                 options.wait,
+                                 "--under-way",
+                                 fmt::to_string(options.under_way_max)};
+  for (const auto& header : options.headers) words.insert(words.end(), {"--header", header});
+  const CallerOptions& caller = options.caller;
+  const std::pair<const char*, const std::string*> files[] = {{"--token-file", &caller.token_file},
+                                                              {"--ca", &caller.authorities},
+                                                              {"--certificate", &caller.certificate},
+                                                              {"--certificate-key", &caller.certificate_key}};
+  for (const auto& [name, path] : files) {
+    if (!path->empty()) words.insert(words.end(), {name, fs::absolute(*path).string()});
+  }
+  if (!caller.server_name.empty()) words.insert(words.end(), {"--server-name", caller.server_name});
+  if (caller.tls) words.emplace_back("--tls");
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const std::string log = store.log_path();
+  posix_spawn_file_actions_t streams;
+  posix_spawn_file_actions_init(&streams);
+  posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&streams, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, "/proc/self/exe", &streams, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&streams);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0)
+    return session.fail({ErrorCode::unavailable, fmt::format("cannot start it: {}", std::strerror(failed))});
+  session.remark(fmt::format("it runs by itself; `tangram batch status {}` tells how far it is\n", store.id()));
+  return ExitCode::done;
+}
+
+// ---- The actions ----
+
+Result<serve::Job> describe(const Options& options) {
+  if (options.model.empty() || options.input.empty() || options.output.empty()) {
+    return invalid("submit needs --model NAME, --input FILE and --output FILE");
+  }
+  if (!options.job.empty()) return invalid(fmt::format("{}: a job gets its name by itself", options.job));
+  const auto format = serve::parse_row_format(options.format.empty() ? options.input : options.format);
+  if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
+  auto writable = check_outputs({{"--output", options.output}}, {options.input});
+  if (!writable) return writable.error();
+  serve::Job job;
+  job.model = options.model;
+  job.input = fs::absolute(options.input).string();
+  job.output = fs::absolute(options.output).string();
+  job.format = *format;
+  if (!options.address.empty()) job.address = options.address;
+  if (options.http_port != 0) job.port = static_cast<std::uint16_t>(options.http_port);
+  job.submitted_ms = wall_ms();
+  if (!options.deadline.empty()) {
+    const auto span = parse_span("--deadline", options.deadline);
+    if (!span) return span.error();
+    job.deadline_ms = job.submitted_ms + *span / 1ms;
+  }
+  const auto facts = serve::scan_input(job.input, job.format);
+  if (!facts) return facts.error();
+  job.rows = facts->rows;
+  job.input_bytes = facts->bytes;
+  job.input_digest = facts->digest;
+  return job;
+}
+
+ExitCode submit(Session& session, const Options& options) {
+  const auto patience = parse_span("--wait", options.wait);
+  if (!patience) return session.fail(patience.error());
+  auto job = describe(options);
+  if (!job) return session.fail(job.error());
+  auto store = serve::JobStore::create(store_folder(options), *job);
+  if (!store) return session.fail(store.error());
+  session.remark(fmt::format("{}: {} rows\n", store->id(), job->rows));
+  return options.detach ? run_apart(session, *store, options) : run_here(session, *store, options, *patience);
+}
+
+ExitCode resume(Session& session, const Options& options) {
+  const auto patience = parse_span("--wait", options.wait);
+  if (!patience) return session.fail(patience.error());
+  auto store = serve::JobStore::open(store_folder(options), options.job);
+  if (!store) return session.fail(store.error());
+  const auto job = store->read();
+  if (!job) return session.fail(job.error());
+  if (store->running()) {
+    return session.fail({ErrorCode::unavailable, fmt::format("{}: another process runs this job", options.job)});
+  }
+  if (job->state == serve::JobState::cancelled) {
+    if (auto opened = store->change_state(serve::JobState::cancelled, serve::JobState::open); !opened)
+      return session.fail(opened.error());
+  }
+  if (!options.address.empty() || options.http_port != 0) {
+    const auto port = options.http_port != 0 ? static_cast<std::uint16_t>(options.http_port) : job->port;
+    const auto set = store->set_server(options.address.empty() ? job->address : options.address, port);
+    if (!set) return session.fail(set.error());
+  }
+  return options.detach ? run_apart(session, *store, options) : run_here(session, *store, options, *patience);
+}
+
+ExitCode cancel(Session& session, const Options& options) {
+  auto store = serve::JobStore::open(store_folder(options), options.job);
+  if (!store) return session.fail(store.error());
+  const auto changed = store->change_state(serve::JobState::open, serve::JobState::cancelled);
+  if (!changed) return session.fail(changed.error());
+  if (!*changed) {
+    const auto job = store->read();
+    if (!job) return session.fail(job.error());
+    session.note(fmt::format("{}: it is {} already", options.job, serve::to_string(job->state)));
+    return ExitCode::answer_is_no;
+  }
+  session.remark(fmt::format("{}: cancelled\n", options.job));
+  return ExitCode::done;
+}
+
+// The other actions write no file, so there --output may name the form of the answer, as everywhere else.
+void choose_form(Session& session, const Options& options) {
+  if (options.action == "submit") return;
+  if (options.output == "json") session.format = OutputFormat::json;
+  if (options.output == "yaml") session.format = OutputFormat::yaml;
+}
+
+ExitCode run(Session& session, const Options& options) {
+  choose_form(session, options);
+  if (options.action == "submit") return submit(session, options);
+  if (options.action == "status") return status(session, options);
+  if (options.job.empty())
+    return session.fail(invalid(fmt::format("expected the job: tangram batch {} JOB", options.action)));
+  return options.action == "cancel" ? cancel(session, options) : resume(session, options);
+}
+
+void add_options(Program& program, Arguments& verb, Options& options) {
+  program.one_of(verb.add_option("ACTION", options.action, "submit, status, cancel or resume.")->required(),
+                 {"submit", "status", "cancel", "resume"});
+  verb.add_option("JOB", options.job, "Its name, which submit prints; status without one lists all.");
+  verb.add_option("--model", options.model, "submit: the model that answers.")->type_name("NAME");
+  program.offers_files(verb.add_option("--input", options.input, "submit: the rows.")->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--output", options.output, "submit: where the answers go. Otherwise: table, json or yaml.")
+          ->type_name("FILE"));
+  program.one_of(
+      verb.add_option("--format", options.format, "submit: of the input, if its name does not tell.")->type_name("F"),
+      {"jsonl", "csv"});
+  verb.add_option("--deadline", options.deadline, "submit: when all should be done from now on: 30m, 2h, 1d.")
+      ->type_name("TIME");
+  verb.add_option("--address", options.address, "Where the server is, in numbers; 127.0.0.1 unless told.")
+      ->type_name("IP");
+  program.whole_number(
+      verb.add_option("--http-port", options.http_port, "Of the server; 8000 unless told.")->type_name("N"), 1, 65535);
+  verb.add_option("--header", options.headers, "Sent with every request, \"Name: value\"; may be repeated.")
+      ->type_name("TEXT");
+  add_caller_options(program, verb, options.caller);
+  verb.add_option("--under-way", options.under_way_max, "Rows that wait at the server at once, at most.")
+      ->type_name("N")
+      ->capture_default_str()
+      ->range(1, 16'384);
+  verb.add_option("--wait", options.wait, "How long to wait for a server that does not answer.")
+      ->type_name("TIME")
+      ->capture_default_str();
+  verb.add_flag("--detach", options.detach, "Run by itself, without this terminal.");
+  program.offers_files(
+      verb.add_option("--store", options.store, "Folder with the jobs; $XDG_STATE_HOME/tangram/batch unless told.")
+          ->type_name("DIR"));
+}
+
+}  // namespace
+
+void add_batch(Program& program) {
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "batch",
+       .group = "Serve",
+       .summary = "a file of rows through a served model, with the capacity that is left",
+       .description =
+           "Sends every row of a JSONL or CSV file to a running server and writes the answers in the same order. Rows "
+           "run in the background: `tangram serve` starts them only where no online request is thereby late. What is "
+           "answered is kept at once, so the job may be killed at any instant and resumed; every row is answered "
+           "exactly once. Rows that cannot be answered are listed apart, in OUTPUT.failed.jsonl. Exit code 1: some "
+           "rows have no answer, the deadline was missed, or the job was cancelled.",
+       .examples =
+           {{"tangram batch submit --model rank-answers --input examples/serving/rows.jsonl --output DIR/answers.jsonl",
+             "Rows such as {\"input_ids\": [17, 4, 9]}."},
+            {"tangram batch submit --model rank-answers --input DIR/rows.csv --output DIR/answers.jsonl --deadline 2h "
+             "--detach",
+             "By itself, and in two hours at the latest."},
+            {"tangram batch status", "All jobs, and whether they will be in time."},
+            {"tangram batch resume rank-answers-1", "After a kill, a crash or a reboot."}},
+       .output_is_file = true},
+      [options](Session& session) { return run(session, *options); });
+  add_options(program, verb, *options);
+}
+
+}  // namespace tangram::cli
