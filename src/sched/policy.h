@@ -102,6 +102,11 @@ class View {
     return Duration(static_cast<std::int64_t>(per_sample * request.samples));
   }
 
+  // True for a service that has lately lost more than half of what its promise allows: 0.5 % of the requests at p99.
+  bool is_short(ServiceId id) const {
+    return state_->services[id.index()].lost_share > 0.5 * (1 - service(id).slo.percentile / 100);
+  }
+
   // False for inputs of different sizes of a service that does not pad.
   bool may_share(const Request& a, std::int64_t size) const {
     return a.size == size || service(a.service).padding != Padding::none;

@@ -96,6 +96,7 @@ RejectReason Scheduler::why_never(const Request& request, std::uint32_t bucket) 
 }
 
 void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint earliest) {
+  if (!is_background(request)) state_.services[request.service.index()].note_resolved(true);
   if (background_ != nullptr && reason == RejectReason::too_late && !is_background(request)) {
     background_->on_online_loss(request.service, state_.now);
   }
@@ -450,8 +451,11 @@ std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
                     .members = slice.members};
   for (const Request* member : ok ? batch.members : std::span<const Request* const>{}) {
     const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
-    if (background_ != nullptr && !is_background(*member)) {
-      background_->on_online_end(member->service, member->deadline - state_.now, state_.now);
+    if (!is_background(*member)) {
+      state_.services[member->service.index()].note_resolved(kind == OutcomeKind::late);
+      if (background_ != nullptr) {
+        background_->on_online_end(member->service, member->deadline - state_.now, state_.now);
+      }
     }
     world_.resolve(*member, {kind, RejectReason::none, kTimeNever}, &batch);
     state_.store.give_back(record_of(member));

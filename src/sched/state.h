@@ -135,6 +135,10 @@ struct ServiceState {
   std::int64_t backlog_ns = 0;          // How long all its slices together need for what waits and is not late.
   std::uint32_t slices = 0;             // That serve it now.
   std::vector<double> drain_ns;         // By bucket: backlog of one sample.
+  double lost_share = 0;                // Of its requests, lately: those that were not answered in time.
+
+  void note_resolved(bool lost) { lost_share += ((lost ? 1.0 : 0.0) - lost_share) / kLossMemory; }
+  static constexpr double kLossMemory = 512;  // Requests.
 
   std::int64_t backlog_of(const Waiting& waiting) const {
     return static_cast<std::int64_t>(drain_ns[waiting.bucket] * waiting.request.samples);

@@ -30,6 +30,7 @@ struct ServiceSpec {
   Padding padding = Padding::bucket;
   std::string only_on = {};  // A size of slice that alone serves it; empty: all do.
   Duration slo = std::chrono::hours(1);
+  double percentile = 99;
 };
 
 // The lists as a LatencyModel. Run times grow with the padded size as `size_factor` says.
@@ -117,7 +118,7 @@ inline Deployment deployment_of(const FixtureConfig& config, const std::vector<s
   for (const auto& spec : config.services) {
     Service service;
     service.name = service.model = spec.name;
-    service.slo.latency = spec.slo;
+    service.slo = {spec.slo, spec.percentile};
     service.padding = spec.padding;
     service.priority = spec.priority;
     workload.services.push_back(std::move(service));

@@ -220,12 +220,16 @@ class Tangram final : public Policy {
   }
 
   // The batch whose first member must start first, of those that this slice can end in time; higher priority before
-  // lower.
+  // lower, and then services that are short of their promise before those that may still lose some: who has to be lost
+  // when not all can be served is a matter of what was promised.
   Choice from_lanes(const View& view, SliceId slice, PoolId pool) {
     Choice best = Choice::wait();
     int best_priority = 0;
+    bool best_short = false;
     TimePoint best_start = kTimeNever;
-    for (const auto& entry : view.pool_data(pool).services) {
+    const auto& services = view.pool_data(pool).services;
+    for (const auto& entry : services) {
+      const bool is_short = services.size() > 1 && view.is_short(entry.service);
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
         if (lane.late || best.kind == Choice::Kind::demote || best.kind == Choice::Kind::drop) return;
         const Waiting* first = lane.queue.front();
@@ -246,12 +250,14 @@ class Tangram final : public Policy {
         if (first == nullptr || skip == kLookPast) return;
         const TimePoint start = first->request.deadline - view.p99(pool, entry, first->bucket, first->request.samples);
         const bool first_choice = best.part_count == 0;
-        const bool better =
-            first->request.priority != best_priority ? first->request.priority > best_priority : start < best_start;
+        const bool better = first->request.priority != best_priority ? first->request.priority > best_priority
+                            : is_short != best_short                 ? is_short
+                                                                     : start < best_start;
         if (!first_choice && !better) return;
         best = fullest(view, slice, pool, entry, id, {first, skip});
         borrow(view, pool, entry, lane, *first, &best);
         best_priority = first->request.priority;
+        best_short = is_short;
         best_start = start;
       });
     }

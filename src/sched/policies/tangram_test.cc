@@ -336,5 +336,20 @@ TEST(Tangram, PrefersALikelySliceToGivingUp) {
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(2, OutcomeKind::served));
 }
 
+// Two services with one request each wait for the slice; that of `b` is due first. `b` may lose one in twenty and has
+// lost none, `a` may lose one in a hundred and has just lost three: so `a` comes first.
+TEST(Tangram, ServesAServiceFirstThatIsShortOfItsPromise) {
+  FixtureConfig config;
+  config.latency = {{"7g", {10ms}}};
+  config.services = {{.name = "a", .percentile = 99}, {.name = "b", .percentile = 95}};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 12ms, .service = 1});
+  for (int i = 0; i < 3; ++i) sim.arrive({.at = 1ms, .deadline = 5ms, .service = 0});
+  sim.arrive({.at = 2ms, .deadline = 40ms, .service = 0});
+  sim.arrive({.at = 2ms, .deadline = 35ms, .service = 1});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {4}, {5}}));
+}
+
 }  // namespace
 }  // namespace tangram::sched
