@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace tangram::cli {
 namespace {
@@ -104,18 +105,25 @@ class CheckpointReader {
   Result<Nothing> add_slice(const DriverGpu& gpu, const CheckpointJson& json, GpuGoal& goal) const {
     const int number = json.at("ProfileID").get<int>();
     const int start = json.at("Placement").at("Start").get<int>();
-    const auto listed = std::ranges::find(gpu.profiles, number, &adapters::DriverProfile::number);
-    const auto profile = listed == gpu.profiles.end()
-                             ? goal.geometry.profiles.end()
-                             : std::ranges::find(goal.geometry.profiles, listed->vendor_id, &MigProfile::vendor_id);
-    if (profile == goal.geometry.profiles.end()) {
-      return wrong(fmt::format("{} has no profile with the number {}", goal.device, number));
-    }
+    const auto profile = find_profile_of(gpu, goal.geometry, number, json.value("Name", ""));
+    if (!profile) return wrong(fmt::format("{} has no profile with the number {}", goal.device, number));
     if (start < 0 || start > UINT16_MAX) return wrong(fmt::format("a slice cannot start at {}", start));
-    goal.layout.slices.push_back(
-        {static_cast<std::uint16_t>(profile - goal.geometry.profiles.begin()), static_cast<std::uint16_t>(start)});
+    goal.layout.slices.push_back({static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(start)});
     goal.parts[start] = read_part_list(json);
     return Nothing{};
+  }
+
+  // Numbers mean what the driver says. It may say nothing while MIG mode is off; then our name for it counts.
+  static std::optional<std::size_t> find_profile_of(const DriverGpu& gpu, const Geometry& geometry, int number,
+                                                    const std::string& name) {
+    const auto listed = std::ranges::find(gpu.profiles, number, &adapters::DriverProfile::number);
+    if (listed == gpu.profiles.end()) {
+      const auto named = find_profile(geometry, name);
+      return named && !gpu.mig_enabled ? std::optional(*named) : std::nullopt;
+    }
+    const auto profile = std::ranges::find(geometry.profiles, listed->vendor_id, &MigProfile::vendor_id);
+    if (profile == geometry.profiles.end()) return std::nullopt;
+    return static_cast<std::size_t>(profile - geometry.profiles.begin());
   }
 
   // The other tool does not say where parts start: they follow one another.

@@ -108,6 +108,7 @@ class RecutPlanner {
     for (const auto& slice : goal.layout.slices) {
       const auto& profile = goal.geometry.profiles[slice.profile];
       const auto listed = std::ranges::find(gpu.profiles, profile.vendor_id, &adapters::DriverProfile::vendor_id);
+      if (listed == gpu.profiles.end() && !gpu.mig_enabled) continue;
       if (listed == gpu.profiles.end()) return fmt::format("the driver does not offer {}", profile.name);
       const bool told = !listed->starts.empty();
       if (told && std::ranges::find(listed->starts, slice.start) == listed->starts.end()) {

@@ -49,6 +49,12 @@ Json recut_step_json(const RecutStep& step) {
           {"status", "planned"}};
 }
 
+Json steps_json(const std::vector<RecutStep>& steps) {
+  Json json = Json::array();
+  for (const auto& step : steps) json.push_back(recut_step_json(step));
+  return json;
+}
+
 const char* outcome_text(StepOutcome outcome) {
   switch (outcome) {
     case StepOutcome::done: return "done";
@@ -209,6 +215,7 @@ bool RecutSession::clear_the_way(const std::vector<GpuGoal>& goals, Ending& endi
       ending = failed(looked.error());
       return false;
     }
+    json_["steps"] = steps_json(steps_);
   }
 }
 
@@ -303,8 +310,7 @@ void RecutSession::tell_way_back() {
   now_ = driver_->read();
   const auto back = plan_recut(now_, checkpoint_.gpus);
   if (!back) return session_.note("tangram rollback could not start now: " + back.error().message);
-  json_["rollback"] = Json::array();
-  for (const auto& step : *back) json_["rollback"].push_back(recut_step_json(step));
+  json_["rollback"] = steps_json(*back);
   if (back->empty()) return session_.note("nothing is changed: tangram rollback has nothing to do");
   std::vector<std::string> texts;
   for (const auto& step : *back) texts.push_back(to_text(step));
@@ -335,8 +341,7 @@ void RecutSession::print_goals(const std::vector<GpuGoal>& goals) {
 }
 
 void RecutSession::print_steps() {
-  json_["steps"] = Json::array();
-  for (const auto& step : steps_) json_["steps"].push_back(recut_step_json(step));
+  json_["steps"] = steps_json(steps_);
   if (session_.structured()) return;
   Table table({{"#", Align::right}, {"STEP"}, {"SLICE"}, {"DEVICE"}, {"GPU", Align::right}, {"ABOUT S", Align::right}});
   for (std::size_t i = 0; i < steps_.size(); ++i) {

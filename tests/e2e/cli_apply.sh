@@ -121,10 +121,23 @@ J
 anew; is "$FIRST"
 expect 3 apply h100.json; has err "nvidia-smi --gpu-reset -i 1"
 echo "gpu h100-80gb GPU-h 0 0 0 0 0" >gpus
-expect 0 apply h100.json; has out "enable MIG mode"; is "7g.80gb@0"
+FAKE_NVML_SHY=1 expect 0 apply h100.json; has out "enable MIG mode"; is "7g.80gb@0"
 expect 0 rollback; has out "disable MIG mode"; has gpus "GPU-h 0 0"
 echo "gpu h100-80gb GPU-h 0 0 1 0 0" >gpus; rm -rf state
 expect 3 apply h100.json; has err "the GPU must be reset first"
+
+# A slice of the plan that others made in two parts is not right: it is shared out anew, and the way back does it again.
+cat >gpus <<'G'
+gpu h100-80gb GPU-h 1 1 0 0 0
+slice 0 1 0 0
+part 0 1 0 2 0 MIG-one
+part 0 1 1 3 3 MIG-two
+G
+rm -rf state
+expect 1 diff --live h100.json; has out "1 kept"; has err "h/7g.80gb@0 is not one part"
+expect 0 apply h100.json; has out "share out anew 7g.80gb@0"
+expect 0 diff --live h100.json; empty err
+expect 0 rollback; expect 1 diff --live h100.json; has err "is not one part"
 
 # Which GPU a device is.
 anew; is "$FIRST"

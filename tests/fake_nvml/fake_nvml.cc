@@ -9,7 +9,9 @@
 //   $FAKE_NVML_INIT       the status of nvmlInit_v2
 //   $FAKE_NVML_INSTANCES  the status of listing slices
 //   $FAKE_NVML_WRITES     the status of every write, e.g. 4 for "no permission"
-//   $FAKE_NVML_FAIL       "N:STATUS", the N-th write of this process fails; also fake_nvml_fail_write()
+//   $FAKE_NVML_FAIL       "N:STATUS", the N-th write of this process fails, or with -N every one from there on; also
+//                         fake_nvml_fail_write()
+//   $FAKE_NVML_SHY        profiles are told only while MIG mode is on
 //   $FAKE_NVML_DELAY_MS   how long each write takes
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
 
@@ -54,7 +56,7 @@ Machine& memory() {
 }
 
 int initialised = 0;
-int writes_until_failure = 0;  // 0: none fails.
+int writes_until_failure = 0;  // 0: none fails. Below: all from that one on.
 Status failure = kSuccess;
 
 Status status_from(const char* variable) {
@@ -153,6 +155,8 @@ Status refusal_asked_for() {
   }();
   static_cast<void>(from_environment);
   if (const Status status = status_from("FAKE_NVML_WRITES")) return status;
+  if (writes_until_failure == -1) return failure;
+  if (writes_until_failure < 0) ++writes_until_failure;
   return writes_until_failure > 0 && --writes_until_failure == 0 ? failure : kSuccess;
 }
 
@@ -290,7 +294,7 @@ Status nvmlDeviceGetGpuInstanceProfileInfoV(DeviceHandle device, unsigned number
   if (gpu == nullptr || info == nullptr) return kInvalidArgument;
   if (info->version != kProfileInfoNamedVersion) return kVersionMismatch;
   const MigProfile* profile = find_number(*gpu, number);
-  if (profile == nullptr) return kNotSupported;
+  if (profile == nullptr || (!gpu->mode && std::getenv("FAKE_NVML_SHY") != nullptr)) return kNotSupported;
   info->id = static_cast<unsigned>(profile->vendor_id);
   info->slice_count = static_cast<unsigned>(profile->compute_slices);
   info->instance_count = static_cast<unsigned>(profile->count_max);

@@ -93,11 +93,11 @@ VerbInfo info() {
               "Slices with processes on them are not destroyed: see --wait and --force. Ctrl-C stops between two "
               "steps. Devices of type cpu need no preparation. $TANGRAM_NVML names another driver library. {}",
               kRecutExitCodes),
-          .examples = {{"tangram apply plan.json --dry-run", "What would be done."},
-                       {"tangram apply plan.json", "Cut the GPUs."},
-                       {"tangram apply plan.json --gpu rack1-0=GPU-5f31c9aa-... --gpu rack1-1=1",
+          .examples = {{"tangram apply examples/serving/plan.json --dry-run", "What would be done."},
+                       {"tangram apply examples/serving/plan.json", "Cut the GPUs."},
+                       {"tangram apply examples/serving/plan.json --gpu rack1-0=1",
                         "Say which GPU a device is, by UUID or index."},
-                       {"tangram apply plan.json --device rack1-0 --wait 60",
+                       {"tangram apply examples/serving/plan.json --device rack1-0 --wait 60",
                         "One device of the plan; wait a minute for processes that use its slices."}}};
 }
 

@@ -51,7 +51,8 @@ struct Question {
   std::optional<Workload> workload;
   std::shared_ptr<const LatencyModel> latency;
   plan::TransitionOptions options;
-  std::set<std::string> unknown;  // Replicas without run times.
+  std::set<std::string> unknown;   // Replicas without run times.
+  std::vector<std::string> apart;  // With --live: slices that are there, but not as one part.
 };
 
 // "a100-80gb:2" stands for two empty devices that may help out.
@@ -95,6 +96,10 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   return Nothing{};
 }
 
+std::string slice_text(const Geometry& geometry, const Slice& slice) {
+  return fmt::format("{}@{}", geometry.profiles[slice.profile].name, slice.start);
+}
+
 // The GPUs of this machine as they are cut, and the plan as far as it cuts GPUs of this machine.
 Result<Nothing> read_live(const Options& options, Question& question) {
   auto plan = load_plan(options.before);
@@ -110,6 +115,15 @@ Result<Nothing> read_live(const Options& options, Question& question) {
   if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
   const auto matched = match_devices(*plan, driver, *choices);
   if (!matched) return matched.error();
+  for (const auto& [device, gpu] : *matched) {
+    for (const auto& slice : layout_of(*device).slices) {
+      const int id = device->geometry.profiles[slice.profile].vendor_id;
+      const bool is_apart = std::ranges::any_of(gpu->slices, [&](const adapters::DriverSlice& live) {
+        return live.start == slice.start && live.vendor_id == id && !live.whole;
+      });
+      if (is_apart) question.apart.push_back(device->name + "/" + slice_text(device->geometry, slice));
+    }
+  }
   question.before = live_plan(*matched);
   question.after = cuts_of(*plan);
   return Nothing{};
@@ -163,10 +177,6 @@ std::string replicas_text(const std::vector<Replica>& replicas) {
   std::vector<std::string> texts;
   for (const auto& replica : replicas) texts.push_back(replica_text(replica));
   return texts.empty() ? "free" : text::join(texts, " + ");
-}
-
-std::string slice_text(const Geometry& geometry, const Slice& slice) {
-  return fmt::format("{}@{}", geometry.profiles[slice.profile].name, slice.start);
 }
 
 std::string_view change_text(plan::SliceChange change) {
@@ -439,7 +449,9 @@ ExitCode run(Session& session, const Options& options) {
     session.note("wrote " + options.to);
   }
   if (structured != nullptr) session.print_value(json);
-  return options.live && !moved->difference.empty() ? ExitCode::answer_is_no : code;
+  for (const auto& slice : question.apart) session.note(slice + " is not one part with all of its compute");
+  const bool differs_live = options.live && (!moved->difference.empty() || !question.apart.empty());
+  return differs_live ? ExitCode::answer_is_no : code;
 }
 
 VerbInfo info() {
@@ -457,15 +469,16 @@ VerbInfo info() {
           "requests a second with --services and run times, compute slices without. --rollback N prints the way "
           "back after the first N steps. With --live and one plan, compares the cuts of that plan with those of the "
           "GPUs of this machine, which tangram apply would make, and ends with 1 if they differ.",
-      .examples = {{"tangram diff examples/plan.json examples/plan-evening.json", "What changes."},
-                   {"tangram diff examples/plan.json examples/plan-evening.json --steps --services "
-                    "examples/services.yaml --measurements examples/measurements.csv",
-                    "How to get there, in requests a second."},
-                   {"tangram diff examples/plan.json examples/plan-evening.json --steps --spare a100-80gb",
-                    "With an empty device that may help out."},
-                   {"tangram diff examples/plan.json examples/plan-evening.json --rollback 3",
-                    "The way back after three steps."},
-                   {"tangram diff --live plan.json", "Whether this machine is cut as the plan says."}}};
+      .examples = {
+          {"tangram diff examples/plan.json examples/plan-evening.json", "What changes."},
+          {"tangram diff examples/plan.json examples/plan-evening.json --steps --services "
+           "examples/services.yaml --measurements examples/measurements.csv",
+           "How to get there, in requests a second."},
+          {"tangram diff examples/plan.json examples/plan-evening.json --steps --spare a100-80gb",
+           "With an empty device that may help out."},
+          {"tangram diff examples/plan.json examples/plan-evening.json --rollback 3",
+           "The way back after three steps."},
+          {"tangram diff --live examples/serving/plan.json", "Whether this machine is cut as the plan says."}}};
 }
 
 void add_time_options(Program& program, Arguments& verb, Options& options) {

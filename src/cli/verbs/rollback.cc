@@ -54,7 +54,7 @@ void add_rollback(Program& program) {
            kRecutExitCodes),
        .examples = {{"tangram rollback --dry-run", "What would be done."},
                     {"tangram rollback", "Go back."},
-                    {"tangram rollback --checkpoint before.json", "Go back to a file that was kept."}}},
+                    {"tangram rollback --checkpoint DIR/before.json", "Go back to a file that was kept."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
       verb.add_option("--checkpoint", options->checkpoint, "Another checkpoint than the one of the last apply.")
