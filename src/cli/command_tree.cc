@@ -19,6 +19,8 @@ const std::vector<Variable>& environment_variables() {
       {"NO_COLOR", "set to anything: no colour, as --no-color"},
       {"COLUMNS", "the width of a terminal that does not tell its own"},
       {"TANGRAM_SHARE", "the folder that holds examples/, where the installed one is not wanted"},
+      {"TANGRAM_NVML", "the NVIDIA driver library, where libnvidia-ml.so.1 of the system is not wanted"},
+      {"TANGRAM_STATE", "the folder for the checkpoint and the lock of tangram apply"},
   };
   return variables;
 }
