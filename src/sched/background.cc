@@ -40,15 +40,13 @@ bool runs_before(const Request& a, const Request& b) {
   return a.deadline != b.deadline ? a.deadline < b.deadline : a.id < b.id;
 }
 
-// The members from the front of `queue` that run in at most `run_max` together.
+// Those from the front of `queue` that, with `samples` that are in the batch already, run in at most `run_max`.
 std::vector<Waiting*> batch_within(const View& view, PoolId pool, const PoolService& entry, const RequestQueue& queue,
-                                   Duration run_max) {
+                                   std::int32_t samples, std::int64_t size, Duration run_max) {
   std::vector<Waiting*> members;
-  std::int32_t samples = 0;
-  const Waiting* first = queue.front();
   for (Waiting* next = queue.front(); next != nullptr; next = next->next) {
     samples += next->request.samples;
-    if (!entry.takes(next->bucket, samples) || !view.may_share(next->request, first->request.size)) break;
+    if (!entry.takes(next->bucket, samples) || !view.may_share(next->request, size)) break;
     if (view.p99(pool, entry, next->bucket, samples) > run_max) break;
     members.push_back(next);
   }
@@ -57,7 +55,7 @@ std::vector<Waiting*> batch_within(const View& view, PoolId pool, const PoolServ
 
 }  // namespace
 
-Background::Background(const State& state) { resize(state); }
+Background::Background(const State& state, bool merge) : merge_(merge) { resize(state); }
 
 void Background::resize(const State& state) {
   const auto& services = state.deployment.services;
@@ -129,7 +127,19 @@ std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const 
       best_max = limit;
     }
   }
-  return best == nullptr ? std::vector<Waiting*>{} : batch_within(view, pool, *best_entry, *best, best_max);
+  if (best == nullptr) return {};
+  if (!merge_) return {best->front()};
+  return batch_within(view, pool, *best_entry, *best, 0, best->front()->request.size, best_max);
+}
+
+std::vector<Waiting*> Background::fill(const View& view, PoolId pool, std::span<const Request* const> members,
+                                       std::uint32_t bucket, std::int32_t samples) const {
+  const ServiceId service = members.front()->service;
+  const RequestQueue& queue = queues_[service.index()][bucket];
+  if (!merge_ || queue.empty() || !is_quiet(view, pool)) return {};
+  Duration run = run_max(view, pool, queue.front()->request.priority == kPriorityBackgroundPressed);
+  for (const Request* member : members) run = std::min(run, member->deadline - view.now());
+  return batch_within(view, pool, *view.pool_service(pool, service), queue, samples, members.front()->size, run);
 }
 
 }  // namespace tangram::sched

@@ -4,15 +4,16 @@
 // slack of a service is how much later its requests could have ended without being late, as lately measured: it falls
 // at once to what a request was left with, and is forgiven slowly. A background batch starts on a slice that is idle,
 // while nothing online waits for slices of its pool, and is no longer than a share of the least slack of the services
-// that share the pool. So online requests keep the rest of what they had, and where they have nothing to spare, nothing
-// of this runs.
+// that share the pool. A batch of online requests that has room is filled up in the same measure, where its members
+// stay in time: the last places of a batch cost a fraction of the first. So online requests keep the rest of what they
+// had, and where they have nothing to spare, nothing of this runs.
 //
 // Background requests are not seen by policies nor by admission. They are told by their priority, which lies below all
 // that services may have, so that recordings and replays know them, too.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "sched/policy.h"
@@ -31,7 +32,8 @@ inline constexpr std::size_t kBackgroundMax = 16'384;
 
 class Background {
  public:
-  explicit Background(const State& state);
+  // `merge`: requests may share a batch.
+  Background(const State& state, bool merge);
 
   // ---- Slack ----
 
@@ -56,6 +58,9 @@ class Background {
 
   // The batch that `slice`, which is idle, should run: its members, all of one service and bucket. Empty: none.
   std::vector<Waiting*> choose(const View& view, SliceId slice) const;
+  // Who joins a batch of `samples` online samples that is about to start on a slice of `pool`.
+  std::vector<Waiting*> fill(const View& view, PoolId pool, std::span<const Request* const> members,
+                             std::uint32_t bucket, std::int32_t samples) const;
 
   // When idle slices should be asked again if nothing else happens.
   TimePoint due() const { return due_; }
@@ -74,6 +79,7 @@ class Background {
   std::size_t count_ = 0;
   std::vector<Slack> slacks_;  // By service.
   std::vector<Duration> slos_;
+  bool merge_;
   TimePoint due_ = kTimeNever;
 };
 

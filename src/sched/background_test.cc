@@ -35,14 +35,31 @@ TEST(Background, RunsBatchesNoLongerThanHalfTheSlack) {
   EXPECT_EQ(sim.run().batches, (Batches{{0}, {1, 2, 3}, {4, 5, 6}, {7}}));
 }
 
-// Row 0 holds the slice until 4 ms. Then request 3 goes first, although it came last.
+// Row 0 holds the slice until 4 ms. Then request 3 goes first, although it came last; its batch has room for one row.
 TEST(Background, LetsOnlineRequestsGoFirst) {
   SimFixture sim(slice_with_promise({4ms, 7ms}));
   for (int i = 0; i < 3; ++i) sim.arrive(row(0ms));
   sim.arrive({.at = 1ms, .deadline = 101ms});
   const auto run = sim.run();
-  EXPECT_EQ(run.batches, (Batches{{0}, {3}, {1, 2}}));
-  EXPECT_EQ(run.starts, (std::vector<Duration>{0ms, 4ms, 8ms}));
+  EXPECT_EQ(run.batches, (Batches{{0}, {3, 1}, {2}}));
+  EXPECT_EQ(run.starts, (std::vector<Duration>{0ms, 4ms, 11ms}));
+}
+
+// Half of the slack is 12.5 ms, enough for three in 10 ms. Request 6 must end 9 ms after its start at 4 ms, so it takes
+// one row along; request 7 must end 5 ms after its start at 11 ms and goes alone.
+TEST(Background, FillsUpOnlineBatchesThatStayInTime) {
+  auto config = slice_with_promise({4ms, 7ms, 10ms});
+  config.policy = "fifs";
+  config.scheduler.policy_config.merge = true;
+  SimFixture sim(config);
+  for (int i = 0; i < 6; ++i) sim.arrive(row(0ms));
+  sim.arrive({.at = 1ms, .deadline = 13ms});
+  sim.arrive({.at = 10ms, .deadline = 16ms});
+  const auto run = sim.run();
+  ASSERT_GE(run.batches.size(), 3U);
+  EXPECT_EQ(run.batches[0], (std::vector<std::uint64_t>{0}));
+  EXPECT_EQ(run.batches[1], (std::vector<std::uint64_t>{6, 1}));
+  EXPECT_EQ(run.batches[2], (std::vector<std::uint64_t>{7}));
 }
 
 // Three requests end 2 ms before their deadlines, and each halves the distance to that: 25 ms become 13.5, 7.8 and 4.9

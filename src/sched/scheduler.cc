@@ -378,6 +378,7 @@ void Scheduler::launch(SliceId id, ServiceId service, std::uint32_t bucket, std:
   const PoolId pool = slice.place.pool;
   const PoolService* entry = view_.pool_service(pool, service);
   TANGRAM_CHECK(entry != nullptr && entry->takes(bucket, samples), "a batch stays within the plan's limit");
+  if (background_ != nullptr) samples = fill_up(slice, bucket, samples);
   const Duration predicted = view_.mean(pool, *entry, bucket, samples);
   slice.status = SliceStatus::busy;
   state_.file(id);
@@ -715,7 +716,7 @@ constexpr Duration kBackgroundEvery = std::chrono::milliseconds(100);
 
 // No test of the time: it may wait until its deadline, and is refused then.
 void Scheduler::arrive_in_background(const Request& request) {
-  if (background_ == nullptr) background_ = std::make_unique<Background>(state_);
+  if (background_ == nullptr) background_ = std::make_unique<Background>(state_, config_.policy_config.merge);
   const DeployedService& service = state_.deployment.services[request.service.index()];
   const auto edge = std::ranges::lower_bound(service.edges, request.size);
   const auto bucket = static_cast<std::uint32_t>(edge - service.edges.begin());
@@ -734,6 +735,17 @@ void Scheduler::place_in_background(Waiting* waiting) {
     const auto idle = view_.idle_slice(pool);
     if (idle) return run_in_background(*idle);
   }
+}
+
+// Takes rows into a batch that is about to start and has room. Answers the samples that it then holds.
+std::int32_t Scheduler::fill_up(SliceState& slice, std::uint32_t bucket, std::int32_t samples) {
+  if (!slice.bound.empty()) return samples;  // What waits for the slice was promised when it would be free.
+  for (Waiting* waiting : background_->fill(view_, slice.place.pool, slice.members, bucket, samples)) {
+    background_->erase(waiting);
+    samples += waiting->request.samples;
+    slice.members.push_back(&waiting->request);
+  }
+  return samples;
 }
 
 void Scheduler::run_in_background(SliceId id) {

@@ -114,6 +114,7 @@ class Scheduler {
   void arrive_in_background(const Request& request);
   void place_in_background(Waiting* waiting);
   void run_in_background(SliceId slice);
+  std::int32_t fill_up(SliceState& slice, std::uint32_t bucket, std::int32_t samples);
   void look_after_background();
   void refuse_in_background(const std::vector<Waiting*>& waiting, RejectReason reason);
 

@@ -1,0 +1,162 @@
+#include "serve/batch_job.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "serve/http_client.h"
+#include "serve/server.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A server on a thread of its own that answers at once, a folder, and jobs in it.
+class BatchJob : public ::testing::Test {
+ protected:
+  BatchJob() : descriptor_(open("/dev/null", O_WRONLY)), log_(descriptor_) {
+    std::string name = (std::filesystem::temp_directory_path() / "tangram-job-XXXXXX").string();
+    folder_ = ::mkdtemp(name.data());
+    ServerConfig config;
+    config.http_port = config.metrics_port = 0;
+    config.emulated.time_scale = 0;
+    server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), log_);
+    EXPECT_TRUE(server_->open());
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  ~BatchJob() override {
+    server_->request_stop();
+    thread_.join();
+    server_.reset();
+    close(descriptor_);
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string write_rows(int count) const {
+    std::ofstream out(folder_ + "/in.jsonl");
+    for (int i = 1; i <= count; ++i) {
+      if (i % 10 == 0) {
+        out << "{\"nothing\":1}\n";
+      } else {
+        out << "{\"id\":\"r" << i << "\",\"ids\":[" << i << ",2,3]}\n";
+      }
+    }
+    return folder_ + "/in.jsonl";
+  }
+
+  JobStore submit(const std::string& input, const std::string& output, const std::string& model = "rank") const {
+    Job job;
+    job.model = model;
+    job.input = input;
+    job.output = output;
+    job.port = server_->http_port();
+    const auto facts = scan_input(input, RowFormat::jsonl);
+    EXPECT_TRUE(facts.ok());
+    job.rows = facts->rows;
+    job.input_bytes = facts->bytes;
+    job.input_digest = facts->digest;
+    auto store = JobStore::create(folder_ + "/store", job);
+    EXPECT_TRUE(store.ok());
+    return std::move(*store);
+  }
+
+  static std::string content(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
+  int descriptor_;
+  LogWriter log_;
+  std::string folder_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+// Rows 10, 20, ... are wrong. The promises of the server have seen none of the others: they ran in the background.
+TEST_F(BatchJob, AnswersEveryRowInOrderAndListsBadOnesApart) {
+  auto store = submit(write_rows(100), folder_ + "/out");
+  const auto end = run_job(store, {});
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(*end, JobEnd::done);
+  std::istringstream lines(content(folder_ + "/out"));
+  std::string line;
+  for (int row = 1; std::getline(lines, line); ++row) {
+    if (row % 10 == 0) ++row;
+    EXPECT_TRUE(line.starts_with("{\"row\":" + std::to_string(row) + ",\"id\":\"r" + std::to_string(row) + "\""))
+        << line;
+  }
+  EXPECT_TRUE(
+      content(failed_path(folder_ + "/out"))
+          .starts_with("{\"row\":10,\"line\":10,\"reason\":\"nothing: the model has the inputs ids, mask\"}\n"));
+  const auto job = store.read();
+  EXPECT_EQ(job->answered, 90U);
+  EXPECT_EQ(job->failed, 10U);
+  EXPECT_EQ(job->state, JobState::done);
+  const auto metrics = ask_http({.port = server_->metrics_port(), .path = "/metrics"});
+  ASSERT_TRUE(metrics.ok());
+  EXPECT_NE(metrics->body.find("tangram_background_requests_total{service=\"rank\",outcome=\"served\"} 90\n"),
+            std::string::npos);
+  EXPECT_NE(metrics->body.find("tangram_requests_total{service=\"rank\",outcome=\"served\"} 0\n"), std::string::npos);
+}
+
+// Interrupted at every look around until it is done: the output is that of a run without interruption.
+TEST_F(BatchJob, EndsLikeOneThatWasNeverInterrupted) {
+  const std::string input = write_rows(200);
+  auto whole = submit(input, folder_ + "/whole");
+  ASSERT_TRUE(run_job(whole, {}).ok());
+  auto parts = submit(input, folder_ + "/parts");
+  int runs = 0;
+  while (parts.read()->state == JobState::open && runs < 1000) {
+    int looks = 0;
+    JobRunConfig config;
+    config.interrupted = [&] { return ++looks > 3; };
+    const auto end = run_job(parts, config);
+    ASSERT_TRUE(end.ok()) << end.error().message;
+    ++runs;
+  }
+  EXPECT_GT(runs, 2);
+  EXPECT_EQ(content(folder_ + "/parts"), content(folder_ + "/whole"));
+  EXPECT_EQ(content(failed_path(folder_ + "/parts")), content(failed_path(folder_ + "/whole")));
+}
+
+TEST_F(BatchJob, StopsWhereTheModelIsUnknownOrTheInputHasChanged) {
+  auto unknown = submit(write_rows(5), folder_ + "/out", "nobody");
+  const auto refused = run_job(unknown, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::not_found);
+  EXPECT_FALSE(unknown.read()->message.empty());
+  auto changed = submit(write_rows(5), folder_ + "/out");
+  write_rows(6);
+  EXPECT_NE(run_job(changed, {}).error().message.find("it has changed since the job began"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+}
+
+// Nobody listens at port 1, and patience ends at once; the job stays open.
+TEST_F(BatchJob, GivesUpOnAServerThatStaysAway) {
+  auto store = submit(write_rows(5), folder_ + "/out");
+  ASSERT_TRUE(store.set_server("127.0.0.1", 1).ok());
+  JobRunConfig config;
+  config.patience = 0s;
+  const auto end = run_job(store, config);
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().code, ErrorCode::unavailable);
+  EXPECT_EQ(store.read()->state, JobState::open);
+}
+
+TEST_F(BatchJob, AnEmptyFileHasAnEmptyOutput) {
+  auto store = submit(write_rows(0), folder_ + "/out");
+  ASSERT_TRUE(run_job(store, {}).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/out"));
+  EXPECT_EQ(content(folder_ + "/out"), "");
+}
+
+}  // namespace
+}  // namespace tangram::serve
