@@ -42,8 +42,10 @@ struct KeyOfKind {
   FileKind kind;
 };
 // The first key that a document has decides. A scenario has services too, but how long runs take stands only there.
-constexpr KeyOfKind kKeysOfYaml[] = {
-    {"latency", FileKind::scenario}, {"devices", FileKind::fleet}, {"services", FileKind::services}};
+constexpr KeyOfKind kKeysOfYaml[] = {{"latency", FileKind::scenario},
+                                     {"devices", FileKind::fleet},
+                                     {"services", FileKind::services},
+                                     {"tenants", FileKind::access}};
 constexpr KeyOfKind kKeysOfJson[] = {{"models", FileKind::model}, {"devices", FileKind::plan}};
 
 // The keys at the beginning of a line of a YAML document.
@@ -94,8 +96,9 @@ std::optional<FileKind> kind_of_path(std::string_view path) {
 }  // namespace
 
 const std::vector<std::string>& file_kind_names() {
-  static const std::vector<std::string> names{"fleet", "services", "measurements", "trace", "curve",    "histogram",
-                                              "jobs",  "training", "recuts",       "plan",  "scenario", "model"};
+  static const std::vector<std::string> names{"fleet",     "services", "measurements", "trace",  "curve",
+                                              "histogram", "jobs",     "training",     "recuts", "plan",
+                                              "scenario",  "model",    "access"};
   return names;
 }
 

@@ -8,15 +8,30 @@
 
 namespace tangram::cli {
 
-enum class FileKind { fleet, services, measurements, trace, curve, histogram, jobs, training, recuts, plan, scenario, model };
+enum class FileKind {
+  fleet,
+  services,
+  measurements,
+  trace,
+  curve,
+  histogram,
+  jobs,
+  training,
+  recuts,
+  plan,
+  scenario,
+  model,
+  access
+};
 
 // In the order of the help.
 const std::vector<std::string>& file_kind_names();
 std::optional<FileKind> parse_file_kind(std::string_view name);
 std::string_view to_string(FileKind kind);
 
-// Plans and fitted models (JSON), fleets, services and scenarios (YAML) have top-level keys of their own, the rest is
-// told apart by its header row. A file that says nothing is judged by its name; nothing where that does not help either.
+// Plans and fitted models (JSON), fleets, services, scenarios and access (YAML) have top-level keys of their own, the
+// rest is told apart by its header row. A file that says nothing is judged by its name; nothing where that does not
+// help either.
 std::optional<FileKind> detect_file_kind(std::string_view path, std::string_view content);
 
 }  // namespace tangram::cli

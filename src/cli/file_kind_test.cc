@@ -19,6 +19,7 @@ TEST(FileKind, IsSeenInTheContentWhateverTheName) {
   EXPECT_EQ(detect_file_kind("x", "name,submit_s\n"), FileKind::jobs);
   EXPECT_EQ(detect_file_kind("x", "application,kind,nodes,replicas,local_batch,step_s\n"), FileKind::training);
   EXPECT_EQ(detect_file_kind("x", "slices,action,runs,mean_ms\n"), FileKind::recuts);
+  EXPECT_EQ(detect_file_kind("x", "tenants:\n  - name: search\n"), FileKind::access);
   EXPECT_EQ(detect_file_kind("x", "# rates\n12.5\n13\n"), FileKind::curve);
 }
 

@@ -11,6 +11,7 @@
 namespace tangram::formats {
 namespace {
 
+constexpr double kRateMin = 1e-6;  // One in twelve days.
 constexpr double kRateMax = 1e9;
 constexpr double kCountMax = 1e12;
 constexpr std::string_view kHashBegin = "sha256:";
@@ -69,7 +70,7 @@ void describe(Visitor& v, TenantRecord& c) {
   v.field("certificate_names", c.certificate_names,
           "A client certificate with this common name or DNS name will do, too (`--tls-client-ca`).");
   v.field("models", c.models, "The models that it may use; all where none is given.");
-  v.field("rate_per_s", c.rate_per_s, {.max = kRateMax, .above = 0},
+  v.field("rate_per_s", c.rate_per_s, {.min = kRateMin, .max = kRateMax},
           "Inference requests a second on average; unlimited where it is not given.");
   v.field("burst", c.burst, {.min = 1, .max = kRateMax},
           "How many of them may come at once; where it is not given, those of one second, but at least one.");

@@ -34,13 +34,13 @@ struct AccessKey {
 struct AccessTenant {
   std::string name;
   AccessRole role = AccessRole::client;
-  std::vector<AccessKey> keys;
-  std::vector<std::string> certificate_names;  // Common names or DNS names of client certificates.
-  std::vector<std::string> models;             // Empty: all.
-  std::optional<double> rate_per_s;            // Inference requests; nothing: no limit, as below.
-  double burst = 1;                            // Requests that may come at once where the rate is kept on average.
-  std::optional<std::int64_t> quota_per_day;   // Requests, from midnight to midnight UTC.
-  std::optional<std::int64_t> in_flight_max;   // Requests at one time.
+  std::vector<AccessKey> keys = {};
+  std::vector<std::string> certificate_names = {};  // Common names or DNS names of client certificates.
+  std::vector<std::string> models = {};             // Empty: all.
+  std::optional<double> rate_per_s = {};            // Inference requests; nothing: no limit, as below.
+  double burst = 1;                                 // How many may come at once where the rate is kept on average.
+  std::optional<std::int64_t> quota_per_day = {};   // Requests, from midnight to midnight UTC.
+  std::optional<std::int64_t> in_flight_max = {};   // Requests at one time.
 
   bool operator==(const AccessTenant&) const = default;
 };

@@ -36,7 +36,6 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 #include "base/check.h"
 #include "core/bytes_slot.h"
 #include "inference.grpc.pb.h"
-#include "serve/event_loop.h"
 
 namespace tangram::serve {
 namespace {
@@ -70,7 +69,7 @@ struct Shared {
   Gateway& gateway;
   LiveWorld& world;
   Service service;
-  LiveClock clock;  // Of rates, which count differences alone.
+  LiveClock clock;
 };
 
 // ---- TLS ----
@@ -622,7 +621,7 @@ bool begin_loading(Rpc& rpc) {
 
 class GrpcServerImpl final : public GrpcServer {
  public:
-  GrpcServerImpl(Gateway& gateway, LiveWorld& world) : shared_{gateway, world, {}, {}} {}
+  GrpcServerImpl(Gateway& gateway, LiveWorld& world, const LiveClock& clock) : shared_{gateway, world, {}, clock} {}
 
   Result<Nothing> start(const GrpcConfig& config) {
     grpc::EnableDefaultHealthCheckService(true);
@@ -758,7 +757,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gatewa
 }
 
 Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig& config, Gateway& gateway, LiveWorld& world) {
-  auto server = std::make_unique<GrpcServerImpl>(gateway, world);
+  auto server = std::make_unique<GrpcServerImpl>(gateway, world, config.clock);
   if (const auto started = server->start(config); !started) return started.error();
   return std::unique_ptr<GrpcServer>(std::move(server));
 }

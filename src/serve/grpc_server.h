@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "serve/event_loop.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
 #include "serve/tls.h"
@@ -38,6 +39,7 @@ struct GrpcConfig {
   std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
   Duration grace = std::chrono::seconds(10);          // For a handshake.
   std::optional<TlsMaterial> tls = {};                // Nothing: plain.
+  LiveClock clock = {};                               // Of rates, which tenants have in common with HTTP.
 };
 
 // Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while

@@ -31,6 +31,8 @@ constexpr std::uint64_t kReserveMax = 1 << 20;
 constexpr int kUserTimeoutMs = 30'000;
 // A request that is not allowed is read up to here, so that its connection can go on; beyond, it is closed.
 constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
+// How long a client may go on sending what nobody wants before its connection is closed.
+constexpr Duration kLingerMax = std::chrono::seconds(2);
 constexpr std::string_view kPlainToTls =
     "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 51\r\nConnection: close\r\n\r\n"
     "{\"error\":\"this port speaks HTTPS, not plain HTTP\"}\n";
@@ -268,6 +270,8 @@ class HttpServer::Connection final : public Readiness {
   void count_added();
   void mark_dirty();
   void watch();
+  void linger();
+  void read_unwanted(char* buffer, std::size_t room);
   void close_now();
   void shut();
   bool blocked() const { return exchanges_.size() >= server_.limits_.pipeline_max || unsent() > kUnsentMax; }
@@ -286,6 +290,8 @@ class HttpServer::Connection final : public Readiness {
   Interest interest_ = Interest::read;
   bool closing_ = false;  // Nothing more is read; closed once everything is sent.
   bool peer_done_ = false;
+  bool more_comes_ = false;  // The client sends a body that is not wanted.
+  bool lingering_ = false;   // Everything is sent; what comes is thrown away.
   std::string in_;
   std::size_t in_at_ = 0;
   std::string out_;
@@ -307,7 +313,7 @@ void HttpServer::Connection::mark_dirty() {
 }
 
 void HttpServer::Connection::watch() {
-  const bool want_read = !closing_ && !peer_done_ && !blocked();
+  const bool want_read = lingering_ || (!closing_ && !peer_done_ && !blocked());
   const bool want_write = unsent() > 0 || tls_wants_write_;
   const auto wanted = static_cast<Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
   if (wanted == interest_ || socket_ < 0) return;
@@ -317,6 +323,7 @@ void HttpServer::Connection::watch() {
 
 void HttpServer::Connection::read_some() {
   thread_local std::array<char, kReadBytes> buffer;
+  if (lingering_) return read_unwanted(buffer.data(), buffer.size());
   if (closing_ || peer_done_ || blocked()) return watch();
   const ssize_t got = tls_ == nullptr ? recv(socket_, buffer.data(), buffer.size(), 0)
                                       : receive_encrypted(buffer.data(), buffer.size());
@@ -553,7 +560,7 @@ void HttpServer::Connection::dispatch() {
 void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
   call->model = incoming_.target.model;
   if (asked_who_) {
-    if (const auto denial = begin_request(*incoming_.tenant, {server_.now_, wall_seconds()})) {
+    if (const auto denial = begin_request(*incoming_.tenant, {server_.clock_.now(), wall_seconds()})) {
       server_.give_back(call);
       return reply(exchange, reply_to(*denial));
     }
@@ -599,7 +606,7 @@ void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
 
 void HttpServer::Connection::refuse_and_close(const Reply& answer) {
   drop_incoming();
-  closing_ = true;
+  closing_ = more_comes_ = true;
   reading_ = Reading::nothing;
   Exchange& exchange = exchanges_.emplace_back();
   exchange.keep_alive = false;
@@ -677,9 +684,24 @@ void HttpServer::Connection::flush() {
     out_.clear();
     out_at_ = 0;
     unsent_since_ = server_.now_;
-    if (closing_ && exchanges_.empty()) return close_now();
+    if (closing_ && exchanges_.empty() && !lingering_) return more_comes_ ? linger() : close_now();
   }
   watch();
+}
+
+// Closing over bytes that nobody read would make the client's system throw the answer away. So the client is told that
+// nothing more comes, and what it still sends is read until it has understood.
+void HttpServer::Connection::linger() {
+  lingering_ = true;
+  quiet_since_ = server_.clock_.now();
+  if (tls_) tls_->say_goodbye();
+  shutdown(socket_, SHUT_WR);
+  watch();
+}
+
+void HttpServer::Connection::read_unwanted(char* buffer, std::size_t room) {
+  const ssize_t got = recv(socket_, buffer, room, 0);
+  if (got == 0 || (got < 0 && !would_block())) close_now();
 }
 
 // What the gateway itself took of the answers that were just sent.
@@ -703,6 +725,7 @@ void HttpServer::Connection::proceed() {
 
 bool HttpServer::Connection::out_of_time(TimePoint now) const {
   const HttpLimits& limits = server_.limits_;
+  if (lingering_) return now - quiet_since_ > kLingerMax;
   if (tls_ && !tls_->established()) return now - quiet_since_ > limits.grace;
   if (unsent() > 0) return now - unsent_since_ > limits.unread;
   if (!exchanges_.empty()) return false;
@@ -714,6 +737,7 @@ bool HttpServer::Connection::out_of_time(TimePoint now) const {
 
 void HttpServer::Connection::time_out() {
   const bool in_message = reading_ != Reading::head || in_at_ < in_.size();
+  if (lingering_) return close_now();
   if (tls_ && !tls_->established()) server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   if (unsent() > 0 || !in_message) return close_now();
   server_.gateway_.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
@@ -729,7 +753,7 @@ void HttpServer::Connection::stop_when_idle() {
 void HttpServer::Connection::shut() {
   if (socket_ < 0) return;
   server_.loop_.remove(socket_, this);
-  if (tls_) tls_->say_goodbye();
+  if (tls_ && !lingering_) tls_->say_goodbye();
   close(socket_);
   socket_ = -1;
   drop_incoming();

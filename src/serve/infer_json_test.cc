@@ -239,5 +239,18 @@ TEST(InferBytes, WritesTextsInJsonAndBehindIt) {
   EXPECT_EQ(no_text.text.substr(*no_text.json_length), std::string("\x01\0\0\0\xff\0\0\0\0", 9));
 }
 
+// The example of W3C Trace Context, and what it forbids.
+TEST(InferJson, KnowsATraceparent) {
+  const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  EXPECT_TRUE(is_traceparent(good));
+  EXPECT_FALSE(is_traceparent(""));
+  EXPECT_FALSE(is_traceparent(good + "-more"));             // Version 00 says no more.
+  EXPECT_TRUE(is_traceparent("cc" + good.substr(2) + "-more"));
+  EXPECT_FALSE(is_traceparent("ff" + good.substr(2)));
+  EXPECT_FALSE(is_traceparent("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"));
+  EXPECT_FALSE(is_traceparent("00-00000000000000000000000000000000-b7ad6b7169203331-01"));
+  EXPECT_FALSE(is_traceparent("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"));
+}
+
 }  // namespace
 }  // namespace tangram::serve

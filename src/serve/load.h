@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "core/tensor.h"
+#include "serve/tls.h"
 
 namespace tangram::serve {
 
@@ -56,6 +58,8 @@ struct LoadConfig {
   Duration answer_timeout = std::chrono::seconds(30);   // After the last request.
   std::uint64_t seed = 1;                               // Of what the tensors hold.
   std::vector<std::string> headers = {};                // "Name: value", with every request.
+  std::optional<TlsMaterial> tls = {};                  // Nothing: plain.
+  std::string server_name = {};                         // Whose certificate it must be; empty: the address.
   std::function<void(std::size_t sent)> progress = {};  // Called between events.
   std::function<bool()> interrupted = {};               // True: send no more and come back.
 };

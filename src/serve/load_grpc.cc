@@ -35,7 +35,8 @@ class GrpcLoad {
     const std::string address = fmt::format("{}:{}", task_.config.address, task_.config.grpc_port);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kAnswerMax);
-    const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    if (!task_.config.server_name.empty()) arguments.SetSslTargetNameOverride(task_.config.server_name);
+    const auto channel = grpc::CreateCustomChannel(address, credentials(), arguments);
     if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
       return Error{ErrorCode::unavailable, address + ": no gRPC server answers"};
     }
@@ -49,6 +50,13 @@ class GrpcLoad {
   }
 
  private:
+  // Without authorities of its own, gRPC trusts those that it knows.
+  std::shared_ptr<grpc::ChannelCredentials> credentials() const {
+    if (!task_.config.tls) return grpc::InsecureChannelCredentials();
+    const TlsMaterial& material = *task_.config.tls;
+    return grpc::SslCredentials({material.authorities, material.key, material.certificate});
+  }
+
   bool finished() const {
     if (task_.interrupted()) return true;
     if (next_ < task_.mine.size()) return false;

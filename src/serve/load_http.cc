@@ -62,6 +62,7 @@ std::optional<bool> read_head(std::string_view bytes, AnswerHead& head) {
 
 struct Connection {
   int descriptor = -1;
+  std::unique_ptr<TlsStream> tls;  // Null: plain.
   bool watched_for_writing = false;
   std::size_t request = kNone;  // Under way.
   std::string out;
@@ -107,10 +108,15 @@ class HttpLoad {
     }
     for (const auto& header : task_.config.headers) headers_ += header + "\r\n";
     if (task_.mine.empty()) return Nothing{};
+    if (task_.config.tls) {
+      auto made = TlsContext::for_client(*task_.config.tls);
+      if (!made) return made.error();
+      tls_ = std::move(*made);
+    }
     Connection* first = connect();
     if (first == nullptr) {
-      return Error{ErrorCode::unavailable,
-                   fmt::format("{}:{}: {}", task_.config.address, task_.config.http_port, std::strerror(errno))};
+      return Error{ErrorCode::unavailable, fmt::format("{}:{}: {}", task_.config.address, task_.config.http_port,
+                                                       why_not_.empty() ? std::strerror(errno) : why_not_)};
     }
     idle_.push_back(first);
     return Nothing{};
@@ -138,12 +144,49 @@ class HttpLoad {
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     auto connection = std::make_unique<Connection>();
     connection->descriptor = descriptor;
+    if (tls_ && !shake_hands(*connection)) {
+      connection->tls.reset();
+      close(descriptor);
+      errno = EPROTO;
+      return nullptr;
+    }
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = connection.get();
     epoll_ctl(poll_, EPOLL_CTL_ADD, descriptor, &event);
     connections_.push_back(std::move(connection));
     return connections_.back().get();
+  }
+
+  // Waited for, too; from then on nothing is.
+  bool shake_hands(Connection& connection) {
+    const std::string& name = task_.config.server_name;
+    const timeval patience{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(connection.descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    connection.tls = TlsStream::connect(tls_, connection.descriptor, name.empty() ? task_.config.address : name);
+    connection.tls->set_waiting(true);
+    const bool done = connection.tls->shake_hands().status == TlsStream::Status::done;
+    if (!done) why_not_ = connection.tls->why().empty() ? "no TLS handshake in time" : connection.tls->why();
+    connection.tls->set_waiting(false);
+    return done;
+  }
+
+  // As send() and recv() without waiting, with errno.
+  static ssize_t moved(const TlsStream::Moved& moved) {
+    if (moved.status == TlsStream::Status::done) return static_cast<ssize_t>(moved.bytes);
+    if (moved.status == TlsStream::Status::closed) return 0;
+    errno = moved.status == TlsStream::Status::failed ? EPROTO : EAGAIN;
+    return -1;
+  }
+  static ssize_t send_some(Connection& connection) {
+    const char* bytes = connection.out.data() + connection.sent;
+    const std::size_t count = connection.out.size() - connection.sent;
+    if (connection.tls) return moved(connection.tls->write(bytes, count));
+    return send(connection.descriptor, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  static ssize_t receive_some(Connection& connection, char* buffer, std::size_t room) {
+    if (connection.tls) return moved(connection.tls->read(buffer, room));
+    return recv(connection.descriptor, buffer, room, MSG_DONTWAIT);
   }
 
   void send_due() {
@@ -212,8 +255,7 @@ class HttpLoad {
 
   void write(Connection& connection) {
     while (connection.sent < connection.out.size()) {
-      const ssize_t sent = send(connection.descriptor, connection.out.data() + connection.sent,
-                                connection.out.size() - connection.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = send_some(connection);
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (sent < 0) return lose(connection, "the connection broke");
@@ -235,7 +277,7 @@ class HttpLoad {
     while (true) {
       const std::size_t before = connection.in.size();
       connection.in.resize(before + kPiece);
-      const ssize_t got = recv(connection.descriptor, connection.in.data() + before, kPiece, MSG_DONTWAIT);
+      const ssize_t got = receive_some(connection, connection.in.data() + before, kPiece);
       connection.in.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -289,6 +331,7 @@ class HttpLoad {
 
   void drop(Connection& connection) {
     std::erase(idle_, &connection);
+    if (connection.tls) connection.tls->say_goodbye();
     close(connection.descriptor);
     dropped_.push_back(&connection);
   }
@@ -336,6 +379,8 @@ class HttpLoad {
   int timer_ = -1;
   sockaddr_in address_{};
   std::string headers_;
+  std::shared_ptr<const TlsContext> tls_;  // Null: plain.
+  std::string why_not_;                    // The last handshake failed.
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Connection*> idle_;
   std::vector<Connection*> dropped_;

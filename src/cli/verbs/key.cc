@@ -94,7 +94,7 @@ void add_key(Program& program) {
            "the file of `tangram serve --access`, which holds a salted digest of the key and never the key. "
            "`check FILE` tells which tenant of the file a key belongs to. Exit code 1: none, or it has expired.",
        .examples = {{"tangram key make --tenant search --expires 2030-01-01", "A key, and what to add to access.yaml."},
-                    {"tangram key check access.yaml --token-file key", "Whose key is this?"}}},
+                    {"tangram key check DIR/access.yaml --token-file DIR/key", "Whose key is this?"}}},
       [options](Session& session) {
         return options->action == "make" ? make(session, *options) : check(session, *options);
       });

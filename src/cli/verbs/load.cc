@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/program.h"
+#include "cli/server_options.h"
 #include "cli/table.h"
 #include "lab/load_report.h"
 #include "serve/http_client.h"
@@ -42,6 +43,7 @@ struct Options {
   int grpc_port = 8001;
   std::size_t connections_max = 512;
   double answer_timeout_s = 30;
+  CallerOptions caller;
   serve::LoadConfig config;
 };
 
@@ -81,9 +83,13 @@ std::optional<TensorSpec> tensor_of(const Json& told) {
 
 // Asks the server what the model takes.
 Result<Signature> ask_signature(const Options& options) {
-  const auto answer = serve::ask_http({.address = options.config.address,
-                                       .port = static_cast<std::uint16_t>(options.http_port),
-                                       .path = "/v2/models/" + options.model});
+  ServerOptions server;
+  server.address = options.config.address;
+  server.port = options.http_port;
+  server.caller = options.caller;
+  const auto question = server.question("GET", "/v2/models/" + options.model);
+  if (!question) return question.error();
+  const auto answer = serve::ask_http(*question);
   if (!answer) return answer.error();
   const Json told = Json::parse(answer->body, nullptr, false);
   if (answer->status != 200 || !told.is_object() || !told.contains("inputs")) {
@@ -313,6 +319,19 @@ Result<Nothing> write_page(const Options& options, const Workload& workload,
   return write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
 }
 
+// How the server knows us.
+Result<Nothing> introduce(const CallerOptions& caller, serve::LoadConfig& config) {
+  const auto key = caller.key();
+  if (!key) return key.error();
+  if (!key->empty()) config.headers.push_back("Authorization: Bearer " + *key);
+  if (!caller.wants_tls()) return Nothing{};
+  auto material = caller.tls_material();
+  if (!material) return material.error();
+  config.tls = std::move(*material);
+  config.server_name = caller.server_name;
+  return Nothing{};
+}
+
 Result<serve::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
                                 const std::vector<serve::LoadRequest>& requests, bool& interrupted) {
   std::vector<serve::LoadTarget> targets;
@@ -325,6 +344,7 @@ Result<serve::LoadResult> drive(Session& session, const Options& options, const 
   config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
   config.answer_timeout = from_seconds(options.answer_timeout_s);
   config.seed = options.seed;
+  if (const auto known = introduce(options.caller, config); !known) return known.error();
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
   auto result = serve::run_load(targets, requests, config);
@@ -440,6 +460,7 @@ void add_how(Program& program, Arguments& verb, Options& options) {
       ->range(0.0, 1e5);
   verb.add_option("--header", options.config.headers, "Sent with every request, \"Name: value\"; may be repeated.")
       ->type_name("TEXT");
+  add_caller_options(program, verb, options.caller);
   program.offers_files(verb.add_option("--html", options.html, "Also write a page with pictures.")->type_name("FILE"));
 }
 

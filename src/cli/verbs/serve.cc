@@ -224,11 +224,7 @@ serve::ServerConfig server_config(const Options& options) {
   config.log_level = options.log_requests ? serve::LogLevel::requests
                                           : serve::parse_log_level(options.log_level).value_or(serve::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
-  config.reload = [options]() -> Result<sched::Deployment> {
-    auto again = load(options);
-    if (!again) return again.error();
-    return std::move(again->deployment);
-  };
+  config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
     config.reload_security = [options] { return load_security(options); };
   }
@@ -293,7 +289,8 @@ ExitCode run(Session& session, const Options& options) {
   auto served = load(options);
   if (!served) return session.fail(served.error());
   std::unique_ptr<RecordingFile> recording;
-  serve::ServerConfig config = server_config(options);
+  WatchedModel model;
+  serve::ServerConfig config = server_config(options, model);
   if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
   if (const auto pinned = pin_workers(session, options, served->deployment, config); !pinned) {
     return session.fail(pinned.error());
@@ -323,6 +320,7 @@ ExitCode run(Session& session, const Options& options) {
     all_answered = server.run();
     if (!server.hopeless().empty()) return session.fail({ErrorCode::unavailable, server.hopeless()});
   }
+  model.watch.reset();
   if (!all_answered) session.note("stopped with requests unanswered: the exit timeout had passed");
   return all_answered ? ExitCode::done : ExitCode::answer_is_no;
 }
@@ -407,7 +405,11 @@ void add_serve(Program& program) {
              "With two I/O threads, and every decision on record."},
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --workers",
-             "Each slice in a process of its own."}},
+             "Each slice in a process of its own."},
+            {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
+             "examples/measurements.csv --address 0.0.0.0 --tls-certificate DIR/server.pem --tls-key DIR/server.key "
+             "--access DIR/access.yaml",
+             "Open to others, over TLS, to those whom the access file names."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);

@@ -29,7 +29,7 @@ void add_status(Program& program) {
                       "of the last minute, and its slices with their load.",
        .examples = {{"tangram status", "The server on this machine."},
                     {"tangram status --output json --port 18002", "As a value, from another port."},
-                    {"tangram status --address 10.0.0.5 --ca ca.pem --token-file key",
+                    {"tangram status --address 10.0.0.5 --ca DIR/ca.pem --token-file DIR/key",
                      "A server elsewhere, over TLS, that asks who calls."}}},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, *options);

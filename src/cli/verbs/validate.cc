@@ -11,6 +11,7 @@
 #include "cli/plan_inputs.h"
 #include "cli/problem_text.h"
 #include "cli/program.h"
+#include "formats/access_file.h"
 #include "formats/fleet_file.h"
 #include "formats/jobs_file.h"
 #include "formats/measurements_file.h"
@@ -125,6 +126,12 @@ std::string summary_of(const Plan& plan) {
                      counted(slices, "slice", "slices"), counted(replicas, "replica", "replicas"));
 }
 
+std::string summary_of(const formats::Access& access) {
+  std::size_t keys = 0;
+  for (const auto& tenant : access.tenants) keys += tenant.keys.size();
+  return fmt::format("{}, {}", counted(access.tenants.size(), "tenant", "tenants"), counted(keys, "key", "keys"));
+}
+
 std::string summary_of(const lab::Scenario& scenario) {
   return fmt::format("{}; {}; policy {}", summary_of(scenario.workload), summary_of(scenario.plan),
                      scenario.config.scheduler.policy);
@@ -172,6 +179,7 @@ Result<Summary> inspect(FileKind kind, const formats::Source& source, const std:
     case FileKind::recuts: return summarise(formats::parse_recuts(source));
     case FileKind::plan: return summarise(formats::parse_plan(source));
     case FileKind::model: return summarise(lab::parse_model(source));
+    case FileKind::access: return summarise(formats::parse_access(source));
     case FileKind::scenario: return summarise(lab::parse_scenario(source, reader_beside(path)));
   }
   return Error{ErrorCode::invalid, "no such kind"};

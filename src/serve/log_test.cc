@@ -1,0 +1,76 @@
+#include "serve/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+#include "serve/gateway.h"
+
+namespace tangram::serve {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// What `use` writes to a log.
+template <typename Use>
+std::string logged(Use&& use) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(pipe(ends.data()), 0);
+  {
+    LogWriter log(ends[1]);
+    use(log);
+  }  // Everything is written when it goes.
+  close(ends[1]);
+  std::string text(4096, '\0');
+  const ssize_t got = read(ends[0], text.data(), text.size());
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  close(ends[0]);
+  return text;
+}
+
+TEST(Log, WritesWhatItsLevelHolds) {
+  const std::string text = logged([](LogWriter& log) {
+    log.set_level(LogLevel::warning);
+    log.write(LogLine(LogLevel::error, "one").text("reason", "a"));
+    log.write(LogLine(LogLevel::warning, "two").text("reason", "a"));
+    log.write(LogLine(LogLevel::info, "three").text("reason", "a"));
+    log.set_level(LogLevel::info);
+    log.write(LogLine(LogLevel::info, "four").text("reason", "a"));
+    log.write(LogLine(LogLevel::requests, "five").text("reason", "a"));
+  });
+  EXPECT_THAT(text, HasSubstr(R"("event":"one")"));
+  EXPECT_THAT(text, HasSubstr(R"("event":"two")"));
+  EXPECT_THAT(text, Not(HasSubstr("three")));
+  EXPECT_THAT(text, HasSubstr(R"("event":"four")"));
+  EXPECT_THAT(text, Not(HasSubstr("five")));
+}
+
+// The level as the logging address leaves it after `body`, from `before`.
+std::string level_after(const std::string& body, LogLevel before, int status = 200) {
+  const std::vector<ServedModel> models;
+  Gateway gateway(models, {});
+  gateway.set_log_level(before);
+  Call call;
+  const auto reply = gateway.handle({Endpoint::logging, nullptr, {}}, body, call);
+  EXPECT_EQ(reply->status, status) << reply->body;
+  return std::string(to_string(gateway.log_level()));
+}
+
+TEST(Log, TakesItsLevelInOurWordsAndInTritons) {
+  EXPECT_EQ(level_after(R"({"level":"error"})", LogLevel::info), "error");
+  EXPECT_EQ(level_after(R"({"log_verbose_level":1})", LogLevel::info), "requests");
+  EXPECT_EQ(level_after(R"({"log_verbose_level":0})", LogLevel::requests), "info");
+  EXPECT_EQ(level_after(R"({"log_info":false})", LogLevel::requests), "warning");
+  EXPECT_EQ(level_after(R"({"log_warning":false})", LogLevel::info), "error");
+  EXPECT_EQ(level_after(R"({"log_info":true,"log_file":"x"})", LogLevel::error), "info");
+  EXPECT_EQ(level_after("", LogLevel::warning), "warning");
+  EXPECT_EQ(level_after(R"({"level":"loud"})", LogLevel::info, 400), "info");
+  EXPECT_EQ(level_after("{", LogLevel::info, 400), "info");
+}
+
+}  // namespace
+}  // namespace tangram::serve
