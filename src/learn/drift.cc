@@ -27,7 +27,10 @@ bool DriftDetector::observe(const RunPoint& point, double latency_ms) {
   // One batch counts for no more than two beyond the slack: a single hiccup is not a new reality.
   slow_ = std::max(0.0, slow_ + std::min(away, options_.slack + 2) - options_.slack);
   fast_ = std::max(0.0, fast_ + std::min(-away, options_.slack + 2) - options_.slack);
-  if (slow_ == 0 && fast_ == 0) served_.clear();
+  if (slow_ == 0 && fast_ == 0) {  // As usual: what came before is no part of a drift that begins later.
+    served_.clear();
+    return false;
+  }
   const Key key{{std::string(point.device), std::string(point.model)}, candidate};
   if (served_.size() < options_.kept_max || served_.contains(key)) {
     Served& served = served_[key];

@@ -488,6 +488,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     std::int32_t samples = 0;
     for (const Call* call : run.members) samples += call->samples;
     tally.samples += static_cast<std::uint64_t>(samples);
+    if (config_.on_batch) config_.on_batch(slice, *run.members.front()->model, samples, run.size, took);
     if (run.members.front()->background == 0) {
       ServiceTally& service = services_[run.members.front()->model->service.index()];
       ++service.batches;

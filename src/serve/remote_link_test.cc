@@ -102,9 +102,9 @@ bool until(Done&& done) {
 }
 
 // A server with free ports on a thread of its own.
-class Running {
+class OtherServer {
  public:
-  Running(const Workload& workload, sched::Deployment deployment, ServerConfig config)
+  OtherServer(const Workload& workload, sched::Deployment deployment, ServerConfig config)
       : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)), log_(std::make_unique<LogWriter>(null_)) {
     config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
@@ -112,7 +112,7 @@ class Running {
     EXPECT_TRUE(server_->open());
     thread_ = std::thread([this] { server_->run(); });
   }
-  ~Running() {
+  ~OtherServer() {
     server_->request_stop();
     thread_.join();
     server_.reset();
@@ -158,12 +158,12 @@ TEST(Remote, RunsBatchesOnASecondServer) {
       R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[2,3],"data":[1,2,3,4,5,6]}],"parameters":{"tangram_deadline_ms":60000}})";
   Workload there_workload;
   const sched::Deployment there_deployment = renamed(there_workload);
-  auto there = std::make_unique<Running>(there_workload, there_deployment, at_port(0));
+  auto there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(0));
   const std::uint16_t there_port = there->port();
   ServerConfig config = at_port(0);
   config.engine = kRemoteEngine;
   config.remotes = {{"127.0.0.1", there_port}};
-  const Running here(test::workload(), test::deployment(), std::move(config));
+  const OtherServer here(test::workload(), test::deployment(), std::move(config));
   ASSERT_TRUE(here.wait_until_ready());
   const auto strip = [](std::string body) {
     const auto at = body.find("\"outputs\"");
@@ -177,7 +177,7 @@ TEST(Remote, RunsBatchesOnASecondServer) {
   there.reset();
   HttpAnswer lost = here.ask("/v2/models/rank/infer", question);
   EXPECT_TRUE(lost.status == 500 || lost.status == 503) << lost.status << lost.body;
-  there = std::make_unique<Running>(there_workload, there_deployment, at_port(there_port));
+  there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(there_port));
   EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", question).status == 200; }));
 }
 

@@ -114,6 +114,10 @@ struct Server::Parts final : public CallOwner {
       }
       if (gateway->log_requests()) log.write(request_line(call, outcome, now));
     };
+    if (config.on_batch) {
+      world_config.on_batch = [this](SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size,
+                                     Duration took) { tell_of_batch(slice, model, samples, size, took); };
+    }
     world = std::make_unique<LiveWorld>(std::move(deployment), models, std::move(world_config));
     // What a handler of the loop posts on this thread is handled when the handlers are through: no need to wake.
     world->set_waker([this] {
@@ -123,6 +127,13 @@ struct Server::Parts final : public CallOwner {
   ~Parts() override {
     if (reload_thread.joinable()) reload_thread.join();
     if (admin_socket_open) unlink(config.admin_socket.c_str());
+  }
+
+  void tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size, Duration took) {
+    const sched::State& state = world->scheduler().state();
+    const sched::Place& place = state.slices[slice.index()].place;
+    const Geometry& geometry = state.deployment.devices[place.device.index()].geometry;
+    config.on_batch({geometry.type, geometry.profiles[place.slice.profile].name, model.network, samples, size, took});
   }
 
   std::unique_ptr<engines::Executor> make_executor(SliceId slice, const sched::Place& place,

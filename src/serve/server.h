@@ -30,6 +30,16 @@ struct Security {
   std::optional<formats::Access> access;  // Nothing: nobody is asked.
 };
 
+// A batch that was answered, in the words of latency models. The names are valid during the call.
+struct ServedBatch {
+  std::string_view device;  // Type.
+  std::string_view mig_profile;
+  std::string_view model;
+  std::int64_t samples = 1;
+  std::int64_t size = 1;  // Padded.
+  Duration took{};
+};
+
 struct ServerConfig {
   std::string address = "127.0.0.1";
   std::uint16_t http_port = 8000;
@@ -60,6 +70,8 @@ struct ServerConfig {
   std::function<Result<sched::Deployment>()> reload;
   // The same for certificates and access.
   std::function<Result<Security>()> reload_security;
+  // Told of every batch, on the thread that drives the World. May be empty.
+  std::function<void(const ServedBatch&)> on_batch;
 };
 
 // Keeps SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and those that it starts. To be called before there

@@ -13,11 +13,12 @@ expect 2 "${serve[@]}" --remote 127.0.0.1:1; has err "--engine remote"
 
 # start NAME ARGUMENTS...: runs a server with free ports, which are then in HTTP, GRPC and METRICS.
 start() {
-  local name=$1
+  local name=$1 latency=(--measurements examples/measurements.csv)
   shift
+  [[ " $* " == *" --model "* ]] && latency=()
   : >"$name.err"
-  "$TANGRAM" serve examples/serving/plan.json --services examples/serving/services.yaml \
-    --measurements examples/measurements.csv --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
+  "$TANGRAM" serve examples/serving/plan.json --services examples/serving/services.yaml "${latency[@]}" \
+    --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' "$name.err" && break; sleep 0.05; done
   HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
@@ -79,6 +80,14 @@ expect 0 replay rw; has out "the same decisions"
 sed '0,/^< resolve \([0-9]*\) 0/s//< resolve \1 1/' r1 > bent
 expect 1 replay bent; has out "another decision"
 expect 2 replay examples/serving/plan.json; has err "not a recording"
+
+# Batches that take half as long again as the model says: the log says so, and the model is fitted anew.
+expect 0 learn examples/measurements.csv -o model.json
+start drift --model model.json --time-scale 1.5 --refit refitted.json
+expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 4
+stop drift
+has drift.err '"event":"model_drift"'
+expect 0 predict refitted.json --device a100-80gb --model mobile-vision --slice 4g.40gb --batch 4
 
 # A port that is taken.
 start taken

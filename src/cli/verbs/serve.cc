@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 
 #include "base/text.h"
 #include "cli/build_info.h"
+#include "cli/drift_watch.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/mig_pins.h"
@@ -44,6 +47,7 @@ struct Options {
   std::string models;
   std::vector<std::string> remotes;
   std::vector<std::string> gpus;
+  std::string refit;
   double time_scale = 1;
   std::string record;
   std::string access;
@@ -63,15 +67,17 @@ struct Options {
   std::int64_t requests_max = 100'000;
 };
 
-Result<std::shared_ptr<const LatencyModel>> load_latency(const Options& options) {
-  const std::string& path = options.measurements.empty() ? options.model : options.measurements;
-  const auto source = read_source(path);
+Result<std::shared_ptr<const learn::FittedModel>> load_fitted(const Options& options) {
+  const auto source = read_source(options.model);
   if (!source) return source.error();
-  if (options.measurements.empty()) {
-    auto fitted = lab::parse_model(*source);
-    if (!fitted) return fitted.error();
-    return std::shared_ptr<const LatencyModel>(std::make_shared<learn::FittedModel>(std::move(*fitted)));
-  }
+  auto fitted = lab::parse_model(*source);
+  if (!fitted) return fitted.error();
+  return std::make_shared<const learn::FittedModel>(std::move(*fitted));
+}
+
+Result<std::shared_ptr<const LatencyModel>> load_table(const Options& options) {
+  const auto source = read_source(options.measurements);
+  if (!source) return source.error();
   const auto rows = formats::parse_measurements(*source);
   if (!rows) return rows.error();
   return std::shared_ptr<const LatencyModel>(std::make_shared<learn::TableModel>(*rows));
@@ -82,21 +88,27 @@ constexpr std::uint64_t kPemMax = 1 << 20;
 struct Served {
   Workload workload;
   sched::Deployment deployment;
+  std::shared_ptr<const learn::FittedModel> fitted;  // With --model.
 };
 
-// Everything that the user's files say, compiled.
-Result<Served> load(const Options& options) {
+// Everything that the user's files say, compiled; with `fitted`, that takes the place of the model file.
+Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedModel> fitted = nullptr) {
   const auto source = read_source(options.plan);
   if (!source) return source.error();
   const auto plan = formats::parse_plan(*source);
   if (!plan) return plan.error();
   auto workload = load_workload(options.services);
   if (!workload) return workload.error();
-  const auto latency = load_latency(options);
+  if (fitted == nullptr && options.measurements.empty()) {
+    auto read = load_fitted(options);
+    if (!read) return read.error();
+    fitted = std::move(*read);
+  }
+  const auto latency = fitted != nullptr ? std::shared_ptr<const LatencyModel>(fitted) : load_table(options);
   if (!latency) return latency.error();
   auto deployment = sched::compile(*plan, *workload, **latency);
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
-  return Served{std::move(*workload), std::move(*deployment)};
+  return Served{std::move(*workload), std::move(*deployment), std::move(fitted)};
 }
 
 // A recording as it grows: in pieces, so that the scheduler rarely waits for the disk.
@@ -200,7 +212,23 @@ Result<Nothing> pin_workers(Session& session, const Options& options, const sche
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
-serve::ServerConfig server_config(const Options& options) {
+// The model in force and whether it is newer than its file.
+struct WatchedModel {
+  std::atomic<bool> renewed{false};
+  std::unique_ptr<DriftWatch> watch;  // Null: nothing to watch.
+};
+
+// The files again; the model only if it is not the server itself that asks, with one that it has fitted.
+Result<sched::Deployment> load_again(const Options& options, WatchedModel& model) {
+  const bool renewed = model.renewed.exchange(false) && model.watch != nullptr;
+  auto again = load(options, renewed ? model.watch->model() : nullptr);
+  if (!again) return again.error();
+  if (!renewed && model.watch != nullptr && again->fitted != nullptr) model.watch->restart(again->fitted);
+  return std::move(again->deployment);
+}
+
+// `model` outlives what is made of it.
+serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   serve::ServerConfig config;
   config.address = options.address;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
@@ -280,6 +308,30 @@ void warn_of_openness(Session& session, const Options& options) {
   warn(options.admin_address, "reload and stop the server");
 }
 
+// Watches the model that the server runs by. What it learns is written to the file of --refit and comes into force as a
+// reload does.
+std::unique_ptr<DriftWatch> watch_model(const Options& options, std::shared_ptr<const learn::FittedModel> fitted,
+                                        serve::LogWriter& log, std::atomic<bool>& renewed) {
+  const auto tell = [&log](const DriftWatch::News& news) {
+    serve::LogLine line(serve::LogLevel::warning, "model_drift");
+    line.text("model", news.model).text("device", news.device).number("real_over_predicted", news.ratio);
+    if (!news.problem.empty()) line.text("not_fitted_anew", news.problem);
+    log.write(line);
+  };
+  return std::make_unique<DriftWatch>(std::move(fitted), tell, [&](const learn::FittedModel& model) {
+    if (!options.refit.empty()) {
+      if (const auto written = write_file_atomically(options.refit, lab::write_model(model)); !written) {
+        serve::LogLine line(serve::LogLevel::error, "model_not_written");
+        line.text("reason", written.error().message);
+        log.write(line);
+      }
+    }
+    if (options.engine == "emulated") return;  // It runs by the model: to change that would be to move the goal.
+    renewed = true;
+    kill(getpid(), SIGHUP);
+  });
+}
+
 ExitCode run(Session& session, const Options& options) {
   if (const auto possible = check_security_options(options); !possible) return session.fail(possible.error());
   if (options.measurements.empty() == options.model.empty()) {
@@ -308,6 +360,10 @@ ExitCode run(Session& session, const Options& options) {
   serve::keep_signals_for_server();
   serve::LogWriter log(STDERR_FILENO);
   bool all_answered = true;
+  if (served->fitted != nullptr && options.time_scale > 0) {
+    config.on_batch = [&model](const serve::ServedBatch& batch) { model.watch->served(batch); };
+    model.watch = watch_model(options, served->fitted, log, model.renewed);
+  }
   {
     serve::Server server(std::move(served->deployment), served->workload, std::move(config), log);
     if (const auto opened = server.open(); !opened) return session.fail(opened.error());
@@ -345,7 +401,11 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("PLAN", options.plan, "The plan file.")->required());
   file("--services", options.services, "The services file.")->required();
   file("--measurements", options.measurements, "How long runs take: measured, linear between.");
-  file("--model", options.model, "How long runs take: a model file of `tangram learn`.");
+  file("--model", options.model,
+       "How long runs take: a model file of `tangram learn`. When served batches take another time for long, the log "
+       "says "
+       "so, and the server goes on by a model fitted anew.");
+  file("--refit", options.refit, "Where to write a model that was fitted anew, for the next plan.");
   file("--access", options.access, "Who may call, and how much: tenants with keys, rates and quotas.");
   file("--tls-certificate", options.tls_certificate, "Speak TLS, with this certificate and those behind it.");
   file("--tls-key", options.tls_key, "Its private key.");
