@@ -34,7 +34,7 @@ int number_of_profile(const DriverGpu& gpu, int vendor_id) {
   return found == gpu.profiles.end() ? -1 : found->number;
 }
 
-CheckpointJson slice_json(const GpuGoal& goal, const DriverGpu& gpu, const Slice& slice) {
+CheckpointJson checkpoint_slice(const GpuGoal& goal, const DriverGpu& gpu, const Slice& slice) {
   const MigProfile& profile = goal.geometry.profiles[slice.profile];
   CheckpointJson parts = CheckpointJson::array();
   for (const auto& part : goal.parts.at(slice.start)) {
@@ -148,7 +148,7 @@ Error lock_error(const std::string& what, int code) {
           fmt::format("cannot write {}: {}", what, std::strerror(code))};
 }
 
-std::string environment(const char* name) {
+std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
@@ -161,7 +161,7 @@ std::string write_checkpoint(const Checkpoint& checkpoint, const adapters::Drive
     const DriverGpu* gpu = gpu_with(driver, goal.gpu_uuid);
     TANGRAM_CHECK(gpu != nullptr, "a checkpoint is of GPUs that the driver has");
     CheckpointJson slices = CheckpointJson::array();
-    for (const auto& slice : goal.layout.slices) slices.push_back(slice_json(goal, *gpu, slice));
+    for (const auto& slice : goal.layout.slices) slices.push_back(checkpoint_slice(goal, *gpu, slice));
     devices.push_back({{"UUID", goal.gpu_uuid},
                        {"MigMode", goal.mig ? 1 : 0},
                        {"GpuInstances", std::move(slices)},
@@ -181,10 +181,10 @@ Result<Checkpoint> read_checkpoint(const std::string& path, const std::string& t
 
 std::string state_directory(const std::string& wanted) {
   if (!wanted.empty()) return wanted;
-  if (auto given = environment("TANGRAM_STATE"); !given.empty()) return given;
+  if (auto given = variable("TANGRAM_STATE"); !given.empty()) return given;
   if (geteuid() == 0) return "/var/lib/tangram";
-  if (const auto home = environment("XDG_STATE_HOME"); !home.empty()) return home + "/tangram";
-  return environment("HOME") + "/.local/state/tangram";
+  if (const auto home = variable("XDG_STATE_HOME"); !home.empty()) return home + "/tangram";
+  return variable("HOME") + "/.local/state/tangram";
 }
 
 std::string checkpoint_path(const std::string& directory) { return directory + "/checkpoint.json"; }

@@ -15,21 +15,21 @@ namespace tangram::cli {
 namespace {
 
 // All lengths are in pixels of a picture 960 wide.
-constexpr double kWidth = 960;
-constexpr double kMargin = 36;
-constexpr double kHeader = 96;
-constexpr double kNameWidth = 150;
-constexpr double kRowHeight = 40;
-constexpr double kRowGap = 8;
-constexpr double kTileGap = 3;
-constexpr double kLegendItem = 210;
-constexpr double kLegendHeight = 24;
-constexpr std::size_t kRowsMax = 200;
+constexpr double kPlanWidth = 960;
+constexpr double kPlanMargin = 36;
+constexpr double kPlanHeader = 96;
+constexpr double kPlanNameWidth = 150;
+constexpr double kPlanRowHeight = 40;
+constexpr double kPlanRowGap = 8;
+constexpr double kPlanTileGap = 3;
+constexpr double kPlanLegendItem = 210;
+constexpr double kPlanLegendHeight = 24;
+constexpr std::size_t kPlanRowsMax = 200;
 
 constexpr const char* kColours[] = {"#2f6fb3", "#d9822b", "#3b8f5c", "#8a5bb5", "#c2474b", "#4aa3a2",
                                     "#a7842b", "#5b6bc0", "#b5578f", "#6d8f2f", "#7a6455", "#3f7f93"};
 
-constexpr const char* kStyle = R"(<style>
+constexpr const char* kPlanStyle = R"(<style>
   .panel { fill: #ffffff; stroke: #d9dee5; }
   .title { fill: #16202c; font-size: 25px; font-weight: 650; }
   .subtitle { fill: #5b6878; font-size: 14.5px; }
@@ -47,12 +47,12 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-struct Point {
+struct PlanPoint {
   double x = 0;
   double y = 0;
 };
 
-std::string text_at(Point at, const char* style, const char* anchor, std::string_view text) {
+std::string plan_text_at(PlanPoint at, const char* style, const char* anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
                      anchor, escape_svg(text));
 }
@@ -76,27 +76,27 @@ class Picture {
 
   std::string draw() const {
     const auto& devices = story_.answer.plan.devices;
-    const std::size_t rows = std::min(devices.size(), kRowsMax);
-    const double legend_y = kHeader + static_cast<double>(rows) * (kRowHeight + kRowGap) + 14;
-    const std::size_t columns = static_cast<std::size_t>((kWidth - 2 * kMargin) / kLegendItem);
+    const std::size_t rows = std::min(devices.size(), kPlanRowsMax);
+    const double legend_y = kPlanHeader + static_cast<double>(rows) * (kPlanRowHeight + kPlanRowGap) + 14;
+    const std::size_t columns = static_cast<std::size_t>((kPlanWidth - 2 * kPlanMargin) / kPlanLegendItem);
     const std::size_t lines = (names_.size() + columns - 1) / columns;
-    const double height = legend_y + static_cast<double>(lines) * kLegendHeight + kMargin;
+    const double height = legend_y + static_cast<double>(lines) * kPlanLegendHeight + kPlanMargin;
     std::string svg = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
         "{1:.0f}\" "
         "role=\"img\">\n",
-        kWidth, height);
-    svg += kStyle;
+        kPlanWidth, height);
+    svg += kPlanStyle;
     svg += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"14\" class=\"panel\"/>\n",
-                       kWidth - 1, height - 1);
-    svg += text_at({kMargin, 46}, "title", "start", title());
-    svg += text_at({kMargin, 70}, "subtitle", "start", subtitle(rows));
+                       kPlanWidth - 1, height - 1);
+    svg += plan_text_at({kPlanMargin, 46}, "title", "start", title());
+    svg += plan_text_at({kPlanMargin, 70}, "subtitle", "start", subtitle(rows));
     for (std::size_t i = 0; i < rows; ++i) {
-      svg += row(devices[i], kHeader + static_cast<double>(i) * (kRowHeight + kRowGap));
+      svg += row(devices[i], kPlanHeader + static_cast<double>(i) * (kPlanRowHeight + kPlanRowGap));
     }
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      svg += legend_item(names_[i], {kMargin + static_cast<double>(i % columns) * kLegendItem,
-                                     legend_y + static_cast<double>(i / columns) * kLegendHeight});
+      svg += legend_item(names_[i], {kPlanMargin + static_cast<double>(i % columns) * kPlanLegendItem,
+                                     legend_y + static_cast<double>(i / columns) * kPlanLegendHeight});
     }
     return svg + "</svg>\n";
   }
@@ -117,20 +117,20 @@ class Picture {
 
   std::string row(const PlannedDevice& device, double y) const {
     const Geometry& geometry = device.geometry;
-    const double unit = (kWidth - 2 * kMargin - kNameWidth) / geometry.units;
-    std::string svg = text_at({kMargin, y + 17}, "small", "start", cut_to(device.name, kNameWidth)) +
-                      text_at({kMargin, y + 32}, "small", "start", cut_to(device.type, kNameWidth));
-    const double bar = kMargin + kNameWidth;
+    const double unit = (kPlanWidth - 2 * kPlanMargin - kPlanNameWidth) / geometry.units;
+    std::string svg = plan_text_at({kPlanMargin, y + 17}, "small", "start", cut_to(device.name, kPlanNameWidth)) +
+                      plan_text_at({kPlanMargin, y + 32}, "small", "start", cut_to(device.type, kPlanNameWidth));
+    const double bar = kPlanMargin + kPlanNameWidth;
     svg +=
         fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" class=\"unused\"/>\n",
-                    bar, y, unit * geometry.units - kTileGap, kRowHeight);
+                    bar, y, unit * geometry.units - kPlanTileGap, kPlanRowHeight);
     for (const auto& slice : device.slices) svg += tile(geometry, slice, {bar + slice.slice.start * unit, y}, unit);
     return svg;
   }
 
-  std::string tile(const Geometry& geometry, const PlannedSlice& slice, Point at, double unit) const {
+  std::string tile(const Geometry& geometry, const PlannedSlice& slice, PlanPoint at, double unit) const {
     const auto& profile = geometry.profiles[slice.slice.profile];
-    const double width = profile.units * unit - kTileGap;
+    const double width = profile.units * unit - kPlanTileGap;
     std::vector<std::string> names;
     std::vector<std::string> details;
     for (const auto& replica : slice.replicas) {
@@ -147,10 +147,10 @@ class Picture {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
         "fill=\"{}\"><title>{}</title></rect>"
         "\n",
-        at.x, at.y, width, kRowHeight, fill, escape_svg(hint));
-    svg += text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
-                   cut_to(free ? "free" : text::join(names, " + "), width));
-    return svg + text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
+        at.x, at.y, width, kPlanRowHeight, fill, escape_svg(hint));
+    svg += plan_text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
+                        cut_to(free ? "free" : text::join(names, " + "), width));
+    return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
   }
 
   std::string colour(const std::string& service) const {
@@ -158,10 +158,10 @@ class Picture {
     return found == colours_.end() ? "#9aa5b1" : found->second;
   }
 
-  std::string legend_item(const std::string& name, Point at) const {
+  std::string legend_item(const std::string& name, PlanPoint at) const {
     return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"14\" rx=\"4\" fill=\"{}\"/>\n", at.x,
                        at.y, colour(name)) +
-           text_at({at.x + 22, at.y + 12}, "small", "start", cut_to(name, kLegendItem - 22));
+           plan_text_at({at.x + 22, at.y + 12}, "small", "start", cut_to(name, kPlanLegendItem - 22));
   }
 
   const PlanStory& story_;
