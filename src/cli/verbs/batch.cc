@@ -324,6 +324,7 @@ ExitCode submit(Session& session, const Options& options) {
   auto store = serve::JobStore::create(store_folder(options), *job);
   if (!store) return session.fail(store.error());
   session.remark(fmt::format("{}: {} rows\n", store->id(), job->rows));
+  session.out.flush();  // Whoever wants to resume after a kill must know the name.
   return options.detach ? run_apart(session, *store, options) : run_here(session, *store, options, *patience);
 }
 
