@@ -5,11 +5,13 @@ cp -r "$SOURCE/examples" .
 RANDOM=${TANGRAM_SEED:-17}
 export XDG_STATE_HOME="$WORK/state"
 
-# start PORT: runs a server; its port is then in HTTP.
+# start PORT ARGUMENTS...: runs a server; its port is then in HTTP.
 start() {
+  local port=$1
+  shift
   : >server.err
   "$TANGRAM" serve examples/serving/plan.json --services examples/serving/services.yaml \
-    --measurements examples/measurements.csv --http-port "$1" --grpc-port 0 --metrics-port 0 >server.out 2>server.err &
+    --measurements examples/measurements.csv --http-port "$port" --grpc-port 0 --metrics-port 0 "$@" >server.out 2>server.err &
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' server.err && break; sleep 0.05; done
   HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' server.err)
@@ -147,4 +149,11 @@ cp short.jsonl moving.jsonl
 expect 3 batch submit --model rank-answers --http-port 1 --input moving.jsonl --output moved --wait 0.1s --store store-moved
 echo '{}' >>moving.jsonl
 expect 2 batch resume rank-answers-1 --http-port "$HTTP" --store store-moved; has err "it has changed since the job began"
+
+# ---- A recording with rows in it replays to the same decisions ----
+{ kill -9 "$SERVER"; wait "$SERVER"; } 2>/dev/null
+start "$HTTP" --record recording
+expect 0 batch submit --model rank-answers --http-port "$HTTP" --input examples/serving/rows.jsonl --output example.jsonl --deadline 1h
+kill -TERM "$SERVER"; wait "$SERVER" || fail "the server ended with $?"
+expect 0 replay recording; has out "the same decisions"
 finish
