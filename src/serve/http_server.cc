@@ -31,6 +31,8 @@ constexpr std::uint64_t kReserveMax = 1 << 20;
 constexpr int kUserTimeoutMs = 30'000;
 // A request that is not allowed is read up to here, so that its connection can go on; beyond, it is closed.
 constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
+// Connections beyond the limit that only the admin interface may take: who is flooded must be able to look.
+constexpr std::size_t kAdminReserve = 16;
 // How long a client may go on sending what nobody wants before its connection is closed.
 constexpr Duration kLingerMax = std::chrono::seconds(2);
 constexpr std::string_view kPlainToTls =
@@ -793,7 +795,7 @@ void HttpServer::accept_from(int socket, const ListenOptions& options) {
   for (int n = 0; n < 64; ++n) {
     const int fd = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
-    if (connections_.size() >= limits_.connections_max) {
+    if (connections_.size() >= limits_.connections_max + (options.port == Port::admin ? kAdminReserve : 0)) {
       refuse_connection(fd, options.tls == nullptr);
       continue;
     }

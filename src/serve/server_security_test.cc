@@ -329,6 +329,20 @@ TEST(SecureServerAccess, KnowsATenantByItsCertificate) {
   EXPECT_EQ(server.status(kInfer, "", kAsked), 401);
 }
 
+// One client holds the one connection that there may be: the next is refused, and the operator still gets in.
+TEST(SecureServerAccess, KeepsRoomForTheOperator) {
+  ServerConfig config;
+  config.limits.connections_max = 1;
+  SecureServer server(std::move(config));
+  EXPECT_EQ(server.status("/v2/health/live"), 200);
+  const RawSocket holding(server.server().http_port());
+  const std::string part = "GET /v2 HTTP/1.1\r\n";
+  ASSERT_GT(send(holding.descriptor, part.data(), part.size(), MSG_NOSIGNAL), 0);
+  const auto refused = ask_http(server.question("/v2/health/live"));
+  EXPECT_TRUE(!refused || refused->status == 503);  // Closed at once: the answer may be lost on the way.
+  EXPECT_EQ(server.admin_status("GET", "/status"), 200);
+}
+
 // The socket belongs to this user alone, and who may open it may do everything.
 TEST(SecureServerAccess, TrustsWhoeverMayOpenTheAdminSocket) {
   const std::string folder = testing::TempDir() + "tangram-admin-" + std::to_string(getpid());
