@@ -38,6 +38,16 @@ Result<std::vector<Job>> parse_jobs(const Source& source) {
 
 std::string write_jobs(const std::vector<Job>& jobs) { return write_table(jobs); }
 
+std::vector<int> row_lines(const Source& source) {
+  Problems ignored(source.name);
+  CsvReader reader(source.text, ignored);
+  std::vector<CsvField> row;
+  std::vector<int> lines;
+  reader.next(row);  // The header.
+  while (reader.next(row)) lines.push_back(row.front().line);
+  return lines;
+}
+
 Shape job_shape() { return shape_of<Job>(); }
 
 }  // namespace tangram::formats

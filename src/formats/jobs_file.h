@@ -29,4 +29,7 @@ struct Job {
 Result<std::vector<Job>> parse_jobs(const Source& source);
 std::string write_jobs(const std::vector<Job>& jobs);
 
+// The lines on which the rows of a CSV file begin, for messages about them: its header and empty lines do not count.
+std::vector<int> row_lines(const Source& source);
+
 }  // namespace tangram::formats

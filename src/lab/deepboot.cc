@@ -17,8 +17,7 @@ namespace {
 using train::Allocation;
 using train::ReplicaStatus;
 
-constexpr double kTimeLimit_s = 365.0 * 86400;  // A cluster that never ends its jobs is a bug.
-constexpr double kPromptGap_s = 5;              // Least time between two rounds of a prompt scheduler.
+constexpr double kPromptGap_s = 5;  // Least time between two rounds of a prompt scheduler.
 constexpr const char* kInferencePrefix = "infer-";
 constexpr int kAnyApplication = -1;  // Of a GPU in hand for whatever request comes.
 constexpr int kShelf = -2;           // Of a GPU whose slices hold replicas that wait.
@@ -36,6 +35,7 @@ std::string kind_of(const std::string& application) {
 }
 
 struct Task {
+  std::string name;
   int application = 0;
   double submit_s = 0;
   double duration_s = 0;
@@ -92,10 +92,7 @@ class SharedCluster {
   }
 
   SharedResult run() {
-    while (jobs_.left() > 0 || tasks_done_ < tasks_.size()) {
-      TANGRAM_CHECK(now_s_ < kTimeLimit_s, "every job and every request ends");
-      step();
-    }
+    while (!finished() && now_s_ < kClusterTimeMax_s) step();
     return result();
   }
 
@@ -107,11 +104,22 @@ class SharedCluster {
     std::vector<train::JobView> views;
   };
 
+  bool finished() const { return jobs_.left() == 0 && tasks_done_ == tasks_.size(); }
+
+  // Nothing if all ended: a job that is left, else a request that waits, else the one that runs longest.
+  std::string unfinished() const {
+    if (finished()) return "";
+    if (jobs_.left() > 0) return jobs_.asked(jobs_.first_left()).name;
+    if (!pending_.empty()) return tasks_[pending_.front()].name;
+    if (next_task_ < tasks_.size()) return tasks_[next_task_].name;
+    return std::ranges::max_element(tasks_, {}, &Task::duration_s)->name;
+  }
+
   // Construction.
   void add_task(const formats::Job& job) {
     const auto [place, is_new] =
         application_index_.try_emplace(job.application, static_cast<int>(application_index_.size()));
-    tasks_.push_back({place->second, job.submit_s, std::max(job.duration_s.value_or(0), 1.0)});
+    tasks_.push_back({job.name, place->second, job.submit_s, std::max(job.duration_s.value_or(0), 1.0)});
   }
 
   // Time.
@@ -473,7 +481,8 @@ class SharedCluster {
     result.rounds = rounds_;
     result.leases = leases_;
     result.leases_ended = leases_ended_;
-    TANGRAM_CHECK(leases_ == leases_ended_, "every lease ends");
+    result.unfinished = unfinished();
+    TANGRAM_CHECK(!finished() || leases_ == leases_ended_, "every lease ends");
     result.timeline = std::move(timeline_);
     return result;
   }

@@ -68,6 +68,9 @@ struct SharedResult {
   std::int64_t leases = 0;          // GPUs lent to training,
   std::int64_t leases_ended = 0;    // and those that came back.
   std::vector<Ownership> timeline;  // Once a round.
+  // The name of a job or request that had not ended when kClusterTimeMax_s were over; the figures mean nothing then.
+  // Empty where all did.
+  std::string unfinished;
 };
 
 // Inference that is made, not read: Poisson arrivals of applications in turn by chance, durations uniform in whole

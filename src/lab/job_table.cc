@@ -41,6 +41,12 @@ double JobTable::next_submit_s() const {
   return by_submit_.empty() ? std::numeric_limits<double>::infinity() : asked_[by_submit_.back()].submit_s;
 }
 
+std::size_t JobTable::first_left() const {
+  std::size_t i = 0;
+  while (jobs_[i].done()) ++i;
+  return i;
+}
+
 std::vector<std::size_t> JobTable::ranked() const {
   std::vector<std::size_t> ranked = present_;
   std::ranges::stable_sort(ranked, {},

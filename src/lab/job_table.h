@@ -29,6 +29,10 @@ class JobTable {
   std::size_t count() const { return jobs_.size(); }
   std::size_t left() const { return left_; }
   const TrainingJob& job(std::size_t i) const { return jobs_[i]; }
+  // As its user submitted it.
+  const formats::Job& asked(std::size_t i) const { return asked_[i]; }
+  // The first that has not ended; there is one.
+  std::size_t first_left() const;
   // From submission to completion, in the order of the jobs; 0 for those that run still.
   const std::vector<double>& completion_times_s() const { return jcts_; }
   double last_end_s() const { return last_end_s_; }

@@ -26,6 +26,9 @@ struct PolluxResult {
   double jct_mean_s = 0;
   double restarts_per_job = 0;
   double end_s = 0;
+  // The name of a job that had not ended when kClusterTimeMax_s were over; the figures mean nothing then. Empty where
+  // all did.
+  std::string unfinished;
 };
 
 // `jobs` are training jobs whose applications are all known.

@@ -1,5 +1,7 @@
 #include "lab/training_data.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 namespace tangram::lab {
@@ -53,12 +55,31 @@ Result<train::Applications> training_applications(const std::vector<formats::Tra
   return applications;
 }
 
-Result<Nothing> check_applications(const std::string& name, const std::vector<formats::Job>& jobs,
+std::string JobsOrigin::at(std::size_t job) const {
+  return job < lines.size() ? fmt::format("{}:{}", path, lines[job]) : path;
+}
+
+Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<formats::Job>& jobs,
                                    const train::Applications& applications) {
-  for (const auto& job : jobs) {
-    if (job.kind == formats::JobKind::training && !applications.contains(job.application)) {
-      return Error{ErrorCode::not_found, name + ": no traces of the application " + job.application};
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const formats::Job& job = jobs[i];
+    if (job.kind != formats::JobKind::training || applications.contains(job.application)) continue;
+    return Error{ErrorCode::invalid, fmt::format("{}: no traces of the application {}", origin.at(i), job.application)};
+  }
+  return Nothing{};
+}
+
+Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::Job>& jobs, int gpus) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const formats::Job& job = jobs[i];
+    if (job.kind == formats::JobKind::training && job.replicas > gpus) {
+      return Error{ErrorCode::invalid, fmt::format("{}: the job {} asks for {} GPUs; the cluster has {}", origin.at(i),
+                                                   job.name, job.replicas, gpus)};
     }
+    const double end_s = job.submit_s + job.duration_s.value_or(0);
+    if (end_s < kClusterTimeMax_s) continue;
+    return Error{ErrorCode::invalid, fmt::format("{}: {} cannot end before second {:.0f}; at most {:.0f} are simulated",
+                                                 origin.at(i), job.name, end_s, kClusterTimeMax_s)};
   }
   return Nothing{};
 }

@@ -286,12 +286,10 @@ Result<Nothing> write_report(const std::string& path, const std::vector<Row>& ro
 ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
   const auto applications = load_training_applications(options.data);
   if (!applications) return session.fail(applications.error());
-  auto workloads = load_training_workloads(options.data, "deepboot", "deepboot");
+  const lab::SharedRun usual = lab::deepboot_run();
+  auto workloads =
+      load_training_workloads(options.data, "deepboot", "deepboot", *applications, usual.nodes * usual.gpus_per_node);
   if (!workloads) return session.fail(workloads.error());
-  for (const auto& workload : *workloads) {
-    const auto known = lab::check_applications(workload.name, workload.jobs, *applications);
-    if (!known) return session.fail(known.error());
-  }
   // Quick: the smallest that has requests.
   std::ranges::stable_sort(*workloads, {}, [](const auto& w) { return w.jobs.size(); });
   Runs runs(options, *applications);
@@ -304,6 +302,11 @@ ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
   }
   if (!options.quick) runs.add_heavier_loads();
   run_rows(session, *applications, runs);
+  for (const auto& row : runs.rows) {
+    if (row.result.unfinished.empty()) continue;
+    const std::string under = row.run.allocator + " " + row.options;
+    return session.fail(unfinished_error(*workloads, row.workload, row.result.unfinished, under));
+  }
   if (!options.report.empty()) {
     const auto written = write_report(options.report, runs.rows);
     if (!written) return session.fail(written.error());

@@ -117,12 +117,10 @@ std::string winners_of(const std::vector<Row>& rows) {
 ExitCode reproduce_pollux(Session& session, const TrainingOptions& options) {
   const auto applications = load_training_applications(options.data);
   if (!applications) return session.fail(applications.error());
-  auto workloads = load_training_workloads(options.data, "pollux/workloads", "pollux");
+  const lab::PolluxRun usual;
+  auto workloads = load_training_workloads(options.data, "pollux/workloads", "pollux", *applications,
+                                           usual.nodes * usual.gpus_per_node);
   if (!workloads) return session.fail(workloads.error());
-  for (const auto& workload : *workloads) {
-    const auto known = lab::check_applications(workload.name, workload.jobs, *applications);
-    if (!known) return session.fail(known.error());
-  }
   if (options.quick) {
     const auto least = std::ranges::min_element(*workloads, {}, [](const auto& w) { return w.jobs.size(); });
     workloads = std::vector<TrainingWorkload>{*least};
@@ -137,6 +135,10 @@ ExitCode reproduce_pollux(Session& session, const TrainingOptions& options) {
         ++done;
       },
       [&] { progress.set(done); });
+  for (const auto& [workload, run, result] : rows) {
+    if (result.unfinished.empty()) continue;
+    return session.fail(unfinished_error(*workloads, run.workload, result.unfinished, run.allocator));
+  }
   std::ranges::stable_sort(rows, {}, &Row::workload);
   if (session.structured()) {
     Json list = Json::array();

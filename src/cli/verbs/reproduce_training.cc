@@ -1,5 +1,7 @@
 #include "cli/verbs/reproduce_training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -38,6 +40,15 @@ Result<std::vector<formats::Source>> read_sources(const fs::path& folder) {
   return sources;
 }
 
+Result<TrainingWorkload> read_workload(const formats::Source& source, const std::string& format) {
+  const auto text = formats::import_text(format, {source});
+  if (!text) return text.error();
+  auto jobs = formats::parse_jobs({source.name, *text});
+  if (!jobs) return jobs.error();
+  return TrainingWorkload{
+      fs::path(source.name).stem().string(), std::move(*jobs), {source.name, formats::row_lines(source)}};
+}
+
 }  // namespace
 
 Result<train::Applications> load_training_applications(const std::string& data) {
@@ -51,18 +62,33 @@ Result<train::Applications> load_training_applications(const std::string& data) 
 }
 
 Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
-                                                              const std::string& format) {
+                                                              const std::string& format,
+                                                              const train::Applications& applications, int gpus) {
   const auto sources = read_sources(fs::path(data) / folder);
   if (!sources) return sources.error();
   std::vector<TrainingWorkload> workloads;
   for (const auto& source : *sources) {
-    const auto text = formats::import_text(format, {source});
-    if (!text) return text.error();
-    auto jobs = formats::parse_jobs({source.name, *text});
-    if (!jobs) return jobs.error();
-    workloads.push_back({fs::path(source.name).stem().string(), std::move(*jobs)});
+    auto workload = read_workload(source, format);
+    if (!workload) return workload.error();
+    const auto known = lab::check_applications(workload->origin, workload->jobs, applications);
+    if (!known) return known.error();
+    const auto fit = lab::check_jobs_fit(workload->origin, workload->jobs, gpus);
+    if (!fit) return fit.error();
+    workloads.push_back(std::move(*workload));
   }
   return workloads;
+}
+
+Error unfinished_error(const std::vector<TrainingWorkload>& workloads, const std::string& workload,
+                       const std::string& job, const std::string& under) {
+  std::string place = workload;  // That of a workload that is made here.
+  for (const auto& read : workloads) {
+    if (read.name != workload) continue;
+    const auto found = std::ranges::find(read.jobs, job, &formats::Job::name);
+    place = read.origin.at(static_cast<std::size_t>(found - read.jobs.begin()));
+  }
+  return {ErrorCode::invalid, fmt::format("{}: {} does not end under {} within the {:.0f} s that are simulated", place,
+                                          job, under, lab::kClusterTimeMax_s)};
 }
 
 }  // namespace tangram::cli

@@ -21,13 +21,20 @@ struct TrainingOptions {
 struct TrainingWorkload {
   std::string name;
   std::vector<formats::Job> jobs;
+  lab::JobsOrigin origin;
 };
 
 // The applications whose traces stand in `pollux/traces` below `data`.
 Result<train::Applications> load_training_applications(const std::string& data);
-// Every CSV file of `folder` below `data`, by name, read in the format called `format`.
+// Every CSV file of `folder` below `data`, by name, read in the format called `format`. Their jobs are of known
+// applications and fit into a cluster of `gpus`.
 Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
-                                                              const std::string& format);
+                                                              const std::string& format,
+                                                              const train::Applications& applications, int gpus);
+
+// The job or request called `job` had not ended after the longest time that is simulated. `under` says which run.
+Error unfinished_error(const std::vector<TrainingWorkload>& workloads, const std::string& workload,
+                       const std::string& job, const std::string& under);
 
 ExitCode reproduce_pollux(Session& session, const TrainingOptions& options);
 ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options);

@@ -54,11 +54,12 @@ class RecordAssembler {
     const std::string& path = std::get<JobsFile>(source.value).path;
     auto text = read(path, source.at);
     if (!text) return {};
+    const JobsOrigin origin{path, formats::row_lines({path, *text})};
     if (!as_ours(path, *text, source.at)) return {};
     auto jobs = formats::parse_jobs({path, *text});
     if (!jobs) return complain(source.at, jobs.error()), std::vector<formats::Job>{};
+    if (const auto known = check_applications(origin, *jobs, applications); !known) complain(source.at, known.error());
     std::erase_if(*jobs, [](const auto& job) { return job.kind != formats::JobKind::training; });
-    if (const auto known = check_applications(path, *jobs, applications); !known) complain(source.at, known.error());
     return std::move(*jobs);
   }
 

@@ -1,0 +1,90 @@
+#include "lab/training_data.h"
+
+#include <gtest/gtest.h>
+
+#include "lab/deepboot.h"
+#include "lab/pollux.h"
+#include "train/test_application.h"
+
+namespace tangram::lab {
+namespace {
+
+formats::Job job_asking(const char* name, std::int64_t replicas) {
+  return {.name = name,
+          .submit_s = 0,
+          .application = "short",
+          .replicas = replicas,
+          .batch = 64,
+          .kind = formats::JobKind::training,
+          .duration_s = std::nullopt};
+}
+
+train::Applications short_application() {
+  train::Applications applications;
+  applications.emplace("short", train::test_application("short", 5));
+  return applications;
+}
+
+// The header stands on line 1, and lines 2 and 4 are empty.
+TEST(RowLines, CountTheLinesThatReadersPassOver) {
+  EXPECT_EQ(formats::row_lines({"jobs.csv", "name,time\n\na,1\n\nb,2\n"}), (std::vector<int>{3, 5}));
+}
+
+TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyAskForMoreThanTheCluster) {
+  const JobsOrigin origin{"w.csv", {2, 4}};
+  EXPECT_TRUE(check_jobs_fit(origin, {job_asking("a", 64)}, 64).ok());
+  const auto fit = check_jobs_fit(origin, {job_asking("a", 64), job_asking("b", 65)}, 64);
+  ASSERT_FALSE(fit.ok());
+  EXPECT_EQ(fit.error().code, ErrorCode::invalid);
+  EXPECT_EQ(fit.error().message, "w.csv:4: the job b asks for 65 GPUs; the cluster has 64");
+}
+
+// A year has 31,536,000 s; the request comes at 10 s and lasts 1e8 s.
+TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyCannotEndWithinAYear) {
+  formats::Job late = job_asking("late", 1);
+  late.submit_s = 9e8;
+  formats::Job request = job_asking("request", 1);
+  request.kind = formats::JobKind::inference;
+  request.submit_s = 10;
+  request.duration_s = 1e8;
+  const JobsOrigin origin{"w.csv", {2}};
+  for (const auto& job : {late, request}) {
+    const auto fit = check_jobs_fit(origin, {job}, 64);
+    ASSERT_FALSE(fit.ok()) << job.name;
+    EXPECT_TRUE(fit.error().message.starts_with("w.csv:2: " + job.name + " cannot end")) << fit.error().message;
+  }
+}
+
+TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheirApplicationIsUnknown) {
+  formats::Job other = job_asking("b", 1);
+  other.application = "gpt9";
+  const auto known = check_applications({"w.csv", {2, 3}}, {job_asking("a", 1), other}, short_application());
+  ASSERT_FALSE(known.ok());
+  EXPECT_EQ(known.error().code, ErrorCode::invalid);
+  EXPECT_EQ(known.error().message, "w.csv:3: no traces of the application gpt9");
+}
+
+// Tiresias gives what was asked for, so a job of 65 GPUs waits for ever on 64 of them.
+TEST(PolluxCluster, NamesAJobThatNeverEnds) {
+  PolluxRun run;
+  run.allocator = "tiresias";
+  run.interval_s = 3600;  // A year passes soon.
+  const auto result = run_pollux(short_application(), {job_asking("small", 1), job_asking("large", 65)}, run);
+  EXPECT_EQ(result.unfinished, "large");
+  EXPECT_GT(result.jcts_s[0], 0);
+}
+
+TEST(SharedCluster, NamesAJobOrRequestThatNeverEnds) {
+  SharedRun run = deepboot_run();
+  run.allocator = "tiresias";
+  run.interval_s = 3600;  // A year passes soon.
+  EXPECT_EQ(run_shared(short_application(), {job_asking("large", 65)}, run).unfinished, "large");
+  formats::Job request = job_asking("endless", 1);
+  request.kind = formats::JobKind::inference;
+  request.duration_s = 1e8;
+  EXPECT_EQ(run_shared(short_application(), {job_asking("small", 1), request}, run).unfinished, "endless");
+  EXPECT_EQ(run_shared(short_application(), {job_asking("small", 1)}, run).unfinished, "");
+}
+
+}  // namespace
+}  // namespace tangram::lab

@@ -1,0 +1,47 @@
+# The results about training, on a made application and a few jobs: what is refused, and what is said of it.
+source "$SOURCE/tests/e2e/lib.sh"
+
+mkdir -p data/pollux/workloads data/deepboot
+python3 - <<'P'
+import math, os
+# Steps of 0.02 s and 1 ms a sample, and what workers and nodes cost beside it.
+os.makedirs("data/pollux/traces/short")
+with open("data/pollux/traces/short/placements.csv", "w") as file:
+    print("placement,local_bsz,step_time,sync_time", file=file)
+    for nodes in range(1, 5):
+        for each in range(1, 5):
+            for local in (16, 32, 64, 128):
+                workers, compute = nodes * each, 0.02 + 0.001 * local
+                sync = 0 if workers == 1 else 0.01 + 0.001 * workers if nodes == 1 else 0.05 + 0.002 * workers
+                step = math.hypot(compute, sync)
+                print(f"{str(each) * nodes},{local},{step},{step - compute}", file=file)
+for batch in (64, 256, 1024):
+    with open(f"data/pollux/traces/short/validation-{batch}.csv", "w") as file:
+        print("progress,iteration,metric,grad_sqr,grad_var", file=file)
+        for epoch in range(1, 6):
+            print(f"{100 * epoch},{100 * epoch * 64 // batch},0,1,8", file=file)
+P
+POLLUX=data/pollux/workloads/w.csv
+DEEPBOOT=data/deepboot/w.csv
+# pollux ROW..., deepboot ROW...: the workload consists of these.
+pollux() { printf 'name,time,application,num_replicas,batch_size\n' > $POLLUX; printf '%s\n' "$@" >> $POLLUX; }
+deepboot() { printf 'name,time,application,num_replicas,batch_size,duration,num_task\n' > $DEEPBOOT; printf '%s\n' "$@" >> $DEEPBOOT; }
+
+pollux a,0,short,1,64 b,30,short,4,256
+expect 0 reproduce pollux --data data --output json
+deepboot a,0,short,1,64,-1,-1 r,5,infer-short-1,1,1,10,1
+expect 0 reproduce deepboot --data data --quick --output json
+
+# More GPUs than there are, and what ends too late.
+pollux a,0,short,1,64 '' b,0,short,65,4096
+expect 2 reproduce pollux --data data; has err "w.csv:4: the job b asks for 65 GPUs; the cluster has 64"; empty out
+pollux a,900000000,short,1,64
+expect 2 reproduce pollux --data data; has err "w.csv:2: a cannot end"
+deepboot a,0,short,65,64,-1,-1 r,5,infer-short-1,1,1,10,1
+expect 2 reproduce deepboot --data data; has err "w.csv:2: the job a asks for 65 GPUs"
+deepboot a,0,short,1,64,-1,-1 r,5,infer-short-1,1,1,100000000,1
+expect 2 reproduce deepboot --data data; has err "w.csv:3: r cannot end"
+# An application that nobody has traced.
+pollux a,0,short,1,64 b,0,gpt9,1,64
+expect 2 reproduce pollux --data data; has err "w.csv:3: no traces of the application gpt9"
+finish
