@@ -28,6 +28,12 @@ double speed_of(const std::map<int, double>& speeds, int compute_slices) {
   return found == speeds.end() ? 0 : found->second;
 }
 
+// Compute slices of a whole GPU of this type; of one that is not known, as many as most have.
+int whole_gpu(const std::string& type) {
+  const Geometry* geometry = find_geometry(type);
+  return geometry != nullptr ? geometry->compute_slices : 7;
+}
+
 constexpr double kHours = 24;
 
 Workload with_a_day(const Workload& workload, const LendingDay& day) {
@@ -194,13 +200,13 @@ void add_uncut(const Plan& plan, const std::map<int, double>& speeds, LendingRes
 }  // namespace
 
 std::map<int, double> training_speeds(const Measurements& iterations) {
-  std::map<std::string, std::map<int, double>> throughput;  // Of each model, by compute slices, at its best batch.
   int whole = 0;
+  std::map<std::string, std::map<int, double>> throughput;  // Of each model, by compute slices, at its best batch.
   for (const auto& m : iterations) {
     const int slices = compute_slices_of(m.mig_profile);
+    whole = std::max(whole, whole_gpu(m.device));
     double& best = throughput[m.model][slices];
     best = std::max(best, m.throughput_per_s.value_or(0));
-    whole = std::max(whole, slices);
   }
   std::map<int, double> speeds;
   double models = 0;

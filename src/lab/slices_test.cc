@@ -27,6 +27,14 @@ TEST(Slices, CountAModelThatDoesNotFitAsStandingStill) {
   EXPECT_DOUBLE_EQ(speeds.at(7), 1);
 }
 
+// Without a whole GPU there is nothing of which 4g is a share: it is not taken for one, but on a board of four.
+TEST(Slices, HaveNoSpeedWhereNoModelWasTimedOnAWholeGpu) {
+  Measurements runs{run_of("a", "4g.20gb", 30), run_of("a", "2g.10gb", 15)};
+  EXPECT_TRUE(training_speeds(runs).empty());
+  for (auto& run : runs) run.device = "a30";
+  EXPECT_DOUBLE_EQ(training_speeds(runs).at(2), 0.5);
+}
+
 PlannedDevice device_with(const char* layout) {
   PlannedDevice device;
   device.type = "a100-80gb";

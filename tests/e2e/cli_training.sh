@@ -44,4 +44,22 @@ expect 2 reproduce deepboot --data data; has err "w.csv:3: r cannot end"
 # An application that nobody has traced.
 pollux a,0,short,1,64 b,0,gpt9,1,64
 expect 2 reproduce pollux --data data; has err "w.csv:3: no traces of the application gpt9"
+
+# Nothing to compare, or nothing to be compared with.
+deepboot r,5,infer-short-1,1,1,10,1
+expect 2 reproduce deepboot --data data; has err "w.csv: no training job, only requests"; empty out
+deepboot a,0,short,1,64,-1,-1
+expect 2 reproduce deepboot --data data --quick; has err "w.csv: no inference request"; empty out
+mkdir -p data/parvagpu data/miso
+printf 'model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\nnet,7,1,1,100,0.01,1\n' > data/parvagpu/profiles.csv
+printf 'mig_profile,model,batch_size,iter_s_mean,iter_s_p5,iter_s_p95\n4g.20gb,m,8,0.2,0.2,0.2\n' > data/miso/train_iteration_time.csv
+printf '7g.40gb,m,8,0.1,0.1,0.1\n' >> data/miso/train_iteration_time.csv
+for text in '' 'scenario,model,slo_latency_ms,request_rate_per_s\n'; do
+  printf "$text" > data/parvagpu/scenarios.csv
+  expect 2 reproduce slices --data data; has err "scenarios.csv: no scenarios"; empty out
+done
+printf 'scenario,model,slo_latency_ms,request_rate_per_s\nA,net,1,10\n' > data/parvagpu/scenarios.csv
+expect 1 reproduce slices --data data; has err "A: no plan"; empty out
+sed -i '/7g/d' data/miso/train_iteration_time.csv
+expect 2 reproduce slices --data data; has err "train_iteration_time.csv: no model was timed on a whole GPU"; empty out
 finish

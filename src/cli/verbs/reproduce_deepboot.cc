@@ -259,6 +259,20 @@ std::string winners_of(const std::vector<Row>& rows) {
   return text;
 }
 
+// Completion times need jobs. Of what quick runs, one must have requests too.
+Result<Nothing> check_comparable(const std::vector<TrainingWorkload>& workloads, bool quick) {
+  bool mixed = false;
+  for (const auto& workload : workloads) {
+    const std::size_t training = training_of(workload.jobs).size();
+    if (training == 0) return Error{ErrorCode::invalid, workload.origin.path + ": no training job, only requests"};
+    mixed = mixed || training < workload.jobs.size();
+  }
+  if (mixed || !quick) return Nothing{};
+  return Error{ErrorCode::invalid, workloads.front().origin.path +
+                                       ": no inference request, and so in the other files; --quick runs the smallest "
+                                       "workload that has some"};
+}
+
 void run_rows(Session& session, const train::Applications& applications, Runs& runs) {
   std::atomic<std::uint64_t> done = 0;
   Progress progress = session.progress("sharing", runs.rows.size());
@@ -290,6 +304,8 @@ ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
   auto workloads =
       load_training_workloads(options.data, "deepboot", "deepboot", *applications, usual.nodes * usual.gpus_per_node);
   if (!workloads) return session.fail(workloads.error());
+  const auto comparable = check_comparable(*workloads, options.quick);
+  if (!comparable) return session.fail(comparable.error());
   // Quick: the smallest that has requests.
   std::ranges::stable_sort(*workloads, {}, [](const auto& w) { return w.jobs.size(); });
   Runs runs(options, *applications);

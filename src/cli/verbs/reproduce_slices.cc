@@ -23,6 +23,8 @@ namespace tangram::cli {
 namespace {
 
 constexpr double kHoursOfADay = 24;
+constexpr const char* kIterationsFormat = "miso";
+constexpr const char* kIterationsFile = "train_iteration_time.csv";
 constexpr const char* kHint = "--data names the folder that holds parvagpu/ and miso/";
 
 Error with_hint(Error error) {
@@ -57,7 +59,19 @@ Result<std::vector<lab::ParvaScenario>> read_scenarios(const std::string& data) 
     if (!workload) return workload.error();
     scenarios.push_back({names[i], *workload});
   }
+  if (scenarios.empty()) return Error{ErrorCode::invalid, path + ": no scenarios, only a header at most"};
   return scenarios;
+}
+
+// Speeds are shares of a whole GPU's, so a file without one says nothing.
+Result<std::map<int, double>> read_speeds(const std::string& data) {
+  const auto iterations = read_measurements(data, kIterationsFormat, kIterationsFile);
+  if (!iterations) return iterations.error();
+  auto speeds = lab::training_speeds(*iterations);
+  if (!speeds.empty()) return speeds;
+  return Error{ErrorCode::invalid,
+               fmt::format("{}: no model was timed on a whole GPU, 7g.40gb, against which slices are compared",
+                           (std::filesystem::path(data) / kIterationsFormat / kIterationsFile).string())};
 }
 
 // A day of one scenario, in both modes. The same training is to be done: what one mode does not get done on what it is
@@ -179,8 +193,8 @@ std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
 ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
   const auto profiles = read_measurements(options.data, "parvagpu", "profiles.csv");
   if (!profiles) return session.fail(profiles.error());
-  const auto iterations = read_measurements(options.data, "miso", "train_iteration_time.csv");
-  if (!iterations) return session.fail(iterations.error());
+  const auto speeds = read_speeds(options.data);
+  if (!speeds) return session.fail(speeds.error());
   auto scenarios = read_scenarios(options.data);
   if (!scenarios) return session.fail(scenarios.error());
   lab::LendingDay day;
@@ -188,7 +202,6 @@ ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
     if (scenarios->size() > 1) scenarios->resize(1);
     day.hour_s = 30;
   }
-  const auto speeds = lab::training_speeds(*iterations);
   const learn::TableModel table(*profiles);
   std::vector<Row> rows(scenarios->size());
   std::atomic<std::uint64_t> done = 0;
@@ -198,14 +211,16 @@ ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
       rows.size(),
       [&](std::size_t i) {
         const std::size_t at = rows.size() - 1 - i;
-        run_row(table, (*scenarios)[at], speeds, day, rows[at]);
-        if (options.full) rows[at].replanned = replan(table, (*scenarios)[at], speeds, day);
+        run_row(table, (*scenarios)[at], *speeds, day, rows[at]);
+        if (options.full) rows[at].replanned = replan(table, (*scenarios)[at], *speeds, day);
         ++done;
       },
       [&] { progress.set(done); });
   for (const auto& row : rows) {
     if (!row.reason.empty()) session.note(row.scenario + ": no plan: " + row.reason);
   }
+  const bool planned = std::ranges::any_of(rows, [](const Row& row) { return row.reason.empty(); });
+  const ExitCode code = planned ? ExitCode::done : ExitCode::answer_is_no;
   if (session.structured()) {
     Json list = Json::array();
     for (const auto& row : rows) {
@@ -217,8 +232,9 @@ ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
       }
     }
     session.print_value(list);
-    return ExitCode::done;
+    return code;
   }
+  if (!planned) return code;
   session.print(
       "A day on each certified plan, rates between 25 and 95 % of the planned ones. The same training in both\n"
       "modes: on what is lent, and the rest on GPUs of its own.\n\n");
