@@ -32,6 +32,14 @@ expect 0 reproduce pollux --data data --output json
 deepboot a,0,short,1,64,-1,-1 r,5,infer-short-1,1,1,10,1
 expect 0 reproduce deepboot --data data --quick --output json
 
+# An option that would do nothing is refused, and the others do something.
+for result in pollux slices; do
+  expect 2 reproduce $result --data data --seeds 2; has err "--seeds does nothing for $result"
+  expect 2 reproduce $result --data data --report page.html; has err "--report does nothing for $result"
+done
+expect 0 reproduce deepboot --data data --quick --seeds 3 --output json
+[[ $(grep -c '"seed": 3' out) == 1 ]] || fail "--quick passes over --seeds"
+
 # More GPUs than there are, and what ends too late.
 pollux a,0,short,1,64 '' b,0,short,65,4096
 expect 2 reproduce pollux --data data; has err "w.csv:4: the job b asks for 65 GPUs; the cluster has 64"; empty out

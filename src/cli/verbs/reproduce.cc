@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "cli/build_info.h"
@@ -328,7 +329,22 @@ std::string merged_table(const std::vector<lab::ParisElsaSetting>& settings, con
   return table.render(terminal);
 }
 
+// What only some results know would do nothing for the others.
+Result<Nothing> check_options(const Options& options) {
+  const std::set<std::string> seeded{"paris-elsa", "few-shot", "deepboot"};
+  if (options.seeds && !seeded.contains(options.result)) {
+    return Error{ErrorCode::invalid,
+                 "--seeds does nothing for " + options.result + "; it is for paris-elsa, few-shot and deepboot"};
+  }
+  if (!options.report.empty() && options.result != "deepboot") {
+    return Error{ErrorCode::invalid, "--report does nothing for " + options.result + "; it is for deepboot"};
+  }
+  return Nothing{};
+}
+
 ExitCode run(Session& session, const Options& options) {
+  const auto known = check_options(options);
+  if (!known) return session.fail(known.error());
   if (options.result == "pollux") return reproduce_pollux(session, options.training());
   if (options.result == "deepboot") return reproduce_deepboot(session, options.training());
   if (options.result == "slices") return reproduce_slices(session, options.training());
@@ -413,7 +429,8 @@ void add_reproduce(Program& program) {
       "elastic-batch: only one rate.");
   program.offers_files(
       verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
-  verb.add_option("--seeds", options->seeds, "Repeat with so many seeds; JSON then lists all.")
+  verb.add_option("--seeds", options->seeds,
+                  "paris-elsa, few-shot and deepboot: repeat with so many seeds; JSON then lists all.")
       ->type_name("N")
       ->range(1, 1000);
 }

@@ -47,7 +47,7 @@ class Runs {
  public:
   Runs(const TrainingOptions& options, const train::Applications& applications) : options_(options) {
     for (const auto& [name, application] : applications) kinds_.push_back(name);
-    seeds_ = options.quick ? 1 : options.seeds > 0 ? options.seeds : kSeedsUsual;
+    seeds_ = options.seeds > 0 ? options.seeds : options.quick ? 1 : kSeedsUsual;
   }
 
   void add_workload(const TrainingWorkload& workload) {
