@@ -52,6 +52,17 @@ expect 2 reproduce deepboot --data data; has err "w.csv:3: r cannot end"
 # An application that nobody has traced.
 pollux a,0,short,1,64 b,0,gpt9,1,64
 expect 2 reproduce pollux --data data; has err "w.csv:3: no traces of the application gpt9"
+# A column that is missing is named, and so is the file of an application that was not validated.
+printf 'name,time,num_replicas,batch_size\na,0,1,64\n' > $POLLUX
+expect 2 reproduce pollux --data data; has err "w.csv:1"; has err "application"
+pollux a,0,short,1,64
+mkdir data/pollux/traces/half; cp data/pollux/traces/short/placements.csv data/pollux/traces/half
+expect 2 reproduce pollux --data data; has err "data/pollux/traces/half: needs timed steps and validations"
+rm -r data/pollux/traces/half
+# An empty file stops none of the others.
+: > data/pollux/workloads/empty.csv
+expect 0 reproduce pollux --data data --quick; has out "tiresias"; has err "empty.csv: empty"
+rm data/pollux/workloads/empty.csv
 
 # Nothing to compare, or nothing to be compared with.
 deepboot r,5,infer-short-1,1,1,10,1
@@ -68,6 +79,9 @@ for text in '' 'scenario,model,slo_latency_ms,request_rate_per_s\n'; do
 done
 printf 'scenario,model,slo_latency_ms,request_rate_per_s\nA,net,1,10\n' > data/parvagpu/scenarios.csv
 expect 1 reproduce slices --data data; has err "A: no plan"; empty out
+printf 'A,net,30,10\n' >> data/parvagpu/scenarios.csv
+expect 2 reproduce slices --data data; has err "scenarios.csv:3:3: A has the model net already"
+sed -i '3d' data/parvagpu/scenarios.csv
 sed -i '/7g/d' data/miso/train_iteration_time.csv
 expect 2 reproduce slices --data data; has err "train_iteration_time.csv: no model was timed on a whole GPU"; empty out
 finish

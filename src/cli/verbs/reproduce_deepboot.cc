@@ -301,8 +301,8 @@ ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
   const auto applications = load_training_applications(options.data);
   if (!applications) return session.fail(applications.error());
   const lab::SharedRun usual = lab::deepboot_run();
-  auto workloads =
-      load_training_workloads(options.data, "deepboot", "deepboot", *applications, usual.nodes * usual.gpus_per_node);
+  auto workloads = load_training_workloads(session, options.data, "deepboot", "deepboot", *applications,
+                                           usual.nodes * usual.gpus_per_node);
   if (!workloads) return session.fail(workloads.error());
   const auto comparable = check_comparable(*workloads, options.quick);
   if (!comparable) return session.fail(comparable.error());

@@ -118,7 +118,7 @@ ExitCode reproduce_pollux(Session& session, const TrainingOptions& options) {
   const auto applications = load_training_applications(options.data);
   if (!applications) return session.fail(applications.error());
   const lab::PolluxRun usual;
-  auto workloads = load_training_workloads(options.data, "pollux/workloads", "pollux", *applications,
+  auto workloads = load_training_workloads(session, options.data, "pollux/workloads", "pollux", *applications,
                                            usual.nodes * usual.gpus_per_node);
   if (!workloads) return session.fail(workloads.error());
   if (options.quick) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.h"
 #include "cli/inputs.h"
 #include "formats/import.h"
 
@@ -58,16 +59,24 @@ Result<train::Applications> load_training_applications(const std::string& data) 
   if (!text) return text.error();
   const auto rows = formats::parse_training({"pollux/traces", *text});
   if (!rows) return rows.error();
-  return lab::training_applications(*rows);
+  auto applications = lab::training_applications(*rows);
+  if (applications) return applications;
+  // The message begins with the application, which is the name of a folder.
+  return Error{applications.error().code,
+               (fs::path(data) / "pollux" / "traces" / applications.error().message).string()};
 }
 
-Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
-                                                              const std::string& format,
+Result<std::vector<TrainingWorkload>> load_training_workloads(Session& session, const std::string& data,
+                                                              const std::string& folder, const std::string& format,
                                                               const train::Applications& applications, int gpus) {
   const auto sources = read_sources(fs::path(data) / folder);
   if (!sources) return sources.error();
   std::vector<TrainingWorkload> workloads;
   for (const auto& source : *sources) {
+    if (text::trim(source.text).empty()) {
+      session.warn(source.name + ": empty, left out");
+      continue;
+    }
     auto workload = read_workload(source, format);
     if (!workload) return workload.error();
     const auto known = lab::check_applications(workload->origin, workload->jobs, applications);
@@ -76,7 +85,8 @@ Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string&
     if (!fit) return fit.error();
     workloads.push_back(std::move(*workload));
   }
-  return workloads;
+  if (!workloads.empty()) return workloads;
+  return Error{ErrorCode::invalid, (fs::path(data) / folder).string() + ": every .csv file is empty"};
 }
 
 Error unfinished_error(const std::vector<TrainingWorkload>& workloads, const std::string& workload,

@@ -27,9 +27,9 @@ struct TrainingWorkload {
 // The applications whose traces stand in `pollux/traces` below `data`.
 Result<train::Applications> load_training_applications(const std::string& data);
 // Every CSV file of `folder` below `data`, by name, read in the format called `format`. Their jobs are of known
-// applications and fit into a cluster of `gpus`.
-Result<std::vector<TrainingWorkload>> load_training_workloads(const std::string& data, const std::string& folder,
-                                                              const std::string& format,
+// applications and fit into a cluster of `gpus`. An empty file is left out with a warning.
+Result<std::vector<TrainingWorkload>> load_training_workloads(Session& session, const std::string& data,
+                                                              const std::string& folder, const std::string& format,
                                                               const train::Applications& applications, int gpus);
 
 // The job or request called `job` had not ended after the longest time that is simulated. `under` says which run.

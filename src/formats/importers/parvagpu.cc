@@ -130,9 +130,13 @@ Result<std::string> measurements(const Files& files) {
 Result<std::string> services(const Files& files, std::string_view selection) {
   Workload workload;
   std::set<std::string> scenarios;
+  std::set<std::pair<std::string, std::string>> seen;
   const auto problems =
-      for_each_row_of<ScenarioRow>(files, [&](ScenarioRow row, const RowPlace&, Problems&, const Source&) {
+      for_each_row_of<ScenarioRow>(files, [&](ScenarioRow row, const RowPlace& place, Problems& bad, const Source&) {
         scenarios.insert(row.scenario);
+        if (!seen.emplace(row.scenario, row.model).second) {
+          return bad.add(place.of("model"), fmt::format("{} has the model {} already", row.scenario, row.model));
+        }
         if (!selection.empty() && row.scenario != selection) return;
         Service service;
         service.name = selection.empty() ? row.scenario + "-" + row.model : row.model;
