@@ -59,6 +59,11 @@ pollux a,0,short,1,64
 mkdir data/pollux/traces/half; cp data/pollux/traces/short/placements.csv data/pollux/traces/half
 expect 2 reproduce pollux --data data; has err "data/pollux/traces/half: needs timed steps and validations"
 rm -r data/pollux/traces/half
+# Figures are published for the 160 jobs of a workload, not for any file of its name.
+cp $POLLUX data/pollux/workloads/workload-1.csv
+expect 0 reproduce pollux --data data; has out "workload-1"
+grep -q "2089" out && fail "another workload is compared with a published figure"
+rm data/pollux/workloads/workload-1.csv
 # An empty file stops none of the others.
 : > data/pollux/workloads/empty.csv
 expect 0 reproduce pollux --data data --quick; has out "tiresias"; has err "empty.csv: empty"

@@ -14,7 +14,9 @@
 namespace tangram::cli {
 namespace {
 
-// What Pollux published for its own workloads, in seconds.
+// What Pollux published for its own workloads, in seconds. A file of the same name with another number of jobs is
+// another workload.
+constexpr std::size_t kPublishedJobs = 160;
 const std::map<std::string, double> kPublished{
     {"workload-1", 2089}, {"workload-2", 3323}, {"workload-3", 2188}, {"workload-4", 2721}};
 constexpr double kIntervals_s[] = {30, 120, 240, 480};
@@ -70,7 +72,8 @@ Json row_json(const Row& row) {
 
 std::string reference_text(const Row& row) {
   const auto found = kPublished.find(row.run.workload);
-  const bool published = row.run.allocator == "pollux" && row.run.interval_s == 60 && row.run.spread_apart;
+  const bool published = row.run.allocator == "pollux" && row.run.interval_s == 60 && row.run.spread_apart &&
+                         row.result.jcts_s.size() == kPublishedJobs;
   if (!published || found == kPublished.end()) return "";
   return fmt::format("{:.0f}, ours {:+.1f} %", found->second, 100 * (row.result.jct_mean_s / found->second - 1));
 }
