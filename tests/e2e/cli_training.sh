@@ -39,6 +39,22 @@ for result in pollux slices; do
 done
 expect 0 reproduce deepboot --data data --quick --seeds 3 --output json
 [[ $(grep -c '"seed": 3' out) == 1 ]] || fail "--quick passes over --seeds"
+# Who wins is told by the mean over the seeds, as the JSON has them.
+rows=(); for i in {1..40}; do rows+=("j$i,$((i * 90)),short,1,64,-1,-1"); done
+deepboot "${rows[@]}" r,5,infer-short-1,1,1,10,1
+expect 0 reproduce deepboot --data data --output json; cp out deepboot.json
+expect 0 reproduce deepboot --data data
+python3 - <<'P' || fail "who wins is not told by the means"
+import collections, json, re
+times = collections.defaultdict(lambda: collections.defaultdict(list))
+for row in json.load(open("deepboot.json")):
+    if row["options"] != "baseline": times[row["workload"]][row["allocator"] + " " + row["options"]].append(row["jct_mean_s"])
+said = re.findall(r"^(\S+): jobs end soonest under (.+?) \((\d+) s\)", open("out").read(), re.M)
+assert {s[0] for s in said} >= {"5x", "10x", "periodic"}, said
+for load, way, seconds in said:
+    means = {name: sum(values) / len(values) for name, values in times[load].items()}
+    assert abs(min(means.values()) - int(seconds)) < 0.51 and abs(means[way] - int(seconds)) < 0.51, (load, way, seconds, means)
+P
 
 # More GPUs than there are, and what ends too late.
 pollux a,0,short,1,64 '' b,0,short,65,4096
