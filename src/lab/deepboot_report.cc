@@ -53,14 +53,16 @@ std::string frontier_picture(std::span<const SharedReportRow* const> rows) {
 
 std::string table_of(std::span<const SharedReportRow> rows) {
   std::string html =
-      "<table><tr><th>workload<th>allocator<th>options<th>mean JCT<th>reduction<th>restarts a job"
-      "<th>reclaims<th>leases<th>wait<th>p99\n";
+      "<table><tr><th>workload<th>allocator<th>options<th>seed<th>mean JCT<th>p99 JCT<th>reduction<th>restarts a job"
+      "<th>reclaims<th>leases<th>wait<th>p99 wait\n";
   for (const auto& row : rows) {
     const SharedResult& r = *row.result;
-    html +=
-        fmt::format("<tr><td>{}<td>{}<td>{}<td>{:.0f} s<td>{:.1f} %<td>{:.1f}<td>{}<td>{}<td>{:.2f} s<td>{:.1f} s\n",
-                    plot::escape(row.workload), plot::escape(row.allocator), plot::escape(row.options), r.jct_mean_s,
-                    100 * row.reduction, r.restarts_per_job, r.reclaims, r.leases, r.overhead_mean_s, r.overhead_p99_s);
+    html += fmt::format(
+        "<tr><td>{}<td>{}<td>{}<td>{}<td>{:.0f} s<td>{:.0f} s<td>{:.1f} %<td>{:.1f}<td>{}<td>{}<td>{:.2f} s<td>{:.1f} "
+        "s\n",
+        plot::escape(row.workload), plot::escape(row.allocator), plot::escape(row.options), row.seed, r.jct_mean_s,
+        r.jct_p99_s, 100 * row.reduction, r.restarts_per_job, r.reclaims, r.leases, r.overhead_mean_s,
+        r.overhead_p99_s);
   }
   return html + "</table>\n";
 }

@@ -12,6 +12,7 @@ struct SharedReportRow {
   std::string workload;
   std::string allocator;
   std::string options;
+  std::uint64_t seed = 1;
   double reduction = 0;
   const SharedResult* result = nullptr;
   int gpus = 64;

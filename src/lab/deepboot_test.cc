@@ -129,10 +129,12 @@ TEST(SharedReport, ShowsWhoHadTheGpus) {
     jobs.push_back(std::move(request));
   }
   const auto result = run_shared(applications, jobs, tangram_run());
-  const SharedReportRow row{"<w>", "tangram", "whole_gpu", 0.5, &result, 64};
+  const SharedReportRow row{"<w>", "tangram", "whole_gpu", 3, 0.5, &result, 64};
   const std::string html = shared_report_html(std::vector{row});
   EXPECT_NE(html.find("&lt;w&gt;"), std::string::npos);
   EXPECT_NE(html.find("<svg"), std::string::npos);
+  EXPECT_NE(html.find("<td>whole_gpu<td>3<td>"), std::string::npos);
+  EXPECT_NE(html.find(">p99 JCT<"), std::string::npos);
   EXPECT_NE(html.find("var(--training)"), std::string::npos);
 }
 

@@ -44,6 +44,7 @@ rows=(); for i in {1..40}; do rows+=("j$i,$((i * 90)),short,1,64,-1,-1"); done
 deepboot "${rows[@]}" r,5,infer-short-1,1,1,10,1
 expect 0 reproduce deepboot --data data --output json; cp out deepboot.json
 expect 0 reproduce deepboot --data data
+has out "P99 JCT"; has out "the last of a hundred under"
 python3 - <<'P' || fail "who wins is not told by the means"
 import collections, json, re
 times = collections.defaultdict(lambda: collections.defaultdict(list))
