@@ -29,6 +29,12 @@ deepboot() { printf 'name,time,application,num_replicas,batch_size,duration,num_
 
 pollux a,0,short,1,64 b,30,short,4,256
 expect 0 reproduce pollux --data data --output json
+expect 0 reproduce pollux --data data --full --output json
+python3 - <<'P' || fail "rows of the JSON are not told apart by their keys"
+import json
+keys = [(r["workload"], r["allocator"], r["interval_s"], r["interference"]) for r in json.load(open("out"))]
+assert len(set(keys)) == len(keys) == 11, keys
+P
 deepboot a,0,short,1,64,-1,-1 r,5,infer-short-1,1,1,10,1
 expect 0 reproduce deepboot --data data --quick --output json
 
@@ -99,6 +105,8 @@ for text in '' 'scenario,model,slo_latency_ms,request_rate_per_s\n'; do
   printf "$text" > data/parvagpu/scenarios.csv
   expect 2 reproduce slices --data data; has err "scenarios.csv: no scenarios"; empty out
 done
+printf 'scenario,model,slo_latency_ms,request_rate_per_s\nA,net,100,10\n' > data/parvagpu/scenarios.csv
+expect 0 reproduce slices --data data --quick --output json; has out '"gpus": 1,'
 printf 'scenario,model,slo_latency_ms,request_rate_per_s\nA,net,1,10\n' > data/parvagpu/scenarios.csv
 expect 1 reproduce slices --data data; has err "A: no plan"; empty out
 printf 'A,net,30,10\n' >> data/parvagpu/scenarios.csv

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 
 #include "base/text.h"
@@ -97,7 +98,7 @@ Json mode_json(const Row& row, const lab::LendingResult& mode, const char* name)
           {"training_throughput", row.training_h() / kHoursOfADay},
           {"slo_attainment", mode.slo_attainment},
           {"slo_kept", mode.slo_margin >= 0},
-          {"gpus", mode.devices},
+          {"gpus", std::llround(mode.devices)},
           {"lent_gpu_hours", mode.lent_gpu_h},
           {"training_on_lent_gpu_hours", mode.training_h},
           {"leases", mode.leases}};
@@ -112,7 +113,7 @@ Json replanned_json(const Row& row, bool slices) {
           {"gpu_hours", kHoursOfADay * day.devices + (slices ? 0 : day.parts_h)},
           {"training_throughput", training_h / kHoursOfADay},
           {"slo_attainment", nullptr},
-          {"gpus", day.devices}};
+          {"gpus", std::llround(day.devices)}};
 }
 
 std::optional<lab::ReplannedDay> replan(const LatencyModel& model, const lab::ParvaScenario& scenario,
