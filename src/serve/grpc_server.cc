@@ -20,6 +20,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 
 #include <fmt/format.h>
 #include <grpc/grpc_security.h>
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -624,6 +625,9 @@ class GrpcServerImpl final : public GrpcServer {
   GrpcServerImpl(Gateway& gateway, LiveWorld& world, const LiveClock& clock) : shared_{gateway, world, {}, clock} {}
 
   Result<Nothing> start(const GrpcConfig& config) {
+    // gRPC writes a line of its own to standard error for each handshake that fails, so any stranger could fill the
+    // log, which holds lines of JSON. What matters comes back as a status.
+    gpr_set_log_function([](gpr_log_func_args*) {});
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
