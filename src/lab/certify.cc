@@ -164,7 +164,22 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, std::span<const
   verdict.attainment_low = verdict.attainment - options_.deviations * std::sqrt(variance / n);
   verdict.latency = all.latency_quantile(target);
   verdict.holds = verdict.attainment_low >= target;
+  if (confirm && verdict.holds) verdict.holds = endures(asked, deployment, workload, config);
   return verdict;
+}
+
+bool SimulatedCertifier::endures(const Service& asked, const sched::Deployment& deployment, const Workload& workload,
+                                 sim::SimulationConfig config) {
+  const double wanted = options_.endure_s * plan::planning_rate_per_s(asked) * options_.rate_scale;
+  const auto requests =
+      static_cast<std::uint64_t>(std::min(std::max(wanted, 0.0), static_cast<double>(options_.endure_requests_max)));
+  if (requests <= config.requests_max) return true;
+  config.requests_max = requests;
+  config.warmup_requests = requests / 10;
+  config.seed = options_.seed * 1000 + 999;
+  const auto result = sim::simulate(deployment, workload, config);
+  requests_ += result.requests;
+  return result.metrics.total().slo_attainment() >= asked.slo.percentile / 100;
 }
 
 }  // namespace tangram::lab

@@ -10,6 +10,7 @@
 #include "plan/problem.h"
 #include "sched/deployment.h"
 #include "sched/scheduler.h"
+#include "sim/simulation.h"
 
 namespace tangram::lab {
 
@@ -18,6 +19,10 @@ struct CertifyOptions {
   std::uint64_t runs = 8;         // Independent ones; the confidence comes from how they differ.
   std::uint64_t requests = 5000;  // Of each run; the first tenth is not counted.
   std::uint64_t requests_confirm = 20000;
+  // A queue near its capacity takes long to show what it does: what holds when it is confirmed has to hold in one run
+  // of so many seconds, too, or of `endure_requests_max`. 0: no such run.
+  double endure_s = 40;
+  std::uint64_t endure_requests_max = 200'000;
   double deviations = 1.895;  // Student's t: one-sided 95 % for eight runs.
   double rate_scale = 1;
   sched::SchedulerConfig scheduler = {};
@@ -42,6 +47,8 @@ class SimulatedCertifier final : public plan::Certifier {
   const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
                                          const plan::ReplicaGroup& group);
   plan::Verdict simulate(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm);
+  bool endures(const Service& service, const sched::Deployment& deployment, const Workload& workload,
+               sim::SimulationConfig config);
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 
   const LatencyModel& model_;

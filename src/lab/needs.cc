@@ -106,7 +106,8 @@ class Tables {
         groups.push_back({device.type, profile, candidate.compute_slices, replica, 1});
       }
     }
-    return certifier_.certify(service, groups, false).holds;
+    // What a loan relies on is confirmed as what a plan relies on is.
+    return certifier_.certify(service, groups, false).holds && certifier_.certify(service, groups, true).holds;
   }
 
   // From the highest rate down: what a rate needs suffices for every lower one, so that each is tried with one slice

@@ -5,7 +5,16 @@
 #include <map>
 #include <tuple>
 
+#include "sched/policy.h"
+
 namespace tangram::sched {
+namespace {
+
+constexpr double kCautionStep = 1.1;     // At a tick with losses.
+constexpr double kCautionMax = 2;        // Then a service lends next to nothing.
+constexpr double kCautionDecay = 0.999;  // At a tick without.
+
+}  // namespace
 
 Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<ServiceNeeds> needs)
     : scheduler_(scheduler), config_(config), needs_(std::move(needs)) {
@@ -33,6 +42,7 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
   }
   arrived_.assign(needs_.size(), 0);
   rates_.assign(needs_.size(), 0);
+  caution_.assign(needs_.size(), 1);
   ticks_.push_back({state.now, arrived_});
 }
 
@@ -74,16 +84,29 @@ void Lending::measure(TimePoint now) {
 
 std::size_t Lending::needed(std::size_t service) const {
   for (const auto& need : needs_[service].needs) {
-    if (rates_[service] * config_.headroom <= need.rate_per_s) return need.slices;
+    if (rates_[service] * config_.headroom * caution_[service] <= need.rate_per_s) return need.slices;
   }
   return order_[service].size();
+}
+
+// Tables and rates say what should be enough; lost requests say what was not. A service that loses them gets all of its
+// slices back, and is lent from with more room for a while.
+bool Lending::falls_short(std::size_t service) {
+  const bool lost = View(scheduler_.state()).is_short(ServiceId(static_cast<std::uint32_t>(service)));
+  const bool lends = std::ranges::any_of(order_[service], [&](std::size_t unit) {
+    const LeaseState state = this->state(unit);
+    return state == LeaseState::lent || state == LeaseState::lending || state == LeaseState::recalling;
+  });
+  double& caution = caution_[service];
+  caution = lost && lends ? std::min(caution * kCautionStep, kCautionMax) : std::max(1.0, caution * kCautionDecay);
+  return lost;
 }
 
 void Lending::on_tick(TimePoint now) {
   measure(now);
   const bool known = now - ticks_.front().at >= config_.window;  // Until then everything is kept.
   for (std::size_t s = 0; s < order_.size(); ++s) {
-    const std::size_t count = known ? needed(s) : order_[s].size();
+    const std::size_t count = known && !falls_short(s) ? needed(s) : order_[s].size();
     for (std::size_t k = 0; k < order_[s].size(); ++k) {
       Unit& unit = units_[order_[s][k]];
       if (unit.pinned) continue;

@@ -93,6 +93,7 @@ class Lending {
   Count arrivals_since(std::size_t service, TimePoint since) const;
   double forecast(const Count& window, const Count& newer) const;
   std::size_t needed(std::size_t service) const;
+  bool falls_short(std::size_t service);
 
   Scheduler& scheduler_;
   LendingConfig config_;
@@ -101,6 +102,7 @@ class Lending {
   std::vector<Unit> units_;
   std::vector<std::uint64_t> arrived_;  // By service, since the start.
   std::vector<double> rates_;
+  std::vector<double> caution_;  // By service: by how much its rates are multiplied because it lost requests.
   std::deque<Tick> ticks_;
   TimePoint now_;
 };

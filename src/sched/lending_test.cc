@@ -75,6 +75,25 @@ TEST(LendingNeeds, RecallASliceThatIsNeededAgain) {
   sim.run();
 }
 
+// The rate says that one slice is enough, but ten requests are refused: both are wanted back.
+TEST(LendingNeeds, RecallWhenRequestsAreLost) {
+  SimFixture sim(two_slices());
+  Lending lending(sim.scheduler(), kConfig, needs_of_two());
+  for (int i = 0; i < 10; ++i) sim.arrive({.at = 5500ms, .deadline = 5501ms});  // A run takes 10 ms.
+  for (int second = 1; second <= 6; ++second) {
+    sim.at(1s * second, [&, second] {
+      lending.on_tick(TimePoint(1s * second));
+      if (second == 5) {
+        EXPECT_TRUE(lending.lend(1));
+      }
+      if (second == 6) {
+        EXPECT_EQ(lending.state(1), LeaseState::recalling);
+      }
+    });
+  }
+  sim.run();
+}
+
 // Ten requests a second for two seconds, then twenty: a rise of ten over the two seconds between the middles of the
 // halves. Carried on for a second to now and for the lead of four, that is 20 + 5 * 5 = 45.
 TEST(LendingNeeds, CarryARiseForward) {
