@@ -310,11 +310,16 @@ Json training_json(const lab::TrainingResult& training) {
     timeline.push_back(ownership_json(step));
     timeline.back()["at_s"] = step.at_s;
   }
+  Json unfinished = Json::array();
+  for (const auto& job : training.unfinished) unfinished.push_back(job.name);
+  // Where no job ended, none has a time.
+  const auto of_ended = [&](double seconds) { return training.jcts_s.empty() ? Json(nullptr) : Json(seconds); };
   return {{"jobs", training.jobs},
           {"jobs_ended", training.jcts_s.size()},
-          {"jct_mean_s", training.jct_mean_s},
-          {"jct_p50_s", training.jct_p50_s},
-          {"jct_p99_s", training.jct_p99_s},
+          {"jct_mean_s", of_ended(training.jct_mean_s)},
+          {"jct_p50_s", of_ended(training.jct_p50_s)},
+          {"jct_p99_s", of_ended(training.jct_p99_s)},
+          {"jobs_unfinished", std::move(unfinished)},
           {"jcts_s", training.jcts_s},
           {"restarts_per_job", training.restarts_per_job},
           {"rounds", training.rounds},
@@ -395,8 +400,10 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
   const auto& hours = training.gpu_hours;
   Table table({{"TRAINING"}, {"", Align::right}});
   table.add({"jobs ended", fmt::format("{} of {}", training.jcts_s.size(), training.jobs)});
-  table.add({"time to complete, mean", fmt::format("{:.0f} s", training.jct_mean_s)});
-  table.add({"time to complete, p99", fmt::format("{:.0f} s", training.jct_p99_s)});
+  if (!training.unfinished.empty()) table.add({"did not end", lab::unfinished_text(training)});
+  const std::string ended = training.unfinished.empty() ? "" : " " + lab::ended_text(training);
+  table.add({"time to complete, mean" + ended, lab::completion_text(training, training.jct_mean_s)});
+  table.add({"time to complete, p99" + ended, lab::completion_text(training, training.jct_p99_s)});
   table.add({"restarts a job", fmt::format("{:.1f}", training.restarts_per_job)});
   table.add({"leases of slices", fmt::format("{}, {:.0f} s each", training.leases, training.lease_mean_s)});
   table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});

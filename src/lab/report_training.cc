@@ -42,7 +42,7 @@ std::string completion_picture(std::vector<double> jcts_s) {
   return picture.take();
 }
 
-std::string card(const std::string& value, const char* what) {
+std::string card(const std::string& value, const std::string& what) {
   return fmt::format("<div class=\"card\"><b>{}</b><span>{}</span></div>\n", value, what);
 }
 
@@ -69,13 +69,18 @@ std::string training_html(const TrainingResult& training) {
   out += ownership_picture(training.timeline, training.gpus) + ownership_key() + "</div>\n";
   out += "<h2>Training</h2>\n<div class=\"cards\">";
   out += card(fmt::format("{} of {}", training.jcts_s.size(), training.jobs), "jobs ended");
-  out += card(span_text(training.jct_mean_s), "mean time to complete");
-  out += card(span_text(training.jct_p99_s), "p99");
+  const bool any = !training.jcts_s.empty();
+  const std::string ended = training.unfinished.empty() ? "" : ", " + ended_text(training);
+  out += card(any ? span_text(training.jct_mean_s) : "-", "mean time to complete" + ended);
+  out += card(any ? span_text(training.jct_p99_s) : "-", "p99" + ended);
   out += card(fmt::format("{:.1f}", training.restarts_per_job), "restarts a job");
   out += card(std::to_string(training.leases), "leases of slices");
   out += card(span_text(training.lease_mean_s), "a lease lasts, on average");
   out += card(std::to_string(training.reclaims), "reclaims from a job");
   out += "</div>\n<p></p>\n";
+  if (!training.unfinished.empty()) {
+    out += fmt::format("<p class=\"why\">Did not end: {}.</p>\n", plot::escape(unfinished_text(training)));
+  }
   if (!training.jcts_s.empty()) {
     out += "<div class=\"wide\"><figcaption>Share of jobs that had ended, by time since submission</figcaption>" +
            completion_picture(training.jcts_s) + "</div>\n<p></p>\n";

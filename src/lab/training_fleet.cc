@@ -1,10 +1,13 @@
 #include "lab/training_fleet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "lab/needs.h"
 #include "plan/demand.h"
 #include "train/reclaim.h"
@@ -429,8 +432,12 @@ void TrainingFleet::check() const {
 
 TrainingResult TrainingFleet::result() const {
   TrainingResult result = result_;
-  for (const double jct : jobs_.completion_times_s()) {
-    if (jct > 0) result.jcts_s.push_back(jct);
+  for (std::size_t i = 0; i < jobs_.count(); ++i) {
+    if (jobs_.job(i).done()) {
+      result.jcts_s.push_back(jobs_.completion_times_s()[i]);
+    } else {
+      result.unfinished.push_back({jobs_.asked(i).name, jobs_.asked(i).replicas});
+    }
   }
   for (const double jct : result.jcts_s) result.jct_mean_s += jct / static_cast<double>(result.jcts_s.size());
   result.jct_p50_s = quantile(result.jcts_s, 0.5);
@@ -439,6 +446,29 @@ TrainingResult TrainingFleet::result() const {
   TANGRAM_CHECK(leases_ended_ == result.leases, "every lease ends");
   if (leases_ended_ > 0) result.lease_mean_s = lease_seconds_ / static_cast<double>(leases_ended_);
   return result;
+}
+
+std::string completion_text(const TrainingResult& training, double seconds) {
+  return training.jcts_s.empty() ? "-" : fmt::format("{:.0f} s", seconds);
+}
+
+std::string ended_text(const TrainingResult& training) {
+  if (training.unfinished.empty()) return "";
+  return fmt::format("of the {} that ended", training.jcts_s.size());
+}
+
+std::string unfinished_text(const TrainingResult& training) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(training.unfinished.size(), kShown); ++i) {
+    const auto& job = training.unfinished[i];
+    const bool too_many = static_cast<double>(job.gpus_asked) > training.gpus;
+    names.push_back(too_many ? fmt::format("{} (asks for {} GPUs of {:.0f})", job.name, job.gpus_asked, training.gpus)
+                             : job.name);
+  }
+  std::string list = text::join(names, ", ");
+  if (training.unfinished.size() > kShown) list += fmt::format(" and {} more", training.unfinished.size() - kShown);
+  return list;
 }
 
 sim::SimulationResult simulate_with_training(const TrainingSetup& given, const TrainedFleet& fleet,

@@ -41,9 +41,14 @@ struct TrainingSetup {
 struct TrainingResult {
   std::vector<double> jcts_s;  // Of the jobs that ended, in their order: from submission to completion.
   std::size_t jobs = 0;
-  double jct_mean_s = 0;
+  double jct_mean_s = 0;  // Of those that ended, as are the quantiles; 0 where none did.
   double jct_p50_s = 0;
   double jct_p99_s = 0;
+  struct Unfinished {
+    std::string name;
+    std::int64_t gpus_asked = 0;
+  };
+  std::vector<Unfinished> unfinished;  // The other jobs, in their order.
   double restarts_per_job = 0;
   std::int64_t rounds = 0;
   std::int64_t leases = 0;    // Slices lent, those of whole GPUs one by one.
@@ -132,6 +137,13 @@ class TrainingFleet final : public sim::Lessee {
   double lease_seconds_ = 0;
   std::int64_t leases_ended_ = 0;
 };
+
+// A time of the jobs that ended, for people: "1991 s", or "-" where none did.
+std::string completion_text(const TrainingResult& training, double seconds);
+// "of the 4 that ended" where others did not, else nothing.
+std::string ended_text(const TrainingResult& training);
+// "a (asks for 90 GPUs of 8), b and 3 more"; nothing where all ended.
+std::string unfinished_text(const TrainingResult& training);
 
 // What is simulated: a plan, the services on it, and their run times.
 struct TrainedFleet {

@@ -106,6 +106,26 @@ TEST(TrainingFleet, LendsNoGpuOfWhichASliceIsNeeded) {
   EXPECT_EQ(training.leases, 0);
   EXPECT_EQ(training.jobs, 1U);
   EXPECT_TRUE(training.jcts_s.empty());
+  EXPECT_EQ(completion_text(training, training.jct_mean_s), "-");
+  EXPECT_EQ(ended_text(training), "of the 0 that ended");
+}
+
+// Tiresias gives a job what it asked for or nothing, so two GPUs never do for three.
+TEST(TrainingFleet, SaysWhichJobsDidNotEndAndWhichOfThemAskForTooMuch) {
+  Fleet fleet({"7g.80gb@0"});
+  fleet.add_device("7g.80gb@0", false);
+  fleet.submit(10);
+  fleet.submit(20);
+  fleet.setup.jobs.front().name = "large";
+  fleet.setup.jobs.front().replicas = 3;
+  fleet.setup.allocator = "tiresias";
+  fleet.setup.lend = LendMode::whole_gpu;
+  fleet.setup.overtime_s = 600;
+  TrainingResult training;
+  fleet.run(&training);
+  EXPECT_EQ(training.jcts_s.size(), 1U);
+  EXPECT_EQ(unfinished_text(training), "large (asks for 3 GPUs of 2)");
+  EXPECT_EQ(ended_text(training), "of the 1 that ended");
 }
 
 // Two GPUs, one enough at night: the other trains whole, and a job that has both it and nothing else ends.

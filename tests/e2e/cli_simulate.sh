@@ -192,6 +192,10 @@ for step in training["gpu_ownership"]:
 P
 has shared.html "Who has the GPUs"
 expect 0 simulate training.yaml --duration 600; has out "reclaims from a job"
+# Jobs that did not end are named, and no time is told where none did.
+sed 's/  lend: slices/  lend: slices\n  overtime_s: 0/' training.yaml > short.yaml
+expect 0 simulate short.yaml --duration 60; has out "did not end"; has out "of the 0 that ended  "
+expect 0 simulate short.yaml --duration 60 --output json; has out '"jct_mean_s": null'
 "$TANGRAM" schema scenario | cmp -s - "$SOURCE/docs/schema/scenario.schema.json" || fail "docs/schema/scenario.schema.json is old"
 "$TANGRAM" reference scenario | cmp -s - "$SOURCE/docs/reference/scenario.md" || fail "docs/reference/scenario.md is old"
 
