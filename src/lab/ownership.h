@@ -18,6 +18,10 @@ struct Ownership {
   double sum() const { return training + running + guarded + asleep + free; }
 };
 
+// Half as many steps, each the mean of two weighted by how long they last; `end_s` is the end of the last. Their number
+// is even.
+std::vector<Ownership> coarser(const std::vector<Ownership>& timeline, double end_s);
+
 // Time to the right, GPUs upwards. Colours are the CSS variables training, running, guarded and asleep.
 std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus);
 // What the colours mean.

@@ -16,6 +16,8 @@ namespace tangram::lab {
 namespace {
 
 constexpr double kRoundGap_s = 5;  // Least time between two rounds.
+// Of the time line: what goes on long after the last request makes steps longer, not more. An even number.
+constexpr std::size_t kStepsMax = 960;
 const train::Allocation kNoGpus;
 
 std::unique_ptr<train::Allocator> allocator_of(const TrainingSetup& setup) {
@@ -415,7 +417,10 @@ void TrainingFleet::count(double until_s) {
   result_.timeline.push_back({step_.at_s, step_.training / passed, step_.running / passed, step_.guarded / passed,
                               step_.asleep / passed, step_.free / passed});
   step_ = {};
-  step_.at_s = until_s;
+  step_.at_s = std::round(until_s * 1e6) / 1e6;  // What a product of nanoseconds adds is no time.
+  if (result_.timeline.size() < kStepsMax) return;
+  result_.timeline = coarser(result_.timeline, step_.at_s);
+  step_s_ *= 2;
 }
 
 void TrainingFleet::check() const {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/geometry.h"
 #include "learn/models/analytic.h"
 #include "train/test_application.h"
@@ -126,6 +128,37 @@ TEST(TrainingFleet, SaysWhichJobsDidNotEndAndWhichOfThemAskForTooMuch) {
   EXPECT_EQ(training.jcts_s.size(), 1U);
   EXPECT_EQ(unfinished_text(training), "large (asks for 3 GPUs of 2)");
   EXPECT_EQ(ended_text(training), "of the 1 that ended");
+}
+
+// A job that never starts keeps the fleet for 30,000 s after 1200 s of requests. Steps of 1200 / 480 = 2.5 s, which
+// end on a tick and so take 3 s, would be 10,400; they double until there are fewer than 960.
+TEST(TrainingFleet, DrawsALongOvertimeInLongerSteps) {
+  Fleet fleet({"3g.40gb@0 + 3g.40gb@4"});
+  fleet.submit(10);
+  fleet.setup.lend = LendMode::whole_gpu;
+  fleet.setup.overtime_s = 30000;
+  TrainingResult training;
+  fleet.run(&training);
+  ASSERT_LT(training.timeline.size(), 960U);
+  EXPECT_GE(training.timeline.size(), 400U);
+  EXPECT_GT(training.timeline.back().at_s, 30000);
+  for (const auto& step : training.timeline) {
+    EXPECT_NEAR(step.sum(), 1, 1e-9);
+    EXPECT_EQ(step.at_s, std::round(step.at_s * 1e6) / 1e6);
+  }
+}
+
+// 2 s with 4 GPUs and 6 s with 8 are 8 s with 7; the next two last 1 s each.
+TEST(OwnershipSteps, AreJoinedByHowLongTheyLast) {
+  std::vector<Ownership> timeline(4);
+  const double begins[] = {0, 2, 8, 9};
+  const double training[] = {4, 8, 1, 3};
+  for (std::size_t i = 0; i < 4; ++i) timeline[i] = {.at_s = begins[i], .training = training[i]};
+  const auto half = coarser(timeline, 10);
+  ASSERT_EQ(half.size(), 2U);
+  EXPECT_DOUBLE_EQ(half[0].training, 7);
+  EXPECT_DOUBLE_EQ(half[1].training, 2);
+  EXPECT_EQ(half[1].at_s, 8);
 }
 
 // Two GPUs, one enough at night: the other trains whole, and a job that has both it and nothing else ends.
