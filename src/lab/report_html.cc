@@ -289,9 +289,11 @@ std::string fitted(const std::string& text, double width) {
   return room < 2 ? "" : text.substr(0, room - 1) + "…";
 }
 
-void draw_slice(const MigProfile& profile, const Box& box, const SliceUse& use, const RunView& view, Picture& picture) {
+// `nobody` says what a slice without services is.
+void draw_slice(const MigProfile& profile, const Box& box, const SliceUse& use, const RunView& view, const char* nobody,
+                Picture& picture) {
   picture.rect(box, "idle", "", 0.7, 5);
-  const std::string services = use.services.empty() ? "free" : text::join(use.services, ", ");
+  const std::string services = use.services.empty() ? nobody : text::join(use.services, ", ");
   picture.text(box.x + 9, box.y + 19, fitted(profile.name, box.width - 12), Anchor::start, "ink", 12.5);
   picture.text(box.x + 9, box.y + 35, fitted(services, box.width - 14), Anchor::start, "muted", 11.5);
   if (use.services.empty()) return;
@@ -315,6 +317,7 @@ std::string mosaic_picture(const Scenario& scenario, const RunView& view) {
   constexpr double kRow = 66;
   constexpr double kLeft = 110;
   const auto& devices = scenario.deployment.devices;
+  const char* const nobody = scenario.training ? "training" : "free";  // Training has what no service has.
   const std::size_t rows = std::min(devices.size(), kMosaicDevicesMax);
   Picture picture(kWidth, static_cast<double>(rows) * (kRow + 12), "utilisation of every slice");
   for (std::size_t d = 0; d < rows; ++d) {
@@ -326,7 +329,7 @@ std::string mosaic_picture(const Scenario& scenario, const RunView& view) {
     for (const Slice& slice : devices[d].layout.slices) {
       const MigProfile& profile = geometry.profiles[slice.profile];
       draw_slice(profile, {kLeft + unit * slice.start + 3, y + 3, unit * profile.units - 6, kRow - 6},
-                 use_of(view, d, slice), view, picture);
+                 use_of(view, d, slice), view, nobody, picture);
     }
   }
   return picture.take();

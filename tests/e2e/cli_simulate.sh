@@ -191,6 +191,7 @@ for step in training["gpu_ownership"]:
     assert min(owners) > -1e-9 and abs(sum(owners) - training["gpus"]) < 1e-6, step
 P
 has shared.html "Who has the GPUs"
+grep -qF '>free<' shared.html && fail "the GPUs of training are called free"
 expect 0 simulate training.yaml --duration 600; has out "reclaims from a job"
 # Jobs that did not end are named, and no time is told where none did.
 sed 's/  lend: slices/  lend: slices\n  overtime_s: 0/' training.yaml > short.yaml
