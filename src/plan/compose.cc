@@ -58,11 +58,18 @@ class Acceptance {
       for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
       if (inside) return false;
     }
+    if (factor_least_ > 0 && cover_load_factor(service_, cover) < factor_least_) return false;
     const int slices = std::accumulate(cover.begin(), cover.end(), 0);
     if (slices > kScreenedAbove && cover_load_factor(service_, cover) < factor_refused()) return false;
     return certify(cover, false).holds;
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
+  // From now on a cover also needs more room than this one has, by a share that doubles up to one. Not part of the
+  // rule: it ends a search that would go on for ever from one cover that just fails to the next.
+  void ask_more_than(const Cover& cover) {
+    factor_least_ = std::max(factor_least_, (1 + more_room_) * cover_load_factor(service_, cover));
+    more_room_ = std::min(1.0, 2 * more_room_);
+  }
   Verdict certify(const Cover& cover, bool confirm) const {
     ++asked_;
     return certify_cover(problem_, stock_, demand_, cover, confirm);
@@ -106,6 +113,8 @@ class Acceptance {
   const Demand& demand_;
   CoverService service_;
   std::vector<Cover> refuted_;
+  double factor_least_ = 0;
+  double more_room_ = 0.05;
   mutable std::optional<double> factor_refused_;
   mutable std::int64_t asked_ = 0;
 };
@@ -161,32 +170,83 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
   return best;
 }
 
-PlanAnswer infeasible(const Problem& problem, std::string service, std::string reason) {
-  (void)problem;
+PlanAnswer infeasible(std::int64_t asked, std::string service, std::string reason) {
   PlanAnswer answer;
+  answer.certifications = asked;
   answer.service = std::move(service);
   answer.reason = std::move(reason);
   return answer;
 }
 
-// The nearest change: what the services would take if the fleet had no limit, by capacity alone.
-std::string why_too_small(const Problem& problem, const CoverProblem& limited) {
+// Devices that run any of the models, none of them without a limit.
+int usable_devices(const CoverProblem& limited) {
   int count = 0;
-  for (const auto& group : problem.fleet.groups) count += group.count.value_or(0);
+  for (const auto& device : limited.devices) count += std::max(0, device.count_max);
+  return count;
+}
+
+// The nearest change: what the services would take if the fleet had no limit, by capacity alone. Where the fleet has as
+// many, requests that wait are what it has no room for.
+std::string why_too_small(const Problem& problem, const CoverModel& model) {
+  const CoverProblem& limited = model.problem;
+  const int count = usable_devices(limited);
   std::string text =
-      fmt::format("the fleet has {} device{}, and no cut of them carries all services; ", count, count == 1 ? "" : "s");
+      fmt::format("the fleet has {} device{} that run{} the models, and no cut of {} carries all services; ", count,
+                  count == 1 ? "" : "s", count == 1 ? "s" : "", count == 1 ? "it" : "them");
   CoverProblem unlimited = limited;
   for (auto& device : unlimited.devices) device.count_max = -1;
   CoverBudget budget = problem.budget;
   budget.progress = {};
   const CoverAnswer cover = solve_cover(unlimited, budget);
+  int used = 0;
+  bool fits = true;
+  std::vector<std::string> parts;
+  for (std::size_t d = 0; d < cover.cuts.size(); ++d) {
+    const int of_type = std::accumulate(cover.cuts[d].begin(), cover.cuts[d].end(), 0);
+    if (of_type > 0) parts.push_back(fmt::format("{} x {}", of_type, problem.fleet.groups[model.groups[d]].type));
+    used += of_type;
+    fits = fits && (limited.devices[d].count_max < 0 || of_type <= limited.devices[d].count_max);
+  }
+  const bool certified = problem.options.rule == Rule::certified;
+  if (cover.status == CoverStatus::solved && certified && fits) {
+    return text +
+           "by capacity alone one would, and what lacks is room for requests that wait: add a device, or lower rates, "
+           "or longer Slos";
+  }
   if (cover.status == CoverStatus::solved) {
-    int used = 0;
-    for (const auto& cuts : cover.cuts) used += std::accumulate(cuts.begin(), cuts.end(), 0);
-    text += fmt::format("{}{} would, were there no limit on any type, ",
-                        problem.options.rule == Rule::certified ? "at least " : "", used);
+    text += fmt::format("{}{} ({}) would, were there no limit on any type, ", certified ? "at least " : "", used,
+                        text::join(parts, " + "));
   }
   return text + "or lower rates, or longer Slos";
+}
+
+// A service that no number of slices serves, though each of its inputs runs in time. Beyond so many slices the rate is
+// the reason; below, it is what waits.
+constexpr double kSlicesSearched = 5000;
+
+std::string why_not_covered(const Problem& problem, const Stock& stock, const Demand& demand) {
+  const Service& service = problem.workload.services[demand.service];
+  double slices = 0;  // At least, each input on the slice that runs most of them.
+  std::string where;
+  for (std::size_t i = 0; i < demand.edges.size(); ++i) {
+    const auto best = std::ranges::max_element(demand.offers, {}, [&](const Offer& o) { return o.rate_per_s[i]; });
+    slices += demand.rate_per_s[i] / best->rate_per_s[i];
+    where = stock.type(best->kind) + " " + stock.profile(best->kind).name;
+  }
+  if (slices > kSlicesSearched) {
+    return fmt::format("{}: its rate takes {:.3g} slices such as {}, more than a plan is searched for; {} would help",
+                       service.name, slices, where, service.job ? "fewer rows or a later deadline" : "a lower rate");
+  }
+  return fmt::format(
+      "{}: the Slo of {} ms is not kept by any number of slices that was tried; a longer one may be, or a lower rate",
+      service.name, text::shortest(to_milliseconds(service.slo.latency)));
+}
+
+// No slice runs the first input of any service: told for the first of them.
+std::string why_no_kinds(const Problem& problem) {
+  if (problem.fleet.groups.empty()) return "the fleet is empty; name at least one device";
+  if (problem.workload.services.empty()) return "no slice of the fleet runs any of the models: none was asked for";
+  return why_not_run(problem, 0, size_shares(problem.workload.services[0]).back().size);
 }
 
 struct Solved {
@@ -194,7 +254,14 @@ struct Solved {
   CoverAnswer answer;
   std::vector<Demand> demands;
   std::vector<std::optional<Verdict>> verdicts;
+  std::vector<bool> refuted;  // By service: some cover of it held in the search and not when it was confirmed.
   std::int64_t asked = 0;
+
+  // The first service whose promise did not hold when it was confirmed; demands.size() if all did.
+  std::size_t unconfirmed() const {
+    const auto broken = [](const std::optional<Verdict>& verdict) { return verdict && !verdict->holds; };
+    return static_cast<std::size_t>(std::ranges::find_if(verdicts, broken) - verdicts.begin());
+  }
 };
 
 }  // namespace
@@ -276,8 +343,15 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
 namespace {
 
 // Solves, then confirms every service with other random numbers; a service that fails has its cover struck out, and all
-// is solved again.
-constexpr int kConfirmRoundsMax = 12;
+// is solved again. After the first rounds a service that fails is asked to have more room, too.
+constexpr int kConfirmRoundsMax = 10;
+constexpr int kConfirmRoundsExact = 4;
+
+// What room was asked for beyond the rule proves nothing: the bound is the one from before.
+void limit_bound(CoverAnswer& answer, double bound) {
+  answer.bound = std::min(answer.bound, bound);
+  answer.proved = answer.proved && answer.price <= answer.bound * (1 + 1e-9);
+}
 
 Solved solve(const Problem& problem, const Stock& stock) {
   Solved solved;
@@ -294,22 +368,33 @@ Solved solve(const Problem& problem, const Stock& stock) {
     solved.model.problem.services[s].accepts = [&acceptances, s](const Cover& c) { return acceptances[s].accepts(c); };
   }
   solved.verdicts.resize(solved.demands.size());
-  std::vector<Cover> start;
+  solved.refuted.resize(solved.demands.size(), false);
+  std::optional<double> bound_exact;  // Of the last round that asked for no more room than the rule does.
   for (int round = 0; round < kConfirmRoundsMax; ++round) {
-    solved.answer = solve_cover(solved.model.problem, problem.budget, start);
+    solved.answer = solve_cover(solved.model.problem, problem.budget);
     if (!certified || solved.answer.status != CoverStatus::solved) break;
-    bool all = true;
+    if (round + 1 == kConfirmRoundsExact) bound_exact = solved.answer.bound;
     for (std::size_t s = 0; s < acceptances.size(); ++s) {
       solved.verdicts[s] = acceptances[s].certify(solved.answer.covers[s], true);
       if (solved.verdicts[s]->holds) continue;
       acceptances[s].refute(solved.answer.covers[s]);
-      all = false;
+      solved.refuted[s] = true;
+      if (round + 1 >= kConfirmRoundsExact) acceptances[s].ask_more_than(solved.answer.covers[s]);
     }
-    if (all) break;
+    if (solved.unconfirmed() == acceptances.size()) break;
   }
+  if (bound_exact) limit_bound(solved.answer, *bound_exact);
   for (auto& acceptance : acceptances) solved.asked += acceptance.asked();
   for (auto& service : solved.model.problem.services) service.accepts = {};
   return solved;
+}
+
+std::string why_unconfirmed(const Service& service) {
+  return fmt::format(
+      "{}: its Slo of {} ms held while the plan was searched and not when it was confirmed with other random numbers; "
+      "a "
+      "longer Slo or a lower rate would help",
+      service.name, text::shortest(to_milliseconds(service.slo.latency)));
 }
 
 ServicePlan describe(const Problem& problem, const Stock& stock, const Solved& solved, std::size_t s) {
@@ -332,23 +417,24 @@ ServicePlan describe(const Problem& problem, const Stock& stock, const Solved& s
 
 PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock) {
   if (stock.kinds.empty()) {
-    return infeasible(problem, "",
-                      problem.fleet.groups.empty()
-                          ? "the fleet is empty; name at least one device"
-                          : "no slice of the fleet runs any of the models: none was measured there");
+    const bool named = !problem.fleet.groups.empty() && !problem.workload.services.empty();
+    return infeasible(0, named ? problem.workload.services[0].name : "", why_no_kinds(problem));
   }
   Solved solved = solve(problem, stock);
   if (solved.answer.status != CoverStatus::solved) {
     const std::size_t s = solved.answer.infeasible_service;
-    if (s >= solved.demands.size()) return infeasible(problem, "", why_too_small(problem, solved.model.problem));
+    if (s >= solved.demands.size()) return infeasible(solved.asked, "", why_too_small(problem, solved.model));
     const std::string& name = problem.workload.services[solved.demands[s].service].name;
     std::string reason = why_unservable(problem, stock, solved.demands[s]);
     if (reason.empty()) {
-      reason =
-          fmt::format("{}: the Slo of {} ms is not kept by any number of slices that was tried; a longer one may be",
-                      name, text::shortest(to_milliseconds(problem.workload.services[s].slo.latency)));
+      reason = solved.refuted[s] ? why_unconfirmed(problem.workload.services[solved.demands[s].service])
+                                 : why_not_covered(problem, stock, solved.demands[s]);
     }
-    return infeasible(problem, name, std::move(reason));
+    return infeasible(solved.asked, name, std::move(reason));
+  }
+  if (const std::size_t s = solved.unconfirmed(); s < solved.demands.size()) {
+    const Service& service = problem.workload.services[solved.demands[s].service];
+    return infeasible(solved.asked, service.name, why_unconfirmed(service));
   }
   PlanAnswer answer;
   answer.status = PlanStatus::planned;

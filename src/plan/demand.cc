@@ -295,6 +295,87 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
   return demand;
 }
 
+namespace {
+
+// What is known of a model on the slices of a fleet, asked of the predictor point by point.
+struct KnownRuns {
+  std::int64_t size_most = 0;     // The largest input that runs alone.
+  std::int64_t samples_most = 0;  // The most that run together at the size asked for.
+  double free_most = -1;          // Where the run asked for is known: the largest share of memory that it leaves free.
+  std::string free_where;         // The slice that leaves it.
+};
+
+constexpr std::int64_t kSizeAsked = 1 << 24;
+
+// The largest number that `runs` says yes to, if it says yes to all below it from some power of two on.
+template <typename Runs>
+std::int64_t largest_run(const Runs& runs) {
+  std::int64_t yes = 0;
+  for (std::int64_t n = 1; n <= kSizeAsked; n *= 2) yes = runs(n) ? n : yes;
+  if (yes == 0) return 0;
+  std::int64_t no = 2 * yes;
+  while (no - yes > 1) {
+    const std::int64_t middle = yes + (no - yes) / 2;
+    (runs(middle) ? yes : no) = middle;
+  }
+  return yes;
+}
+
+void look_at(const Problem& problem, const Geometry& geometry, const MigProfile& profile, const RunPoint& asked,
+             KnownRuns& known) {
+  RunPoint point = asked;
+  point.device = geometry.type;
+  point.mig_profile = profile.name;
+  const auto runs_at = [&](std::int64_t batch, std::int64_t size) {
+    point.batch = batch;
+    point.size = size;
+    return problem.latency->predict(point);
+  };
+  known.size_most = std::max(known.size_most, largest_run([&](auto n) { return runs_at(1, n).has_value(); }));
+  known.samples_most =
+      std::max(known.samples_most, largest_run([&](auto n) { return runs_at(n, asked.size).has_value(); }));
+  const auto run = runs_at(asked.batch, asked.size);
+  if (!run || !run->memory_mib || profile.memory_gib.evidence == Evidence::unknown) return;
+  const double free = 1 - *run->memory_mib / (1024 * profile.memory_gib.value);
+  if (free <= known.free_most) return;
+  known.free_most = free;
+  known.free_where = geometry.type + " " + profile.name;
+}
+
+}  // namespace
+
+std::string why_not_run(const Problem& problem, std::size_t service_index, std::int64_t size) {
+  const Service& service = problem.workload.services[service_index];
+  const std::int64_t samples = samples_most(service);
+  KnownRuns known;
+  std::vector<std::string> types;
+  for (const auto& group : problem.fleet.groups) {
+    const Geometry* found = find_geometry(group.type);
+    const Geometry geometry = restrict_to(found != nullptr ? *found : cpu_geometry(*group.host), group.profiles);
+    if (std::ranges::find(types, group.type) == types.end()) types.push_back(group.type);
+    for (const auto& profile : geometry.profiles) {
+      look_at(problem, geometry, profile, {"", "", service.model, samples, size, 1}, known);
+    }
+  }
+  std::string text =
+      fmt::format("{}: no slice of the fleet runs {} at input size {}: ", service.name, service.model, size);
+  if (!known.free_where.empty()) {
+    text += fmt::format("larger than its memory with {:g} % kept free", 100 * problem.options.memory_headroom);
+    if (known.free_most < 0) return text;
+    return text + fmt::format("; {} would have {:.1f} % left", known.free_where, 100 * known.free_most);
+  }
+  if (known.samples_most > 0) {
+    return text + fmt::format("its requests hold up to {} samples, and no more than {} are known to run together",
+                              samples, known.samples_most);
+  }
+  if (known.size_most > 0) {
+    return text +
+           fmt::format("runs are known up to size {} there; measure larger ones, or limit the sizes", known.size_most);
+  }
+  return fmt::format("{}: no slice of the fleet runs {}: it was not measured on {}", service.name, service.model,
+                     text::join(types, ", "));
+}
+
 std::string why_unservable(const Problem& problem, const Stock& stock, const Demand& demand) {
   const Service& service = problem.workload.services[demand.service];
   for (std::size_t i = 0; i < demand.edges.size(); ++i) {
@@ -314,15 +395,13 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
       }
     }
     const std::string size = demand.edges.size() > 1 ? fmt::format(" at input size {}", demand.edges[i]) : "";
-    if (where.empty()) {
-      return fmt::format(
-          "{}: no slice of the fleet runs {}{}: not measured there, or larger than its memory with {:g} % kept free",
-          service.name, service.model, size, 100 * problem.options.memory_headroom);
-    }
+    if (where.empty()) return why_not_run(problem, demand.service, demand.edges[i]);
     const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
     if (service.job) {
-      return fmt::format("{}: one row takes {:.4g} ms{}, and the deadline is {} ms away", service.name, fastest, size,
-                         text::shortest(to_milliseconds(service.job->deadline)));
+      return fmt::format(
+          "{}: one row takes {:.4g} ms{}, and the deadline is {} ms away; a deadline above {:.4g} ms leaves time for "
+          "it",
+          service.name, fastest, size, text::shortest(to_milliseconds(service.job->deadline)), fastest * factor);
     }
     return fmt::format(
         "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; "

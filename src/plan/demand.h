@@ -85,6 +85,10 @@ std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std
 
 Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges);
 
+// Why no slice of the fleet runs the largest request of a service at an input size: not measured, or not so large, or
+// more than its memory.
+std::string why_not_run(const Problem& problem, std::size_t service, std::int64_t size);
+
 // Why nothing serves the service, and what would: in words.
 std::string why_unservable(const Problem& problem, const Stock& stock, const Demand& demand);
 

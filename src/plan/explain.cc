@@ -87,6 +87,7 @@ std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answ
 
 std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
                                const ReliefOptions& options) {
+  if (problem.options.objective == Objective::headroom) return {};
   const auto count = static_cast<std::int64_t>(problem.workload.services.size());
   const bool cheap =
       problem.options.rule != Rule::certified || answer.certifications * count <= options.certifications_max;
@@ -109,8 +110,14 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
 }
 
 std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
+  if (problem.options.objective == Objective::headroom) {
+    return fmt::format(
+        "All devices of the fleet are there to be used; what was looked for is the largest factor. No plan was found "
+        "a little above {:.4g} times the rates; that there is none is not proved.",
+        answer.headroom);
+  }
   const bool price = problem.options.objective == Objective::price;
-  const std::string unit = price ? "an hour" : "devices";
+  const std::string unit = price ? "an hour" : answer.bound <= 1 ? "device" : "devices";
   const std::string rule(to_string(problem.options.rule));
   std::string text;
   if (answer.bound <= 0) {

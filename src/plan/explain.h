@@ -39,7 +39,7 @@ struct ReliefOptions {
 };
 
 // Plans once more for each service with its Slo made longer by `slo_factor`, all else equal. In the order of the
-// workload.
+// workload; empty for Objective::headroom, where nothing is saved.
 std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
                                const ReliefOptions& options = {});
 

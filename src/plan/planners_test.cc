@@ -172,9 +172,7 @@ TEST(Infeasible, AModelThatFitsNoSliceIsNamed) {
     const PlanAnswer answer =
         plan_by(info.name, problem_of(model, {planned_service("a", 10), planned_service("nowhere", 1)}));
     EXPECT_EQ(answer.status, PlanStatus::infeasible) << info.name;
-    EXPECT_EQ(answer.reason,
-              "nowhere: no slice of the fleet runs nowhere: not measured there, or larger than its memory "
-              "with 8 % kept free")
+    EXPECT_EQ(answer.reason, "nowhere: no slice of the fleet runs nowhere: it was not measured on a100-80gb")
         << info.name;
   }
 }
@@ -197,6 +195,43 @@ TEST(Infeasible, AFleetThatIsTooSmallSaysHowManyItHas) {
     EXPECT_EQ(answer.status, PlanStatus::infeasible) << info.name;
     EXPECT_NE(answer.reason.find("the fleet has 2"), std::string::npos) << info.name << ": " << answer.reason;
   }
+}
+
+// Knows A100s alone, and inputs of up to 512.
+class NarrowModel final : public LatencyModel {
+ public:
+  std::optional<Prediction> predict(const RunPoint& point) const override {
+    if (point.device != "a100-80gb" || point.size > 512) return std::nullopt;
+    return model_.predict(point);
+  }
+
+ private:
+  FormulaModel model_;
+};
+
+TEST(Infeasible, AnInputLongerThanAnyMeasuredNamesTheLongest) {
+  const NarrowModel model;
+  Service service = planned_service("a", 10, 10s);
+  service.input_size = ConstantSize{5000};
+  const PlanAnswer answer = plan_by("elastic", problem_of(model, {service}));
+  EXPECT_EQ(answer.service, "a");
+  EXPECT_EQ(answer.reason,
+            "a: no slice of the fleet runs a at input size 5000: runs are known up to size 512 there; measure larger "
+            "ones, or limit the sizes");
+  Problem elsewhere = problem_of(model, {planned_service("a", 10)});
+  elsewhere.fleet.groups = {group_of("a30")};
+  EXPECT_EQ(plan_by("elastic", elsewhere).reason, "a: no slice of the fleet runs a: it was not measured on a30");
+}
+
+// Only the two A100s count: 30,000/s take 5 devices of 6,788/s each.
+TEST(Infeasible, DevicesThatRunNothingAreNotCounted) {
+  const NarrowModel model;
+  Problem problem = problem_of(model, {planned_service("a", 30000, 300ms)});
+  problem.fleet.groups = {group_of("a100-80gb", 1, 2), group_of("a30", 1, 7)};
+  EXPECT_EQ(
+      plan_by("elastic", problem).reason,
+      "the fleet has 2 devices that run the models, and no cut of them carries all services; 5 (5 x a100-80gb) would, "
+      "were there no limit on any type, or lower rates, or longer Slos");
 }
 
 // Prices.
@@ -282,6 +317,56 @@ TEST(Headroom, NeedsAFleetOfFixedSize) {
       "room to grow is without limit on a fleet without one; give a100-80gb a count, or choose another objective");
 }
 
+// Says yes to everything while a plan is searched, and when it is confirmed only to so many requests a second for each
+// compute slice.
+class StricterOnSecondLook final : public Certifier {
+ public:
+  explicit StricterOnSecondLook(double rate_per_slice) : rate_per_slice_(rate_per_slice) {}
+  Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
+    ++asked;
+    double slices = 0;
+    for (const auto& group : groups) slices += group.count * group.compute_slices;
+    const bool holds = !confirm || planning_rate_per_s(service) <= rate_per_slice_ * slices;
+    return {holds, holds ? 1.0 : 0.5, holds ? 1.0 : 0.4, holds ? 1ms : Duration::max()};
+  }
+  int asked = 0;
+
+ private:
+  double rate_per_slice_;
+};
+
+// One device has seven compute slices, and 100/s are allowed on each: never more than seven times 100/s. By capacity
+// alone 970/s run on each. The search asks for room in steps, so it may end below seven, and not far below.
+TEST(Headroom, IsAFactorAtWhichEveryServiceWasConfirmed) {
+  const FormulaModel model;
+  StricterOnSecondLook certifier(100);
+  Problem problem = problem_of(model, {planned_service("a", 100)});
+  problem.options.rule = Rule::certified;
+  problem.options.objective = Objective::headroom;
+  problem.fleet.groups = {group_of("a100-80gb", 1, 1)};
+  problem.certifier = &certifier;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_TRUE(answer.services[0].verdict->holds);
+  EXPECT_LE(answer.headroom, 7);
+  EXPECT_GT(answer.headroom, 3.5);
+  EXPECT_FALSE(answer.proved);
+  EXPECT_EQ(why_not_fewer(problem, answer).find("devices takes"), std::string::npos);
+}
+
+// Whatever the devices, the promise does not hold when it is looked at again.
+TEST(Certified, NoPlanGoesOutThatWasNotConfirmed) {
+  const FormulaModel model;
+  StricterOnSecondLook certifier(0);
+  Problem problem = problem_of(model, {planned_service("a", 100)});
+  problem.options.rule = Rule::certified;
+  problem.certifier = &certifier;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  EXPECT_EQ(answer.status, PlanStatus::infeasible);
+  EXPECT_EQ(answer.service, "a");
+  EXPECT_NE(answer.reason.find("confirmed with other random numbers"), std::string::npos) << answer.reason;
+}
+
 TEST(Spare, AnyDeviceMayBeLost) {
   const FormulaModel model;
   for (const double scale : {0.1, 1.0, 12.0}) {
@@ -299,6 +384,32 @@ TEST(Spare, AnyDeviceMayBeLost) {
     EXPECT_GT(spared.devices, bare.devices) << scale;
     EXPECT_LE(spared.devices, 2 * bare.devices) << scale;
   }
+}
+
+// Four compute slices for every hundred requests a second are more than capacity asks for: 970/s run on each.
+TEST(Spare, IsCertifiedWithTheDevicesThatItEndsWith) {
+  const FormulaModel model;
+  StricterOnSecondLook certifier(25);
+  Problem problem = problem_of(model, {planned_service("a", 150), planned_service("b", 50, 50ms)});
+  problem.fleet.groups = {group_of("a30", 0.45, 2), group_of("a100-80gb", 1.8, 4)};
+  problem.fleet.spare = SparePolicy::one_device;
+  problem.options.rule = Rule::certified;
+  problem.options.objective = Objective::price;
+  problem.certifier = &certifier;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(problems_of(problem, answer), "");
+  for (const auto& service : answer.services) {
+    double slices = 0;
+    for (const auto& group : service.groups) {
+      EXPECT_GT(group.count, 0) << group.mig_profile;
+      slices += group.count * group.compute_slices;
+    }
+    EXPECT_GE(25 * slices, service.rate_per_s) << service.service;
+    EXPECT_TRUE(service.verdict && service.verdict->holds) << service.service;
+  }
+  EXPECT_NEAR(answer.price, plan_price(problem, answer.plan), 1e-9);
+  EXPECT_EQ(answer.proved, answer.price <= answer.bound + 1e-9);
 }
 
 TEST(Spare, SaysHowManyDevicesAreMissing) {
@@ -363,6 +474,14 @@ TEST(Jobs, AreCertifiedByTheirThroughput) {
     EXPECT_LE(to_seconds(answer.services[0].verdict->latency), 0.95 * 3600 + 1e-6);
     EXPECT_NEAR(to_seconds(answer.services[0].verdict->latency) * answer.services[0].load_factor, 0.95 * 3600, 1e-3);
   }
+}
+
+TEST(Jobs, TellTheNearestDeadline) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {job_of("embed", 1'000'000'000, 1ms)});
+  problem.options.rule = Rule::no_waiting;
+  const std::string reason = plan_by("elastic", problem).reason;
+  EXPECT_NE(reason.find("the deadline is 1 ms away; a deadline above "), std::string::npos) << reason;
 }
 
 // The two devices of the first test become one when the deadline is 70 % later: 6,192/s.

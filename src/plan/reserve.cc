@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "plan/compose.h"
 #include "plan/demand.h"
+#include "plan/explain.h"
 
 namespace tangram::plan {
 namespace {
@@ -24,7 +27,7 @@ struct Place {
 // The devices of a plan as numbers of offers, to ask what their loss takes away.
 class LossCheck {
  public:
-  LossCheck(const Problem& problem, const PlanAnswer& answer) : stock_(take_stock(problem)) {
+  LossCheck(const Problem& problem, const PlanAnswer& answer) : problem_(problem), stock_(take_stock(problem)) {
     for (std::size_t s = 0; s < answer.services.size(); ++s) {
       demands_.push_back(make_demand(problem, stock_, s, answer.services[s].edges));
       CoverService service;
@@ -84,12 +87,30 @@ class LossCheck {
   }
   double load_factor(std::size_t s, const Cover& cover) const { return cover_load_factor(services_[s], cover); }
 
+  bool certifies() const { return problem_.options.rule == Rule::certified; }
+  Verdict certify(std::size_t s, const Cover& cover) const {
+    ++asked_;
+    return certify_cover(problem_, stock_, demands_[s], cover, true);
+  }
+  std::int64_t asked() const { return asked_; }
+
+  // Whether `total` keeps the promises that `first` keeps. More slices of each offer do; anything else is certified.
+  bool keeps_promises(const std::vector<Cover>& first, const std::vector<Cover>& total) const {
+    for (std::size_t s = 0; s < total.size() && certifies(); ++s) {
+      const bool more = std::ranges::equal(total[s], first[s], std::ranges::greater_equal{});
+      if (!more && !certify(s, total[s]).holds) return false;
+    }
+    return true;
+  }
+
  private:
+  const Problem& problem_;
   Stock stock_;
   std::vector<Demand> demands_;
   std::vector<CoverService> services_;
   std::vector<std::vector<Replica>> replicas_;  // By service and offer.
   std::map<std::string, std::size_t> index_;
+  mutable std::int64_t asked_ = 0;
 };
 
 // Deals the replicas out anew over slices of the same kind, so that each service loses as little as possible with any
@@ -177,10 +198,11 @@ struct Devices {
 };
 
 // Copies the device whose loss hurts most until none hurts. A device that has a copy can be lost, so each kind of
-// device is copied once at most. Then takes away what proved needless.
+// device is copied once at most. Then takes away what proved needless for capacity and promises.
 void add_devices(const LossCheck& check, Plan& plan) {
   Devices devices;
   for (const auto& device : plan.devices) devices.covers.push_back(check.covers_of(device));
+  const auto first = check.sum(devices.covers);
   for (std::size_t d = devices.worst(check); d < devices.covers.size(); d = devices.worst(check)) {
     plan.devices.push_back(plan.devices[d]);
     devices.covers.push_back(devices.covers[d]);
@@ -190,52 +212,98 @@ void add_devices(const LossCheck& check, Plan& plan) {
     Devices fewer = devices;
     fewer.covers.erase(fewer.covers.begin() + static_cast<std::ptrdiff_t>(d));
     if (fewer.worst(check) < fewer.covers.size()) continue;
+    if (!check.keeps_promises(first, check.sum(fewer.covers))) continue;
     devices = std::move(fewer);
     plan.devices.erase(plan.devices.begin() + static_cast<std::ptrdiff_t>(d));
   }
 }
 
-// Counts the groups of replicas anew after devices were added.
-void recount(const LossCheck& check, PlanAnswer& answer) {
+std::vector<Cover> covers_of_plan(const LossCheck& check, const Plan& plan) {
   std::vector<std::vector<Cover>> covers;
-  for (const auto& device : answer.plan.devices) covers.push_back(check.covers_of(device));
-  const auto total = check.sum(covers);
-  for (std::size_t s = 0; s < answer.services.size(); ++s) {
-    answer.services[s].load_factor = check.load_factor(s, total[s]);
-    for (auto& group : answer.services[s].groups) {
-      group.count = 0;
-      for (const auto& device : answer.plan.devices) {
-        for (const auto& slice : device.slices) {
-          const bool same = device.type == group.device_type &&
-                            device.geometry.profiles[slice.slice.profile].name == group.mig_profile;
-          if (same) group.count += static_cast<int>(std::ranges::count(slice.replicas, group.replica));
-        }
-      }
+  for (const auto& device : plan.devices) covers.push_back(check.covers_of(device));
+  return check.sum(covers);
+}
+
+bool serves(const PlannedDevice& device, const std::string& service) {
+  return std::ranges::any_of(device.slices, [&](const PlannedSlice& slice) {
+    return std::ranges::any_of(slice.replicas, [&](const Replica& replica) { return replica.service == service; });
+  });
+}
+
+// Certifies every service on all devices that the plan now has. One that fails gets a copy of its first device, a few
+// times over. Empty if all hold in the end, else the name of one that does not.
+constexpr int kCertifiedCopiesMax = 4;
+
+std::string certify_all(const LossCheck& check, PlanAnswer& answer) {
+  for (int copies = 0; check.certifies(); ++copies) {
+    const auto total = covers_of_plan(check, answer.plan);
+    const ServicePlan* failed = nullptr;
+    for (std::size_t s = 0; s < answer.services.size(); ++s) {
+      answer.services[s].verdict = check.certify(s, total[s]);
+      if (!answer.services[s].verdict->holds) failed = &answer.services[s];
+    }
+    if (failed == nullptr) break;
+    if (copies == kCertifiedCopiesMax) return failed->service;
+    const auto holds_it = [&](const PlannedDevice& device) { return serves(device, failed->service); };
+    const PlannedDevice copy = *std::ranges::find_if(answer.plan.devices, holds_it);
+    answer.plan.devices.push_back(copy);
+  }
+  return {};
+}
+
+int count_of(const Plan& plan, const ReplicaGroup& group) {
+  int count = 0;
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      const bool same =
+          device.type == group.device_type && device.geometry.profiles[slice.slice.profile].name == group.mig_profile;
+      if (same) count += static_cast<int>(std::ranges::count(slice.replicas, group.replica));
     }
   }
+  return count;
+}
+
+// Counts the groups of replicas anew after devices came and went.
+void recount(const LossCheck& check, PlanAnswer& answer) {
+  const auto total = covers_of_plan(check, answer.plan);
+  for (std::size_t s = 0; s < answer.services.size(); ++s) {
+    auto& service = answer.services[s];
+    service.load_factor = check.load_factor(s, total[s]);
+    for (auto& group : service.groups) group.count = count_of(answer.plan, group);
+    std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
+  }
+}
+
+PlanAnswer no_spare(std::int64_t asked, std::string service, std::string reason) {
+  PlanAnswer none;
+  none.service = std::move(service);
+  none.reason = std::move(reason);
+  none.certifications = asked;
+  return none;
 }
 
 PlanAnswer with_spare(const Problem& problem, PlanAnswer answer) {
   if (answer.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return answer;
   const LossCheck check(problem, answer);
-  const std::size_t before = answer.plan.devices.size();
   spread(answer.plan);
   add_devices(check, answer.plan);
+  const std::string failed = certify_all(check, answer);
+  answer.certifications += check.asked();
+  if (!failed.empty()) {
+    return no_spare(answer.certifications, failed,
+                    failed + ": its Slo is not kept by the plan with a spare device; set spare: none, or a longer Slo");
+  }
   if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
-    PlanAnswer none;
-    none.reason = std::move(reason);
-    return none;
+    return no_spare(answer.certifications, "", std::move(reason));
   }
-  double price = 0;
-  for (const auto& device : answer.plan.devices) {
-    const DeviceGroup* group = group_of(problem.fleet, device);
-    price += problem.options.objective != Objective::price || group == nullptr ? 1 : group->price_per_hour;
-  }
-  rename(problem.fleet, answer.plan);
   recount(check, answer);
-  answer.price = price;
+  const double price_bare = answer.price;
+  answer.price = plan_price(problem, answer.plan);
+  rename(problem.fleet, answer.plan);
   answer.devices = static_cast<int>(answer.plan.devices.size());
-  answer.proved = answer.proved && answer.plan.devices.size() == before;
+  // A plan that may lose a device is a plan: the bound without spares holds, and proves this one best only where it
+  // costs no more.
+  answer.proved = answer.proved && answer.price <= price_bare * (1 + 1e-9);
   return answer;
 }
 
@@ -243,53 +311,124 @@ PlanAnswer with_spare(const Problem& problem, PlanAnswer answer) {
 constexpr double kFactorMax = 1 << 20;
 constexpr double kFactorMin = 1.0 / 1024;
 constexpr double kFactorStep = 1.01;
+// With simulations each factor takes seconds, and chance blurs what lies closer together.
+constexpr double kFactorStepCertified = 1.02;
+// Questions while the plan for one factor is searched. A plan that is found has been confirmed, however few they were.
+constexpr std::int64_t kProbeQuestionsMax = 500;
 
-struct Probe {
-  double factor = 0;
-  PlanAnswer answer;
+// Passes on so many different questions, and says no to the others. The search for a factor needs no proof that fewer
+// devices would not do, which is what most questions are for.
+class LimitedCertifier final : public Certifier {
+ public:
+  explicit LimitedCertifier(Certifier& certifier) : certifier_(certifier) {}
+
+  Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
+    if (confirm) return ask(service, groups, true);
+    const auto [known, fresh] = verdicts_.try_emplace(key_of(service, groups));
+    if (fresh && questions_ < kProbeQuestionsMax) {
+      ++questions_;
+      known->second = ask(service, groups, false);
+    }
+    return known->second;
+  }
+  std::int64_t asked() const { return asked_; }
+
+ private:
+  static std::string key_of(const Service& service, std::span<const ReplicaGroup> groups) {
+    std::string key = service.name;
+    for (const auto& group : groups) {
+      key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
+      for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
+    }
+    return key;
+  }
+  Verdict ask(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) {
+    ++asked_;
+    return certifier_.certify(service, groups, confirm);
+  }
+
+  Certifier& certifier_;
+  std::map<std::string, Verdict> verdicts_;
+  std::int64_t questions_ = 0;
+  std::int64_t asked_ = 0;
 };
 
-// The largest factor at which there is a plan, with the plan; factor 0 if there is none. `start` is a first guess.
-Probe largest_factor(const Problem& problem, const PlanOnce& plan_once, double start) {
-  const auto plan_at = [&](double factor) {
-    Problem scaled = problem;
-    scaled.workload = scale_rates(problem.workload, factor);
-    return with_spare(scaled, plan_once(scaled));
-  };
-  Probe best{0, plan_at(start)};
-  double low = start;
-  double high = start;
-  if (best.answer.status == PlanStatus::planned) {
-    best.factor = start;
-    while (high < kFactorMax) {
-      high *= 2;
-      PlanAnswer answer = plan_at(high);
-      if (answer.status != PlanStatus::planned) break;
-      low = high;
-      best = {high, std::move(answer)};
+bool all_hold(const PlanAnswer& answer) {
+  return std::ranges::all_of(answer.services, [](const ServicePlan& s) { return !s.verdict || s.verdict->holds; });
+}
+
+// Looks for the largest factor at which there is a plan whose every service was confirmed.
+class FactorSearch {
+ public:
+  FactorSearch(const Problem& problem, const PlanOnce& plan_once, double factor_max)
+      : problem_(problem), plan_once_(plan_once), factor_max_(factor_max) {}
+
+  // The plan, with its factor; infeasible if there is none at any. Goes up from the rates as they are, since planning
+  // for low rates is quick, or down if they are too high; then halves what is left between yes and no.
+  PlanAnswer run() {
+    low_ = std::min(1.0, factor_max_);
+    high_ = low_;
+    if (try_at(low_)) {
+      go_up();
+    } else {
+      go_down();
     }
-  } else {
-    while (low > kFactorMin && best.factor == 0) {
-      high = low;
-      low /= 2;
-      PlanAnswer answer = plan_at(low);
-      if (answer.status == PlanStatus::planned || low <= kFactorMin) {
-        best = {answer.status == PlanStatus::planned ? low : 0, std::move(answer)};
-      }
+    const double step = problem_.options.rule == Rule::certified ? kFactorStepCertified : kFactorStep;
+    while (best_.status == PlanStatus::planned && high_ / low_ > step) {
+      const double middle = std::sqrt(low_ * high_);
+      (try_at(middle) ? low_ : high_) = middle;
     }
-    if (best.factor == 0) return best;
+    best_.certifications = asked_;
+    return std::move(best_);
   }
-  while (high / low > kFactorStep) {
-    const double middle = std::sqrt(low * high);
-    PlanAnswer answer = plan_at(middle);
-    if (answer.status != PlanStatus::planned) {
-      high = middle;
-      continue;
-    }
-    low = middle;
-    best = {middle, std::move(answer)};
+
+ private:
+  bool try_at(double factor) {
+    Problem scaled = problem_;
+    scaled.workload = scale_rates(problem_.workload, factor);
+    std::optional<LimitedCertifier> limited;
+    if (problem_.certifier != nullptr) scaled.certifier = &limited.emplace(*problem_.certifier);
+    PlanAnswer answer = with_spare(scaled, plan_once_(scaled));
+    if (limited) asked_ += limited->asked();
+    answer.headroom = factor;
+    const bool planned = answer.status == PlanStatus::planned && all_hold(answer);
+    if (planned || best_.status != PlanStatus::planned) best_ = std::move(answer);
+    return planned;
   }
-  return best;
+
+  void go_up() {
+    while (high_ < factor_max_) {
+      high_ = std::min(2 * low_, factor_max_);
+      if (!try_at(high_)) return;
+      low_ = high_;
+    }
+  }
+
+  void go_down() {
+    while (low_ > kFactorMin) {
+      high_ = low_;
+      low_ /= 2;
+      if (try_at(low_)) return;
+    }
+  }
+
+  const Problem& problem_;
+  const PlanOnce& plan_once_;
+  double factor_max_;
+  double low_ = 1;   // A factor with a plan, once one was found.
+  double high_ = 1;  // One without, or the largest that is looked at.
+  PlanAnswer best_;
+  std::int64_t asked_ = 0;
+};
+
+// Where nothing waits, planning takes no simulation and carries at least as much: a limit from above.
+double factor_limit(const Problem& problem, const PlanOnce& plan_once) {
+  if (problem.options.rule != Rule::certified) return kFactorMax;
+  Problem cheap = problem;
+  cheap.options.rule = Rule::no_waiting;
+  cheap.budget.progress = {};
+  const PlanAnswer answer = FactorSearch(cheap, plan_once, kFactorMax).run();
+  return answer.status == PlanStatus::planned ? kFactorStep * answer.headroom : kFactorMax;
 }
 
 PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
@@ -301,18 +440,11 @@ PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
         group.name.empty() ? group.type : group.name);
     return none;
   }
-  double start = 1;
-  if (problem.options.rule == Rule::certified) {
-    // Where nothing waits, planning takes no simulation, and promises hold at more: a cheap guess from above.
-    Problem cheap = problem;
-    cheap.options.rule = Rule::no_waiting;
-    cheap.budget.progress = {};
-    start = largest_factor(cheap, plan_once, 1).factor;
-    if (start <= 0) start = 1;
-  }
-  Probe best = largest_factor(problem, plan_once, start);
-  best.answer.headroom = best.factor;
-  return std::move(best.answer);
+  PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
+  // Bounds are about the number of devices, which nobody asked for.
+  answer.bound = 0;
+  answer.proved = false;
+  return answer;
 }
 
 }  // namespace
