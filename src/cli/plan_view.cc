@@ -230,6 +230,11 @@ Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
           {"buckets", std::move(buckets)}};
 }
 
+// Requests that are never answered have no latency.
+Json latency_json(Duration latency) {
+  return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
+}
+
 Json service_json(const PlanStory& story, std::size_t s) {
   const auto& service = story.answer.services[s];
   const Service& asked = service_of(story.problem, service.service);
@@ -251,11 +256,18 @@ Json service_json(const PlanStory& story, std::size_t s) {
   json["certified"] = nullptr;
   if (service.verdict) {
     json["certified"] = {{"holds", service.verdict->holds},
-                         {"latency_ms", to_milliseconds(service.verdict->latency)},
+                         {"latency_ms", latency_json(service.verdict->latency)},
                          {"attainment", service.verdict->attainment},
                          {"attainment_low", service.verdict->attainment_low}};
   }
   return json;
+}
+
+// Whatever the objective; the bound is in the unit of the objective.
+double price_per_hour(const PlanStory& story) {
+  plan::Problem priced = story.problem;
+  priced.options.objective = plan::Objective::price;
+  return plan::plan_price(priced, story.answer.plan);
 }
 
 Json explanation_json(const PlanStory& story) {
@@ -334,7 +346,10 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
     text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
             (bound ? "  (bounds without waiting compared; no plan was certified)\n" : "  (planned again)\n");
-    Table table({{"SERVICE"}, {"NOW", Align::right}, {"THEN", Align::right}, {"SAVES", Align::right}});
+    Table table({{"SERVICE"},
+                 {bound ? "BOUND NOW" : "NOW", Align::right},
+                 {bound ? "BOUND THEN" : "THEN", Align::right},
+                 {bound ? "SAVES AT MOST" : "SAVES", Align::right}});
     for (const auto& relief : *story.relief) {
       table.add({{relief.service, Style::accent},
                  number_text(relief.price_before),
@@ -374,7 +389,7 @@ Json plan_json(const PlanStory& story) {
   json["infeasible_service"] = answer.service.empty() ? Json(nullptr) : Json(answer.service);
   if (!planned) return json;
   json["devices"] = answer.devices;
-  json["price"] = answer.price;
+  json["price"] = price_per_hour(story);
   json["bound"] = answer.bound > 0 ? Json(answer.bound) : Json(nullptr);
   json["gap"] = answer.bound > 0 ? Json(gap_of(answer)) : Json(nullptr);
   json["proved"] = answer.proved;

@@ -34,10 +34,24 @@ for key in status planner rule objective seed reason devices price bound gap pro
   explanation why_not_fewer slo_relief plan; do
   has out "\"$key\":"
 done
+# The price is that of an hour, though devices are what was counted.
+python3 - <<'P' || fail "the price is not that of an hour"
+import json
+answer = json.load(open("out"))
+hourly = {"a100-80gb": 1.80, "a30": 0.45}
+assert abs(answer["price"] - sum(hourly[d["type"]] for d in answer["plan"]["devices"])) < 1e-9, answer["price"]
+P
+# ParvaGPU's way certifies nothing, and a check of capacity is not called certified.
+plan 2 --planner parva
+has err "say --rule half"
+plan 0 --planner parva --rule half -o parva.json --quiet
+expect 0 validate parva.json --services "$E/services.yaml" --measurements "$E/measurements.csv"
+grep -q certified out && fail "a plan that nobody simulated is called certified"
+has out "waiting was not simulated"
 for planner in elastic parva homogeneous; do plan 0 --rule half --planner "$planner" --quiet; done
 # Uncut, the four services take four boards that run them, and the fleet has fewer.
 plan 1 --rule half --planner whole_gpu
-has err "the fleet has 4 devices, and no cut of them carries all services; 4 would, were there no limit"
+has err "the fleet has 4 devices that run the models, and no cut of them carries all services; 4 (4 x a100-80gb) would, were there no limit"
 plan 0 --objective headroom --rule half
 has out "times the rates"
 plan 0 --objective price --rule half --buckets fixed:64,512

@@ -292,6 +292,27 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
   return table.render(terminal);
 }
 
+// What bursts reach. The mean over both states is what a file gives.
+double burst_rate_per_s(const BurstTraffic& traffic) {
+  const double both = traffic.burst_mean_s + traffic.calm_mean_s;
+  return traffic.rate_per_s * traffic.burst_factor * both /
+         (traffic.burst_factor * traffic.burst_mean_s + traffic.calm_mean_s);
+}
+
+// Needs are means where traffic comes in bursts, and a mean is no promise for a burst.
+std::string burst_notes(const std::optional<Workload>& workload) {
+  std::string text;
+  if (!workload) return text;
+  for (const auto& service : workload->services) {
+    const auto* bursts = std::get_if<BurstTraffic>(&service.traffic);
+    if (bursts == nullptr) continue;
+    text +=
+        fmt::format("{} comes in bursts of {:.4g}/s, and {:.4g}/s were taken for its need: change plans in its calm.\n",
+                    service.name, burst_rate_per_s(*bursts), plan::planning_rate_per_s(service));
+  }
+  return text;
+}
+
 std::string verdict(const plan::Transition& moved, bool all_known) {
   std::string text = fmt::format("{} steps in {} phases, {:.1f} s; steps of one phase run at once.\n",
                                  moved.steps.size(), moved.phases, to_seconds(moved.takes));
@@ -419,7 +440,7 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   } else {
     const bool requests = question.workload.has_value();
     session.print("\n" + steps_table(moved.steps, geometries, requests, session.terminal));
-    session.print("\n" + verdict(moved, question.unknown.empty()));
+    session.print("\n" + verdict(moved, question.unknown.empty()) + burst_notes(question.workload));
     if (rolls_back) {
       session.print(fmt::format("\nBack from step {}:\n", *options.rollback));
       session.print(steps_table(back, geometries, requests, session.terminal));
@@ -465,7 +486,8 @@ VerbInfo info() {
           "possible stays as it is; --by-name and --keep-places take the plans by the letter. With --steps, prints "
           "an order of steps that touches nothing that stays and lets no service fall below what it needs, if there "
           "is one, with the time and what every service can take after each step; if there is none it says so and "
-          "ends with 1. What a service needs is its rate, but no more than both plans give it. Capacities are "
+          "ends with 1. What a service needs is its rate, the mean where it comes in bursts, but no more than both "
+          "plans give it. Capacities are "
           "requests a second with --services and run times, compute slices without. --rollback N prints the way "
           "back after the first N steps. With --live and one plan, compares the cuts of that plan with those of the "
           "GPUs of this machine, which tangram apply would make, and ends with 1 if they differ.",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "cli/files.h"
@@ -10,6 +11,7 @@
 #include "cli/plan_inputs.h"
 #include "cli/plan_view.h"
 #include "cli/program.h"
+#include "formats/measurements_file.h"
 #include "formats/plan_file.h"
 #include "lab/certify.h"
 #include "plan/check_plan.h"
@@ -58,7 +60,15 @@ Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options
   return Nothing{};
 }
 
+// ParvaGPU's way of planning simulates nothing, so its plans must not be called certified.
+Result<Nothing> check_rule(const Options& options) {
+  if (options.planner != "parva" || options.rule != "certified") return Nothing{};
+  return Error{ErrorCode::invalid,
+               "--planner parva: this way of planning has a rule of its own and certifies nothing; say --rule half"};
+}
+
 Result<Nothing> read_question(const Options& options, Question& question) {
+  if (const auto known = check_rule(options); !known) return known;
   auto fleet = load_fleet(options.fleet);
   if (!fleet) return fleet.error();
   auto workload = load_workload(options.services);
@@ -113,9 +123,28 @@ plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Pla
   return answer;
 }
 
+// Services whose model the run times do not know at all: mostly a slip of the keyboard.
+std::string unknown_models(const Options& options, const Question& question) {
+  std::set<std::string> known;
+  if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
+    for (const auto& run : fitted->runs()) known.insert(run.model);
+  } else if (const auto source = read_source(options.latency.measurements)) {
+    const auto measurements = formats::parse_measurements(*source);
+    if (!measurements) return {};
+    for (const auto& row : *measurements) known.insert(row.model);
+  }
+  std::string text;
+  for (const auto& service : question.problem.workload.services) {
+    if (known.empty() || known.contains(service.model)) continue;
+    text += fmt::format("{}: nothing is known of {}; run times are known of {}\n", service.name, service.model,
+                        text::join(std::vector<std::string>(known.begin(), known.end()), ", "));
+  }
+  return text;
+}
+
 ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer) {
   if (session.structured()) session.print_value(plan_json({question.problem, answer, options.planner, options.seed}));
-  session.err << "no plan: " << answer.reason << "\n";
+  session.err << "no plan: " << answer.reason << "\n" << unknown_models(options, question);
   return ExitCode::answer_is_no;
 }
 
@@ -152,13 +181,9 @@ PlanStory tell(Session& session, const Options& options, const Question& questio
 }
 
 // A planner that breaks its own promise is a bug, and what it made must not be used.
-Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer, const Options& options) {
+Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) {
   plan::Problem problem = question.problem;
   problem.options.demand_factor = answer.headroom;
-  // ParvaGPU's way knows nothing of certification and keeps its own rule.
-  if (options.planner == "parva" && problem.options.rule == plan::Rule::certified) {
-    problem.options.rule = plan::Rule::half;
-  }
   const auto wrong = plan::check_plan(problem, answer.plan);
   if (wrong.empty()) return Nothing{};
   return Error{ErrorCode::invalid, "the plan does not pass its check: " + text::join(wrong, "; ")};
@@ -175,7 +200,7 @@ ExitCode run(Session& session, const Options& options) {
   lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
   const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
   if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer);
-  if (const auto right = check(question, answer, options); !right) {
+  if (const auto right = check(question, answer); !right) {
     session.err << right.error().message << "\n";
     return ExitCode::internal_bug;
   }
@@ -203,28 +228,31 @@ std::vector<std::string> planner_names() {
 }
 
 VerbInfo info() {
-  return {.name = "plan",
-          .group = "Plan",
-          .summary = "cut the fleet for the services: the fewest devices, proved",
-          .description =
-              "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
-              "and which batch sizes, so that SERVICES keep their promises on as few devices as possible; says how few "
-              "any plan would need. Under rule certified, the default, every service is simulated with the scheduler "
-              "that will serve it, until its percentile holds with 95 % confidence; half leaves half of the Slo for "
-              "waiting, as ParvaGPU does; no_waiting is a bound and not a plan to serve. Rates are those at the peak "
-              "of a day or curve; a job is sized to end before its deadline. Every plan is checked apart from the "
-              "planner before it is written. Where no plan "
-              "exists, the reason and the nearest change that helps are told, and the exit code is 1. Planners:" +
-              planners_text(),
-          .examples = {{"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
-                        "examples/measurements.csv -o plan.json",
-                        "Plan, look, and keep it."},
-                       {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
-                        "examples/measurements.csv --explain --html plan.html",
-                        "With the reasons, and a page to show around."},
-                       {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
-                        "examples/measurements.csv --objective price --rule half --output json",
-                        "The cheapest under ParvaGPU's rule, for a program."}}};
+  return {
+      .name = "plan",
+      .group = "Plan",
+      .summary = "cut the fleet for the services: the fewest devices, proved",
+      .description =
+          "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
+          "and which batch sizes, so that SERVICES keep their promises on as few devices as possible; says how few "
+          "any plan would need. Under rule certified, the default, every service is simulated with the scheduler "
+          "that will serve it, until its percentile holds with 95 % confidence; half leaves half of the Slo for "
+          "waiting, as ParvaGPU does; no_waiting is a bound and not a plan to serve: runs only have to fit into the "
+          "Slo, in batches that can gather in what is left of it. Planner parva goes with --rule half. Rates are those "
+          "at the peak "
+          "of a day or curve; a job is sized to end before its deadline. Every plan is checked apart from the "
+          "planner before it is written. Where no plan "
+          "exists, the reason and the nearest change that helps are told, and the exit code is 1. Planners:" +
+          planners_text(),
+      .examples = {{"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                    "examples/measurements.csv -o plan.json",
+                    "Plan, look, and keep it."},
+                   {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                    "examples/measurements.csv --explain --html plan.html",
+                    "With the reasons, and a page to show around."},
+                   {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
+                    "examples/measurements.csv --objective price --rule half --output json",
+                    "The cheapest under ParvaGPU's rule, for a program."}}};
 }
 
 void add_options(Program& program, Arguments& verb, Options& options) {

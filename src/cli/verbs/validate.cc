@@ -228,6 +228,15 @@ Result<PlanCheck> read_plan_check(const Options& options) {
   return check;
 }
 
+// What was found right. Nothing is simulated here, so nothing is called certified.
+std::string carried_text(const plan::Problem& problem) {
+  const std::string services = counted(problem.workload.services.size(), "service", "services");
+  if (problem.options.rule != plan::Rule::certified) {
+    return fmt::format("carries {} under rule {}", services, to_string(problem.options.rule));
+  }
+  return fmt::format("carries {} by capacity and run time; waiting was not simulated", services);
+}
+
 // Everything that is wrong with the plan for its services, one line each.
 Result<Summary> inspect_plan(const formats::Source& source, const PlanCheck& check) {
   const auto plan = formats::parse_plan(source);
@@ -239,10 +248,7 @@ Result<Summary> inspect_plan(const formats::Source& source, const PlanCheck& che
     message += (message.empty() ? "" : "\n") + source.name + ": " + wrong;
   }
   if (!message.empty()) return Error{ErrorCode::invalid, message};
-  return Summary{summary_of(*plan) + fmt::format("; carries {} under rule {}",
-                                                 counted(problem.workload.services.size(), "service", "services"),
-                                                 to_string(problem.options.rule)),
-                 {}};
+  return Summary{summary_of(*plan) + "; " + carried_text(problem), {}};
 }
 
 struct Verdict {
@@ -317,7 +323,8 @@ void add_validate(Program& program) {
            "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input. "
            "With --services and run times, "
            "plans are also held against what they must carry: every input size in a bucket, runs within the Slo, and "
-           "time on the slices for all of it.",
+           "time on the slices for all of it. That is not a simulation: whether promises hold while requests wait is "
+           "what plan and simulate tell.",
        .examples = {{"tangram validate examples/fleet.yaml examples/services.yaml", "Check two files."},
                     {"tangram validate --kind trace examples/trace.csv", "Say what it is where it cannot be seen."},
                     {"tangram validate --quiet examples/*.yaml && echo fine", "Only the exit code and the problems."},
