@@ -64,6 +64,20 @@ TEST(Import, RefusesAFileThatHasOnlyItsHeader) {
   EXPECT_EQ(import("mig-reconfig", "partition,action,time_ms\n"), "error: in.csv: no rows to import");
 }
 
+TEST(ImportPollux, NamesTheColumnThatAWorkloadLacks) {
+  const std::string answer = import("pollux", "name,time,num_replicas,batch_size\na,0,1,64\n");
+  EXPECT_TRUE(answer.starts_with("error: in.csv:1")) << answer;
+  EXPECT_NE(answer.find("application"), std::string::npos) << answer;
+}
+
+// The place is that of the second row, on line 3 behind "A,".
+TEST(ImportParvagpu, RefusesAScenarioThatHasAModelTwice) {
+  const std::string header = "scenario,model,slo_latency_ms,request_rate_per_s\n";
+  EXPECT_EQ(import("parvagpu", header + "A,net,100,10\nA,net,50,10\n"),
+            "error: in.csv:3:3: A has the model net already");
+  EXPECT_FALSE(import("parvagpu", header + "A,net,100,10\nB,net,50,10\n").starts_with("error"));
+}
+
 TEST(ImportParvagpu, DoesNotIgnoreAScenarioThatMeasurementsDoNotHave) {
   EXPECT_EQ(import("parvagpu:SLO1",
                    "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\nnet,3,1,2,100,0.01,1\n"),
