@@ -68,6 +68,16 @@ Result<std::map<std::string, std::string>> pairs_of(const char* option, const st
   return pairs;
 }
 
+// GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f: 32 digits to the base of 16 in groups, as nvidia-smi -L prints them.
+bool is_uuid_of_gpu(std::string_view text) {
+  constexpr std::string_view kForm = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+  const auto fits = [](char c, char form) {
+    const bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return form == 'x' ? digit : c == form;
+  };
+  return std::ranges::equal(text, kForm, fits);
+}
+
 // A pair whose name means nothing in the plan is a slip of the keyboard, not a wish.
 Result<Nothing> check_names(const Plan& plan, const formats::ExportOptions& options) {
   const auto known = [&](const std::string& name, auto field) {
@@ -77,8 +87,12 @@ Result<Nothing> check_names(const Plan& plan, const formats::ExportOptions& opti
     if (!known(name, &PlannedDevice::name)) {
       return Error{ErrorCode::invalid, fmt::format("--uuid: the plan has no device {}", name)};
     }
-    if (!uuid.starts_with("GPU-")) {
-      return Error{ErrorCode::invalid, fmt::format("--uuid: {} is not the UUID of a GPU; expected GPU-...", uuid)};
+    if (!is_uuid_of_gpu(uuid)) {
+      return Error{
+          ErrorCode::invalid,
+          fmt::format("--uuid: {} is not the UUID of a GPU; expected GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx, "
+                      "as nvidia-smi -L prints it",
+                      uuid)};
     }
   }
   for (const auto& [type, board] : options.boards) {
