@@ -89,14 +89,14 @@ Json parva_json(const lab::ParvaResult& result) {
   return {{"scenario", result.scenario},
           {"parva", count_or_null(result.parva)},
           {"elastic", count_or_null(result.elastic)},
-          {"bound", result.bound},
+          {"bound", count_or_null(result.bound)},
           {"proved", result.proved},
           {"certified", count_or_null(result.certified)},
-          {"certified_bound", result.certified_bound},
+          {"certified_bound", count_or_null(result.certified_bound)},
           {"certified_proved", result.certified_proved},
           {"half_raised", count_or_null(result.half_raised)},
           {"half_rate_factor", result.half_rate_factor},
-          {"no_waiting_bound", result.no_waiting},
+          {"no_waiting_bound", count_or_null(result.no_waiting)},
           {"certifications", result.certifications},
           {"certified_services", std::move(services)}};
 }
@@ -125,12 +125,12 @@ std::string parva_table(const std::vector<lab::ParvaResult>& results, const Term
     table.add({{result.scenario, Style::accent},
                devices_text(result.parva),
                devices_text(result.elastic),
-               std::to_string(result.bound),
+               devices_text(result.bound),
                result.proved ? "yes" : "no",
                devices_text(result.half_raised),
                devices_text(result.certified),
-               std::to_string(result.certified_bound),
-               std::to_string(result.no_waiting),
+               devices_text(result.certified_bound),
+               devices_text(result.no_waiting),
                tightest});
   }
   return table.render(terminal);
