@@ -1,7 +1,11 @@
 #include "cli/arguments.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <optional>
+
+#include "base/text.h"
 
 namespace tangram::cli {
 
@@ -45,8 +49,15 @@ Argument* Argument::whole_range(std::int64_t min, std::int64_t max) {
   return this;
 }
 
+// Says the limits as people write them; the parser's own words have six digits behind every point.
 Argument* Argument::real_range(double min, double max) {
-  option_->check(CLI::Range(min, max));
+  option_->check(CLI::Validator(
+      [min, max](std::string& value) -> std::string {
+        const auto number = text::parse_number(value);
+        if (number && *number >= min && *number <= max) return "";
+        return fmt::format("expected a number from {:g} to {:g}, found {}", min, max, value);
+      },
+      CLI::Range(min, max).get_description()));
   return this;
 }
 

@@ -128,6 +128,9 @@ Result<Nothing> replace(const fs::path& target, std::string_view content, const 
   return Nothing{};
 }
 
+// Hardly anybody wants a file of this name.
+Error dash() { return {ErrorCode::invalid, "-: expected the name of a file to write; standard output is /dev/stdout"}; }
+
 // True if both names mean one file, whether it is there already or not. Devices and pipes may be written twice.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
@@ -141,6 +144,7 @@ bool same_file(const std::string& a, const std::string& b) {
 }  // namespace
 
 Result<Nothing> check_writable(const std::string& path) {
+  if (path == "-") return dash();
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
@@ -194,6 +198,7 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
 
 Result<Nothing> write_file_atomically(const std::string& path, std::string_view content) {
   if (path.empty()) return Error{ErrorCode::invalid, "expected the name of a file to write, read an empty one"};
+  if (path == "-") return dash();
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);

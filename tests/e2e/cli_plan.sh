@@ -50,6 +50,10 @@ grep -q certified out && fail "a plan that nobody simulated is called certified"
 has out "waiting was not simulated"
 for planner in elastic parva homogeneous; do plan 0 --rule half --planner "$planner" --quiet; done
 # Uncut, the four services take four boards that run them, and the fleet has fewer.
+sed 's/model: deep-vision/model: deep-visio/' "$E/services.yaml" >unknown.yaml
+cp "$E/trace.csv" .
+expect 1 plan "$E/fleet.yaml" unknown.yaml --measurements "$E/measurements.csv"
+has err "tag-uploads: nothing is known of deep-visio; run times are known of deep-vision, mobile-vision"
 plan 1 --rule half --planner whole_gpu
 has err "the fleet has 4 devices that run the models, and no cut of them carries all services; 4 (4 x a100-80gb) would, were there no limit"
 plan 0 --objective headroom --rule half
@@ -97,6 +101,13 @@ expect 0 validate roomy.json --services "$E/services.yaml" --measurements "$E/me
 expect 2 validate plan.json --services "$E/services.yaml" --measurements "$E/measurements.csv" --memory-headroom 0.9
 has err "with 90 % kept free"
 plan 2 --memory-headroom 1.5
+has err "expected a number from 0 to 0.9, found 1.5"
+plan 2 --rule half -o -
+has err "standard output is /dev/stdout"
+[[ ! -e ./- ]] || fail "a file called - was written"
+# 60/s on average, 6 times as many in bursts of 8 s as in the calm of 72 s: 60 * 6 * 80 / (6 * 8 + 72) = 240/s.
+"$TANGRAM" diff "$E/plan.json" plan.json --steps --services "$E/services.yaml" --measurements "$E/measurements.csv" >out 2>err
+has out "tag-uploads comes in bursts of 240/s, and 60/s were taken for its need"
 
 # No plan: the reason, exit code 1, and no file.
 sed 's/latency_ms: 120/latency_ms: 1/' "$E/services.yaml" >fast.yaml
