@@ -340,7 +340,8 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
 }
 
 std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
-  std::string text = "\n" + paint(terminal, Style::bold, "Why not fewer") + "\n  " +
+  const bool headroom = story.problem.options.objective == plan::Objective::headroom;
+  std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
                      wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
   if (story.relief && !story.relief->empty()) {
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;

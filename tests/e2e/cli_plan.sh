@@ -56,8 +56,9 @@ expect 1 plan "$E/fleet.yaml" unknown.yaml --measurements "$E/measurements.csv"
 has err "tag-uploads: nothing is known of deep-visio; run times are known of deep-vision, mobile-vision"
 plan 1 --rule half --planner whole_gpu
 has err "the fleet has 4 devices that run the models, and no cut of them carries all services; 4 (4 x a100-80gb) would, were there no limit"
-plan 0 --objective headroom --rule half
+plan 0 --objective headroom --rule half --explain
 has out "times the rates"
+has out "Why not more"
 plan 0 --objective price --rule half --buckets fixed:64,512
 has out "an hour"
 
