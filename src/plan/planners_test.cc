@@ -359,6 +359,7 @@ TEST(Certified, NoPlanGoesOutThatWasNotConfirmed) {
   const FormulaModel model;
   StricterOnSecondLook certifier(0);
   Problem problem = problem_of(model, {planned_service("a", 100)});
+  problem.fleet.groups = {group_of("a30")};
   problem.options.rule = Rule::certified;
   problem.certifier = &certifier;
   const PlanAnswer answer = plan_by("elastic", problem);
