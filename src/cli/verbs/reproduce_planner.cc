@@ -323,7 +323,8 @@ ExitCode reproduce_parvagpu(Session& session, const PlannerResultOptions& option
     session.print(
         "Devices for each scenario. PARVA, ELASTIC and its BOUND: a run takes less than 0.9 of half the Slo.\n"
         "HALF, RAISED: the same with rates raised until every simulated p99 holds. CERTIFIED: simulated with the\n"
-        "scheduler that serves. NO WAITING: the bound if a run only had to be shorter than its Slo.\n\n");
+        "scheduler that serves. NO WAITING: the bound if a run only had to be shorter than its Slo,\n"
+        "in batches that can gather in what is left of it.\n\n");
     session.print(parva_table(results, session.terminal));
   }
   for (const auto& result : results) {
