@@ -289,8 +289,8 @@ std::string price_of(const std::vector<WayMeans>& ways) {
 std::string winners_of(const std::vector<Row>& rows) {
   std::string text;
   for (const auto& [workload, mine] : ways_of(rows)) {
-    const auto least = [&mine = mine](double WayMeans::*measure) -> const WayMeans& {
-      return *std::ranges::min_element(mine, {}, measure);
+    const auto least = [&ways = mine](double WayMeans::*measure) -> const WayMeans& {
+      return *std::ranges::min_element(ways, {}, measure);
     };
     const WayMeans& fastest = least(&WayMeans::jct_mean_s);
     const WayMeans& even = least(&WayMeans::jct_p99_s);
