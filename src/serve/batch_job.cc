@@ -100,11 +100,13 @@ class RowFile {
 
 // ---- The output ----
 
-// A file that takes its name when it is whole and on the disk.
+// A file that takes its name when it is whole and on the disk. Until then it is named after its job, too.
 class WholeFile {
  public:
-  explicit WholeFile(std::string path)
-      : path_(std::move(path)), partial_(path_ + ".partial"), file_(partial_, O_WRONLY | O_CREAT | O_TRUNC) {}
+  WholeFile(std::string path, const std::string& job)
+      : path_(std::move(path)),
+        partial_(path_ + '.' + job + ".partial"),
+        file_(partial_, O_WRONLY | O_CREAT | O_TRUNC) {}
 
   Result<Nothing> append(std::string_view text) {
     buffer_.append(text);
@@ -161,14 +163,14 @@ std::string failed_line(const RowResult& result) {
 // Writes what stands in the store. The same store gives the same bytes, so a kill in the middle is mended by doing it
 // again.
 Result<Nothing> write_output(const JobStore& store, const Job& job) {
-  WholeFile answers(job.output);
+  WholeFile answers(job.output, job.id);
   std::optional<WholeFile> failures;
   std::uint64_t expected = 0;
   auto written = store.each_result([&](const RowResult& result) -> Result<Nothing> {
     if (result.number != ++expected)
       return Error{ErrorCode::invalid, fmt::format("{}: row {} is missing", job.id, expected)};
     if (result.ok) return answers.append(answer_line(result));
-    if (!failures) failures.emplace(failed_path(job.output));
+    if (!failures) failures.emplace(failed_path(job.output), job.id);
     return failures->append(failed_line(result));
   });
   if (!written) return written;

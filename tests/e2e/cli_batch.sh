@@ -136,6 +136,11 @@ diff <(sed 's/^{"row":[0-9]*,//' csv.out) <(sed 's/^{"row":[0-9]*,//' short.out)
 # ---- What makes no sense ----
 expect 2 batch submit --model rank-answers; has err "--input FILE"
 expect 2 batch submit --model rank-answers --input rows.txt --output x; has err "--format"
+ln -s /dev/full full
+for device in /dev/full full; do
+  expect 2 batch submit --model rank-answers --input short.jsonl --output "$device"; has err "no regular file"
+done
+[[ -c /dev/full ]] || fail "/dev/full is gone"
 expect 3 batch submit --model rank-answers --input missing.jsonl --output x; has err "missing.jsonl"
 printf 'id,words\n1,2\n' >bad.csv
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input bad.csv --output x; has err "bad.csv: line 1: column words"

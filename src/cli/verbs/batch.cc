@@ -286,6 +286,26 @@ ExitCode run_apart(Session& session, const serve::JobStore& store, const Options
 
 // ---- The actions ----
 
+// The file that --output stands for. Links are followed, and what is no file, a device for one, is not replaced by one.
+Result<std::string> output_file(const Options& options) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(fs::absolute(options.output), error);
+  if (error) return Error{ErrorCode::unavailable, fmt::format("{}: {}", options.output, error.message())};
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    return invalid(
+        fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
+  }
+  for (const auto& id : serve::JobStore::list(store_folder(options))) {
+    const auto store = serve::JobStore::open(store_folder(options), id);
+    if (!store) continue;
+    const auto job = store->read();
+    if (job && store->running() && job->output == path) {
+      return invalid(fmt::format("--output {}: the job {} is at work and will write it", options.output, id));
+    }
+  }
+  return path.string();
+}
+
 Result<serve::Job> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
     return invalid("submit needs --model NAME, --input FILE and --output FILE");
@@ -295,10 +315,12 @@ Result<serve::Job> describe(const Options& options) {
   if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
   auto writable = check_outputs({{"--output", options.output}}, {options.input});
   if (!writable) return writable.error();
+  const auto output = output_file(options);
+  if (!output) return output.error();
   serve::Job job;
   job.model = options.model;
   job.input = fs::absolute(options.input).string();
-  job.output = fs::absolute(options.output).string();
+  job.output = *output;
   job.format = *format;
   if (!options.address.empty()) job.address = options.address;
   if (options.http_port != 0) job.port = static_cast<std::uint16_t>(options.http_port);
