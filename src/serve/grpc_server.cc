@@ -41,7 +41,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 namespace tangram::serve {
 namespace {
 
-using Service = inference::GRPCInferenceService::AsyncService;
+using GrpcService = inference::GRPCInferenceService::AsyncService;
 
 // Calls that wait for clients, of each method of each thread. gRPC hands out the next only when one is posted.
 constexpr int kInferWaiting = 64;
@@ -69,7 +69,7 @@ CallProblem unknown_model(const std::string& name) {
 struct Shared {
   Gateway& gateway;
   LiveWorld& world;
-  Service service;
+  GrpcService service;
   LiveClock clock;
 };
 
@@ -306,8 +306,8 @@ void tell_retry(grpc::ServerContext& context, Duration after) {
 template <typename Request, typename Response>
 class Unary : public Tag, public CallOwner {
  public:
-  using Post = void (Service::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
-                                 grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
+  using Post = void (GrpcService::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
+                                     grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
   // Answers at once (true), or posts `call` to the world and is asked again when it is answered.
   using Begin = bool (*)(Unary& rpc);
   using End = void (*)(Unary& rpc);
@@ -702,18 +702,18 @@ class GrpcServerImpl final : public GrpcServer {
 
   void post_all(grpc::ServerCompletionQueue* queue) {
     for (int i = 0; i < kInferWaiting; ++i) {
-      new Infer(shared_, queue, &Service::RequestModelInfer, begin_infer, end_infer);
+      new Infer(shared_, queue, &GrpcService::RequestModelInfer, begin_infer, end_infer);
     }
     new StreamInfer(shared_, queue);
-    new Live(shared_, queue, &Service::RequestServerLive, begin_live, nullptr);
-    new Ready(shared_, queue, &Service::RequestServerReady, begin_ready, nullptr);
-    new ModelReady(shared_, queue, &Service::RequestModelReady, begin_model_ready, nullptr);
-    new Metadata(shared_, queue, &Service::RequestServerMetadata, begin_metadata, nullptr);
-    new ModelMetadata(shared_, queue, &Service::RequestModelMetadata, begin_model_metadata, nullptr);
-    new Statistics(shared_, queue, &Service::RequestModelStatistics, begin_statistics, nullptr);
-    new Index(shared_, queue, &Service::RequestRepositoryIndex, begin_index, nullptr);
-    new Load(shared_, queue, &Service::RequestRepositoryModelLoad, begin_loading<Load, true>, nullptr);
-    new Unload(shared_, queue, &Service::RequestRepositoryModelUnload, begin_loading<Unload, false>, nullptr);
+    new Live(shared_, queue, &GrpcService::RequestServerLive, begin_live, nullptr);
+    new Ready(shared_, queue, &GrpcService::RequestServerReady, begin_ready, nullptr);
+    new ModelReady(shared_, queue, &GrpcService::RequestModelReady, begin_model_ready, nullptr);
+    new Metadata(shared_, queue, &GrpcService::RequestServerMetadata, begin_metadata, nullptr);
+    new ModelMetadata(shared_, queue, &GrpcService::RequestModelMetadata, begin_model_metadata, nullptr);
+    new Statistics(shared_, queue, &GrpcService::RequestModelStatistics, begin_statistics, nullptr);
+    new Index(shared_, queue, &GrpcService::RequestRepositoryIndex, begin_index, nullptr);
+    new Load(shared_, queue, &GrpcService::RequestRepositoryModelLoad, begin_loading<Load, true>, nullptr);
+    new Unload(shared_, queue, &GrpcService::RequestRepositoryModelUnload, begin_loading<Unload, false>, nullptr);
   }
 
   static void run(grpc::ServerCompletionQueue& queue) {

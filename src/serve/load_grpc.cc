@@ -15,9 +15,9 @@
 namespace tangram::serve {
 namespace {
 
-constexpr std::chrono::milliseconds kBreath{100};
+constexpr std::chrono::milliseconds kGrpcBreath{100};
 constexpr std::chrono::seconds kConnectPatience{5};
-constexpr int kAnswerMax = 256 << 20;
+constexpr int kGrpcAnswerMax = 256 << 20;
 
 struct InferCall {
   std::size_t request = 0;
@@ -34,7 +34,7 @@ class GrpcLoad {
   Result<Nothing> run() {
     const std::string address = fmt::format("{}:{}", task_.config.address, task_.config.grpc_port);
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kAnswerMax);
+    arguments.SetMaxReceiveMessageSize(kGrpcAnswerMax);
     if (!task_.config.server_name.empty()) arguments.SetSslTargetNameOverride(task_.config.server_name);
     const auto channel = grpc::CreateCustomChannel(address, credentials(), arguments);
     if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
@@ -108,7 +108,7 @@ class GrpcLoad {
   }
 
   void wait() {
-    const auto soon = LoadClock::now() + kBreath;
+    const auto soon = LoadClock::now() + kGrpcBreath;
     const auto due = next_ < task_.mine.size() ? std::min(task_.due(task_.mine[next_]), soon) : soon;
     const auto pause = std::max(due - LoadClock::now(), LoadClock::duration::zero());
     // gRPC takes a wall clock or its own; a pause from now is the same on each.

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr std::size_t kPiece = 64 << 10;
-constexpr std::size_t kAnswerMax = std::size_t{256} << 20;
+constexpr std::size_t kLoadAnswerMax = std::size_t{256} << 20;
 // How often progress is told and interruptions are asked for where nothing else happens.
 constexpr std::chrono::milliseconds kBreath{100};
 
@@ -57,7 +57,7 @@ std::optional<bool> read_head(std::string_view bytes, AnswerHead& head) {
     if (name == "connection" && text::lower(value) == "close") head.keep_alive = false;
   }
   head.length = end + 4 + body;
-  return head.length <= kAnswerMax;
+  return head.length <= kLoadAnswerMax;
 }
 
 struct Connection {

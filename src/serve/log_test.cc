@@ -26,7 +26,7 @@ std::string logged(Use&& use) {
   }  // Everything is written when it goes.
   close(ends[1]);
   std::string text(4096, '\0');
-  const ssize_t got = read(ends[0], text.data(), text.size());
+  const ssize_t got = ::read(ends[0], text.data(), text.size());
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   close(ends[0]);
   return text;

@@ -23,18 +23,18 @@
 namespace tangram::serve {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 constexpr std::size_t kHeadMax = 64 << 10;
 constexpr std::uint64_t kBodyMax = std::uint64_t{4} << 30;
-constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kRemoteReadBytes = 64 << 10;
 
 Error rubbish(std::string what) {
   return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
 }
 
-Json shape_of(const TensorSpec& spec, const engines::BatchJob& job) {
-  Json shape = Json::array({job.samples});
+PlainJson shape_of(const TensorSpec& spec, const engines::BatchJob& job) {
+  PlainJson shape = PlainJson::array({job.samples});
   for (const std::int64_t axis : spec.shape) shape.push_back(axis == kVariableAxis ? job.size : axis);
   return shape;
 }
@@ -127,12 +127,12 @@ class AnswerReader {
 
 // What an error body says; {"error":"..."} where the server keeps to the protocol.
 std::string reason_of(const AnswerReader& answer) {
-  const Json json = Json::parse(answer.body(), nullptr, false);
+  const PlainJson json = PlainJson::parse(answer.body(), nullptr, false);
   if (json.is_object() && json.contains("error") && json["error"].is_string()) return json["error"];
   return fmt::format("status {}", answer.status());
 }
 
-const Json* find_output(const Json& outputs, const std::string& name) {
+const PlainJson* find_output(const PlainJson& outputs, const std::string& name) {
   for (const auto& output : outputs) {
     if (output.at("name") == name) return &output;
   }
@@ -155,7 +155,7 @@ Result<RemoteAddress> parse_remote_address(std::string_view text) {
 
 std::string write_remote_request(const engines::ModelSpec& model, const engines::BatchJob& job,
                                  const engines::BatchMemory& memory, const RemoteAddress& address) {
-  Json inputs = Json::array();
+  PlainJson inputs = PlainJson::array();
   std::vector<std::string> tensors;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < model.signature.inputs.size(); ++i) {
@@ -167,12 +167,12 @@ std::string write_remote_request(const engines::ModelSpec& model, const engines:
                       {"shape", shape_of(spec, job)},
                       {"parameters", {{"binary_data_size", tensors.back().size()}}}});
   }
-  Json outputs = Json::array();
+  PlainJson outputs = PlainJson::array();
   for (const auto& spec : model.signature.outputs) {
     outputs.push_back({{"name", spec.name}, {"parameters", {{"binary_data", true}}}});
   }
   const std::string json =
-      Json{{"id", std::to_string(job.batch.value())}, {"inputs", inputs}, {"outputs", outputs}}.dump();
+      PlainJson{{"id", std::to_string(job.batch.value())}, {"inputs", inputs}, {"outputs", outputs}}.dump();
   std::string request = fmt::format(
       "POST /v2/models/{}/infer HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/octet-stream\r\n"
       "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
@@ -187,8 +187,8 @@ Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_
                                    const engines::BatchMemory& memory) {
   if (json_length > body.size()) return rubbish("its JSON is longer than the answer");
   try {
-    const Json json = Json::parse(body.substr(0, json_length));
-    const Json& outputs = json.at("outputs");
+    const PlainJson json = PlainJson::parse(body.substr(0, json_length));
+    const PlainJson& outputs = json.at("outputs");
     // The bytes of all outputs lie behind the JSON in the order in which it names them.
     std::vector<std::pair<std::string, std::string_view>> parts;
     std::string_view rest = body.substr(json_length);
@@ -201,7 +201,7 @@ Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_
     for (std::size_t i = 0; i < model.signature.outputs.size(); ++i) {
       const TensorSpec& spec = model.signature.outputs[i];
       const auto part = std::ranges::find(parts, spec.name, &std::pair<std::string, std::string_view>::first);
-      const Json* about = find_output(outputs, spec.name);
+      const PlainJson* about = find_output(outputs, spec.name);
       if (part == parts.end() || about == nullptr) return rubbish(fmt::format("no output '{}'", spec.name));
       std::string slots;
       std::string_view bytes = part->second;
@@ -341,7 +341,7 @@ void RemoteLink::on_ready(bool readable, bool writable, bool broken) {
 }
 
 void RemoteLink::read_some() {
-  thread_local std::array<char, kReadBytes> buffer;
+  thread_local std::array<char, kRemoteReadBytes> buffer;
   const ssize_t got = recv(socket_, buffer.data(), buffer.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return connection_lost();

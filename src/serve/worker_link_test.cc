@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Collector final : public CallOwner {
+class WorkerCollector final : public CallOwner {
  public:
   void on_answered(Call* call) override { answered.push_back(call); }
   std::vector<Call*> answered;
@@ -35,9 +35,9 @@ struct BenchConfig {
 };
 
 // A world whose two slices have processes, driven as the server drives it.
-class Bench {
+class WorkerBench {
  public:
-  explicit Bench(const BenchConfig& bench = {})
+  explicit WorkerBench(const BenchConfig& bench = {})
       : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)),
         log_(std::make_unique<LogWriter>(null_)),
         models_(served_models(deployment_, test::workload(), "emulated")) {
@@ -57,7 +57,7 @@ class Bench {
     world = std::make_unique<LiveWorld>(deployment_, models_, std::move(config));
     world->open_slices();
   }
-  ~Bench() {
+  ~WorkerBench() {
     world.reset();
     workers.reset();
     log_.reset();
@@ -114,7 +114,7 @@ class Bench {
   }
   TimePoint now() const { return clock_.now(); }
 
-  Collector owner;
+  WorkerCollector owner;
   std::unique_ptr<Workers> workers;
   std::unique_ptr<LiveWorld> world;
 
@@ -134,7 +134,7 @@ bool alive(pid_t process) { return kill(process, 0) == 0; }
 TEST(WorkerLink, AnswersThroughAProcessAndTakesItAlong) {
   std::vector<pid_t> processes;
   {
-    Bench bench;
+    WorkerBench bench;
     ASSERT_TRUE(bench.drive_until_ready());
     for (std::uint32_t s = 0; s < 2; ++s) processes.push_back(bench.process(s));
     EXPECT_THAT(processes, testing::Each(testing::Gt(0)));
@@ -163,7 +163,7 @@ TEST(WorkerLink, AnswersThroughAProcessAndTakesItAlong) {
 
 // Killed with a batch that takes 200 x 2 ms: the batch runs again, on a new process or the other one.
 TEST(WorkerLink, RunsABatchAgainWhoseWorkerIsKilled) {
-  Bench bench({.time_scale = 200});
+  WorkerBench bench({.time_scale = 200});
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   const std::uint32_t first = bench.busy_slice();
@@ -178,7 +178,7 @@ TEST(WorkerLink, RunsABatchAgainWhoseWorkerIsKilled) {
 
 // The second run is the last: then the client hears why.
 TEST(WorkerLink, SaysWhyARequestFailedWhoseWorkersAreKilledTwice) {
-  Bench bench({.time_scale = 200});
+  WorkerBench bench({.time_scale = 200});
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   const std::uint32_t first = bench.busy_slice();
@@ -205,7 +205,7 @@ TEST(WorkerLink, RunsUnderItsQuotaAndTakesTheGroupAlong) {
   const auto host = adapters::probe_cpu_host();
   const std::string group = host.cgroup_directory + "/tangram-" + std::to_string(getpid()) + "-0";
   {
-    Bench bench({.quota_cores = 0.5});
+    WorkerBench bench({.quota_cores = 0.5});
     ASSERT_TRUE(bench.drive_until_ready());
     Call* call = bench.ask(1);
     ASSERT_TRUE(bench.drive_until_answered(1));
@@ -221,7 +221,7 @@ TEST(WorkerLink, RunsUnderItsQuotaAndTakesTheGroupAlong) {
 
 // A stopped process keeps its socket open; ten times the expected time, or `stuck_min`, gives it away.
 TEST(WorkerLink, ReplacesAWorkerThatHangsInABatch) {
-  Bench bench({.time_scale = 50, .stuck_min = 400ms});
+  WorkerBench bench({.time_scale = 50, .stuck_min = 400ms});
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   const std::uint32_t slice = bench.busy_slice();
@@ -233,7 +233,7 @@ TEST(WorkerLink, ReplacesAWorkerThatHangsInABatch) {
 }
 
 TEST(WorkerLink, ReplacesAnIdleWorkerThatHangs) {
-  Bench bench({.patience = {.ping_every = 20ms, .ping_answer = 300ms}});
+  WorkerBench bench({.patience = {.ping_every = 20ms, .ping_answer = 300ms}});
   ASSERT_TRUE(bench.drive_until_ready());
   const pid_t stopped = bench.process(0);
   kill(stopped, SIGSTOP);
@@ -260,7 +260,7 @@ std::string script(const std::string& name, const std::string& lines) {
 // It loads, takes the memory and the batch, and then says something else than an answer. The request runs again, meets
 // the same, and fails; nobody waits for ever.
 TEST(WorkerLink, GivesUpAWorkerThatAnswersRubbish) {
-  Bench bench({.program = script("rubbish", "hear; cat $ready >&3; hear; hear; echo rubbish >&3")});
+  WorkerBench bench({.program = script("rubbish", "hear; cat $ready >&3; hear; hear; echo rubbish >&3")});
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   ASSERT_TRUE(bench.drive_until_answered(1));
@@ -270,7 +270,7 @@ TEST(WorkerLink, GivesUpAWorkerThatAnswersRubbish) {
 
 // "Ready" is a message, but not an answer to a batch.
 TEST(WorkerLink, GivesUpAWorkerThatSaysTheRightThingAtTheWrongTime) {
-  Bench bench({.program = script("twice", "hear; cat $ready >&3; hear; hear; cat $ready >&3")});
+  WorkerBench bench({.program = script("twice", "hear; cat $ready >&3; hear; hear; cat $ready >&3")});
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   ASSERT_TRUE(bench.drive_until_answered(1));
@@ -281,7 +281,7 @@ TEST(WorkerLink, GivesUpAWorkerThatSaysTheRightThingAtTheWrongTime) {
 // four of them, so that at least 1 + 2 + 4 ms have passed.
 TEST(WorkerLink, PausesLongerAndLongerWhereAWorkerCannotStart) {
   for (const std::string& program : {script("ends", "exit 0"), std::string("/nonexistent/worker")}) {
-    Bench bench({.program = program, .patience = {.pause_min = 1ms, .pause_max = 1s}});
+    WorkerBench bench({.program = program, .patience = {.pause_min = 1ms, .pause_max = 1s}});
     const TimePoint begin = bench.now();
     ASSERT_TRUE(bench.drive([&] { return bench.restarts() >= 8; })) << program;
     EXPECT_GE(bench.now() - begin, 7ms);

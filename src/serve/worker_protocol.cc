@@ -12,7 +12,7 @@
 namespace tangram::serve {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 // Room for one descriptor, as the kernel wants it aligned.
 union ControlRoom {
@@ -45,8 +45,8 @@ bool well_formed(const WorkerMessage& message) {
          kind <= static_cast<std::uint32_t>(WorkerMessageKind::pong) && message.text_length <= message.text.size();
 }
 
-Json to_json(const std::vector<TensorSpec>& specs) {
-  Json list = Json::array();
+PlainJson to_json(const std::vector<TensorSpec>& specs) {
+  PlainJson list = PlainJson::array();
   for (const auto& spec : specs) {
     list.push_back({{"name", spec.name},
                     {"datatype", std::string(to_string(spec.datatype))},
@@ -57,7 +57,7 @@ Json to_json(const std::vector<TensorSpec>& specs) {
   return list;
 }
 
-std::vector<TensorSpec> tensors_from(const Json& list) {
+std::vector<TensorSpec> tensors_from(const PlainJson& list) {
   std::vector<TensorSpec> specs;
   for (const auto& item : list) {
     const auto datatype = parse_datatype(item.at("datatype").get<std::string>());
@@ -67,8 +67,8 @@ std::vector<TensorSpec> tensors_from(const Json& list) {
   return specs;
 }
 
-Json to_json(const engines::ModelSpec& model) {
-  Json shapes = Json::array();
+PlainJson to_json(const engines::ModelSpec& model) {
+  PlainJson shapes = PlainJson::array();
   for (const auto& shape : model.shapes) shapes.push_back({shape.batch, shape.size});
   return {{"service", model.service.value()},
           {"name", model.name},
@@ -79,7 +79,7 @@ Json to_json(const engines::ModelSpec& model) {
           {"shapes", shapes}};
 }
 
-engines::ModelSpec model_from(const Json& item) {
+engines::ModelSpec model_from(const PlainJson& item) {
   engines::ModelSpec model;
   model.service = ServiceId(item.at("service").get<std::uint32_t>());
   model.name = item.at("name");
@@ -162,20 +162,20 @@ engines::BatchJob job_of(const WorkerMessage& message) {
 }
 
 std::string write_worker_spec(const WorkerSpec& spec) {
-  Json models = Json::array();
+  PlainJson models = PlainJson::array();
   for (const auto& model : spec.models) models.push_back(to_json(model));
-  return Json{{"engine", spec.engine},
-              {"device", spec.config.device},
-              {"threads", spec.config.threads},
-              {"time_scale", spec.config.time_scale},
-              {"cores", spec.cores},
-              {"models", models}}
+  return PlainJson{{"engine", spec.engine},
+                   {"device", spec.config.device},
+                   {"threads", spec.config.threads},
+                   {"time_scale", spec.config.time_scale},
+                   {"cores", spec.cores},
+                   {"models", models}}
       .dump();
 }
 
 Result<WorkerSpec> read_worker_spec(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
+    const PlainJson json = PlainJson::parse(text);
     WorkerSpec spec;
     spec.engine = json.at("engine");
     spec.config = {json.at("device"), json.at("threads"), json.at("time_scale")};

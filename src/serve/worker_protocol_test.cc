@@ -12,16 +12,16 @@
 namespace tangram::serve {
 namespace {
 
-struct Pair {
-  Pair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0); }
-  ~Pair() {
+struct SocketPair {
+  SocketPair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0); }
+  ~SocketPair() {
     for (const int end : ends) close(end);
   }
   std::array<int, 2> ends{};
 };
 
 TEST(WorkerProtocol, CarriesAJobAndAPieceOfMemory) {
-  Pair pair;
+  SocketPair pair;
   auto memory = SharedMemory::make(100);
   ASSERT_TRUE(memory);
   std::memset(memory->data(), 7, 100);
@@ -44,7 +44,7 @@ TEST(WorkerProtocol, CarriesAJobAndAPieceOfMemory) {
 
 // Too short, too long, another magic, a kind that is none, a text beyond its place; then the end.
 TEST(WorkerProtocol, KnowsRubbish) {
-  Pair pair;
+  SocketPair pair;
   const auto send_raw = [&](const void* bytes, std::size_t count) {
     ASSERT_EQ(send(pair.ends[0], bytes, count, 0), static_cast<ssize_t>(count));
     const ReceivedMessage received = receive_message(pair.ends[1], false);
