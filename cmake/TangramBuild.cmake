@@ -58,7 +58,7 @@ endfunction()
 
 # Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours include,
 # too. Names in anonymous namespaces must then differ within a room. Left alone are files that share names on purpose:
-# the command line, where each verb has its Options and each view its columns, and the importers, which have a Row each.
+# the command line, where each verb has its Options and each view its columns, the tests of `serve`, and the importers, which have a Row each.
 function(tangram_compile_in_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   get_target_property(files ${target} SOURCES)
@@ -114,7 +114,9 @@ function(tangram_room name)
     add_executable(${name}_test ${tests})
     tangram_compile_options(${name}_test)
     tangram_compile_quickly(${name}_test)
-    tangram_compile_in_groups(${name}_test)
+    if(NOT name STREQUAL "serve")
+      tangram_compile_in_groups(${name}_test)
+    endif()
     target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
