@@ -115,7 +115,7 @@ class Run {
         setting_(setting),
         workload_(make_workload(input, setting)),
         latency_(input),
-        certifier_(latency_, {.requests_confirm = 10000, .endure_requests_max = 30000}) {}
+        certifier_(latency_, {.requests_confirm = 10000, .endure_s = 0}) {}
 
   std::vector<ElasticBatchResult> all() {
     plan("off_longest", "whole_gpu", plan::Bucketing::longest);
