@@ -54,7 +54,7 @@ std::string_view bearer(std::string_view authorization) {
 
 AccessDenial refuse_request(TenantState& state, AccessRefusal why, std::string message, Duration retry_after) {
   state.count(why);
-  return {CallStatus::refused, fmt::format("tenant '{}': {}", state.name, message), retry_after};
+  return {CallStatus::refused, fmt::format("tenant '{}': {}", state.name, message), retry_after, why};
 }
 
 // Requests at an even pace, and as many at once as the burst allows (the generic cell rate algorithm): the state is one
@@ -166,12 +166,16 @@ std::optional<AccessDenial> begin_request(const TenantRule& tenant, const Access
       return refuse_it(AccessRefusal::rate, fmt::format("more than {:g} requests a second", *said.rate_per_s), wait);
     }
   }
-  if (said.quota_per_day) {
-    if (const Duration wait = wait_for_quota(*said.quota_per_day, state, time.wall_s); wait > Duration::zero()) {
-      return refuse_it(AccessRefusal::quota, fmt::format("today's {} requests are used up", *said.quota_per_day), wait);
-    }
-  }
   return std::nullopt;
+}
+
+std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime& time) {
+  const auto& quota = tenant.said.quota_per_day;
+  if (!quota) return std::nullopt;
+  const Duration wait = wait_for_quota(*quota, *tenant.state, time.wall_s);
+  if (wait == Duration::zero()) return std::nullopt;
+  return refuse_request(*tenant.state, AccessRefusal::quota, fmt::format("today's {} requests are used up", *quota),
+                        wait);
 }
 
 void end_request(TenantState& tenant) { tenant.in_flight.fetch_sub(1, std::memory_order_relaxed); }

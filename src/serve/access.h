@@ -67,6 +67,7 @@ struct AccessDenial {
   CallStatus status = CallStatus::unauthenticated;
   std::string message;
   Duration retry_after{};
+  std::optional<AccessRefusal> why = {};  // Nothing: nobody knows who calls, or it cannot be told.
 };
 
 // Now, on both clocks: the one that never goes back, and the one on the wall.
@@ -115,8 +116,11 @@ class Access {
   std::deque<TenantState> states_;  // Id 0 is who calls where nobody is asked.
 };
 
-// Lets one inference request of the tenant in, or says why not. What is let in is to be ended.
+// Lets one inference request of the tenant in, or says why not. Its rate counts it whatever it holds: to read what
+// makes no sense is work, too. What is let in is to be ended.
 std::optional<AccessDenial> begin_request(const TenantRule& tenant, const AccessTime& time);
+// Takes one of today's quota for a request that was let in and makes sense, or says why not.
+std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime& time);
 void end_request(TenantState& tenant);
 
 // ---- Keys ----

@@ -142,14 +142,26 @@ TEST(Access, CountsTheQuotaByDays) {
   formats::AccessTenant tenant;
   tenant.quota_per_day = 2;
   Tried tried(tenant);
-  EXPECT_FALSE(begin_request(tried.rule(), at(0s)));
-  EXPECT_FALSE(begin_request(tried.rule(), at(0s)));
-  const auto denied = begin_request(tried.rule(), at(0s));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
+  const auto denied = use_quota(tried.rule(), at(0s));
   ASSERT_TRUE(denied);
   EXPECT_EQ(denied->retry_after, 12h);
   EXPECT_THAT(denied->message, HasSubstr("today's 2 requests"));
-  EXPECT_TRUE(begin_request(tried.rule(), at(0s, 101 * 86400 - 1)));
-  EXPECT_FALSE(begin_request(tried.rule(), at(0s, 101 * 86400)));
+  EXPECT_TRUE(use_quota(tried.rule(), at(0s, 101 * 86400 - 1)));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s, 101 * 86400)));
+}
+
+// A request that is let in may turn out to make no sense: until it asks for some of the quota, all of it is there.
+TEST(Access, TakesNothingOfTheQuotaForRequestsThatAreOnlyLetIn) {
+  formats::AccessTenant tenant;
+  tenant.quota_per_day = 1;
+  Tried tried(tenant);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(begin_request(tried.rule(), at(0s)));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
+  const auto denied = use_quota(tried.rule(), at(0s));
+  ASSERT_TRUE(denied);
+  EXPECT_EQ(denied->why, AccessRefusal::quota);
 }
 
 TEST(Access, CountsWhatIsInFlight) {
@@ -168,7 +180,7 @@ TEST(Access, KeepsCountsWhenTheFileIsReadAgain) {
   formats::AccessTenant tenant;
   tenant.quota_per_day = 1;
   Tried tried(tenant);
-  EXPECT_FALSE(begin_request(tried.rule(), at(0s)));
+  EXPECT_FALSE(use_quota(tried.rule(), at(0s)));
   const NewKey next = make_key();
   formats::Access changed = tried.said;
   changed.tenants[0].keys = {next.kept};
@@ -180,7 +192,7 @@ TEST(Access, KeepsCountsWhenTheFileIsReadAgain) {
   const TenantRule* rule = tried.who("Bearer " + next.text);
   ASSERT_NE(rule, nullptr);
   EXPECT_EQ(rule->state->id, TenantId(1));
-  EXPECT_TRUE(begin_request(*rule, at(0s)));
+  EXPECT_TRUE(use_quota(*rule, at(0s)));
   EXPECT_EQ(tried.access.tenants().size(), 2U);
 }
 

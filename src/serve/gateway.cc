@@ -12,12 +12,33 @@ namespace tangram::serve {
 namespace {
 
 Target refuse(int status, std::string_view message) {
-  return {Endpoint::none, nullptr, Reply{status, kJsonType, error_body(message)}};
+  return {Endpoint::none, nullptr, Reply{status, kJsonType, error_body(message), {}, std::string(message)}};
+}
+
+// "GET, HEAD": as RFC 9110 section 10.2.1 wants it beside every 405.
+Target wrong_method(std::string_view allowed) {
+  Target refused = refuse(405, fmt::format("this address takes {}", allowed));
+  refused.refusal->headers = fmt::format("Allow: {}\r\n", allowed);
+  return refused;
 }
 
 Target only(HttpMethod wanted, HttpMethod method, Target target) {
   const bool get_like = wanted == HttpMethod::get && method == HttpMethod::head;
-  return method == wanted || get_like ? target : refuse(405, "this address is not used with this method");
+  if (method == wanted || get_like) return target;
+  return wrong_method(wanted == HttpMethod::get ? "GET, HEAD" : "POST");
+}
+
+// Read with GET, changed with POST.
+Target route_logging(HttpMethod method) {
+  const bool known = method == HttpMethod::get || method == HttpMethod::head || method == HttpMethod::post;
+  return known ? Target{Endpoint::logging, nullptr, {}} : wrong_method("GET, HEAD, POST");
+}
+
+// A refusal of what would have been an inference request is told as such.
+Target refuse_at(std::string_view rest, HttpMethod method, Target refused) {
+  const bool infer = method == HttpMethod::post && (rest == "infer" || rest.ends_with("/infer"));
+  if (infer) refused.endpoint = Endpoint::infer;
+  return refused;
 }
 
 // Splits at the first slash: "a/b/c" gives "a" and leaves "b/c".
@@ -43,6 +64,12 @@ std::string unescape(std::string_view text) {
     if (escaped) i += 2;
   }
   return out;
+}
+
+// As the client meant it, or as it was sent where that would be no text.
+std::string shown_name(std::string_view segment) {
+  std::string name = unescape(segment);
+  return is_utf8(name) ? name : std::string(segment);
 }
 
 void append_tensor_metadata(std::string& out, const std::vector<TensorSpec>& specs) {
@@ -94,6 +121,14 @@ bool read_log_setting(JsonReader& json, std::string_view key, LogLevel& level, s
   return true;
 }
 
+// {"ready": true} asks for the models alone that are; {} and nothing ask for all.
+std::optional<Reply> read_index_question(std::string_view body, bool& only_ready) {
+  JsonReader json(body);
+  const auto read = [&](std::string_view key) { return key == "ready" ? json.boolean(only_ready) : json.skip(); };
+  if (body.empty() || (json.object(read) && json.end())) return std::nullopt;
+  return Reply{400, kJsonType, error_body("failed to parse the request JSON: " + json.problem())};
+}
+
 }  // namespace
 
 int http_status(CallStatus status) {
@@ -141,7 +176,7 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
   using formats::AccessRole;
   const auto denied = [&](AccessRefusal why, const std::string& what) {
     tenant.state->count(why);
-    return AccessDenial{CallStatus::forbidden, fmt::format("tenant '{}' may not {}", tenant.said.name, what), {}};
+    return AccessDenial{CallStatus::forbidden, fmt::format("tenant '{}' may not {}", tenant.said.name, what), {}, why};
   };
   const AccessRole role = tenant.said.role;
   if (need == AccessNeed::admin && role != AccessRole::admin)
@@ -156,6 +191,33 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
   return std::nullopt;
 }
 
+RequestRefusal refusal_of(const AccessDenial& denial) {
+  if (!denial.why) return refusal_of(denial.status);
+  switch (*denial.why) {
+    case AccessRefusal::rate: return RequestRefusal::rate;
+    case AccessRefusal::quota: return RequestRefusal::quota;
+    case AccessRefusal::in_flight: return RequestRefusal::in_flight;
+    case AccessRefusal::model:
+    case AccessRefusal::role: return RequestRefusal::model;
+  }
+  return RequestRefusal::model;
+}
+
+RequestRefusal refusal_of(CallStatus status) {
+  switch (status) {
+    case CallStatus::unauthenticated: return RequestRefusal::unauthenticated;
+    case CallStatus::forbidden: return RequestRefusal::model;
+    case CallStatus::not_found: return RequestRefusal::not_found;
+    case CallStatus::unavailable: return RequestRefusal::unloaded;
+    case CallStatus::refused: return RequestRefusal::overloaded;
+    case CallStatus::ok:
+    case CallStatus::invalid:
+    case CallStatus::failed:
+    case CallStatus::unsupported: return RequestRefusal::invalid;
+  }
+  return RequestRefusal::invalid;
+}
+
 Reply reply_to(const AccessDenial& denial) {
   Reply reply{http_status(denial.status), kJsonType, error_body(denial.message)};
   if (denial.status == CallStatus::unauthenticated) reply.headers = "WWW-Authenticate: Bearer realm=\"tangram\"\r\n";
@@ -166,8 +228,32 @@ Reply reply_to(const AccessDenial& denial) {
 }
 
 Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
-    : models_(models), config_(std::move(config)) {
+    : models_(models), config_(std::move(config)), refused_(models.size() + 1) {
   for (const auto& model : models_) by_name_.emplace(model.name, &model);
+}
+
+// ---- What ends at the door ----
+
+std::size_t Gateway::refusal_place(const ServedModel* model) const {
+  return model == nullptr ? models_.size() : static_cast<std::size_t>(model - models_.data());
+}
+
+std::uint64_t Gateway::refused_count(const ServedModel* model, RequestRefusal why) const {
+  return refused_[refusal_place(model)][static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
+}
+
+void Gateway::tell_of_refused(const RefusedRequest& refused) {
+  const auto why = static_cast<std::size_t>(refused.why);
+  refused_[refusal_place(refused.model)][why].fetch_add(1, std::memory_order_relaxed);
+  if (config_.log == nullptr || !log_requests()) return;
+  LogLine line(LogLevel::requests, "request");
+  if (!refused.id.empty()) line.text("id", refused.id);
+  if (refused.model != nullptr) line.text("model", refused.model->name);
+  line.text("outcome", "refused").integer("status", refused.status).text("why", kRequestRefusals[why]);
+  if (!refused.tenant.empty()) line.text("tenant", refused.tenant);
+  line.text("reason", refused.reason);
+  if (!refused.traceparent.empty()) line.text("traceparent", refused.traceparent);
+  config_.log->write(line);
 }
 
 const ServedModel* Gateway::find_model(std::string_view name) const {
@@ -187,7 +273,7 @@ Target Gateway::route(Port port, HttpMethod method, std::string_view path) const
   if (rest == "health/live") return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (rest == "health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
   if (rest == "models/stats") return only(HttpMethod::get, method, {Endpoint::all_stats, nullptr, {}});
-  if (rest == "logging") return {Endpoint::logging, nullptr, {}};
+  if (rest == "logging") return route_logging(method);
   const std::string_view first = take_segment(rest);
   if (first == "models") return route_model(method, rest);
   if (first == "repository") return route_repository(method, rest);
@@ -199,14 +285,16 @@ Target Gateway::route_model(HttpMethod method, std::string_view rest) const {
   const bool escaped = segment.find('%') != std::string_view::npos;
   const ServedModel* model = escaped ? find_model(unescape(segment)) : find_model(segment);
   if (model == nullptr) {
-    return refuse(404, fmt::format("Request for unknown model: '{}' is not found", unescape(segment)));
+    const std::string message = fmt::format("Request for unknown model: '{}' is not found", shown_name(segment));
+    return refuse_at(rest, method, refuse(404, message));
   }
   std::string_view verb = take_segment(rest);
   if (verb == "versions") {
     const std::string_view version = take_segment(rest);
     if (version != kModelVersion) {
-      return refuse(
-          404, fmt::format("Request for unknown model: '{}' version {} is not at ready state", model->name, version));
+      const std::string message =
+          fmt::format("Request for unknown model: '{}' version {} is not at ready state", model->name, version);
+      return refuse_at(rest, method, refuse(404, message));
     }
     verb = take_segment(rest);
   }
@@ -229,7 +317,8 @@ Target Gateway::route_repository(HttpMethod method, std::string_view rest) const
   const ServedModel* model = find_model(name);
   if (rest != "load" && rest != "unload") return refuse(404, "unknown address");
   if (model == nullptr) {
-    return refuse(400, fmt::format("failed to {} '{}', no such service in the services file", rest, name));
+    const std::string shown = is_utf8(name) ? name : "?";
+    return refuse(400, fmt::format("failed to {} '{}', no such service in the services file", rest, shown));
   }
   return only(HttpMethod::post, method, {rest == "load" ? Endpoint::load : Endpoint::unload, model, {}});
 }
@@ -239,7 +328,7 @@ Target Gateway::route_admin(HttpMethod method, std::string_view path) const {
   if (path == "/status") return only(HttpMethod::get, method, {Endpoint::status, nullptr, {}});
   if (path == "/reload") return only(HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
   if (path == "/drain") return only(HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
-  if (path == "/logging") return {Endpoint::logging, nullptr, {}};
+  if (path == "/logging") return route_logging(method);
   if (path == "/health" || path == "/v2/health/live")
     return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (path == "/v2/health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
@@ -329,14 +418,16 @@ std::optional<Reply> Gateway::handle(const Target& target, std::string_view body
       return later([model, this](LiveWorld& world, Call& c) {
         const bool is = world.why_not_ready(model->service).empty() && !draining();
         c.status = is ? CallStatus::ok : CallStatus::invalid;
-        c.answer = fmt::format(R"({{"name":"{}","ready":{}}})", model->name, is);
+        c.answer = R"({"name":)";
+        append_json_string(c.answer, model->name);
+        c.answer += is ? R"(,"ready":true})" : R"(,"ready":false})";
       });
     case Endpoint::model_stats:
     case Endpoint::all_stats:
       return later([model](LiveWorld& world, Call& c) { c.answer = model_statistics(world, model); });
     case Endpoint::repository_index: {
-      const bool only_ready = body.find("\"ready\":true") != std::string_view::npos ||
-                              body.find("\"ready\": true") != std::string_view::npos;
+      bool only_ready = false;
+      if (auto wrong = read_index_question(body, only_ready)) return wrong;
       return later([only_ready](LiveWorld& world, Call& c) { c.answer = repository_index(world, only_ready); });
     }
     case Endpoint::load:

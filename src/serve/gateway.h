@@ -64,6 +64,39 @@ enum class AccessNeed : std::uint8_t {
   admin,
 };
 AccessNeed access_need(Port port, Endpoint endpoint);
+// Why an inference request ended before the scheduler saw it.
+enum class RequestRefusal : std::uint8_t {
+  malformed,        // Not HTTP as it should be; nobody knows whether it was one.
+  too_large,        // Its body.
+  too_slow,         // It did not come to its end in time.
+  invalid,          // It makes no sense, or does not fit its model.
+  not_found,        // No such model.
+  unauthenticated,  // Nobody knows who calls.
+  model,            // The tenant may not use the model; ...
+  rate,             // ... has sent too many of late; ...
+  quota,            // ... has used up its day; ...
+  in_flight,        // ... has too many under way.
+  unloaded,         // The model.
+  overloaded,       // The gateway holds too much already.
+};
+inline constexpr std::array<std::string_view, 12> kRequestRefusals{
+    "malformed", "too_large", "too_slow", "invalid",   "not_found", "unauthenticated",
+    "model",     "rate",      "quota",    "in_flight", "unloaded",  "overloaded"};
+RequestRefusal refusal_of(const AccessDenial& denial);
+// Of a request that was read and found wrong, or that the world turned away at its door.
+RequestRefusal refusal_of(CallStatus status);
+
+// Such a request. Views live as long as the call that tells of it; what is not known is empty.
+struct RefusedRequest {
+  RequestRefusal why = RequestRefusal::invalid;
+  int status = 400;  // As HTTP has it, whatever the protocol.
+  std::string_view reason;
+  const ServedModel* model = nullptr;
+  std::string_view id = {};
+  std::string_view tenant = {};
+  std::string_view traceparent = {};
+};
+
 // Why the tenant may not, or nothing. Counts the refusal.
 std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed need, const ServedModel* model);
 
@@ -72,6 +105,7 @@ struct Reply {
   std::string_view type = kJsonType;
   std::string body;
   std::string headers = {};  // More of them, each with its line end.
+  std::string reason = {};   // Of a refusal, for the log.
 };
 Reply reply_to(const AccessDenial& denial);
 
@@ -79,7 +113,7 @@ Reply reply_to(const AccessDenial& denial);
 struct Target {
   Endpoint endpoint = Endpoint::none;
   const ServedModel* model = nullptr;
-  std::optional<Reply> refusal;  // Wrong address or method.
+  std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
 };
 
 struct GatewayConfig {
@@ -113,6 +147,11 @@ class Gateway {
   bool log_requests() const { return log_level() == LogLevel::requests; }
   void set_log_level(LogLevel level);
 
+  // Counts the request, and writes it into the log where requests are wanted there. Any thread.
+  void tell_of_refused(const RefusedRequest& refused);
+  // How many there were. Null: those whose model is not known.
+  std::uint64_t refused_count(const ServedModel* model, RequestRefusal why) const;
+
   // Who may call. Off until it is set.
   Access access;
 
@@ -128,13 +167,17 @@ class Gateway {
     std::atomic<std::uint64_t> bytes_sent{0};
     std::atomic<std::uint64_t> calls_abandoned{0};  // The client had gone.
     // From the last byte of a request read to the first byte of its answer written, without the time that its batch
-    // ran: of inference requests over HTTP, and of all others, which are answered at once.
+    // ran: of inference requests over HTTP, and of all others, which are answered at once. Requests in the background
+    // wait on purpose, and those that were refused before they had come to their end have no last byte: neither counts.
     SharedDurations added_infer;
     SharedDurations added_other;
   };
   Traffic traffic;
 
  private:
+  using RefusalCounts = std::array<std::atomic<std::uint64_t>, kRequestRefusals.size()>;
+
+  std::size_t refusal_place(const ServedModel* model) const;
   Target route_model(HttpMethod method, std::string_view rest) const;
   Target route_repository(HttpMethod method, std::string_view rest) const;
   Target route_admin(HttpMethod method, std::string_view path) const;
@@ -146,6 +189,7 @@ class Gateway {
   const std::vector<ServedModel>& models_;
   GatewayConfig config_;
   std::map<std::string, const ServedModel*, std::less<>> by_name_;
+  std::vector<RefusalCounts> refused_;  // By model, and the last of those that are not known.
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<LogLevel> log_level_{LogLevel::info};

@@ -168,14 +168,36 @@ std::optional<std::string> append_input(const inference::ModelInferRequest& requ
   return std::nullopt;
 }
 
-std::optional<double> number_of(const inference::InferParameter& parameter) {
+ParameterValue value_of(const inference::InferParameter& parameter) {
   switch (parameter.parameter_choice_case()) {
-    case inference::InferParameter::kBoolParam: return parameter.bool_param() ? 1 : 0;
-    case inference::InferParameter::kInt64Param: return static_cast<double>(parameter.int64_param());
-    case inference::InferParameter::kUint64Param: return static_cast<double>(parameter.uint64_param());
-    case inference::InferParameter::kDoubleParam: return parameter.double_param();
-    default: return std::nullopt;
+    case inference::InferParameter::kBoolParam: return ParameterValue::of(parameter.bool_param());
+    case inference::InferParameter::kInt64Param:
+      return ParameterValue::of(static_cast<double>(parameter.int64_param()));
+    case inference::InferParameter::kUint64Param:
+      return ParameterValue::of(static_cast<double>(parameter.uint64_param()));
+    case inference::InferParameter::kDoubleParam: return ParameterValue::of(parameter.double_param());
+    case inference::InferParameter::kStringParam: return ParameterValue::of_text(parameter.string_param());
+    default: return ParameterValue::of_other("nothing");
   }
+}
+
+// What the parameters of the request and of its tensors say.
+std::optional<CallProblem> read_grpc_parameters(const inference::ModelInferRequest& request, Call& call,
+                                                std::optional<std::int64_t>& input_size) {
+  for (const auto& [name, parameter] : request.parameters()) {
+    if (auto problem = apply_parameter(name, value_of(parameter), call, input_size)) return problem;
+  }
+  for (const auto& input : request.inputs()) {
+    for (const auto& [name, parameter] : input.parameters()) {
+      if (auto problem = check_input_parameter(name)) return problem;
+    }
+  }
+  for (const auto& output : request.outputs()) {
+    for (const auto& [name, parameter] : output.parameters()) {
+      if (auto problem = check_output_parameter(name, value_of(parameter))) return problem;
+    }
+  }
+  return std::nullopt;
 }
 
 // Fills in the call, whose tensors then point into the request.
@@ -187,11 +209,7 @@ std::optional<CallProblem> read_request(const inference::ModelInferRequest& requ
     return unknown_model(request.model_name());
   call.id = request.id();
   std::optional<std::int64_t> input_size;
-  for (const auto& [name, parameter] : request.parameters()) {
-    const auto value = number_of(parameter);
-    if (!value) continue;
-    if (auto problem = apply_parameter(name, *value, call, input_size)) return problem;
-  }
+  if (auto problem = read_grpc_parameters(request, call, input_size)) return problem;
   const bool raw = request.raw_input_contents_size() > 0;
   if (raw && request.raw_input_contents_size() != request.inputs_size()) {
     return CallProblem{CallStatus::invalid, fmt::format("expected {} raw inputs, got {}", request.inputs_size(),
@@ -252,6 +270,11 @@ void write_response(const Call& call, inference::ModelInferResponse& response) {
 
 // ---- Who calls ----
 
+// What two readers could understand differently is refused, as over HTTP.
+bool has_several(const grpc::ServerContext& context, const char* name) {
+  return context.client_metadata().count(name) > 1;
+}
+
 std::string_view metadata_of(const grpc::ServerContext& context, const char* name) {
   const auto found = context.client_metadata().find(name);
   if (found == context.client_metadata().end()) return {};
@@ -267,33 +290,76 @@ std::vector<std::string> peer_names(const grpc::ServerContext& context) {
   return certificate_names(std::string(shown.front().data(), shown.front().size()));
 }
 
+// Who calls, while the call begins.
+struct Caller {
+  std::shared_ptr<const AccessTable> table = {};
+  const TenantRule* tenant = nullptr;  // Of the table. Null: nobody is asked, or it is not known.
+  AccessTime time = {};
+};
+
 // Why the caller may not, or nothing. With `call` it is an inference request, which is then one of the tenant's in
 // flight.
 std::optional<AccessDenial> why_denied(Shared& shared, const grpc::ServerContext& context, AccessNeed need,
-                                       const ServedModel* model, Call* call) {
+                                       const ServedModel* model, Call* call, Caller& caller) {
   Access& access = shared.gateway.access;
   if (!access.on() || need == AccessNeed::nothing) return std::nullopt;
-  const auto table = access.table();
+  for (const char* name : {"authorization", "x-api-key"}) {
+    if (has_several(context, name))
+      return AccessDenial{CallStatus::invalid, fmt::format("several {} fields", name), {}};
+  }
+  caller.table = access.table();
   Credentials shown{metadata_of(context, "authorization"), metadata_of(context, "x-api-key"), {}};
   std::vector<std::string> names;
   if (shown.authorization.empty() && shown.api_key.empty()) shown.certificate_names = names = peer_names(context);
-  const std::int64_t wall_s = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
+  caller.time.wall_s = std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1);
   AccessDenial denial;
-  const TenantRule* tenant = table->identify(shown, wall_s, denial.message);
-  if (tenant == nullptr) {
+  caller.tenant = caller.table->identify(shown, caller.time.wall_s, denial.message);
+  if (caller.tenant == nullptr) {
     access.unauthenticated.fetch_add(1, std::memory_order_relaxed);
     return denial;
   }
-  if (auto forbidden = why_forbidden(*tenant, need, model)) return forbidden;
+  if (auto forbidden = why_forbidden(*caller.tenant, need, model)) return forbidden;
   if (call == nullptr) return std::nullopt;
-  if (auto refused = begin_request(*tenant, {shared.clock.now(), wall_s})) return refused;
-  call->tenant_state = tenant->state;
-  call->tenant = tenant->state->id;
+  caller.time.now = shared.clock.now();
+  if (auto refused = begin_request(*caller.tenant, caller.time)) return refused;
+  call->tenant_state = caller.tenant->state;
+  call->tenant = caller.tenant->state->id;
   return std::nullopt;
 }
 
 void end_tenant(Call& call) {
   if (call.tenant_state != nullptr) end_request(*std::exchange(call.tenant_state, nullptr));
+}
+
+// The trace that the call belongs to comes back with the answer, as over HTTP.
+void take_trace(const grpc::ServerContext& context, Call& call) {
+  const auto trace = metadata_of(context, "traceparent");
+  if (is_traceparent(trace)) call.traceparent = trace;
+}
+
+// Everything that comes before the world: who calls, how much, and whether the request makes sense. Answers why it does
+// not get there, which is counted and logged; then it is none of the tenant's in flight.
+std::optional<AccessDenial> why_refused(Shared& shared, const grpc::ServerContext& context,
+                                        const inference::ModelInferRequest& request, Call& call) {
+  const ServedModel* model = shared.gateway.find_model(request.model_name());
+  Caller caller;
+  take_trace(context, call);
+  auto denial = why_denied(shared, context, AccessNeed::client, model, &call, caller);
+  if (!denial) {
+    if (auto problem = read_request(request, shared.gateway, call)) {
+      denial = AccessDenial{problem->status, std::move(problem->message), {}};
+    } else if (caller.tenant != nullptr) {
+      denial = use_quota(*caller.tenant, caller.time);
+    }
+  }
+  if (!denial) return std::nullopt;
+  end_tenant(call);
+  RefusedRequest refused{refusal_of(*denial), http_status(denial->status), denial->message, model};
+  refused.id = request.id();
+  if (caller.tenant != nullptr) refused.tenant = caller.tenant->said.name;
+  refused.traceparent = call.traceparent;
+  shared.gateway.tell_of_refused(refused);
+  return denial;
 }
 
 // When a client may try again, as gRPC's own retries understand it.
@@ -345,7 +411,8 @@ class Unary : public Tag, public CallOwner {
   }
   // False if the caller may not ask this; the call has failed then.
   bool allowed(AccessNeed need, const ServedModel* model = nullptr) {
-    const auto denial = why_denied(shared, context, need, model, nullptr);
+    Caller caller;
+    const auto denial = why_denied(shared, context, need, model, nullptr, caller);
     if (denial) fail(denial->status, denial->message);
     return !denial;
   }
@@ -382,24 +449,11 @@ class Unary : public Tag, public CallOwner {
 
 using Infer = Unary<inference::ModelInferRequest, inference::ModelInferResponse>;
 
-// The trace that the call belongs to comes back with the answer, as over HTTP.
-void take_trace(grpc::ServerContext& context, Call& call) {
-  const auto trace = metadata_of(context, "traceparent");
-  if (!is_traceparent(trace)) return;
-  call.traceparent = trace;
-}
-
 bool begin_infer(Infer& rpc) {
-  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.model_name());
-  if (const auto denial = why_denied(rpc.shared, rpc.context, AccessNeed::client, model, &rpc.call)) {
-    tell_retry(rpc.context, denial->retry_after);
-    return rpc.fail(denial->status, denial->message);
+  if (const auto refused = why_refused(rpc.shared, rpc.context, rpc.request, rpc.call)) {
+    tell_retry(rpc.context, refused->retry_after);
+    return rpc.fail(refused->status, refused->message);
   }
-  if (const auto problem = read_request(rpc.request, rpc.shared.gateway, rpc.call)) {
-    end_tenant(rpc.call);
-    return rpc.fail(problem->status, problem->message);
-  }
-  take_trace(rpc.context, rpc.call);
   if (!rpc.call.traceparent.empty()) rpc.context.AddInitialMetadata("traceparent", rpc.call.traceparent);
   rpc.shared.world.post(&rpc.call);
   return false;
@@ -420,10 +474,7 @@ class StreamInfer final : public Tag, public CallOwner {
       case Step::waiting:
         if (!ok) return destroy();
         new StreamInfer(shared_, queue_);
-        if (const auto denial = why_denied(shared_, context_, AccessNeed::client, nullptr, nullptr)) {
-          return end(grpc::Status(code_of(denial->status), denial->message));
-        }
-        return read();
+        return begin();
       case Step::reading:
         if (!ok) return end();  // The client has said everything.
         return answer();
@@ -448,6 +499,13 @@ class StreamInfer final : public Tag, public CallOwner {
  private:
   enum class Step : std::uint8_t { waiting, reading, writing, ending };
 
+  void begin() {
+    Caller caller;
+    const auto denial = why_denied(shared_, context_, AccessNeed::client, nullptr, nullptr, caller);
+    if (!denial) return read();
+    shared_.gateway.tell_of_refused({refusal_of(*denial), http_status(denial->status), denial->message, nullptr});
+    end(grpc::Status(code_of(denial->status), denial->message));
+  }
   void read() {
     step_ = Step::reading;
     request_.Clear();
@@ -458,18 +516,10 @@ class StreamInfer final : public Tag, public CallOwner {
     call_.clear();
     step_ = Step::writing;
     // Asked for each message: a key that is taken back while the stream is open is of no use any more.
-    const ServedModel* model = shared_.gateway.find_model(request_.model_name());
-    if (const auto denial = why_denied(shared_, context_, AccessNeed::client, model, &call_)) {
-      if (denial->status == CallStatus::unauthenticated) {
-        return end(grpc::Status(code_of(denial->status), denial->message));
-      }
-      return write_problem(denial->message);
+    if (const auto refused = why_refused(shared_, context_, request_, call_)) {
+      if (refused->status != CallStatus::unauthenticated) return write_problem(refused->message);
+      return end(grpc::Status(code_of(refused->status), refused->message));
     }
-    if (const auto problem = read_request(request_, shared_.gateway, call_)) {
-      end_tenant(call_);
-      return write_problem(problem->message);
-    }
-    take_trace(context_, call_);
     shared_.world.post(&call_);
   }
   void write_problem(const std::string& message) {

@@ -163,6 +163,43 @@ TEST_F(GrpcServerTest, SaysWhatIsWrongInGrpcsOwnCodes) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+// A number as text, a truth where a number is wanted, and nothing at all are told apart as over HTTP; what clients of
+// Triton send is taken.
+TEST_F(GrpcServerTest, SaysWhichParameterHasAnotherTypeThanItMust) {
+  inference::ModelInferResponse response;
+  const auto problem = [&](const char* name, const auto& set) {
+    auto asked = request({1}, true);
+    (*asked.mutable_parameters())["tangram_deadline_ms"].set_double_param(60000);
+    set((*asked.mutable_parameters())[name]);
+    const auto status = infer(asked, &response);
+    EXPECT_TRUE(status.ok() || status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+    return status.error_message();
+  };
+  EXPECT_EQ(problem("timeout", [](auto& p) { p.set_string_param("100"); }),
+            "parameter 'timeout': expected whole microseconds from 0, got \"100\"");
+  EXPECT_EQ(problem("priority", [](auto& p) { p.set_bool_param(true); }),
+            "parameter 'priority': expected a whole number from 0, got true");
+  EXPECT_EQ(problem("priority", [](auto& p) { p.set_double_param(0.5); }),
+            "parameter 'priority': expected a whole number from 0, got 0.5");
+  EXPECT_EQ(problem("priority", [](auto&) {}), "parameter 'priority': expected a whole number from 0, got nothing");
+  EXPECT_EQ(problem("priority", [](auto& p) { p.set_uint64_param(1); }), "");
+  EXPECT_EQ(problem("timeout", [](auto& p) { p.set_int64_param(60'000'000); }), "");
+  EXPECT_EQ(problem("mine", [](auto& p) { p.set_string_param("a"); }), "");
+  EXPECT_EQ(problem("sequence_id", [](auto& p) { p.set_string_param("a"); }), "sequences are not supported");
+}
+
+TEST_F(GrpcServerTest, SaysWhatItDoesNotSupportOfTensors) {
+  inference::ModelInferResponse response;
+  auto shared = request({1}, true);
+  (*shared.mutable_inputs(0)->mutable_parameters())["shared_memory_region"].set_string_param("a");
+  EXPECT_EQ(infer(shared, &response).error_message(), "shared memory is not supported");
+  auto classes = request({1}, true);
+  auto* output = classes.add_outputs();
+  output->set_name("pooled");
+  (*output->mutable_parameters())["classification"].set_int64_param(3);
+  EXPECT_EQ(infer(classes, &response).error_message(), "classification is not supported");
+}
+
 TEST_F(GrpcServerTest, AnswersAStreamInItsOrder) {
   grpc::ClientContext context;
   auto stream = stub_->ModelStreamInfer(&context);

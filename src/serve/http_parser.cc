@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 namespace tangram::serve {
 namespace {
@@ -55,7 +56,7 @@ HttpHeadResult refused(int status, std::string_view reason) {
   return {HttpHeadResult::Kind::refused, 0, {status, reason}};
 }
 
-// Nothing, or why the line is wrong. `keep_alive` becomes what the version implies.
+// Nothing, or why the line is wrong.
 std::optional<HttpRefusal> parse_request_line(std::string_view line, HttpHead& head) {
   const auto first = line.find(' ');
   const auto last = line.rfind(' ');
@@ -71,11 +72,8 @@ std::optional<HttpRefusal> parse_request_line(std::string_view line, HttpHead& h
     const auto byte = static_cast<unsigned char>(c);
     if (byte <= 0x20 || byte >= 0x7f) return HttpRefusal{400, "malformed target"};
   }
-  if (version == "HTTP/1.1") {
-    head.keep_alive = true;
-  } else if (version == "HTTP/1.0") {
-    head.keep_alive = false;
-  } else {
+  head.http_1_1 = version == "HTTP/1.1";
+  if (!head.http_1_1 && version != "HTTP/1.0") {
     return HttpRefusal{version.starts_with("HTTP/") ? 505 : 400, "unsupported version of HTTP"};
   }
   head.method = method_of(method);
@@ -97,6 +95,10 @@ struct Framing {
   bool has_host = false;
   bool has_length = false;
   bool has_transfer_encoding = false;
+  bool has_authorization = false;
+  bool has_api_key = false;
+  bool closes = false;
+  bool keeps_alive = false;
 };
 
 std::optional<HttpRefusal> read_length(std::string_view value, Framing& framing, HttpHead& head) {
@@ -132,12 +134,20 @@ std::optional<HttpRefusal> note_field(const HttpField& field, Framing& framing, 
     case 6:
       if (!equals_ignoring_case(field.name, "expect")) break;
       if (!equals_ignoring_case(field.value, "100-continue")) return HttpRefusal{417, "unknown expectation"};
-      head.expects_continue = true;
+      head.expects_continue = head.http_1_1;  // Older clients do not know the answer (RFC 9110 section 10.1.1).
+      break;
+    case 9:
+      if (!equals_ignoring_case(field.name, "x-api-key")) break;
+      if (std::exchange(framing.has_api_key, true)) return HttpRefusal{400, "several X-Api-Key fields"};
       break;
     case 10:
       if (!equals_ignoring_case(field.name, "connection")) break;
-      if (lists(field.value, "close")) head.keep_alive = false;
-      if (lists(field.value, "keep-alive")) head.keep_alive = true;
+      framing.closes |= lists(field.value, "close");
+      framing.keeps_alive |= lists(field.value, "keep-alive");
+      break;
+    case 13:
+      if (!equals_ignoring_case(field.name, "authorization")) break;
+      if (std::exchange(framing.has_authorization, true)) return HttpRefusal{400, "several Authorization fields"};
       break;
     case 14:
       if (equals_ignoring_case(field.name, "content-length")) return read_length(field.value, framing, head);
@@ -166,12 +176,12 @@ std::optional<HttpRefusal> parse_field(std::string_view line, Framing& framing, 
   return note_field(field, framing, head);
 }
 
-std::optional<HttpRefusal> check_framing(const Framing& framing, bool http_1_1, const HttpHead& head) {
-  if (http_1_1 && !framing.has_host) return HttpRefusal{400, "missing Host"};
+std::optional<HttpRefusal> check_framing(const Framing& framing, const HttpHead& head) {
+  if (head.http_1_1 && !framing.has_host) return HttpRefusal{400, "missing Host"};
   if (framing.has_length && framing.has_transfer_encoding) {
     return HttpRefusal{400, "both Content-Length and Transfer-Encoding"};
   }
-  if (!http_1_1 && head.chunked) return HttpRefusal{400, "chunks in HTTP/1.0"};
+  if (!head.http_1_1 && head.chunked) return HttpRefusal{400, "chunks in HTTP/1.0"};
   return std::nullopt;
 }
 
@@ -218,14 +228,14 @@ HttpHeadResult parse_http_head(std::string_view bytes, std::size_t head_max, Htt
     rest.remove_prefix(at + 2);
     return line;
   };
-  const std::string_view request_line = take_line();
-  if (const auto wrong = parse_request_line(request_line, head)) return refused(wrong->status, wrong->reason);
-  const bool http_1_1 = request_line.ends_with("1.1");
+  if (const auto wrong = parse_request_line(take_line(), head)) return refused(wrong->status, wrong->reason);
   while (!rest.empty()) {
     const std::string_view line = take_line();
     if (const auto wrong = parse_field(line, framing, head)) return refused(wrong->status, wrong->reason);
   }
-  if (const auto wrong = check_framing(framing, http_1_1, head)) return refused(wrong->status, wrong->reason);
+  if (const auto wrong = check_framing(framing, head)) return refused(wrong->status, wrong->reason);
+  // Whoever says that it closes means it, whatever else it says (RFC 9112 section 9.3).
+  head.keep_alive = !framing.closes && (head.http_1_1 || framing.keeps_alive);
   return {HttpHeadResult::Kind::complete, begin + end + 4, {}};
 }
 

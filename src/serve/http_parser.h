@@ -1,8 +1,8 @@
 // HTTP/1.1 requests as bytes, read strictly.
 //
 // What two readers could understand differently is refused, because a proxy in front may be the other reader: bare line
-// feeds, folded headers, spaces before colons, several lengths, a length beside chunks. Nothing here owns memory; views
-// point into the caller's buffer.
+// feeds, folded headers, spaces before colons, several lengths, a length beside chunks, several keys. Nothing here owns
+// memory; views point into the caller's buffer.
 #pragma once
 
 #include <array>
@@ -30,6 +30,7 @@ struct HttpHead {
   std::string_view target;  // As sent; path and query are parts of it.
   std::string_view path;
   std::string_view query;
+  bool http_1_1 = true;  // Otherwise HTTP/1.0.
   bool keep_alive = true;
   bool chunked = false;
   bool expects_continue = false;

@@ -54,6 +54,18 @@ TEST(HttpHead, SaysWhetherTheConnectionStays) {
   EXPECT_FALSE(parse("GET / HTTP/1.0\r\n\r\n").head.keep_alive);
   EXPECT_TRUE(parse("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").head.keep_alive);
   EXPECT_FALSE(parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: TE, Close\r\n\r\n").head.keep_alive);
+  EXPECT_FALSE(parse("GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n").head.keep_alive);
+  EXPECT_FALSE(
+      parse("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n").head.keep_alive);
+}
+
+// A client of HTTP/1.0 would take the interim answer for the last one.
+TEST(HttpHead, PromisesToGoOnToThoseAloneWhoKnowWhatItMeans) {
+  EXPECT_TRUE(parse("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n").head.expects_continue);
+  const Parsed old = parse("POST / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(old.result.kind, Kind::complete);
+  EXPECT_FALSE(old.head.http_1_1);
+  EXPECT_FALSE(old.head.expects_continue);
 }
 
 TEST(HttpHead, TakesTheAbsoluteFormAndLinesLeftBehind) {
@@ -76,6 +88,9 @@ TEST(HttpHead, RefusesWhatCouldSmuggleARequest) {
   EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), 501);
   EXPECT_EQ(refusal_of("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
   EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer b\r\nauthorization: Bearer b\r\n\r\n"), 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: b\r\nx-api-key: c\r\n\r\n"), 400);
+  EXPECT_EQ(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nX-Api-Key: b\r\nAuthorization: c\r\n\r\n"), 0);
   EXPECT_EQ(refusal_of(std::string_view("GET / HTTP/1.1\r\nHost: h\r\nX: a\0b\r\n\r\n", 37)), 400);
 }
 

@@ -1,6 +1,7 @@
 #include "serve/http_server.h"
 
 #include <arpa/inet.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -35,9 +36,11 @@ constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
 constexpr std::size_t kAdminReserve = 16;
 // How long a client may go on sending what nobody wants before its connection is closed.
 constexpr Duration kLingerMax = std::chrono::seconds(2);
-constexpr std::string_view kPlainToTls =
-    "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 51\r\nConnection: close\r\n\r\n"
-    "{\"error\":\"this port speaks HTTPS, not plain HTTP\"}\n";
+constexpr std::string_view kOctetsType = "application/octet-stream";
+// What becomes of the connection; that it stays is said to clients of HTTP/1.0 alone, later ones take it for granted.
+constexpr std::string_view kCloses = "\r\nConnection: close\r\n";
+constexpr std::string_view kStays = "\r\n";
+constexpr std::string_view kStaysOpen = "\r\nConnection: keep-alive\r\n";
 
 void append_number(std::string& out, std::uint64_t value) {
   std::array<char, 20> digits;
@@ -49,21 +52,14 @@ void append_number(std::string& out, std::uint64_t value) {
   out.append(digits.data() + at, digits.size() - at);
 }
 
-// What every answer begins with.
-void append_head(std::string& out, int status, std::string_view type, std::size_t length, bool keep_alive) {
-  if (status == 200) {
-    out += "HTTP/1.1 200 OK\r\nContent-Type: ";
-  } else {
-    out += "HTTP/1.1 ";
-    append_number(out, static_cast<std::uint64_t>(status));
-    out += ' ';
-    out += http_status_text(status);
-    out += "\r\nContent-Type: ";
+// Why a request whose head was good is not read on.
+RequestRefusal refusal_of_http(int status) {
+  switch (status) {
+    case 408: return RequestRefusal::too_slow;
+    case 413: return RequestRefusal::too_large;
+    case 503: return RequestRefusal::overloaded;
+    default: return RequestRefusal::malformed;
   }
-  out += type;
-  out += "\r\nContent-Length: ";
-  append_number(out, length);
-  out += keep_alive ? "\r\n" : "\r\nConnection: close\r\n";
 }
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -211,13 +207,17 @@ class HttpServer::Connection final : public Readiness {
  private:
   enum class Reading : std::uint8_t { head, body, chunks, nothing };
 
+  // Where the time that the gateway took is counted.
+  enum class Counted : std::uint8_t { nowhere, infer, other };
+
   // A request that has been understood and not answered.
   struct Exchange {
     Call* call = nullptr;  // While it is under way.
     bool keep_alive = true;
+    bool http_1_1 = true;
     bool head_only = false;  // The method was HEAD: the answer has no body.
     bool done = false;
-    bool infer = false;
+    Counted counted = Counted::other;
     TimePoint read;  // When its last byte was.
     Duration compute{};
     std::string text;  // The answer, while others must be sent first.
@@ -226,12 +226,13 @@ class HttpServer::Connection final : public Readiness {
   struct Unsent {
     TimePoint read;
     Duration compute;
-    bool infer;
+    Counted counted;
   };
   // The request that is being read.
   struct Incoming {
     Target target;
     bool keep_alive = true;
+    bool http_1_1 = true;
     bool head_only = false;
     std::uint64_t length = 0;
     std::string json_length;
@@ -242,8 +243,11 @@ class HttpServer::Connection final : public Readiness {
     bool has_json_length = false;
     bool has_deadline = false;
     bool has_input_size = false;
+    bool has_background = false;
+    std::string_view repeated;  // Which of these fields came twice.
     ChunkedReader chunks;
     const TenantRule* tenant = nullptr;  // Who asks, where that matters.
+    bool told = false;                   // That it was refused.
     Call* call = nullptr;                // Whose body is filled.
     std::uint64_t counted = 0;
   };
@@ -258,13 +262,18 @@ class HttpServer::Connection final : public Readiness {
   bool parse_chunks();
   void begin(const HttpHead& head);
   void take_fields(const HttpHead& head);
+  void take_field(const HttpField& field, std::string_view name, std::string& value, bool& has);
   void check_access(const HttpHead& head);
   std::optional<AccessDenial> why_denied(const HttpHead& head);
   void dispatch();
   void dispatch_infer(Exchange& exchange, Call* call);
+  void deny(Exchange& exchange, Call* call, const AccessDenial& denial);
+  std::optional<CallProblem> read_infer(Call& call);
+  void tell_of_refused(RequestRefusal why, int status, std::string_view reason, const Call* call = nullptr);
   void reply(Exchange& exchange, const Reply& reply);
   void reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra, std::string_view body);
   void write_answer(const Call& call, Exchange& exchange);
+  void refuse_head(const HttpRefusal& refusal);
   void refuse(const HttpRefusal& refusal);
   void refuse_and_close(const Reply& answer);
   void send_ready();
@@ -342,6 +351,7 @@ void HttpServer::Connection::read_some() {
   }
   server_.gateway_.traffic.bytes_received.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
   read_at_ = server_.clock_.now();
+  server_.keep_date(read_at_);
   if (reading_ == Reading::head && in_.empty()) {
     message_began_ = server_.now_;
     message_bytes_ = 0;
@@ -375,7 +385,12 @@ ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room
     if (tls_->spoke_plain_http()) {
       // What came is read first: closing over unread bytes would throw the answer away, too.
       while (recv(socket_, buffer, room, MSG_DONTWAIT) > 0) continue;
-      send(socket_, kPlainToTls.data(), kPlainToTls.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const std::string body = error_body("this port speaks HTTPS, not plain HTTP");
+      std::string out;
+      server_.keep_date(server_.clock_.now());
+      server_.append_head(out, 400, kJsonType, body.size(), kCloses);
+      out += "\r\n" + body;
+      send(socket_, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   }
   return moved(result);
@@ -411,7 +426,7 @@ bool HttpServer::Connection::parse_head() {
   const HttpHeadResult result = parse_http_head(std::string_view(in_).substr(in_at_), server_.limits_.head_max, head);
   if (result.kind == HttpHeadResult::Kind::need_more) return false;
   if (result.kind == HttpHeadResult::Kind::refused) {
-    refuse(result.refusal);
+    refuse_head(result.refusal);
     return false;
   }
   begin(head);
@@ -423,22 +438,25 @@ bool HttpServer::Connection::parse_head() {
 void HttpServer::Connection::begin(const HttpHead& head) {
   incoming_.target = server_.gateway_.route(port_, head.method, head.path);
   incoming_.keep_alive = head.keep_alive && !server_.draining_;
+  incoming_.http_1_1 = head.http_1_1;
+  incoming_.tenant = nullptr;
+  incoming_.told = false;
   incoming_.head_only = head.method == HttpMethod::head;
   incoming_.length = head.content_length;
   message_began_ = server_.now_;
   message_bytes_ = 0;
+  take_fields(head);
   if (!head.chunked && head.content_length > server_.limits_.body_max) return refuse({413, "body too large"});
   if (server_.bodies_ + head.content_length > server_.limits_.bodies_max)
     return refuse({503, "too many bytes are in flight"});
   const auto encoding = head.find("content-encoding");
   if (encoding && !equals_ignoring_case(*encoding, "identity"))
     return refuse({415, "content encodings are not supported"});
+  if (asked_who_ || incoming_.target.refusal) check_access(head);
   if (asked_who_) {
-    check_access(head);
     const auto& refusal = incoming_.target.refusal;
     if (refusal && (head.chunked || head.content_length > kRefusedBodyMax)) return refuse_and_close(Reply(*refusal));
   }
-  take_fields(head);
   incoming_.call = server_.take_call();
   incoming_.counted = 0;
   if (head.chunked) {
@@ -457,11 +475,18 @@ void HttpServer::Connection::begin(const HttpHead& head) {
 
 // Who asks is known before the body is read. What they are refused takes the place of the answer.
 void HttpServer::Connection::check_access(const HttpHead& head) {
-  incoming_.tenant = nullptr;
-  if (const auto denial = why_denied(head)) incoming_.target.refusal = reply_to(*denial);
+  Target& target = incoming_.target;
+  const bool infer = target.endpoint == Endpoint::infer;
+  if (const auto denial = why_denied(head)) {
+    if (infer) tell_of_refused(refusal_of(*denial), http_status(denial->status), denial->message);
+    target.refusal = reply_to(*denial);
+  } else if (infer && target.refusal) {
+    tell_of_refused(RequestRefusal::not_found, target.refusal->status, target.refusal->reason);
+  }
 }
 
 std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& head) {
+  if (!asked_who_) return std::nullopt;
   const AccessNeed need = access_need(port_, incoming_.target.endpoint);
   if (need == AccessNeed::nothing) return std::nullopt;
   Access& access = server_.gateway_.access;
@@ -476,30 +501,34 @@ std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& h
   return denial;
 }
 
+void HttpServer::Connection::take_field(const HttpField& field, std::string_view name, std::string& value, bool& has) {
+  if (std::exchange(has, true)) incoming_.repeated = name;
+  value = field.value;
+}
+
 void HttpServer::Connection::take_fields(const HttpHead& head) {
-  incoming_.has_json_length = incoming_.has_deadline = incoming_.has_input_size = false;
+  incoming_.has_json_length = incoming_.has_deadline = incoming_.has_input_size = incoming_.has_background = false;
+  incoming_.repeated = {};
   incoming_.traceparent.clear();
-  incoming_.background.clear();
   for (const auto& field : head.all_fields()) {
     switch (field.name.size()) {
       case 11:
         if (equals_ignoring_case(field.name, "traceparent")) incoming_.traceparent = field.value;
         break;
       case 18:
-        if (equals_ignoring_case(field.name, "tangram-background")) incoming_.background = field.value;
-        if (!equals_ignoring_case(field.name, "tangram-input-size")) break;
-        incoming_.input_size = field.value;
-        incoming_.has_input_size = true;
+        if (equals_ignoring_case(field.name, "tangram-background")) {
+          take_field(field, "Tangram-Background", incoming_.background, incoming_.has_background);
+        } else if (equals_ignoring_case(field.name, "tangram-input-size")) {
+          take_field(field, "Tangram-Input-Size", incoming_.input_size, incoming_.has_input_size);
+        }
         break;
       case 19:
         if (!equals_ignoring_case(field.name, "tangram-deadline-ms")) break;
-        incoming_.deadline_ms = field.value;
-        incoming_.has_deadline = true;
+        take_field(field, "Tangram-Deadline-Ms", incoming_.deadline_ms, incoming_.has_deadline);
         break;
       case 31:
         if (!equals_ignoring_case(field.name, "inference-header-content-length")) break;
-        incoming_.json_length = field.value;
-        incoming_.has_json_length = true;
+        take_field(field, "Inference-Header-Content-Length", incoming_.json_length, incoming_.has_json_length);
         break;
       default: break;
     }
@@ -541,6 +570,7 @@ void HttpServer::Connection::dispatch() {
   call->context_bytes = incoming_.counted;
   Exchange& exchange = exchanges_.emplace_back();
   exchange.keep_alive = incoming_.keep_alive;
+  exchange.http_1_1 = incoming_.http_1_1;
   exchange.head_only = incoming_.head_only;
   exchange.read = read_at_;
   if (!exchange.keep_alive) closing_ = true;
@@ -561,28 +591,55 @@ void HttpServer::Connection::dispatch() {
 
 void HttpServer::Connection::dispatch_infer(Exchange& exchange, Call* call) {
   call->model = incoming_.target.model;
+  AccessTime time;
   if (asked_who_) {
-    if (const auto denial = begin_request(*incoming_.tenant, {server_.clock_.now(), wall_seconds()})) {
-      server_.give_back(call);
-      return reply(exchange, reply_to(*denial));
-    }
+    time = {server_.clock_.now(), wall_seconds()};
+    if (const auto denial = begin_request(*incoming_.tenant, time)) return deny(exchange, call, *denial);
     call->tenant_state = incoming_.tenant->state;
     call->tenant = call->tenant_state->id;
+  }
+  if (const auto problem = read_infer(*call)) {
+    const Reply refusal{http_status(problem->status), kJsonType, error_body(problem->message)};
+    tell_of_refused(refusal_of(problem->status), refusal.status, problem->message, call);
+    server_.give_back(call);
+    return reply(exchange, refusal);
+  }
+  if (asked_who_) {
+    if (const auto denial = use_quota(*incoming_.tenant, time)) return deny(exchange, call, *denial);
+  }
+  call->context = this;
+  exchange.call = call;
+  server_.post(call);
+}
+
+void HttpServer::Connection::deny(Exchange& exchange, Call* call, const AccessDenial& denial) {
+  tell_of_refused(refusal_of(denial), http_status(denial.status), denial.message, call);
+  server_.give_back(call);
+  reply(exchange, reply_to(denial));
+}
+
+std::optional<CallProblem> HttpServer::Connection::read_infer(Call& call) {
+  if (!incoming_.repeated.empty()) {
+    return CallProblem{CallStatus::invalid, fmt::format("several {} fields", incoming_.repeated)};
   }
   InferHeaders headers;
   if (incoming_.has_json_length) headers.json_length = incoming_.json_length;
   if (incoming_.has_deadline) headers.deadline_ms = incoming_.deadline_ms;
   if (incoming_.has_input_size) headers.input_size = incoming_.input_size;
-  if (!incoming_.background.empty()) headers.background = incoming_.background;
+  if (incoming_.has_background) headers.background = incoming_.background;
   if (!incoming_.traceparent.empty()) headers.traceparent = incoming_.traceparent;
-  if (const auto problem = read_infer_request(headers, *call)) {
-    const Reply refusal{http_status(problem->status), kJsonType, error_body(problem->message)};
-    server_.give_back(call);
-    return reply(exchange, refusal);
-  }
-  call->context = this;
-  exchange.call = call;
-  server_.post(call);
+  return read_infer_request(headers, call);
+}
+
+// Of the request that is being read, or was just now.
+void HttpServer::Connection::tell_of_refused(RequestRefusal why, int status, std::string_view reason,
+                                             const Call* call) {
+  incoming_.told = true;
+  RefusedRequest refused{why, status, reason, incoming_.target.model};
+  if (call != nullptr) refused.id = call->id;
+  if (incoming_.tenant != nullptr) refused.tenant = incoming_.tenant->said.name;
+  if (is_traceparent(incoming_.traceparent)) refused.traceparent = incoming_.traceparent;
+  server_.gateway_.tell_of_refused(refused);
 }
 
 void HttpServer::Connection::reply(Exchange& exchange, const Reply& reply) {
@@ -594,14 +651,32 @@ void HttpServer::Connection::reply(Exchange& exchange, const Reply& reply) {
 void HttpServer::Connection::reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra,
                                        std::string_view body) {
   std::string& out = &exchange == &exchanges_.front() ? out_ : exchange.text;
-  append_head(out, status, type, body.size(), exchange.keep_alive);
+  const std::string_view connection = !exchange.keep_alive ? kCloses : exchange.http_1_1 ? kStays : kStaysOpen;
+  server_.append_head(out, status, type, body.size(), connection);
   out += extra;
-  out += "\r\n";
+  out += std::string_view("\r\n");
   if (!exchange.head_only) out += body;
   exchange.done = true;
 }
 
+// What comes cannot be understood, so nobody knows what it asks for.
+void HttpServer::Connection::refuse_head(const HttpRefusal& refusal) {
+  incoming_.target = {};
+  incoming_.tenant = nullptr;
+  incoming_.traceparent.clear();
+  if (port_ == Port::data) {
+    tell_of_refused(refusal.status == 408 ? RequestRefusal::too_slow : RequestRefusal::malformed, refusal.status,
+                    refusal.reason);
+  }
+  server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+  refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
+}
+
+// The head was understood, and the rest will not be.
 void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
+  if (incoming_.target.endpoint == Endpoint::infer && !incoming_.told) {
+    tell_of_refused(refusal_of_http(refusal.status), refusal.status, refusal.reason);
+  }
   server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
   refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
 }
@@ -612,6 +687,7 @@ void HttpServer::Connection::refuse_and_close(const Reply& answer) {
   reading_ = Reading::nothing;
   Exchange& exchange = exchanges_.emplace_back();
   exchange.keep_alive = false;
+  exchange.counted = Counted::nowhere;  // It has not come to its end.
   reply(exchange, answer);
 }
 
@@ -639,18 +715,20 @@ void HttpServer::Connection::write_answer(const Call& call, Exchange& exchange) 
   InferBody& body = server_.scratch_;
   write_infer_answer(call, body);
   if (body.json_length) {
-    extra += "Inference-Header-Content-Length: ";
+    extra += std::string_view("Inference-Header-Content-Length: ");
     append_number(extra, *body.json_length);
-    extra += "\r\n";
+    extra += std::string_view("\r\n");
   }
-  reply_now(exchange, 200, body.json_length ? "application/octet-stream" : kJsonType, extra, body.text);
+  reply_now(exchange, 200, body.json_length ? kOctetsType : kJsonType, extra, body.text);
 }
 
 void HttpServer::Connection::answered(Call* call) {
   const auto exchange = std::ranges::find(exchanges_, call, &Exchange::call);
   TANGRAM_CHECK(exchange != exchanges_.end(), "an answer belongs to a request");
   exchange->call = nullptr;
-  exchange->infer = call->model != nullptr;
+  exchange->counted = call->model == nullptr ? Counted::other
+                      : call->background > 0 ? Counted::nowhere
+                                             : Counted::infer;
   exchange->compute = call->compute;
   write_answer(*call, *exchange);
   send_ready();
@@ -661,7 +739,7 @@ void HttpServer::Connection::send_ready() {
   while (!exchanges_.empty() && exchanges_.front().done) {
     const Exchange& first = exchanges_.front();
     out_ += first.text;
-    answers_unsent_.push_back({first.read, first.compute, first.infer});
+    if (first.counted != Counted::nowhere) answers_unsent_.push_back({first.read, first.compute, first.counted});
     exchanges_.pop_front();
     if (exchanges_.empty()) quiet_since_ = server_.now_;
   }
@@ -711,7 +789,8 @@ void HttpServer::Connection::count_added() {
   const TimePoint now = server_.clock_.now();
   auto& traffic = server_.gateway_.traffic;
   for (const Unsent& answer : answers_unsent_) {
-    (answer.infer ? traffic.added_infer : traffic.added_other).add(now - answer.read - answer.compute);
+    const bool infer = answer.counted == Counted::infer;
+    (infer ? traffic.added_infer : traffic.added_other).add(now - answer.read - answer.compute);
   }
   answers_unsent_.clear();
 }
@@ -743,7 +822,8 @@ void HttpServer::Connection::time_out() {
   if (tls_ && !tls_->established()) server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   if (unsent() > 0 || !in_message) return close_now();
   server_.gateway_.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
-  refuse({408, "the request took too long to come"});
+  const HttpRefusal slow{408, "the request took too long to come"};
+  reading_ == Reading::head ? refuse_head(slow) : refuse(slow);
   flush();
 }
 
@@ -782,9 +862,36 @@ HttpServer::HttpServer(EventLoop& loop, const LiveClock& clock, Gateway& gateway
       limits_(limits),
       same_thread_(same_thread),
       now_(clock.now()),
-      sweep_at_(now_ + kSweepEvery) {}
+      sweep_at_(now_ + kSweepEvery) {
+  renew_date(now_);
+}
 
 HttpServer::~HttpServer() { close_all(); }
+
+void HttpServer::renew_date(TimePoint now) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto second = std::chrono::floor<std::chrono::seconds>(wall);
+  date_ = fmt::format("\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\nContent-Type: ", fmt::gmtime(second.count()));
+  good_ = fmt::format("HTTP/1.1 200 OK{}{}\r\nContent-Length: ", date_, kOctetsType);
+  date_until_ = now + (second + std::chrono::seconds(1) - wall);
+}
+
+void HttpServer::append_head(std::string& out, int status, std::string_view type, std::size_t length,
+                             std::string_view connection) const {
+  if (status == 200 && type.data() == kOctetsType.data()) {
+    out += good_;
+  } else {
+    out += "HTTP/1.1 ";
+    append_number(out, static_cast<std::uint64_t>(status));
+    out += ' ';
+    out += http_status_text(status);
+    out += date_;
+    out += type;
+    out += "\r\nContent-Length: ";
+  }
+  append_number(out, length);
+  out += connection;
+}
 
 void HttpServer::listen(int socket, const ListenOptions& options) {
   listeners_.push_back(std::make_unique<Listener>(*this, socket, options));
@@ -805,6 +912,7 @@ void HttpServer::accept_from(int socket, const ListenOptions& options) {
     gateway_.traffic.connections_opened.fetch_add(1, std::memory_order_relaxed);
     gateway_.traffic.connections_open.fetch_add(1, std::memory_order_relaxed);
     now_ = clock_.now();
+    keep_date(now_);
     connections_.push_back(std::make_unique<Connection>(*this, fd, options));
     connections_.back()->index = connections_.size() - 1;
   }
@@ -818,7 +926,8 @@ void HttpServer::refuse_connection(int socket, bool plain) {
   }
   const std::string body = error_body("too many connections");
   std::string out;
-  append_head(out, 503, kJsonType, body.size(), false);
+  keep_date(clock_.now());
+  append_head(out, 503, kJsonType, body.size(), kCloses);
   out += "Retry-After: 1\r\n\r\n" + body;
   [[maybe_unused]] const auto sent = send(socket, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   close(socket);
@@ -873,6 +982,7 @@ void HttpServer::finish(Call* call) {
   if (call->context == nullptr) {
     gateway_.traffic.calls_abandoned.fetch_add(1, std::memory_order_relaxed);
   } else {
+    if (same_thread_) keep_date(world_.time());
     static_cast<Connection*>(call->context)->answered(call);
   }
   give_back(call);
@@ -880,6 +990,7 @@ void HttpServer::finish(Call* call) {
 
 bool HttpServer::work(TimePoint now) {
   now_ = now;
+  keep_date(now);
   if (!same_thread_) {
     {
       const std::lock_guard lock(answered_mutex_);

@@ -78,6 +78,14 @@ class HttpServer final : public CallOwner {
   void sweep(TimePoint now);
   void bury(Connection* connection);
   void finish(Call* call);
+  // The date of answers, which is written anew once a second, must be right from now on.
+  void keep_date(TimePoint now) {
+    if (now >= date_until_) renew_date(now);
+  }
+  void renew_date(TimePoint now);
+  // What every answer begins with. `connection` ends the line before it, and may hold a field of that name.
+  void append_head(std::string& out, int status, std::string_view type, std::size_t length,
+                   std::string_view connection) const;
   Call* take_call();
   void give_back(Call* call);
   void post(Call* call);
@@ -93,6 +101,9 @@ class HttpServer final : public CallOwner {
   bool draining_ = false;
   bool posted_ = false;
   std::uint64_t bodies_ = 0;  // Bytes.
+  TimePoint date_until_;
+  std::string date_;  // The end of a status line, the field Date, and the name of the next field.
+  std::string good_;  // What a good answer with binary tensors begins with, up to its length.
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;  // Closed, and perhaps still on the stack.

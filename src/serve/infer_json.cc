@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -20,8 +21,19 @@ constexpr std::size_t kRankMax = 9;  // Samples and eight axes.
 // Samples of one request, and the longest axis: far beyond use, so that products stay exact.
 constexpr std::int64_t kAxisMax = 1'000'000'000;
 constexpr double kDeadlineMsMax = 1e9;
+// Whole numbers up to here are exact in a double.
+constexpr double kNaturalMax = 9e15;
 
 CallProblem invalid(std::string message) { return {CallStatus::invalid, std::move(message)}; }
+
+// How lists stand in lists. All lists of one level are as long; the innermost hold elements, the others lists.
+struct Nesting {
+  static constexpr std::size_t kUnknown = kRankMax;
+
+  std::size_t levels = 0;
+  std::size_t elements_at = kUnknown;  // The level whose lists hold elements.
+  std::array<std::int64_t, kRankMax> lengths;
+};
 
 // One input as the JSON has it.
 struct JsonInput {
@@ -34,6 +46,7 @@ struct JsonInput {
   bool wire = false;  // BYTES that came behind the JSON, and were converted.
   std::size_t converted_begin = 0;
   std::size_t converted_end = 0;
+  Nesting nesting;
 };
 
 struct JsonOutput {
@@ -47,6 +60,7 @@ struct JsonRequest {
   bool outputs_named = false;
   bool binary_output = false;
   std::optional<std::int64_t> input_size;
+  std::optional<CallProblem> problem;  // In words of its own, where it is not the JSON that is wrong.
 };
 
 template <typename T>
@@ -116,28 +130,149 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
   return false;
 }
 
-// Nested or flat, row-major either way.
-bool convert_data(JsonReader& json, Datatype datatype, std::string& out) {
-  return json.array(
-      [&] { return json.peek() == '[' ? convert_data(json, datatype, out) : convert_element(json, datatype, out); });
+// A list of this level has ended.
+bool note_length(JsonReader& json, Nesting& nesting, std::size_t level, std::int64_t length) {
+  std::int64_t& known = nesting.lengths[level];
+  if (known >= 0 && known != length) {
+    return json.fail(fmt::format("data is ragged: a list of {} where another has {}", length, known));
+  }
+  known = length;
+  return true;
 }
 
-// Parameters are strings, numbers or booleans; `visit(name, value)` gets the latter two as a number.
+bool convert_data(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level = 0);
+
+bool convert_member(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level) {
+  if (json.peek() == '[') return convert_data(json, datatype, out, nesting, level + 1);
+  if (nesting.elements_at != level) {
+    if (nesting.elements_at != Nesting::kUnknown) return json.fail("data is ragged: elements stand at several depths");
+    nesting.elements_at = level;
+  }
+  return convert_element(json, datatype, out);
+}
+
+// Nested or flat, row-major either way.
+bool convert_data(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level) {
+  if (level == kRankMax) return json.fail("data is nested deeper than any shape");
+  // A level is known from its first list on, although the lists inside it end before.
+  if (level >= nesting.levels) {
+    nesting.levels = level + 1;
+    nesting.lengths[level] = -1;
+  }
+  std::int64_t length = 0;
+  const bool good = json.array([&] {
+    ++length;
+    return convert_member(json, datatype, out, nesting, level);
+  });
+  return good && note_length(json, nesting, level, length);
+}
+
+// Lists may stop at any level of the shape and go on flat, but down to there each level must be the shape's own.
+std::optional<CallProblem> check_nesting(const JsonInput& input) {
+  const Nesting& nesting = input.nesting;
+  const std::vector<std::int64_t>& shape = input.shape;
+  const bool mixed = nesting.elements_at != Nesting::kUnknown && nesting.elements_at + 1 != nesting.levels;
+  bool fits = !mixed && nesting.levels <= std::max<std::size_t>(shape.size(), 1);
+  for (std::size_t level = 0; fits && level + 1 < nesting.levels; ++level) {
+    fits = nesting.lengths[level] == shape[level];
+  }
+  if (fits) return std::nullopt;
+  return invalid(fmt::format("input '{}': data is nested as [{}], its shape is [{}]", input.name,
+                             fmt::join(nesting.lengths.begin(), nesting.lengths.begin() + nesting.levels, ","),
+                             fmt::join(shape, ",")));
+}
+
+// ---- Parameters ----
+
+// The beginning of what a client sent, in quotes.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 40;
+  std::string beginning(text.substr(0, kShown));
+  if (!is_utf8(beginning)) {
+    std::ranges::replace_if(
+        beginning, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
+  return fmt::format("\"{}\"{}", beginning, text.size() > kShown ? "..." : "");
+}
+
+std::string shown_value(const ParameterValue& value) {
+  switch (value.kind) {
+    case ParameterValue::Kind::number: return text::shortest(value.number);
+    case ParameterValue::Kind::boolean: return value.number != 0 ? "true" : "false";
+    case ParameterValue::Kind::text: return quoted(value.text);
+    case ParameterValue::Kind::other: break;
+  }
+  return std::string(value.text);
+}
+
+// `header`: the field that it stood in instead.
+CallProblem wrong_parameter(std::string_view name, std::string_view expected, const ParameterValue& value,
+                            std::string_view header = {}) {
+  const std::string where =
+      header.empty() ? fmt::format("parameter '{}'", name) : fmt::format("header field {}", header);
+  return invalid(fmt::format("{}: expected {}, got {}", where, expected, shown_value(value)));
+}
+
+bool is_boolean(const ParameterValue& value) { return value.kind == ParameterValue::Kind::boolean; }
+
+// A number within these bounds, and a whole one.
+bool is_natural(const ParameterValue& value, double min, double max) {
+  return value.kind == ParameterValue::Kind::number && value.number >= min && value.number <= max &&
+         value.number == std::floor(value.number);
+}
+
+std::optional<CallProblem> apply_number(std::string_view name, const ParameterValue& value, Call& call,
+                                        std::optional<std::int64_t>& input_size, std::string_view header = {}) {
+  const double number = value.number;
+  const auto wrong = [&](std::string_view expected) { return wrong_parameter(name, expected, value, header); };
+  const auto bound_deadline = [&](Duration limit) { call.deadline = std::min(limit, call.deadline.value_or(limit)); };
+  if (name == "priority") {
+    if (!is_natural(value, 0, kNaturalMax)) return wrong("a whole number from 0");
+    call.priority = static_cast<std::int64_t>(number);
+  } else if (name == "timeout") {
+    // What cannot be completed within it may be terminated; so it bounds the deadline, and 0 means none.
+    if (!is_natural(value, 0, kNaturalMax)) return wrong("whole microseconds from 0");
+    if (number > 0) bound_deadline(from_seconds(number * 1e-6));
+  } else if (name == "tangram_deadline_ms") {
+    const bool good = value.kind == ParameterValue::Kind::number && number > 0 && number <= kDeadlineMsMax;
+    if (!good) return wrong("milliseconds above 0 and up to 1e9");
+    bound_deadline(from_milliseconds(number));
+  } else if (name == "tangram_input_size") {
+    const bool good = is_natural(value, 1, static_cast<double>(kAxisMax));
+    if (!good) return wrong(fmt::format("a whole number from 1 to {}", kAxisMax));
+    input_size = static_cast<std::int64_t>(number);
+  } else if (name == "tangram_background") {
+    if (!is_boolean(value) && !is_natural(value, 0, 2)) return wrong("0, 1, 2, true or false");
+    call.background = static_cast<int>(number);
+  }
+  return std::nullopt;
+}
+
+// Parameters are strings, numbers or booleans; `visit(name, value)` gets whatever stands there.
 template <typename Visit>
 bool read_parameters(JsonReader& json, Visit&& visit) {
   return json.object([&](std::string_view name) {
-    const std::string key(name);
     double value = 0;
     bool truth = false;
     std::string text;
     switch (json.peek()) {
-      case '0': return json.number(value) && visit(key, value);
+      case '0': return json.number(value) && visit(name, ParameterValue::of(value));
       case 't':
-      case 'f': return json.boolean(truth) && visit(key, truth ? 1.0 : 0.0);
-      case '"': return json.string(text);
+      case 'f': return json.boolean(truth) && visit(name, ParameterValue::of(truth));
+      case '"': return json.string(text) && visit(name, ParameterValue::of_text(text));
+      case 'n': return json.null() && visit(name, ParameterValue::of_other("null"));
+      case '[': return json.skip() && visit(name, ParameterValue::of_other("a list"));
+      case '{': return json.skip() && visit(name, ParameterValue::of_other("an object"));
       default: return json.skip();
     }
   });
+}
+
+// Ends the reading where there is a problem.
+bool go_on(JsonReader& json, JsonRequest& request, std::optional<CallProblem> problem) {
+  if (!problem) return true;
+  request.problem = std::move(problem);
+  return json.fail("wrong");
 }
 
 bool read_shape(JsonReader& json, std::vector<std::int64_t>& shape) {
@@ -147,10 +282,19 @@ bool read_shape(JsonReader& json, std::vector<std::int64_t>& shape) {
   });
 }
 
-bool read_binary_size(JsonReader& json, double value, JsonInput& input) {
-  if (value < 0 || value > 9e15 || value != std::floor(value)) return json.fail("binary_data_size must be a size");
-  input.binary_size = static_cast<std::int64_t>(value);
-  return true;
+std::optional<CallProblem> read_input_parameter(std::string_view name, const ParameterValue& value, JsonInput& input) {
+  if (name != "binary_data_size") return check_input_parameter(name);
+  if (!is_natural(value, 0, kNaturalMax)) return wrong_parameter(name, "a number of bytes", value);
+  input.binary_size = static_cast<std::int64_t>(value.number);
+  return std::nullopt;
+}
+
+std::optional<CallProblem> read_output_parameter(std::string_view name, const ParameterValue& value,
+                                                 JsonOutput& output) {
+  if (name != "binary_data") return check_output_parameter(name, value);
+  if (!is_boolean(value)) return wrong_parameter(name, "true or false", value);
+  output.binary = value.number != 0;
+  return std::nullopt;
 }
 
 bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
@@ -162,7 +306,7 @@ bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
     return json.skip();
   }
   input.converted_begin = converted.size();
-  const bool good = convert_data(json, *datatype, converted);
+  const bool good = convert_data(json, *datatype, converted, input.nesting);
   input.converted_end = converted.size();
   return good;
 }
@@ -177,10 +321,8 @@ bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) 
       return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape stands there twice");
     if (key == "data") return read_data(json, input, converted);
     if (key != "parameters") return json.skip();
-    return read_parameters(json, [&](const std::string& name, double value) {
-      if (name == "binary_data_size") return read_binary_size(json, value, input);
-      if (name == "shared_memory_region") return json.fail("shared memory is not supported");
-      return true;
+    return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
+      return go_on(json, request, read_input_parameter(name, value, input));
     });
   });
 }
@@ -191,22 +333,19 @@ bool read_output(JsonReader& json, JsonRequest& request) {
   return json.object([&](std::string_view key) {
     if (key == "name") return json.string(output.name);
     if (key != "parameters") return json.skip();
-    return read_parameters(json, [&](const std::string& name, double value) {
-      if (name == "binary_data") output.binary = value != 0;
-      if (name == "classification" && value != 0) return json.fail("classification is not supported");
-      return true;
+    return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
+      return go_on(json, request, read_output_parameter(name, value, output));
     });
   });
 }
 
 bool read_request_parameters(JsonReader& json, JsonRequest& request, Call& call) {
-  return read_parameters(json, [&](const std::string& name, double value) {
-    if (name == "binary_data_output") {
-      request.binary_output = value != 0;
-      return true;
+  return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
+    if (name != "binary_data_output") {
+      return go_on(json, request, apply_parameter(name, value, call, request.input_size));
     }
-    const auto problem = apply_parameter(name, value, call, request.input_size);
-    return !problem || json.fail(problem->message);
+    request.binary_output = value.number != 0;
+    return is_boolean(value) || go_on(json, request, wrong_parameter(name, "true or false", value));
   });
 }
 
@@ -227,7 +366,7 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   if (!datatype) return std::nullopt;  // Reported when the inputs are compared with the model.
   JsonReader json(input.data_text);
   input.converted_begin = converted.size();
-  const bool good = convert_data(json, *datatype, converted);
+  const bool good = convert_data(json, *datatype, converted, input.nesting);
   input.converted_end = converted.size();
   if (good) return std::nullopt;
   return invalid(fmt::format("input '{}': {} of its data", input.name, json.problem()));
@@ -266,6 +405,9 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
       return invalid(fmt::format("input '{}' has both data and binary_data_size", input.name));
     }
     if (!input.binary_size && !input.has_data) return invalid(fmt::format("input '{}' has no data", input.name));
+    if (input.has_data) {
+      if (auto problem = check_nesting(input)) return problem;
+    }
     std::string_view data;
     if (input.binary_size) {
       if (static_cast<std::uint64_t>(*input.binary_size) > binary.size()) {
@@ -312,21 +454,21 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
 std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
                                         std::optional<std::int64_t>& input_size) {
   if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
+  const auto apply = [&](std::string_view name, std::string_view header, std::string_view text) {
+    const auto number = text::parse_number(text);
+    const bool truth = text == "true" || text == "false";
+    const ParameterValue value = number  ? ParameterValue::of(*number)
+                                 : truth ? ParameterValue::of(text == "true")
+                                         : ParameterValue::of_text(text);
+    return apply_number(name, value, call, input_size, header);
+  };
   if (headers.deadline_ms) {
-    const auto value = text::parse_number(*headers.deadline_ms);
-    if (!value) return invalid("Tangram-Deadline-Ms must be a number");
-    if (auto problem = apply_parameter("tangram_deadline_ms", *value, call, input_size)) return problem;
+    if (auto problem = apply("tangram_deadline_ms", "Tangram-Deadline-Ms", *headers.deadline_ms)) return problem;
   }
   if (headers.input_size) {
-    const auto value = text::parse_number(*headers.input_size);
-    if (!value) return invalid("Tangram-Input-Size must be a number");
-    if (auto problem = apply_parameter("tangram_input_size", *value, call, input_size)) return problem;
+    if (auto problem = apply("tangram_input_size", "Tangram-Input-Size", *headers.input_size)) return problem;
   }
-  if (headers.background) {
-    const auto value = text::parse_number(*headers.background);
-    if (!value) return invalid("Tangram-Background must be a number");
-    if (auto problem = apply_parameter("tangram_background", *value, call, input_size)) return problem;
-  }
+  if (headers.background) return apply("tangram_background", "Tangram-Background", *headers.background);
   return std::nullopt;
 }
 
@@ -472,33 +614,27 @@ std::string_view raw_output(const Call& call, std::size_t index) {
   return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
 }
 
-std::optional<CallProblem> apply_parameter(std::string_view name, double value, Call& call,
+std::optional<CallProblem> apply_parameter(std::string_view name, const ParameterValue& value, Call& call,
                                            std::optional<std::int64_t>& input_size) {
-  const bool natural = value >= 0 && value <= 9e15 && value == std::floor(value);
-  if (name == "priority") {
-    if (!natural) return invalid("priority must be a whole number from 0");
-    call.priority = static_cast<std::int64_t>(value);
-  } else if (name == "timeout") {
-    // What cannot be completed within it may be terminated; so it bounds the deadline, and 0 means none.
-    if (!natural) return invalid("timeout must be a whole number of microseconds");
-    const Duration limit = from_seconds(value * 1e-6);
-    if (value > 0) call.deadline = std::min(limit, call.deadline.value_or(limit));
-  } else if (name == "tangram_deadline_ms") {
-    if (!(value > 0 && value <= kDeadlineMsMax)) return invalid("the deadline must be positive milliseconds");
-    const Duration limit = from_milliseconds(value);
-    call.deadline = std::min(limit, call.deadline.value_or(limit));
-  } else if (name == "tangram_input_size") {
-    if (!natural || value < 1 || value > static_cast<double>(kAxisMax)) {
-      return invalid("the input size must be a whole number from 1");
-    }
-    input_size = static_cast<std::int64_t>(value);
-  } else if (name == "tangram_background") {
-    if (!natural || value > 2) return invalid("tangram_background must be 0, 1 or 2");
-    call.background = static_cast<int>(value);
-  } else if (name == "sequence_id" && value != 0) {
-    return CallProblem{CallStatus::invalid, "sequences are not supported"};
+  // Of a sequence all parameters come together, and its id may be a number or a text.
+  const bool set = value.kind == ParameterValue::Kind::text ? !value.text.empty() : value.number != 0;
+  if (set && (name == "sequence_id" || name == "sequence_start" || name == "sequence_end")) {
+    return invalid("sequences are not supported");
   }
+  return apply_number(name, value, call, input_size);
+}
+
+std::optional<CallProblem> check_input_parameter(std::string_view name) {
+  if (name == "shared_memory_region") return invalid("shared memory is not supported");
   return std::nullopt;
+}
+
+std::optional<CallProblem> check_output_parameter(std::string_view name, const ParameterValue& value) {
+  if (name == "shared_memory_region") return invalid("shared memory is not supported");
+  if (name != "classification") return std::nullopt;
+  if (!is_natural(value, 0, kNaturalMax)) return wrong_parameter(name, "a whole number from 0", value);
+  if (value.number == 0) return std::nullopt;
+  return invalid("classification is not supported");
 }
 
 std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
@@ -562,7 +698,10 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   }
   const std::string_view body = call.body;
   JsonReader json(body.substr(0, json_length));
-  if (!read_request(json, request, call)) return invalid("failed to parse the request JSON: " + json.problem());
+  if (!read_request(json, request, call)) {
+    if (request.problem) return std::move(request.problem);
+    return invalid("failed to parse the request JSON: " + json.problem());
+  }
   std::vector<GivenInput> given;
   if (auto problem = locate_data(request, body.substr(json_length), call, given)) return problem;
   if (auto problem = accept_inputs(given, request.input_size, call)) return problem;

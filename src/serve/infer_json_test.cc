@@ -143,6 +143,117 @@ TEST(InferRequest, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(read(R"({"parameters":{"tangram_deadline_ms":-1}})")->message(), HasSubstr("deadline"));
 }
 
+// What is wrong with {"parameters": {"NAME": VALUE}}; empty where only the inputs are missed.
+std::string parameter_problem(const std::string& name, const std::string& value) {
+  const std::string message = read("{\"parameters\":{\"" + name + "\":" + value + "}}")->message();
+  return message.starts_with("expected 3 inputs") ? "" : message;
+}
+
+TEST(InferRequest, SaysWhichParameterHasAnotherTypeThanItMust) {
+  EXPECT_EQ(parameter_problem("timeout", R"("100")"),
+            "parameter 'timeout': expected whole microseconds from 0, got \"100\"");
+  EXPECT_EQ(parameter_problem("timeout", "1.5"), "parameter 'timeout': expected whole microseconds from 0, got 1.5");
+  EXPECT_EQ(parameter_problem("priority", "true"), "parameter 'priority': expected a whole number from 0, got true");
+  EXPECT_EQ(parameter_problem("priority", "-1"), "parameter 'priority': expected a whole number from 0, got -1");
+  EXPECT_EQ(parameter_problem("priority", "null"), "parameter 'priority': expected a whole number from 0, got null");
+  EXPECT_EQ(parameter_problem("tangram_deadline_ms", "[5]"),
+            "parameter 'tangram_deadline_ms': expected milliseconds above 0 and up to 1e9, got a list");
+  EXPECT_EQ(parameter_problem("tangram_input_size", "{}"),
+            "parameter 'tangram_input_size': expected a whole number from 1 to 1000000000, got an object");
+  EXPECT_EQ(parameter_problem("tangram_background", "3"),
+            "parameter 'tangram_background': expected 0, 1, 2, true or false, got 3");
+  EXPECT_EQ(parameter_problem("binary_data_output", "1"),
+            "parameter 'binary_data_output': expected true or false, got 1");
+  const std::string endless = "\"" + std::string(100, 'x') + "\"";
+  EXPECT_THAT(parameter_problem("timeout", endless), HasSubstr("got \"" + std::string(40, 'x') + "\"..."));
+}
+
+// As Triton's clients write them, and names that mean nothing here, whatever their values.
+TEST(InferRequest, TakesTheParametersThatClientsSend) {
+  for (const char* value : {"0", "1", "2", "true", "false"}) {
+    EXPECT_EQ(parameter_problem("tangram_background", value), "") << value;
+  }
+  EXPECT_EQ(parameter_problem("tangram_deadline_ms", "0.5"), "");
+  EXPECT_EQ(parameter_problem("timeout", "1000000"), "");
+  EXPECT_EQ(parameter_problem("binary_data_output", "true"), "");
+  EXPECT_EQ(parameter_problem("sequence_id", "0"), "");
+  EXPECT_EQ(parameter_problem("sequence_id", R"("")"), "");
+  EXPECT_EQ(parameter_problem("sequence_start", "false"), "");
+  EXPECT_EQ(parameter_problem("sequence_id", R"("a")"), "sequences are not supported");
+  EXPECT_EQ(parameter_problem("sequence_end", "true"), "sequences are not supported");
+  for (const char* value : {"0", R"("a")", "null", "[1]", "{}"}) EXPECT_EQ(parameter_problem("mine", value), "");
+}
+
+TEST(InferRequest, ChecksTheParametersOfItsTensors) {
+  const auto of_input = [](const std::string& parameters) {
+    return read(R"({"inputs":[{"name":"ids","shape":[1,1],"datatype":"INT64","parameters":)" + parameters + "}]}")
+        ->message();
+  };
+  const auto of_output = [](const std::string& parameters) {
+    return read(R"({"outputs":[{"name":"score","parameters":)" + parameters + "}]}")->message();
+  };
+  EXPECT_EQ(of_input(R"({"binary_data_size":"8"})"),
+            "parameter 'binary_data_size': expected a number of bytes, got \"8\"");
+  EXPECT_EQ(of_input(R"({"shared_memory_region":"a","shared_memory_byte_size":8})"), "shared memory is not supported");
+  EXPECT_EQ(of_output(R"({"binary_data":1})"), "parameter 'binary_data': expected true or false, got 1");
+  EXPECT_EQ(of_output(R"({"classification":2})"), "classification is not supported");
+  EXPECT_EQ(of_output(R"({"classification":"2"})"),
+            "parameter 'classification': expected a whole number from 0, got \"2\"");
+  EXPECT_EQ(of_output(R"({"shared_memory_region":"a"})"), "shared memory is not supported");
+  EXPECT_THAT(of_output(R"({"classification":0,"binary_data":false})"), HasSubstr("expected 3 inputs"));
+}
+
+TEST(InferRequest, SaysWhichHeaderFieldIsWrong) {
+  const auto problem = [](InferHeaders headers) {
+    Call call;
+    call.model = &model();
+    call.body = "{}";
+    return read_infer_request(headers, call)->message;
+  };
+  EXPECT_EQ(problem({.deadline_ms = "soon"}),
+            "header field Tangram-Deadline-Ms: expected milliseconds above 0 and up to 1e9, got \"soon\"");
+  EXPECT_EQ(problem({.deadline_ms = ""}),
+            "header field Tangram-Deadline-Ms: expected milliseconds above 0 and up to 1e9, got \"\"");
+  EXPECT_EQ(problem({.input_size = "1.5"}),
+            "header field Tangram-Input-Size: expected a whole number from 1 to 1000000000, got 1.5");
+  EXPECT_EQ(problem({.background = "yes"}),
+            "header field Tangram-Background: expected 0, 1, 2, true or false, got \"yes\"");
+  EXPECT_THAT(problem({.background = "\xff"}), HasSubstr("got \"?\""));  // The answer must be text.
+  EXPECT_THAT(problem({.deadline_ms = "5", .background = "1"}), HasSubstr("expected 3 inputs"));
+}
+
+// Six numbers of shape [2,3] or [1,2,3], in all the ways in which lists can stand in lists.
+TEST(InferRequest, TakesListsThatAreNestedAsTheShapeSays) {
+  ServedModel cubes;
+  cubes.name = "cubes";
+  cubes.signature.inputs = {{"a", Datatype::int64, {2, 3}, 0, false}};
+  cubes.signature.outputs = {{"b", Datatype::int64, {1}, 0, false}};
+  const auto data_of = [&](const std::string& data, bool datatype_first) {
+    const std::string datatype = R"("datatype":"INT64")";
+    const std::string value = "\"data\":" + data;
+    return read(R"({"inputs":[{"name":"a","shape":[1,2,3],)" +
+                    (datatype_first ? datatype + "," + value : value + "," + datatype) + "}]}",
+                std::nullopt, cubes)
+        ->message();
+  };
+  for (const bool datatype_first : {true, false}) {
+    const auto problem = [&](const std::string& data) { return data_of(data, datatype_first); };
+    EXPECT_EQ(problem("[1,2,3,4,5,6]"), "");
+    EXPECT_EQ(problem("[[1,2,3,4,5,6]]"), "");
+    EXPECT_EQ(problem("[[[1,2,3],[4,5,6]]]"), "");
+    EXPECT_THAT(problem("[[[1,2,3,4],[5,6]]]"), HasSubstr("ragged: a list of 2 where another has 4"));
+    EXPECT_THAT(problem("[[[1,2,3]],[[4,5,6]]]"), HasSubstr("data is nested as [2,1,3], its shape is [1,2,3]"));
+    EXPECT_THAT(problem("[[1,2],[3,4],[5,6]]"), HasSubstr("data is nested as [3,2], its shape is [1,2,3]"));
+    EXPECT_THAT(problem("[[[[1,2,3],[4,5,6]]]]"), HasSubstr("data is nested as [1,1,2,3]"));
+    EXPECT_THAT(problem("[1,2,3,[4,5,6]]"), HasSubstr("ragged: elements stand at several depths"));
+    EXPECT_THAT(problem("[[1,2,3],4,5,6]"), HasSubstr("ragged: elements stand at several depths"));
+    EXPECT_THAT(problem("[1,2,3,4,5,6,[]]"), HasSubstr("data is nested as [7,0]"));
+    EXPECT_THAT(problem("[[],1,2,3,4,5,6]"), HasSubstr("data is nested as [7,0]"));
+    EXPECT_THAT(problem("[[[[[[[[[[1]]]]]]]]]]"), HasSubstr("nested deeper than any shape"));
+    EXPECT_THAT(problem("[1,2,3,4,5]"), HasSubstr("40 bytes, expected 48"));
+  }
+}
+
 TEST(InferRequest, RefusesASizeBelowTheLengthOfItsInput) {
   const std::string inputs =
       R"("inputs":[{"name":"ids","shape":[2,1],"datatype":"INT64","data":[1,2]},)" + std::string(kScale) + "]}";
@@ -244,7 +355,7 @@ TEST(InferJson, KnowsATraceparent) {
   const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   EXPECT_TRUE(is_traceparent(good));
   EXPECT_FALSE(is_traceparent(""));
-  EXPECT_FALSE(is_traceparent(good + "-more"));             // Version 00 says no more.
+  EXPECT_FALSE(is_traceparent(good + "-more"));  // Version 00 says no more.
   EXPECT_TRUE(is_traceparent("cc" + good.substr(2) + "-more"));
   EXPECT_FALSE(is_traceparent("ff" + good.substr(2)));
   EXPECT_FALSE(is_traceparent("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"));

@@ -179,6 +179,7 @@ void LiveWorld::handle(const Event& event) {
 void LiveWorld::answer_problem(Call* call, CallStatus status, std::string message) {
   call->status = status;
   call->error = std::move(message);
+  if (config_.on_refused) config_.on_refused(*call);
   call->owner->on_answered(call);
 }
 

@@ -35,6 +35,8 @@ struct LiveWorldConfig {
       make_executor;
   // Told of every call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
+  // Told of every call that is answered without the scheduler, before its owner is. May be empty.
+  std::function<void(const Call&)> on_refused;
   // Told of every batch that a slice has answered. May be empty.
   std::function<void(SliceId, const ServedModel&, std::int32_t samples, std::int64_t size, Duration took)> on_batch;
 };

@@ -96,7 +96,7 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
       out.sample("tangram_background_requests_total", l + ',' + label("outcome", kOutcomes[k]), t.background[k]);
     }
   });
-  out.family("tangram_requests_rejected_total", "counter", "Requests that were refused, by reason.");
+  out.family("tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
     for (std::size_t k = 1; k < kReasons.size(); ++k) {
       out.sample("tangram_requests_rejected_total", l + ',' + label("reason", kReasons[k]), t.rejected[k]);
@@ -130,6 +130,20 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
     out.sample("tangram_padding_ratio", l, t.size_padded == 0 ? 0.0 : 1 - t.size_real / t.size_padded);
   });
+}
+
+// Those of no known model have an empty name.
+void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
+  const char* const name = "tangram_requests_refused_total";
+  out.family(name, "counter", "Inference requests that ended before the scheduler saw them, by why.");
+  const auto of_model = [&](std::string_view service, const ServedModel* model) {
+    for (std::size_t k = 0; k < kRequestRefusals.size(); ++k) {
+      out.sample(name, label("service", service) + ',' + label("reason", kRequestRefusals[k]),
+                 gateway.refused_count(model, static_cast<RequestRefusal>(k)));
+    }
+  };
+  for (const auto& model : world.models()) of_model(model.name, &model);
+  of_model("", nullptr);
 }
 
 void slice_metrics(PrometheusText& out, const LiveWorld& world) {
@@ -174,7 +188,8 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
   out.family(
       "tangram_gateway_added_seconds", "summary",
-      "From the last byte of a request read to the first byte of its answer written, less the run of its batch.");
+      "From the last byte of a request read to the first byte of its answer written, less the run of its batch; of "
+      "inference over HTTP, without requests in the background.");
   for (const double q : {0.5, 0.99}) {
     out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
                to_seconds(traffic.added_infer.quantile(q)));
@@ -339,6 +354,7 @@ std::string repository_index(const LiveWorld& world, bool only_ready) {
 std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names) {
   PrometheusText out;
   service_metrics(out, world);
+  refusal_metrics(out, world, gateway);
   slice_metrics(out, world);
   gateway_metrics(out, world, gateway);
   tenant_metrics(out, gateway.access);

@@ -32,19 +32,29 @@ std::string_view name_of(OutcomeKind kind) {
   return "";
 }
 
-std::string request_line(const Call& call, const Outcome& outcome, TimePoint now) {
+std::string request_line(const LiveWorld& world, const Call& call, const Outcome& outcome, TimePoint now) {
   LogLine line(LogLevel::requests, "request");
   line.text("id", call.id).text("model", call.model->name).text("outcome", name_of(outcome.kind));
+  line.integer("status", http_status(call.status));
   if (call.tenant_state != nullptr) line.text("tenant", call.tenant_state->name);
   line.integer("size", call.size).integer("samples", call.samples);
   if (call.batch_samples > 0) {
-    line.integer("bucket", call.padded_size).integer("slice", call.slice.value()).integer("batch", call.batch_samples);
+    line.integer("bucket", call.padded_size).text("slice", slice_name(world, call.slice.index()));
+    line.integer("batch", call.batch_samples);
     line.number("compute_ms", to_milliseconds(call.compute));
   }
   line.number("queue_ms", to_milliseconds(now - call.arrived - call.compute));
   if (!call.error.empty()) line.text("reason", call.error);
   if (!call.traceparent.empty()) line.text("traceparent", call.traceparent);
   return line.done();
+}
+
+RefusedRequest refused_by_world(const Call& call) {
+  RefusedRequest refused{refusal_of(call.status), http_status(call.status), call.error, call.model};
+  refused.id = call.id;
+  if (call.tenant_state != nullptr) refused.tenant = call.tenant_state->name;
+  refused.traceparent = call.traceparent;
+  return refused;
 }
 
 sigset_t server_signals() {
@@ -112,8 +122,9 @@ struct Server::Parts final : public CallOwner {
       if (call.tenant_state != nullptr) {
         call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
       }
-      if (gateway->log_requests()) log.write(request_line(call, outcome, now));
+      if (gateway->log_requests()) log.write(request_line(*world, call, outcome, now));
     };
+    world_config.on_refused = [this](const Call& call) { gateway->tell_of_refused(refused_by_world(call)); };
     if (config.on_batch) {
       world_config.on_batch = [this](SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size,
                                      Duration took) { tell_of_batch(slice, model, samples, size, took); };

@@ -1,5 +1,6 @@
 """Exchanges with a server, byte for byte as clients send them. Arguments: its HTTP port, its metrics port, [load]."""
 
+import email.utils
 import json
 import socket
 import struct
@@ -63,7 +64,11 @@ def test_health_and_metadata():
     for path in ("/v2/models/none", "/v2/models/rank-answers/versions/2", "/v3", "/v2/models/rank-answers/dance"):
         status, answer = ask_json("GET", path)
         assert status == 404 and "error" in answer, path
-    assert ask("POST", "/v2/health/live")[0] == 405
+    status, headers, _ = ask("POST", "/v2/health/live")
+    assert status == 405 and headers["allow"] == "GET, HEAD", headers
+    assert ask("GET", RANK)[1]["allow"] == "POST"
+    date = email.utils.parsedate_to_datetime(ask("GET", "/v2")[1]["date"])
+    assert abs(date.timestamp() - time.time()) < 60, date
     with connect() as c:  # HEAD: the length of the body, and no body.
         c.sendall(b"HEAD /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = c.makefile("rb").read()
@@ -162,10 +167,55 @@ def test_pipelining_and_chunks():
         assert read_answer(c.makefile("rb"))[0] == 200
 
 
+def test_old_clients():
+    """HTTP/1.0: closed after the answer, unless the client asks to keep the connection and is told so."""
+    with connect() as c:
+        stream = c.makefile("rb")
+        for _ in range(2):
+            c.sendall(b"GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            status, headers, _ = read_answer(stream)
+            assert status == 200 and headers["connection"] == "keep-alive"
+        c.sendall(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+        assert read_answer(stream)[1]["connection"] == "close" and stream.read() == b""
+
+
+def refused(value, headers=()):
+    """What the server says of a request that makes no sense."""
+    status, _, body = ask("POST", RANK, json.dumps(value).encode(), headers)
+    assert status == 400, (status, body)
+    return json.loads(body)["error"]
+
+
+def test_parameters_of_another_type():
+    for name, value, shown in (("timeout", "100", '"100"'), ("priority", True, "true"), ("tangram_deadline_ms", "5", '"5"'),
+                               ("tangram_input_size", 1.5, "1.5"), ("tangram_background", "yes", '"yes"'),
+                               ("binary_data_output", 1, "1"), ("priority", None, "null")):
+        error = refused(rank([1], parameters={name: value}))
+        assert f"parameter '{name}': expected " in error and error.endswith(f", got {shown}"), error
+    for name in ("Tangram-Deadline-Ms", "Tangram-Input-Size", "Tangram-Background"):
+        assert refused(rank([1]), [(name, "soon")]).startswith(f"header field {name}: expected "), name
+    assert "several Tangram-Deadline-Ms" in refused(rank([1]), [("Tangram-Deadline-Ms", "100")] * 2)
+    # Names that mean nothing here are the client's own business, and these are what Triton's clients send.
+    for parameters in ({"mine": "a", "triton_x": [1]}, {"binary_data_output": True}, {"priority": 1, "timeout": 10 ** 7},
+                       {"sequence_id": 0, "sequence_start": False, "sequence_end": False}):
+        status, _, body = ask("POST", RANK, json.dumps(rank([1], parameters=parameters)).encode())
+        assert status == 200, (parameters, body)
+
+
+def test_ragged_lists():
+    def two_rows(data):
+        return {"inputs": [{"name": "input_ids", "shape": [2, 2], "datatype": "INT64", "data": data}]}
+    for data in ([1, 2, 3, 4], [[1, 2], [3, 4]]):
+        assert ask_json("POST", RANK, two_rows(data))[0] == 200, data
+    for data in ([[1, 2, 3], [4]], [[1], [2, 3, 4]], [1, 2, [3, 4]], [[1, 2, 3, 4]], [[[1, 2]], [[3, 4]]]):
+        assert "data is " in refused(two_rows(data)), data
+
+
 def test_wrong_bytes():
     for bytes_, wanted in (
             (b"GET / HTTP/1.1\n\n", 400), (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
             (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (b"GET /v2 HTTP/1.1\r\nHost: a\r\nAuthorization: b\r\nAuthorization: b\r\n\r\n", 400),
             (b"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505), (b"GET / HTTP/1.1\r\nA: " + b"b" * 20000, 431),
             (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", 413),
             (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n", 415)):
@@ -195,7 +245,11 @@ def test_repository_and_statistics():
     assert ask("POST", "/v2/repository/models/rank-answers/unload")[0] == 200
     assert ask_json("POST", RANK, rank([1]))[0] == 503
     assert ask("GET", "/v2/models/rank-answers/ready")[0] == 400
-    assert len(ask_json("POST", "/v2/repository/index", {"ready": True})[1]) == 1
+    for body in (b'{"ready":true}', b'{ "ready" : true }', b'{"a":[1],"ready":\ttrue}'):
+        assert len(json.loads(ask("POST", "/v2/repository/index", body)[2])) == 1, body
+    assert len(ask_json("POST", "/v2/repository/index", {"a": '"ready":true'})[1]) == 2
+    assert ask("POST", "/v2/repository/index", b"{")[0] == 400 and ask("POST", "/v2/repository/index")[0] == 200
+    assert ask_json("POST", "/v2/repository/index", {"ready": "true"})[0] == 400
     assert ask("POST", "/v2/repository/models/rank-answers/load")[0] == 200
     assert ask_json("POST", RANK, rank([1]))[0] == 200
     stats = ask_json("GET", "/v2/models/rank-answers/stats")[1]["model_stats"][0]
@@ -220,6 +274,11 @@ def test_metrics():
     assert served > 0
     assert values['nv_inference_request_success{model="rank-answers",version="1"}'] >= served
     assert values['tangram_request_duration_seconds_bucket{service="rank-answers",le="+Inf"}'] >= served
+    assert values['tangram_requests_refused_total{service="rank-answers",reason="invalid"}'] > 0
+    assert 'tangram_requests_refused_total{service="",reason="malformed"}' in values
+    added = ask_json("GET", "/status", port=METRICS)[1]["added"]["count"]
+    assert ask_json("POST", RANK, rank([1], parameters={"tangram_background": 1}))[0] == 200
+    assert ask_json("GET", "/status", port=METRICS)[1]["added"]["count"] == added, "waiting in the background is not added"
     assert ask("GET", "/metrics")[0] == 404, "metrics are not on the port of clients"
     assert ask("GET", "/v2/models/rank-answers", port=METRICS)[0] == 404
 
