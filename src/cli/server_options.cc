@@ -27,7 +27,7 @@ Error no_server(const Error& error, const ServerOptions& options) {
                                   "no server was found at {} port {}. Start one: tangram serve PLAN --services FILE "
                                   "--measurements FILE\n"
                                   "or name another with --address and --port: the port is the one that `tangram serve` "
-                                  "prints behind \"metrics at\"",
+                                  "writes behind \"metrics\"",
                                   error.message, options.address, options.port)};
 }
 

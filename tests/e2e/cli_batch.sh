@@ -14,7 +14,7 @@ start() {
     --measurements examples/measurements.csv --http-port "$port" --grpc-port 0 --metrics-port 0 "$@" >server.out 2>server.err &
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' server.err && break; sleep 0.05; done
-  HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' server.err)
+  HTTP=$(sed -n 's/.*"event":"serving".*"http":"http:..127.0.0.1:\([0-9]*\)".*/\1/p' server.err)
   [[ -n $HTTP ]] || fail "the server did not start: $(cat server.err)"
 }
 trap 'kill -9 "$SERVER" 2>/dev/null; chmod -R u+w "$WORK"; rm -rf "$WORK"' EXIT

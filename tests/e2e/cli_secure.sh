@@ -42,9 +42,9 @@ start() {
   "$TANGRAM" serve "${plan[@]}" --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' "$name.err" && break; sleep 0.05; done
-  HTTP=$(sed -n 's/^serving [0-9]* models at https*:..[0-9.]*:\([0-9]*\).*/\1/p' "$name.err")
-  GRPC=$(sed -n 's/^serving .* gRPC at [0-9.]*:\([0-9]*\).*/\1/p' "$name.err")
-  METRICS=$(sed -n 's/.*metrics at https*:..[0-9.]*:\([0-9]*\).*/\1/p' "$name.err")
+  HTTP=$(sed -n 's/.*"event":"serving".*"http":"https*:..[0-9.]*:\([0-9]*\)".*/\1/p' "$name.err")
+  GRPC=$(sed -n 's/.*"grpc":"[0-9.]*:\([0-9]*\)".*/\1/p' "$name.err")
+  METRICS=$(sed -n 's/.*"metrics":"https*:..[0-9.]*:\([0-9]*\)\/.*/\1/p' "$name.err")
   [[ -n $HTTP && -n $METRICS ]] || fail "the server did not start: $(cat "$name.err")"
 }
 ended() { local code=0; wait "$SERVER" || code=$?; [[ $code == 0 ]] || fail "the server ended with $code: $(tail -c 300 "$1.err")"; }
@@ -69,6 +69,7 @@ for threads in 1 2; do
   asks 400 "http://localhost:$HTTP/v2"; has answer "HTTPS"
   asks 401 --cacert ca.pem "$base/$infer" -d "$question"; has answer '{"error":'; has head "WWW-Authenticate: Bearer"
   asks 401 --cacert ca.pem "$base/$infer" -d "$question" -H "$(bearer bent)"
+  asks 400 --cacert ca.pem "$base/$infer" -d "$question" -H "$(bearer search)" -H "$(bearer search)"; has answer "several Authorization"
   asks 200 --cacert ca.pem "$base/$infer" -d "$question" -H "$(bearer search)"; has answer '"outputs"'
   asks 200 --cacert ca.pem "$base/$infer" -d "$question" -H "X-Api-Key: $(cat search.key)"
   asks 200 --cacert ca.pem --tls-max 1.2 "$base/$infer" -d "$question" -H "$(bearer search)"
@@ -129,6 +130,9 @@ printf 'tenants:\n  - {name: search, certificate_names: [client.example], quota_
 start mutual --access access.yaml --tls-certificate server.pem --tls-key server.key.pem --tls-client-ca ca.pem
 base=https://localhost:$HTTP
 asks 000 --cacert ca.pem "$base/v2"
+# What makes no sense takes nothing of the quota of one.
+asks 400 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d '{'
+asks 400 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d '{"parameters": {"timeout": "1"}}'
 asks 200 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d "$question"
 asks 429 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d "$question"; has head "Retry-After: "
 expect 3 status --port "$METRICS" --ca ca.pem
@@ -137,10 +141,15 @@ kill -TERM "$SERVER"; ended mutual
 
 # Open to others without anything that asks: said loudly, and done. Metrics stay at home.
 start open --address 0.0.0.0
-has open.err "warning"; has open.err "nothing asks who calls"; has open.err "metrics at http://127.0.0.1"
+has open.err '"level":"warning"'; has open.err "nothing asks who calls"; has open.err '"metrics":"http://127.0.0.1:'
 kill -TERM "$SERVER"; ended open
 expect 0 key make --tenant a; sed -n '/^tenants/,$p' err >one.yaml
 start clear --address 0.0.0.0 --access one.yaml
 has clear.err "without TLS"
 kill -TERM "$SERVER"; ended clear
+# Two addresses that are one: said once.
+start both --address 0.0.0.0 --admin-address 0.0.0.0 --access one.yaml
+[[ $(grep -c "without TLS" both.err) == 1 ]] || fail "warned more than once: $(cat both.err)"
+python3 -c 'import json; [json.loads(line) for line in open("both.err")]' || fail "not JSON: $(cat both.err)"
+kill -TERM "$SERVER"; ended both
 finish

@@ -21,8 +21,8 @@ start() {
     --http-port 0 --grpc-port 0 --metrics-port 0 "$@" >"$name.out" 2>"$name.err" &
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' "$name.err" && break; sleep 0.05; done
-  HTTP=$(sed -n 's/^serving [0-9]* models at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
-  METRICS=$(sed -n 's/.*metrics at http:..127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
+  HTTP=$(sed -n 's/.*"event":"serving".*"http":"http:..127.0.0.1:\([0-9]*\)".*/\1/p' "$name.err")
+  METRICS=$(sed -n 's/.*"metrics":"http:..127.0.0.1:\([0-9]*\)\/.*/\1/p' "$name.err")
   [[ -n $HTTP && -n $METRICS ]] || fail "the server did not start: $(cat "$name.err")"
 }
 
@@ -50,6 +50,7 @@ for threads in 1 2; do
   for _ in $(seq 100); do grep -q plan_changed "t$threads.err" && break; sleep 0.05; done
   has "t$threads.err" '"event":"plan_changed"'
   has "t$threads.err" '"event":"request"'
+  has "t$threads.err" '"slice":"rack1-0/'
   echo '{' > broken.json
   cp examples/serving/plan.json good.json; cp broken.json examples/serving/plan.json
   kill -HUP "$SERVER"
@@ -60,6 +61,17 @@ for threads in 1 2; do
   expect 0 replay "r$threads"; has out "the same decisions"
   expect 0 replay "r$threads" --output json; has out '"complete": true'
 done
+
+# Standard error holds lines of JSON and nothing else, and every request that was refused has one with its reason.
+python3 - t1.err <<'P' || fail "the log is not what it should be: $(head -n 3 t1.err)"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+assert lines[0]["event"] == "serving" and lines[0]["models"] == 2 and lines[0]["http"].startswith("http://127.0.0.1:"), lines[0]
+refused = [l for l in lines if l.get("outcome") == "refused"]
+assert {l["why"] for l in refused} >= {"invalid", "malformed", "unloaded"}, {l["why"] for l in refused}
+assert all(l["reason"] and l["status"] >= 400 and l["event"] == "request" for l in refused), refused[0]
+assert any(l.get("model") == "rank-answers" and "timeout" in l["reason"] for l in refused), "a wrong parameter"
+P
 
 # Each slice in a process of its own: the same exchanges, and a worker that is killed is replaced.
 start workers --workers --threads 2 --record rw --triton-metrics --log-requests

@@ -52,8 +52,8 @@ sed 's/latency_ms: [0-9]*/latency_ms: 20000/' m/services.yaml >services.yaml
 server=$!
 for _ in $(seq 600); do grep -q '"event":"ready"' serve.err && break; sleep 0.1; done
 grep -q '"event":"ready"' serve.err || fail "not ready: $(cat serve.err)"
-http=$(sed -n 's/^serving 2 models at http:..127.0.0.1:\([0-9]*\).*/\1/p' serve.err)
-grpc=$(sed -n 's/.*gRPC at 127.0.0.1:\([0-9]*\).*/\1/p' serve.err)
+http=$(sed -n 's/.*"event":"serving".*"http":"http:..127.0.0.1:\([0-9]*\)".*/\1/p' serve.err)
+grpc=$(sed -n 's/.*"grpc":"127.0.0.1:\([0-9]*\)".*/\1/p' serve.err)
 protocol=(--protocol http)
 [[ -n $grpc ]] && protocol=(--protocol both --grpc-port "$grpc")
 expect 0 load --services services.yaml --http-port "$http" "${protocol[@]}" --seconds 2 --html page.html --output json

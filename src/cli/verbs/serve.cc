@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "base/text.h"
@@ -189,15 +190,14 @@ Plan devices_of(const sched::Deployment& deployment) {
 }
 
 // Workers of slices of GPUs run on their MIG devices, which are looked up now and at each reload.
-Result<Nothing> pin_workers(Session& session, const Options& options, const sched::Deployment& deployment,
-                            serve::ServerConfig& config) {
+Result<std::string> pin_workers(const Options& options, const sched::Deployment& deployment,
+                                serve::ServerConfig& config) {
   const auto choices = parse_gpu_choices(options.gpus);
   if (!choices) return choices.error();
-  if (!config.workers) return Nothing{};
+  if (!config.workers) return std::string();
   const auto pins = std::make_shared<MigPins>(*choices, options.engine != "emulated");
-  const auto note = pins->look_up(devices_of(deployment));
+  auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
-  if (!note->empty()) session.note(*note);
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
     return pins->environment(device, slice);
   };
@@ -207,7 +207,7 @@ Result<Nothing> pin_workers(Session& session, const Options& options, const sche
     if (const auto found = pins->look_up(devices_of(*again)); !found) return found.error();
     return again;
   };
-  return Nothing{};
+  return note;
 }
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
@@ -287,25 +287,48 @@ Result<Nothing> check_security_options(const Options& options) {
   return Nothing{};
 }
 
-// What anyone who can reach the address may do, said before it is open.
-void warn_of_openness(Session& session, const Options& options) {
+// What anyone who can reach an address may do, said before it is open, and once for each address.
+void warn_of_openness(serve::LogWriter& log, const Options& options) {
   const bool asked = !options.access.empty() || !options.tls_client_ca.empty();
-  const auto warn = [&](const std::string& address, const char* what) {
+  if (asked && !options.tls_certificate.empty()) return;
+  std::map<std::string, std::string> open;  // What may be done there.
+  const auto note = [&](const std::string& address, const char* what) {
     if (is_loopback(address)) return;
-    if (!asked) {
-      session.warn(
-          fmt::format("{} can be reached from outside, and nothing asks who calls: anyone there may {}. Give "
-                      "--access FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
-                      address, what));
-    } else if (options.tls_certificate.empty()) {
-      session.warn(
-          fmt::format("{} can be reached from outside without TLS: keys and tensors can be read on the way. "
-                      "Give --tls-certificate and --tls-key",
-                      address));
-    }
+    std::string& all = open[address];
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", what);
   };
-  warn(options.address, "use, load and unload every model");
-  warn(options.admin_address, "reload and stop the server");
+  note(options.address, "use, load and unload every model");
+  note(options.admin_address, "reload and stop the server");
+  for (const auto& [address, what] : open) {
+    const std::string reason =
+        asked ? "can be reached from outside without TLS: keys and tensors can be read on the way. Give "
+                "--tls-certificate and --tls-key"
+              : fmt::format(
+                    "can be reached from outside, and nothing asks who calls: anyone there may {}. Give --access "
+                    "FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
+                    what);
+    log.write(serve::LogLine(serve::LogLevel::warning, "open_to_others")
+                  .text("address", address)
+                  .text("reason", fmt::format("{} {}", address, reason)));
+  }
+}
+
+// "127.0.0.1:8000", "[::1]:8000".
+std::string host_and_port(const std::string& address, std::uint16_t port) {
+  const bool v6 = address.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
+}
+
+// Where clients find it. Written whatever the log's level is, because free ports are known from nowhere else.
+void tell_where(serve::LogWriter& log, const Options& options, const serve::Server& server, std::size_t models) {
+  const char* scheme = options.tls_certificate.empty() ? "http" : "https";
+  serve::LogLine line(serve::LogLevel::info, "serving");
+  line.integer("models", static_cast<std::int64_t>(models));
+  line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.address, server.http_port())));
+  if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.address, server.grpc_port()));
+  line.text("metrics",
+            fmt::format("{}://{}/metrics", scheme, host_and_port(options.admin_address, server.metrics_port())));
+  log.write(line.done());
 }
 
 // Watches the model that the server runs by. What it learns is written to the file of --refit and comes into force as a
@@ -344,9 +367,8 @@ ExitCode run(Session& session, const Options& options) {
   WatchedModel model;
   serve::ServerConfig config = server_config(options, model);
   if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
-  if (const auto pinned = pin_workers(session, options, served->deployment, config); !pinned) {
-    return session.fail(pinned.error());
-  }
+  const auto pinned = pin_workers(options, served->deployment, config);
+  if (!pinned) return session.fail(pinned.error());
   if (!options.record.empty()) {
     auto opened = RecordingFile::open(options.record);
     if (!opened) return session.fail(opened.error());
@@ -356,9 +378,10 @@ ExitCode run(Session& session, const Options& options) {
   auto security = load_security(options);
   if (!security) return session.fail(security.error());
   config.security = std::move(*security);
-  warn_of_openness(session, options);
   serve::keep_signals_for_server();
   serve::LogWriter log(STDERR_FILENO);
+  if (!pinned->empty()) log.write(serve::LogLine(serve::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
+  warn_of_openness(log, options);
   bool all_answered = true;
   if (served->fitted != nullptr && options.time_scale > 0) {
     config.on_batch = [&model](const serve::ServedBatch& batch) { model.watch->served(batch); };
@@ -367,17 +390,15 @@ ExitCode run(Session& session, const Options& options) {
   {
     serve::Server server(std::move(served->deployment), served->workload, std::move(config), log);
     if (const auto opened = server.open(); !opened) return session.fail(opened.error());
-    const std::string grpc =
-        server.grpc_port() == 0 ? "" : fmt::format(" and gRPC at {}:{}", options.address, server.grpc_port());
-    const char* scheme = options.tls_certificate.empty() ? "http" : "https";
-    session.note(fmt::format("serving {} models at {}://{}:{}{}, metrics at {}://{}:{}/metrics",
-                             served->workload.services.size(), scheme, options.address, server.http_port(), grpc,
-                             scheme, options.admin_address, server.metrics_port()));
+    tell_where(log, options, server, served->workload.services.size());
     all_answered = server.run();
     if (!server.hopeless().empty()) return session.fail({ErrorCode::unavailable, server.hopeless()});
   }
   model.watch.reset();
-  if (!all_answered) session.note("stopped with requests unanswered: the exit timeout had passed");
+  if (!all_answered) {
+    log.write(serve::LogLine(serve::LogLevel::warning, "stopped")
+                  .text("reason", "requests are unanswered: the exit timeout had passed"));
+  }
   return all_answered ? ExitCode::done : ExitCode::answer_is_no;
 }
 
