@@ -96,7 +96,7 @@ mode_t new_file_mode() {
   return static_cast<mode_t>(0666 & ~mask);
 }
 
-// Fills and names the temporary file. Whatever goes wrong, the caller removes `temporary`.
+// Fills a new file. Zero, or the errno of what failed.
 int fill(int descriptor, std::string_view content, const std::optional<struct stat>& before) {
   if (const int error = write_all(descriptor, content)) return error;
   if (::fchmod(descriptor, before ? before->st_mode & 07777 : new_file_mode()) != 0) return errno;
@@ -112,19 +112,50 @@ int sync_directory(const std::string& directory) {
   return ::fsync(handle.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
-Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
-  const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
-  std::string temporary = directory + "/." + target.filename().string() + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.open()) return system_error(target.string(), "cannot write", errno);
-  int error = fill(file.get(), content, before);
-  if (error == 0 && file.close() != 0) error = errno;
-  if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(temporary.c_str());
-    return system_error(target.string(), "cannot write", error);
+// A file beside `target` that may take its name. It is gone when this goes, unless it did.
+class Temporary {
+ public:
+  explicit Temporary(const fs::path& target)
+      : target_(target.string()),
+        directory_(target.has_parent_path() ? target.parent_path().string() : "."),
+        path_(directory_ + "/." + target.filename().string() + ".XXXXXX"),
+        file_(::mkostemp(path_.data(), O_CLOEXEC)),
+        error_(file_.open() ? 0 : errno),
+        there_(file_.open()) {}
+  ~Temporary() {
+    if (there_) ::unlink(path_.c_str());
   }
-  if (const int sync_error = sync_directory(directory)) return system_error(directory, "cannot sync", sync_error);
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  // Zero, or the errno of its making.
+  int error() const { return error_; }
+  int descriptor() const { return file_.get(); }
+  const std::string& directory() const { return directory_; }
+  // Zero, or the errno of what failed.
+  int take_name() {
+    if (file_.close() != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) return errno;
+    there_ = false;
+    return 0;
+  }
+
+ private:
+  std::string target_;
+  std::string directory_;
+  std::string path_;
+  Descriptor file_;
+  int error_;
+  bool there_;
+};
+
+Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
+  Temporary temporary(target);
+  int error = temporary.error();
+  if (error == 0) error = fill(temporary.descriptor(), content, before);
+  if (error == 0) error = temporary.take_name();
+  if (error != 0) return system_error(target.string(), "cannot write", error);
+  error = sync_directory(temporary.directory());
+  if (error != 0) return system_error(temporary.directory(), "cannot sync", error);
   return Nothing{};
 }
 
@@ -158,11 +189,8 @@ Result<Nothing> check_writable(const std::string& path) {
   std::error_code error;
   const fs::path target = exists ? fs::canonical(path, error) : fs::path(path);
   if (error) return system_error(path, "cannot write", error.value());
-  const std::string directory = target.has_parent_path() ? target.parent_path().string() : ".";
-  std::string temporary = directory + "/." + target.filename().string() + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.open()) return system_error(path, "cannot write", errno);
-  ::unlink(temporary.c_str());
+  const Temporary temporary(target);
+  if (temporary.error() != 0) return system_error(path, "cannot write", temporary.error());
   return Nothing{};
 }
 

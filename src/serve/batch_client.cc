@@ -20,20 +20,6 @@ namespace {
 constexpr std::size_t kRowPiece = 64 << 10;
 constexpr std::size_t kRowAnswerMax = std::size_t{256} << 20;
 
-// The same answers as recv() and send() give, with errno.
-ssize_t bytes_moved(const TlsStream::Moved& moved, bool& wants_write) {
-  wants_write = moved.status == TlsStream::Status::want_write;
-  switch (moved.status) {
-    case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
-    case TlsStream::Status::closed: return 0;
-    case TlsStream::Status::want_read:
-    case TlsStream::Status::want_write: errno = EAGAIN; return -1;
-    case TlsStream::Status::failed: break;
-  }
-  errno = EPROTO;
-  return -1;
-}
-
 // What is known of an answer once its head is there.
 struct RowHead {
   int status = 0;
@@ -169,12 +155,16 @@ ssize_t RowClient::send_some(Connection& connection, std::string_view bytes) {
   if (connection.tls == nullptr) {
     return ::send(connection.descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  return bytes_moved(connection.tls->write(bytes.data(), bytes.size()), connection.tls_wants_write);
+  const TlsStream::Moved moved = connection.tls->write(bytes.data(), bytes.size());
+  connection.tls_wants_write = moved.status == TlsStream::Status::want_write;
+  return bytes_moved(moved);
 }
 
 ssize_t RowClient::receive_some(Connection& connection, char* buffer, std::size_t room) {
   if (connection.tls == nullptr) return recv(connection.descriptor, buffer, room, MSG_DONTWAIT);
-  return bytes_moved(connection.tls->read(buffer, room), connection.tls_wants_write);
+  const TlsStream::Moved moved = connection.tls->read(buffer, room);
+  connection.tls_wants_write = moved.status == TlsStream::Status::want_write;
+  return bytes_moved(moved);
 }
 
 void RowClient::write(Connection& connection) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "serve/batch_rows.h"
+#include "serve/test_rows.h"
 
 namespace {
 
@@ -17,22 +17,6 @@ void require(bool holds) {
 
 // Small, so that the limit is met.
 constexpr std::size_t kFuzzedRowMax = 200;
-
-std::vector<Row> rows_of(RowFormat format, std::string_view text, std::size_t piece, std::string& problem) {
-  RowSplitter splitter(format, kFuzzedRowMax);
-  std::vector<Row> rows;
-  const auto drain = [&] {
-    while (auto row = splitter.next()) rows.push_back(std::move(*row));
-  };
-  for (std::size_t at = 0; at < text.size(); at += piece) {
-    splitter.feed(text.substr(at, piece));
-    drain();
-  }
-  splitter.end();
-  drain();
-  problem = splitter.problem();
-  return rows;
-}
 
 void translate(RowFormat format, const std::vector<Row>& rows) {
   RowTranslator translator(format, {{.name = "a", .datatype = Datatype::fp32, .shape = {kVariableAxis, 2}},
@@ -57,8 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   std::string whole_problem;
   std::string pieces_problem;
-  const auto whole = rows_of(format, text, text.size() + 1, whole_problem);
-  const auto pieces = rows_of(format, text, 1 + data[0] / 2 % 7, pieces_problem);
+  const auto whole = test::split_rows(format, text, text.size() + 1, &whole_problem, kFuzzedRowMax);
+  const auto pieces = test::split_rows(format, text, 1 + data[0] / 2 % 7, &pieces_problem, kFuzzedRowMax);
   require(whole.size() == pieces.size() && whole_problem == pieces_problem);
   std::uint64_t number = format == RowFormat::csv ? 0 : 1;
   for (std::size_t i = 0; i < whole.size(); ++i) {

@@ -255,7 +255,6 @@ class HttpServer::Connection final : public Readiness {
   void read_some();
   ssize_t receive_encrypted(char* buffer, std::size_t room);
   ssize_t send_encrypted(const char* bytes, std::size_t count);
-  ssize_t moved(const TlsStream::Moved& moved);
   void parse();
   bool parse_head();
   bool parse_body();
@@ -362,19 +361,6 @@ void HttpServer::Connection::read_some() {
   mark_dirty();
 }
 
-// The same answers as recv() and send() give, with errno.
-ssize_t HttpServer::Connection::moved(const TlsStream::Moved& moved) {
-  switch (moved.status) {
-    case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
-    case TlsStream::Status::closed: return 0;
-    case TlsStream::Status::want_read:
-    case TlsStream::Status::want_write: errno = EAGAIN; return -1;
-    case TlsStream::Status::failed: break;
-  }
-  errno = EPROTO;
-  return -1;
-}
-
 // Shakes hands, too, where that has not been done.
 ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room) {
   const bool established = tls_->established();
@@ -393,11 +379,11 @@ ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room
       send(socket_, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   }
-  return moved(result);
+  return bytes_moved(result);
 }
 
 ssize_t HttpServer::Connection::send_encrypted(const char* bytes, std::size_t count) {
-  return moved(tls_->write(bytes, count));
+  return bytes_moved(tls_->write(bytes, count));
 }
 
 // Takes as many requests apart as have come and may be under way.

@@ -311,6 +311,18 @@ std::vector<std::string> TlsStream::peer_names() const {
   return names_in(shown.get());
 }
 
+ssize_t bytes_moved(const TlsStream::Moved& moved) {
+  switch (moved.status) {
+    case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
+    case TlsStream::Status::closed: return 0;
+    case TlsStream::Status::want_read:
+    case TlsStream::Status::want_write: errno = EAGAIN; return -1;
+    case TlsStream::Status::failed: break;
+  }
+  errno = EPROTO;
+  return -1;
+}
+
 std::vector<std::string> certificate_names(const std::string& pem) {
   const OwnedX509 certificate(PEM_read_bio_X509(text_bio(pem).get(), nullptr, nullptr, nullptr));
   ERR_clear_error();

@@ -4,6 +4,8 @@
 // as PEM text, because whoever reads the files also reads them again.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -120,6 +122,10 @@ class TlsStream {
   bool failed_ = false;
   std::string why_;
 };
+
+// What recv() and send() would have answered, with errno: EAGAIN where the stream waits for its socket, and EPROTO
+// where it is of no use any more.
+ssize_t bytes_moved(const TlsStream::Moved& moved);
 
 // Common name and DNS names of a certificate in PEM, good or not.
 std::vector<std::string> certificate_names(const std::string& pem);
