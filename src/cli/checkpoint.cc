@@ -34,6 +34,8 @@ int number_of_profile(const DriverGpu& gpu, int vendor_id) {
   return found == gpu.profiles.end() ? -1 : found->number;
 }
 
+std::string text_of(const CheckpointJson& checkpoint) { return checkpoint.dump(2) + "\n"; }
+
 CheckpointJson checkpoint_slice(const GpuGoal& goal, const DriverGpu& gpu, const Slice& slice) {
   const MigProfile& profile = goal.geometry.profiles[slice.profile];
   CheckpointJson parts = CheckpointJson::array();
@@ -71,7 +73,9 @@ class CheckpointReader {
       const auto& ours = json.at("Tangram");
       checkpoint.plan = ours.value("plan", "");
       checkpoint.made = ours.value("made", "");
-      checkpoint.finished = ours.value("finished", false);
+      const bool undone = ours.value("undone", false);
+      if (ours.value("finished", false)) checkpoint.state = undone ? ChangeState::undone : ChangeState::done;
+      if (ours.contains("previous")) checkpoint.previous = text_of(ours.at("previous"));
     }
     for (const auto& device : json.at("MigState").at("Devices")) {
       auto goal = read_gpu_goal(device);
@@ -167,16 +171,33 @@ std::string write_checkpoint(const Checkpoint& checkpoint, const adapters::Drive
                        {"GpuInstances", std::move(slices)},
                        {"Name", goal.device}});
   }
-  const CheckpointJson json{
-      {"Version", kCheckpointVersion},
-      {"MigState", {{"Devices", std::move(devices)}}},
-      {"Tangram", {{"plan", checkpoint.plan}, {"made", checkpoint.made}, {"finished", checkpoint.finished}}}};
-  return json.dump(2) + "\n";
+  CheckpointJson ours{{"plan", checkpoint.plan},
+                      {"made", checkpoint.made},
+                      {"finished", checkpoint.state != ChangeState::open},
+                      {"undone", checkpoint.state == ChangeState::undone}};
+  // Something that is no checkpoint, and lay in its place, is of no use.
+  auto previous = CheckpointJson::parse(checkpoint.previous, nullptr, false);
+  if (previous.is_object()) ours["previous"] = std::move(previous);
+  return text_of(
+      {{"Version", kCheckpointVersion}, {"MigState", {{"Devices", std::move(devices)}}}, {"Tangram", std::move(ours)}});
 }
 
 Result<Checkpoint> read_checkpoint(const std::string& path, const std::string& text,
                                    const adapters::DriverReport& driver) {
   return CheckpointReader(path, driver).run(text);
+}
+
+bool is_as_it_was(const Checkpoint& checkpoint, const adapters::DriverReport& now) {
+  const auto back = plan_recut(now, checkpoint.gpus);
+  return back && back->empty();
+}
+
+bool is_settled(const Checkpoint& checkpoint, const std::vector<GpuGoal>& goals, const adapters::DriverReport& now) {
+  return std::ranges::all_of(checkpoint.gpus, [&](const GpuGoal& gpu) {
+    if (std::ranges::find(goals, gpu.gpu_uuid, &GpuGoal::gpu_uuid) != goals.end()) return true;
+    const auto back = plan_recut(now, {gpu});
+    return back && back->empty();
+  });
 }
 
 std::string state_directory(const std::string& wanted) {

@@ -166,6 +166,28 @@ std::string command_of(int pid) {
   return name;
 }
 
+// Where a MIG device is: a part of a slice, by its number and its start.
+struct PartPlace {
+  int start = 0;
+  int vendor_id = 0;
+  int part_start = 0;
+  int part_number = 0;
+
+  auto operator<=>(const PartPlace&) const = default;
+};
+
+std::map<PartPlace, std::string> uuids_of(const DriverReport& report, const std::string& gpu_uuid) {
+  std::map<PartPlace, std::string> uuids;
+  const auto gpu = std::ranges::find(report.gpus, gpu_uuid, &DriverGpu::uuid);
+  if (gpu == report.gpus.end()) return uuids;
+  for (const auto& slice : gpu->slices) {
+    for (const auto& part : slice.parts) {
+      uuids[{slice.start, slice.vendor_id, part.start, part.number}] = part.uuid;
+    }
+  }
+  return uuids;
+}
+
 Result<Nothing> do_step(adapters::MigDriver& driver, const RecutStep& step) {
   switch (step.action) {
     case RecutAction::enable_mig: return driver.set_mig_mode(step.gpu_uuid, true);
@@ -238,6 +260,23 @@ std::vector<Obstacle> obstacles(const DriverReport& now, const std::vector<Recut
       if (!mode && process.slice_start != step.order.start) continue;
       if (std::ranges::find(list, process.pid, &Obstacle::pid) != list.end()) continue;
       list.push_back({process.pid, command_of(process.pid), mode ? where : step.slice + " of " + where});
+    }
+  }
+  return list;
+}
+
+std::vector<MadeAnew> made_anew(const DriverReport& before, const DriverReport& now,
+                                const std::vector<GpuGoal>& goals) {
+  std::vector<MadeAnew> list;
+  for (const auto& goal : goals) {
+    const auto was = uuids_of(before, goal.gpu_uuid);
+    for (const auto& [place, uuid] : uuids_of(now, goal.gpu_uuid)) {
+      const auto found = was.find(place);
+      if (found == was.end() || found->second == uuid) continue;
+      const auto profile = std::ranges::find(goal.geometry.profiles, place.vendor_id, &MigProfile::vendor_id);
+      const std::string name = profile == goal.geometry.profiles.end() ? "a slice" : profile->name;
+      list.push_back(
+          {fmt::format("{}@{} of {}", name, place.start, gpu_name(goal.device, goal.gpu_index)), found->second, uuid});
     }
   }
   return list;

@@ -68,6 +68,16 @@ struct Obstacle {
 };
 std::vector<Obstacle> obstacles(const adapters::DriverReport& now, const std::vector<RecutStep>& steps);
 
+// A MIG device in the place of another, on a slice that was taken apart and made again as it was. Programs know it by
+// its UUID alone.
+struct MadeAnew {
+  std::string where;  // "3g.40gb@4 of rack1-0 (GPU 0)"
+  std::string before;
+  std::string after;
+};
+std::vector<MadeAnew> made_anew(const adapters::DriverReport& before, const adapters::DriverReport& now,
+                                const std::vector<GpuGoal>& goals);
+
 enum class StepOutcome { done, failed, not_reached };
 struct StepResult {
   StepOutcome outcome = StepOutcome::not_reached;

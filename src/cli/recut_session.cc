@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "adapters/nvml/owners.h"
 #include "base/text.h"
@@ -72,6 +73,17 @@ double expected_seconds(const std::vector<RecutStep>& steps) {
 
 std::string steps_word(std::size_t count) { return fmt::format("{} step{}", count, count == 1 ? "" : "s"); }
 
+// Whether the GPUs of `goals` are cut the same way, part by part.
+bool same_cuts(const adapters::DriverReport& before, const adapters::DriverReport& now,
+               const std::vector<GpuGoal>& goals) {
+  return std::ranges::all_of(goals, [&](const GpuGoal& goal) {
+    const auto gpu = std::ranges::find(before.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+    if (gpu == before.gpus.end()) return false;
+    const auto was = goal_of(*gpu, goal.device);
+    return was && is_as_it_was({"", "", ChangeState::open, {*was}}, now);
+  });
+}
+
 // The UUID of the part that has all of a slice, as the driver says now.
 std::string mig_uuid_of(const adapters::DriverReport& now, const GpuGoal& goal, const Slice& slice) {
   const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
@@ -124,13 +136,12 @@ Result<Nothing> RecutSession::open() {
 
 ExitCode RecutSession::apply(const std::vector<GpuGoal>& goals, const std::string& plan) {
   checkpoint_.plan = plan;
-  checkpoint_file_ = checkpoint_file();
   return run(goals);
 }
 
-ExitCode RecutSession::roll_back(const Checkpoint& checkpoint, const std::string& path) {
+ExitCode RecutSession::roll_back(const Checkpoint& checkpoint) {
   checkpoint_ = checkpoint;
-  checkpoint_file_ = path;
+  state_before_ = checkpoint.state;
   rolls_back_ = true;
   return run(checkpoint.gpus);
 }
@@ -159,13 +170,12 @@ RecutSession::Ending RecutSession::failed(const Error& error) {
 RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
   if (const auto looked = look_again(goals); !looked) return failed(looked.error());
   print_goals(goals);
-  if (steps_.empty()) {
-    if (!session_.structured()) session_.print("nothing to do: every slice is where it should be\n");
-    if (!options_.dry_run) {
-      if (const auto kept = prepare_checkpoint({}); !kept) return failed(kept.error());
-    }
-    print_slices(goals);
-    return {"nothing to do", ExitCode::done};
+  if (steps_.empty()) return nothing_to_do(goals);
+  if (rolls_back_ && checkpoint_.state == ChangeState::undone) {
+    return failed({ErrorCode::unavailable,
+                   fmt::format("the change that began at {} was rolled back, and others have cut these GPUs since: "
+                               "there is nothing to go back from; --checkpoint {} goes there all the same",
+                               checkpoint_.made, checkpoint_file())});
   }
   print_steps();
   if (options_.dry_run) {
@@ -177,7 +187,7 @@ RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
   }
   Ending ending;
   if (!clear_the_way(goals, ending)) return ending;
-  if (const auto prepared = prepare_checkpoint(goals); !prepared) return failed(prepared.error());
+  if (const auto prepared = prepare(goals); !prepared) return failed(prepared.error());
   return execute(goals);
 }
 
@@ -219,46 +229,111 @@ bool RecutSession::clear_the_way(const std::vector<GpuGoal>& goals, Ending& endi
   }
 }
 
-// The checkpoint of a change that came to no end is kept: what it holds is what people want back. Without goals nothing
-// is about to change, and a change that had stopped has come to its end by itself.
-Result<Nothing> RecutSession::prepare_checkpoint(const std::vector<GpuGoal>& goals) {
-  if (rolls_back_) return Nothing{};
-  Checkpoint fresh{checkpoint_.plan, utc_now(), false, {}};
-  std::error_code error;
-  if (std::filesystem::exists(checkpoint_file_, error)) {
-    const auto text = read_file(checkpoint_file_);
-    if (!text) return text.error();
-    auto old = read_checkpoint(checkpoint_file_, *text, now_);
-    if (old && !old->finished) {
-      fresh.gpus = std::move(old->gpus);
-      session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", old->made));
-      fresh.made = old->made;
-    } else if (goals.empty()) {
-      return Nothing{};
+// A change that had stopped half way may have come to its end by other hands.
+RecutSession::Ending RecutSession::nothing_to_do(const std::vector<GpuGoal>& goals) {
+  if (!session_.structured()) session_.print("nothing to do: every slice is where it should be\n");
+  json_["changed"] = false;
+  if (!options_.dry_run) {
+    const auto stored = stored_checkpoint();
+    if (!stored) return failed(stored.error());
+    const bool closes = *stored && ((*stored)->state == ChangeState::open || rolls_back_);
+    if (closes && (*stored)->state != ChangeState::undone) {
+      checkpoint_ = **stored;
+      const bool more = rolls_back_ && !checkpoint_.previous.empty();
+      if (const auto closed = close_checkpoint(goals); !closed) return failed(closed.error());
+      if (more) session_.note("that change had changed nothing; once more, and the change before it is undone");
     }
-  } else if (goals.empty()) {
-    return Nothing{};
   }
-  for (const auto& goal : goals) {
-    if (std::ranges::find(fresh.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != fresh.gpus.end()) continue;
-    const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
-    auto before = goal_of(*gpu, goal.device);
-    if (!before) return before.error();
-    fresh.gpus.push_back(std::move(*before));
+  print_slices(goals);
+  return {"nothing to do", ExitCode::done};
+}
+
+// Before the first step. The way back is open until it has come to its end, too.
+Result<Nothing> RecutSession::prepare(const std::vector<GpuGoal>& goals) {
+  start_ = now_;
+  if (rolls_back_) {
+    checkpoint_.state = ChangeState::open;
+    return store_checkpoint();
   }
-  fresh.finished = goals.empty();
-  checkpoint_ = std::move(fresh);
+  const auto old = stored_checkpoint();
+  if (!old) return old.error();
+  checkpoint_.made = utc_now();
+  if (*old && (*old)->state == ChangeState::open) {
+    checkpoint_.previous = (*old)->previous;
+    if (!is_as_it_was(**old, now_)) {
+      session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", (*old)->made));
+      checkpoint_.made = (*old)->made;
+      checkpoint_.gpus = (*old)->gpus;
+    }
+  } else if (*old) {
+    checkpoint_.previous = write_checkpoint(**old, now_);
+  }
+  if (const auto added = add_to_checkpoint(goals); !added) return added;
   return store_checkpoint();
 }
 
+// The GPUs of `goals` as they are, but for those that the checkpoint has already.
+Result<Nothing> RecutSession::add_to_checkpoint(const std::vector<GpuGoal>& goals) {
+  for (const auto& goal : goals) {
+    if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
+    const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+    auto before = goal_of(*gpu, goal.device);
+    if (!before) return before.error();
+    checkpoint_.gpus.push_back(std::move(*before));
+  }
+  return Nothing{};
+}
+
+// Nothing where there is none, or one that this machine's GPUs make no sense of. Error: it cannot be read.
+Result<std::optional<Checkpoint>> RecutSession::stored_checkpoint() const {
+  std::error_code error;
+  if (!std::filesystem::exists(checkpoint_file(), error)) return std::optional<Checkpoint>();
+  const auto text = read_file(checkpoint_file());
+  if (!text) return text.error();
+  auto stored = read_checkpoint(checkpoint_file(), *text, now_);
+  return stored ? std::optional<Checkpoint>(std::move(*stored)) : std::nullopt;
+}
+
 Result<Nothing> RecutSession::store_checkpoint() {
-  json_["checkpoint"] = checkpoint_file_;
-  return write_file_atomically(checkpoint_file_, write_checkpoint(checkpoint_, now_));
+  json_["checkpoint"] = checkpoint_file();
+  return write_file_atomically(checkpoint_file(), write_checkpoint(checkpoint_, now_));
+}
+
+// After `goals` were reached.
+Result<Nothing> RecutSession::close_checkpoint(const std::vector<GpuGoal>& goals) {
+  if (is_as_it_was(checkpoint_, now_)) return take_checkpoint_back();
+  if (!is_settled(checkpoint_, goals, now_)) {
+    session_.note(fmt::format("other GPUs are half way of the change that began at {}: its checkpoint is kept",
+                              checkpoint_.made));
+    return store_checkpoint();
+  }
+  checkpoint_.state = ChangeState::done;
+  checkpoint_.previous.clear();
+  return store_checkpoint();
+}
+
+// Every GPU is as the checkpoint says. What was rolled back is undone; any other change has not happened.
+Result<Nothing> RecutSession::take_checkpoint_back() {
+  const std::string previous = std::exchange(checkpoint_.previous, {});
+  checkpoint_.state = ChangeState::undone;
+  const bool happened = rolls_back_ && !start_.gpus.empty();
+  if (happened || previous.empty()) return store_checkpoint();
+  json_["checkpoint"] = checkpoint_file();
+  return write_file_atomically(checkpoint_file(), previous);
+}
+
+// After a stop.
+Result<Nothing> RecutSession::reconsider_checkpoint(bool changed) {
+  if (rolls_back_ && !changed) {
+    checkpoint_.state = state_before_;
+    return store_checkpoint();
+  }
+  return is_as_it_was(checkpoint_, now_) ? take_checkpoint_back() : Result<Nothing>(Nothing{});
 }
 
 RecutSession::Ending RecutSession::execute(const std::vector<GpuGoal>& goals) {
   const InterruptGuard interrupt;
-  if (!rolls_back_) session_.remark(fmt::format("\ncheckpoint: {}\n", checkpoint_file_));
+  if (!rolls_back_) session_.remark(fmt::format("\ncheckpoint: {}\n", checkpoint_file()));
   const auto told = [&](std::size_t index, const StepResult& result) {
     json_["steps"][index]["status"] = outcome_text(result.outcome);
     json_["steps"][index]["took_s"] = result.seconds;
@@ -273,7 +348,7 @@ RecutSession::Ending RecutSession::execute(const std::vector<GpuGoal>& goals) {
   for (std::size_t i = run.done() + (run.error ? 1 : 0); i < steps_.size(); ++i) {
     json_["steps"][i]["status"] = outcome_text(StepOutcome::not_reached);
   }
-  return run.complete() ? finish(goals) : stop(run);
+  return run.complete() ? finish(goals) : stop(run, goals);
 }
 
 RecutSession::Ending RecutSession::finish(const std::vector<GpuGoal>& goals) {
@@ -284,37 +359,56 @@ RecutSession::Ending RecutSession::finish(const std::vector<GpuGoal>& goals) {
                    fmt::format("the driver did every step, but {} is still to be done: another program cuts these GPUs",
                                to_text(steps_.front()))});
   }
-  checkpoint_.finished = true;
-  if (const auto stored = store_checkpoint(); !stored) return failed(stored.error());
+  json_["changed"] = true;
+  if (const auto closed = close_checkpoint(goals); !closed) return failed(closed.error());
   if (!session_.structured()) {
+    const bool back = rolls_back_ || checkpoint_.state == ChangeState::undone;
     session_.print(fmt::format("\n{} done{}\n", steps_word(count),
-                               rolls_back_ ? ": everything is as it was" : "; tangram rollback goes back"));
+                               back ? ": everything is as it was" : "; tangram rollback goes back"));
   }
   print_slices(goals);
   return {"done", ExitCode::done};
 }
 
 // What was done stays done, and each GPU is in a state that the next run understands.
-RecutSession::Ending RecutSession::stop(const RecutRun& run) {
+RecutSession::Ending RecutSession::stop(const RecutRun& run, const std::vector<GpuGoal>& goals) {
   const std::string what = rolls_back_ ? "tangram rollback" : "tangram apply";
   Ending ending{"interrupted", ExitCode::interrupted};
   if (run.error) ending = failed(*run.error);
   session_.note(fmt::format("{} after {} of {}; {} goes on from here", run.error ? "stopped" : "interrupted",
                             run.done(), steps_word(steps_.size()), what));
-  tell_way_back();
+  now_ = driver_->read();
+  json_["made_anew"] = Json::array();
+  const auto anew = made_anew(start_, now_, goals);
+  for (const auto& [where, before, after] : anew) {
+    session_.note(
+        fmt::format("{} was taken apart and made again: its MIG device is {} now, no longer {}", where, after, before));
+    json_["made_anew"].push_back({{"where", where}, {"mig_uuid_before", before}, {"mig_uuid", after}});
+  }
+  const bool changed = run.done() > 0 || !same_cuts(start_, now_, goals);
+  json_["changed"] = changed;
+  if (const auto kept = reconsider_checkpoint(changed); !kept) return failed(kept.error());
+  tell_way_back(changed ? "every cut is as it was" : anew.empty() ? "nothing is changed" : "no cut is changed");
   return ending;
 }
 
-void RecutSession::tell_way_back() {
-  if (rolls_back_) return;
-  now_ = driver_->read();
-  const auto back = plan_recut(now_, checkpoint_.gpus);
+void RecutSession::tell_way_back(std::string_view changed) {
+  const auto stored = stored_checkpoint();
+  if (rolls_back_ || !stored || !*stored) return;
+  const Checkpoint& last = **stored;
+  json_["rollback"] = Json::array();
+  if (last.state == ChangeState::undone) {
+    return session_.note(fmt::format("{}: tangram rollback has nothing to do", changed));
+  }
+  const auto back = plan_recut(now_, last.gpus);
   if (!back) return session_.note("tangram rollback could not start now: " + back.error().message);
   json_["rollback"] = steps_json(*back);
-  if (back->empty()) return session_.note("nothing is changed: tangram rollback has nothing to do");
   std::vector<std::string> texts;
   for (const auto& step : *back) texts.push_back(to_text(step));
-  session_.note("tangram rollback would " + text::join(texts, ", "));
+  const std::string steps = text::join(texts, ", ");
+  if (last.state == ChangeState::open) return session_.note("tangram rollback would " + steps);
+  session_.note(fmt::format("{}; tangram rollback would undo the change before, of {} at {}: {}", changed, last.plan,
+                            last.made, steps));
 }
 
 // What is said.

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/checkpoint.h"
@@ -39,8 +41,9 @@ class RecutSession {
 
   // From what there is to `goals`, with a checkpoint before the first step that says `plan` was being applied.
   ExitCode apply(const std::vector<GpuGoal>& goals, const std::string& plan);
-  // Back to `checkpoint`, of the file `path`.
-  ExitCode roll_back(const Checkpoint& checkpoint, const std::string& path);
+  // Back to `checkpoint`, the one of checkpoint_file(). One that is undone is refused where the GPUs are cut otherwise:
+  // others cut them since.
+  ExitCode roll_back(const Checkpoint& checkpoint);
 
  private:
   // What happened to the steps, and what is said at the end.
@@ -53,12 +56,18 @@ class RecutSession {
   Result<Nothing> look_again(const std::vector<GpuGoal>& goals);
   Ending go(const std::vector<GpuGoal>& goals);
   bool clear_the_way(const std::vector<GpuGoal>& goals, Ending& ending);
-  Result<Nothing> prepare_checkpoint(const std::vector<GpuGoal>& goals);
+  Ending nothing_to_do(const std::vector<GpuGoal>& goals);
+  Result<Nothing> prepare(const std::vector<GpuGoal>& goals);
+  Result<Nothing> add_to_checkpoint(const std::vector<GpuGoal>& goals);
+  Result<std::optional<Checkpoint>> stored_checkpoint() const;
   Result<Nothing> store_checkpoint();
+  Result<Nothing> close_checkpoint(const std::vector<GpuGoal>& goals);
+  Result<Nothing> take_checkpoint_back();
+  Result<Nothing> reconsider_checkpoint(bool changed);
   Ending execute(const std::vector<GpuGoal>& goals);
   Ending finish(const std::vector<GpuGoal>& goals);
-  Ending stop(const RecutRun& run);
-  void tell_way_back();
+  Ending stop(const RecutRun& run, const std::vector<GpuGoal>& goals);
+  void tell_way_back(std::string_view changed);
   void print_goals(const std::vector<GpuGoal>& goals);
   void print_steps();
   void print_slices(const std::vector<GpuGoal>& goals);
@@ -71,7 +80,8 @@ class RecutSession {
   std::unique_ptr<adapters::MigDriver> driver_;
   adapters::DriverReport now_;
   Checkpoint checkpoint_;
-  std::string checkpoint_file_;
+  adapters::DriverReport start_;                  // What there was before the first step.
+  ChangeState state_before_ = ChangeState::open;  // Of a checkpoint that is gone back to.
   bool rolls_back_ = false;
   std::vector<RecutStep> steps_;
   Json json_;

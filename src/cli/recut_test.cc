@@ -58,7 +58,7 @@ class RecutTest : public testing::Test {
   // As the checkpoint has it, through the text of the file.
   Checkpoint checkpoint_now() {
     const DriverReport now = driver_->read();
-    Checkpoint checkpoint{"plan.json", "2026-01-02T03:04:05Z", false, {}};
+    Checkpoint checkpoint{"plan.json", "2026-01-02T03:04:05Z", ChangeState::open, {}};
     for (const auto& gpu : now.gpus) checkpoint.gpus.push_back(*goal_of(gpu, fmt::format("rack-{}", gpu.index)));
     const std::string text = write_checkpoint(checkpoint, now);
     auto read = read_checkpoint("file", text, now);
@@ -280,7 +280,7 @@ TEST_F(RecutTest, ReadsACheckpointWhileTheDriverTellsNoProfiles) {
   ASSERT_TRUE(go({goal_for(geometry, 0, parse_layout(geometry, "3g@0 + 1g.20gb@6").layout)}).complete());
   const auto cut = cuts();
   const DriverReport now = driver_->read();
-  const std::string text = write_checkpoint({"", "", true, {*goal_of(now.gpus[0], "h")}}, now);
+  const std::string text = write_checkpoint({"", "", ChangeState::done, {*goal_of(now.gpus[0], "h")}}, now);
   load("gpu h100-80gb GPU-0 0 0 0 0 0\n");
   setenv("FAKE_NVML_SHY", "1", 1);
   const auto checkpoint = read_checkpoint("file", text, driver_->read());
@@ -288,6 +288,66 @@ TEST_F(RecutTest, ReadsACheckpointWhileTheDriverTellsNoProfiles) {
   ASSERT_TRUE(go(checkpoint->gpus).complete());
   unsetenv("FAKE_NVML_SHY");
   EXPECT_EQ(cuts(), cut);
+}
+
+// An open checkpoint carries the one whose place it took, byte for byte; what is no checkpoint is not carried.
+TEST_F(RecutTest, AnOpenCheckpointKeepsTheOneBeforeIt) {
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\n");
+  const DriverReport now = driver_->read();
+  Checkpoint checkpoint{"a.json", "2026-01-02T03:04:05Z", ChangeState::done, {*goal_of(now.gpus[0], "a")}};
+  const std::string before = write_checkpoint(checkpoint, now);
+  checkpoint.state = ChangeState::open;
+  checkpoint.previous = before;
+  const auto read = read_checkpoint("file", write_checkpoint(checkpoint, now), now);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->previous, before);
+  EXPECT_EQ(read->state, ChangeState::open);
+  EXPECT_EQ(read_checkpoint("file", before, now)->state, ChangeState::done);
+  checkpoint.state = ChangeState::undone;
+  checkpoint.previous = "rubbish";
+  const auto undone = read_checkpoint("file", write_checkpoint(checkpoint, now), now);
+  EXPECT_EQ(undone->state, ChangeState::undone);
+  EXPECT_EQ(undone->previous, "");
+}
+
+// GPU 0 has been cut and is where it was to go, GPU 1 has been cut half way: only when GPU 1 is reached, too, or is as
+// it was, has the change come to its end.
+TEST_F(RecutTest, AChangeIsSettledWhenNoneOfItsGpusIsHalfWay) {
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\ngpu a100-80gb GPU-1 1 1 0 0 0\n");
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  const Checkpoint checkpoint = checkpoint_now();
+  EXPECT_TRUE(is_as_it_was(checkpoint, driver_->read()));
+  const GpuGoal first = goal_for(geometry, 0, parse_layout(geometry, "7g@0").layout);
+  const GpuGoal second = goal_for(geometry, 1, parse_layout(geometry, "3g@0 + 3g@4").layout);
+  ASSERT_TRUE(go({first, goal_for(geometry, 1, parse_layout(geometry, "3g@0").layout)}).complete());
+  EXPECT_FALSE(is_as_it_was(checkpoint, driver_->read()));
+  EXPECT_FALSE(is_settled(checkpoint, {first}, driver_->read()));
+  EXPECT_TRUE(is_settled(checkpoint, {first, second}, driver_->read()));
+  ASSERT_TRUE(go({goal_for(geometry, 1, {})}).complete());
+  EXPECT_TRUE(is_settled(checkpoint, {first}, driver_->read()));
+}
+
+// The second write of the way destroys the slice whose part is gone already. It is refused, the part is made again, and
+// programs find the slice under another UUID though every cut is as it was.
+TEST_F(RecutTest, SaysWhichMigDevicesWereMadeAnew) {
+  load("gpu a100-80gb GPU-0 1 1 0 0 0\n");
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  ASSERT_TRUE(go({goal_for(geometry, 0, parse_layout(geometry, "3g@0 + 3g@4").layout)}).complete());
+  const Checkpoint checkpoint = checkpoint_now();
+  const DriverReport before = driver_->read();
+  const std::vector<GpuGoal> goals{goal_for(geometry, 0, parse_layout(geometry, "3g@0 + 2g@4").layout)};
+  EXPECT_THAT(made_anew(before, driver_->read(), goals), IsEmpty());
+  fail_write(2);
+  ASSERT_FALSE(go(goals).complete());
+  fail_write(0);
+  const DriverReport now = driver_->read();
+  EXPECT_TRUE(is_as_it_was(checkpoint, now));
+  const auto anew = made_anew(before, now, goals);
+  ASSERT_EQ(anew.size(), 1U);
+  EXPECT_EQ(anew[0].where, "3g.40gb@4 of rack-0 (GPU 0)");
+  EXPECT_EQ(anew[0].before, before.gpus[0].slices[1].parts[0].uuid);
+  EXPECT_EQ(anew[0].after, now.gpus[0].slices[1].parts[0].uuid);
+  EXPECT_NE(anew[0].before, anew[0].after);
 }
 
 TEST(RecutLockTest, IsHeldByOneAtATime) {

@@ -76,7 +76,52 @@ P
 expect 0 apply $PLAN; has err "was not finished: its checkpoint is kept"; is "$PLANNED"
 expect 0 rollback; is "$FIRST"
 
+# A change that did not happen is not gone back from. After the plan, less.json stops at its first step: the way back is
+# that of the plan. The second write of a step leaves the cuts alone and makes a MIG device anew, which is said.
+anew; is "$FIRST"
+expect 0 apply $PLAN; is "$PLANNED"
+for write in 1 2; do
+  FAKE_NVML_FAIL=$write:23 expect 3 apply less.json; is "$PLANNED"
+  has err "tangram rollback would undo the change before, of $PLAN at "
+  if [[ $write == 1 ]]; then has err "nothing is changed"; else has err "no cut is changed"; has err "was taken apart and made again: its MIG device is MIG-"; fi
+done
+FAKE_NVML_FAIL=2:23 expect 3 apply less.json --output json
+python3 - <<'P' || fail "the JSON of a stop at the first step"
+import json
+answer = json.load(open("out"))
+assert answer["changed"] is False and len(answer["made_anew"]) == 1 and len(answer["rollback"]) == 6, answer
+P
+expect 0 rollback; is "$FIRST"
+expect 0 rollback; has out "nothing to do"
+
+# by_hand PLAN: as nvidia-smi would, without our knowing.
+by_hand() { TANGRAM_STATE=$WORK/elsewhere expect 0 apply "$1"; }
+# What is undone is not undone again, whatever others did since; unless it is named.
+by_hand less.json
+expect 3 rollback; has err "was rolled back, and others have cut these GPUs since"; is "1g.10gb@0 + 3g.40gb@4"
+expect 0 rollback --checkpoint state/checkpoint.json; is "$FIRST"
+expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
+
+# An apply stopped half way and others put everything back: nothing to do, and from then on that change is over. The way
+# back leads to what was before the next one.
+anew; is "$FIRST"
+FAKE_NVML_FAIL=9:23 expect 3 apply $PLAN; cp state/checkpoint.json half.json
+TANGRAM_STATE=$WORK/elsewhere expect 0 rollback --checkpoint half.json; is "$FIRST"
+expect 0 rollback; has out "nothing to do"
+by_hand less.json
+expect 0 apply $PLAN; is "$PLANNED"
+grep -q "was not finished" err && fail "a change that was over is taken up again: $(cat err)"
+expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
+
+# The same where nobody called rollback in between.
+anew; is "$FIRST"
+FAKE_NVML_FAIL=1:23 expect 3 apply $PLAN
+by_hand less.json
+expect 0 apply $PLAN; is "$PLANNED"
+expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
+
 # No rights: nothing is changed, and it says what is missing.
+anew; is "$FIRST"
 FAKE_NVML_WRITES=4 expect 3 apply $PLAN; has err "it needs root"; has err "nothing is changed"; is "$FIRST"
 
 # A process on a slice that must go: refused, waited for, asked to end. One on a slice that stays is nobody's business.

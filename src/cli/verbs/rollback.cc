@@ -20,6 +20,7 @@ ExitCode run(Session& session, const Options& options) {
   if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
   const std::string path = options.checkpoint.empty() ? recut.checkpoint_file() : options.checkpoint;
   std::error_code error;
+  const bool own = std::filesystem::equivalent(path, recut.checkpoint_file(), error);
   if (options.checkpoint.empty() && !std::filesystem::exists(path, error)) {
     return session.fail({ErrorCode::not_found, fmt::format("{}: there is no checkpoint, so nothing was applied from "
                                                            "here; --state DIR looks elsewhere",
@@ -34,7 +35,9 @@ ExitCode run(Session& session, const Options& options) {
   if (!checkpoint->made.empty()) {
     session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint->made, checkpoint->plan));
   }
-  return recut.roll_back(*checkpoint, path);
+  // A file that was named is a goal like any other, with a way back of its own.
+  const bool named = !options.checkpoint.empty() && (!own || checkpoint->state == ChangeState::undone);
+  return named ? recut.apply(checkpoint->gpus, path) : recut.roll_back(*checkpoint);
 }
 
 }  // namespace
@@ -47,10 +50,11 @@ void add_rollback(Program& program) {
        .summary = "cut the GPUs as they were before the last apply",
        .description = fmt::format(
            "Goes back to the checkpoint that tangram apply wrote before its first step: the same slices at the same "
-           "places, with the same parts, and the same MIG mode. It looks at how the GPUs are now and does what is "
+           "places, with the same parts, and the same MIG mode. It undoes the last apply that changed something; one "
+           "that stopped before it changed anything does not count. It looks at how the GPUs are now and does what is "
            "missing, so it works after an apply that was done, failed, interrupted or killed, and may itself be "
-           "repeated. Programs see new slices under new UUIDs. Checkpoints of nvidia-mig-parted are understood, too. "
-           "{}",
+           "repeated: what is undone is not undone again. Programs see new slices under new UUIDs. With --checkpoint "
+           "it goes to what that file says, of nvidia-mig-parted, too, and tangram rollback undoes that. {}",
            kRecutExitCodes),
        .examples = {{"tangram rollback --dry-run", "What would be done."},
                     {"tangram rollback", "Go back."},
