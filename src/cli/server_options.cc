@@ -17,6 +17,15 @@ Result<std::string> read_small(const std::string& path) {
   return path.empty() ? Result<std::string>(std::string()) : read_file(path, kSmallFileMax);
 }
 
+// What to say where somebody answers, but not as one should: what TLS needs to know.
+Error no_tls(const Error& error, const ServerOptions& options) {
+  return {error.code, fmt::format("{}\n"
+                                  "something listens at {} port {}, but TLS did not come about: --ca names the "
+                                  "authority of its certificate, --server-name the name in it, and a server that "
+                                  "speaks no TLS is asked without these and --tls",
+                                  error.message, options.address, options.port)};
+}
+
 // What to say where nobody answers: how to start a server, and how to name one that is elsewhere.
 Error no_server(const Error& error, const ServerOptions& options) {
   if (!options.socket.empty()) {
@@ -70,6 +79,13 @@ Result<serve::TlsMaterial> CallerOptions::tls_material() const {
   return serve::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted)};
 }
 
+Result<std::shared_ptr<const serve::TlsContext>> CallerOptions::tls_context() const {
+  if (!wants_tls()) return std::shared_ptr<const serve::TlsContext>();
+  const auto material = tls_material();
+  if (!material) return material.error();
+  return serve::TlsContext::for_client(*material);
+}
+
 Result<std::string> CallerOptions::key() const {
   if (token_file.empty()) {
     const char* shown = std::getenv("TANGRAM_TOKEN");
@@ -94,28 +110,34 @@ Result<serve::HttpQuestion> ServerOptions::question(std::string method, std::str
   if (!key) return key.error();
   question.key = std::move(*key);
   question.socket_path = socket;
-  if (!caller.wants_tls() || !socket.empty()) return question;
-  const auto material = caller.tls_material();
-  if (!material) return material.error();
-  auto context = serve::TlsContext::for_client(*material);
+  if (!socket.empty()) return question;
+  auto context = caller.tls_context();
   if (!context) return context.error();
   question.tls = std::move(*context);
   question.server_name = caller.server_name;
   return question;
 }
 
-void add_caller_options(Program& program, Arguments& verb, CallerOptions& options) {
-  const auto file = [&](const char* name, std::string& path, const char* help) {
-    program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
+void add_caller_options(Program& program, Arguments& verb, CallerOptions& options, const std::string& prefix) {
+  const bool remote = !prefix.empty();
+  const auto name_of = [&](const char* name) { return fmt::format("--{}{}", prefix, name); };
+  const auto help_of = [&](std::string help) {
+    if (remote) help = "With --remote: " + text::lower(help.substr(0, 1)) + help.substr(1);
+    return help;
   };
-  file("--token-file", options.token_file, "The key that the server knows you by; TANGRAM_TOKEN holds one, too.");
-  verb.add_flag("--tls", options.tls, "Speak TLS, and trust the authorities of this system.");
-  file("--ca", options.authorities, "Speak TLS, and trust these authorities.");
-  verb.add_option("--server-name", options.server_name,
-                  "Speak TLS; the server's certificate is for this name, not for its address.")
+  const auto file = [&](const char* name, std::string& path, const char* help) {
+    program.offers_files(verb.add_option(name_of(name), path, help_of(help))->type_name("FILE"));
+  };
+  file("token-file", options.token_file,
+       remote ? "The key that those servers know this one by."
+              : "The key that the server knows you by; TANGRAM_TOKEN holds one, too.");
+  verb.add_flag(name_of("tls"), options.tls, help_of("Speak TLS, and trust the authorities of this system."));
+  file("ca", options.authorities, "Speak TLS, and trust these authorities.");
+  verb.add_option(name_of("server-name"), options.server_name,
+                  help_of("Speak TLS; the server's certificate is for this name, not for its address."))
       ->type_name("NAME");
-  file("--certificate", options.certificate, "Speak TLS, and show this certificate.");
-  file("--certificate-key", options.certificate_key, "Its private key.");
+  file("certificate", options.certificate, "Speak TLS, and show this certificate.");
+  file("certificate-key", options.certificate_key, "Its private key.");
 }
 
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options) {
@@ -130,8 +152,10 @@ Result<std::string> ask_server(const ServerOptions& options, const std::string& 
                                const std::string& body) {
   const auto question = options.question(method, path, body);
   if (!question) return question.error();
-  auto answer = serve::ask_http(*question);
-  if (!answer) return no_server(answer.error(), options);
+  serve::HttpStage reached{};
+  auto answer = serve::ask_http(*question, &reached);
+  if (!answer && reached == serve::HttpStage::connecting) return no_server(answer.error(), options);
+  if (!answer) return reached == serve::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
   if (answer->status != 200) return refused(*question, *answer);
   return std::move(answer->body);
 }

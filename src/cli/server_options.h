@@ -1,6 +1,7 @@
 // The server that a verb asks: where it is, how it is spoken to, and who asks.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/result.h"
@@ -23,6 +24,8 @@ struct CallerOptions {
   bool wants_tls() const;
   // The certificates, read.
   Result<serve::TlsMaterial> tls_material() const;
+  // The same, ready for use; null where TLS is not wanted.
+  Result<std::shared_ptr<const serve::TlsContext>> tls_context() const;
   // The key that the server knows us by: in the file, or in $TANGRAM_TOKEN, or empty.
   Result<std::string> key() const;
 };
@@ -37,7 +40,8 @@ struct ServerOptions {
   Result<serve::HttpQuestion> question(std::string method, std::string path, std::string body = "") const;
 };
 
-void add_caller_options(Program& program, Arguments& verb, CallerOptions& options);
+// `prefix` stands in front of the names: "remote-" makes --remote-ca.
+void add_caller_options(Program& program, Arguments& verb, CallerOptions& options, const std::string& prefix = "");
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options);
 
 // Asks the admin interface. Errors say what to do where nobody answers, and what the server said where it refuses.

@@ -77,6 +77,8 @@ class ClientConnection {
  public:
   explicit ClientConnection(const HttpQuestion& question) : question_(question) {}
 
+  HttpStage stage() const { return stage_; }
+
   Result<Nothing> open() {
     PeerAddress peer;
     if (!find_peer(question_, peer)) {
@@ -87,11 +89,14 @@ class ClientConnection {
     if (connect(socket_.descriptor, reinterpret_cast<const sockaddr*>(&peer.storage), peer.length) != 0) {
       return failure(question_, "cannot connect");
     }
+    stage_ = question_.tls == nullptr ? HttpStage::asking : HttpStage::securing;
     if (question_.tls == nullptr) return Nothing{};
     tls_ = TlsStream::connect(question_.tls, socket_.descriptor,
                               question_.server_name.empty() ? question_.address : question_.server_name);
     tls_->set_waiting(true);
-    return checked(tls_->shake_hands(), "cannot connect with TLS");
+    if (auto known = checked(tls_->shake_hands(), "cannot connect with TLS"); !known) return known;
+    stage_ = HttpStage::asking;
+    return Nothing{};
   }
 
   Result<Nothing> send_all(std::string_view rest) {
@@ -146,6 +151,7 @@ class ClientConnection {
   }
 
   const HttpQuestion& question_;
+  HttpStage stage_ = HttpStage::connecting;
   Socket socket_{-1};
   std::unique_ptr<TlsStream> tls_;
 };
@@ -157,16 +163,7 @@ std::string message_of(const HttpQuestion& question) {
                      question.body.size(), question.body);
 }
 
-}  // namespace
-
-std::string HttpQuestion::place() const {
-  if (!socket_path.empty()) return socket_path;
-  const bool v6 = address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
-}
-
-Result<HttpAnswer> ask_http(const HttpQuestion& question) {
-  ClientConnection connection(question);
+Result<HttpAnswer> ask_over(ClientConnection& connection, const HttpQuestion& question) {
   if (const auto opened = connection.open(); !opened) return opened.error();
   if (const auto sent = connection.send_all(message_of(question)); !sent) return sent.error();
   // The connection is closed behind the answer, so its end is the end.
@@ -188,6 +185,21 @@ Result<HttpAnswer> ask_http(const HttpQuestion& question) {
   }
   answer.body = text.substr(end + 4);
   answer.head = text.substr(0, end + 2);
+  return answer;
+}
+
+}  // namespace
+
+std::string HttpQuestion::place() const {
+  if (!socket_path.empty()) return socket_path;
+  const bool v6 = address.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
+}
+
+Result<HttpAnswer> ask_http(const HttpQuestion& question, HttpStage* reached) {
+  ClientConnection connection(question);
+  auto answer = ask_over(connection, question);
+  if (reached != nullptr) *reached = connection.stage();
   return answer;
 }
 

@@ -33,7 +33,15 @@ struct HttpQuestion {
   std::string place() const;
 };
 
-// Asks and waits for the whole answer. Errors: nobody listens, no answer in time, or a certificate that is not trusted.
-Result<HttpAnswer> ask_http(const HttpQuestion& question);
+// How far a question came.
+enum class HttpStage : std::uint8_t {
+  connecting,  // Nobody has taken the connection.
+  securing,    // Somebody has, and TLS has not come about.
+  asking,
+};
+
+// Asks and waits for the whole answer. Errors: nobody listens, no answer in time, or a certificate that is not trusted;
+// `reached` then tells how far it came. It may be null.
+Result<HttpAnswer> ask_http(const HttpQuestion& question, HttpStage* reached = nullptr);
 
 }  // namespace tangram::serve

@@ -154,7 +154,7 @@ Result<RemoteAddress> parse_remote_address(std::string_view text) {
 }
 
 std::string write_remote_request(const engines::ModelSpec& model, const engines::BatchJob& job,
-                                 const engines::BatchMemory& memory, const RemoteAddress& address) {
+                                 const engines::BatchMemory& memory, std::string_view fields) {
   PlainJson inputs = PlainJson::array();
   std::vector<std::string> tensors;
   std::size_t bytes = 0;
@@ -174,9 +174,9 @@ std::string write_remote_request(const engines::ModelSpec& model, const engines:
   const std::string json =
       PlainJson{{"id", std::to_string(job.batch.value())}, {"inputs", inputs}, {"outputs", outputs}}.dump();
   std::string request = fmt::format(
-      "POST /v2/models/{}/infer HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/octet-stream\r\n"
+      "POST /v2/models/{}/infer HTTP/1.1\r\n{}Content-Type: application/octet-stream\r\n"
       "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
-      model.network, address.host, address.port, json.size(), json.size() + bytes);
+      model.network, fields, json.size(), json.size() + bytes);
   request.reserve(request.size() + json.size() + bytes);
   request += json;
   for (const auto& tensor : tensors) request += tensor;
@@ -224,7 +224,13 @@ Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_
 class RemoteLink final : public engines::Executor, private Readiness {
  public:
   RemoteLink(Remotes& remotes, SliceId slice, RemoteConfig config, engines::ExecutorEvents& events)
-      : remotes_(remotes), slice_(slice), config_(std::move(config)), events_(events) {
+      : remotes_(remotes),
+        slice_(slice),
+        config_(std::move(config)),
+        events_(events),
+        place_(fmt::format("{}:{}", config_.address.host, config_.address.port)),
+        fields_(fmt::format("Host: {}\r\n", place_)) {
+    if (!config_.caller.key.empty()) fields_ += fmt::format("Authorization: Bearer {}\r\n", config_.caller.key);
     remotes_.links_.push_back(this);
   }
   ~RemoteLink() override {
@@ -254,7 +260,11 @@ class RemoteLink final : public engines::Executor, private Readiness {
   bool connect_now();
   void disconnect();
   void send(std::string request);
+  ssize_t send_some();
+  ssize_t receive_some(char* buffer, std::size_t room);
   void flush();
+  void watch();
+  std::string why_lost() const;
   void on_ready(bool readable, bool writable, bool broken) override;
   void read_some();
   void connection_lost();
@@ -269,11 +279,15 @@ class RemoteLink final : public engines::Executor, private Readiness {
   SliceId slice_;
   RemoteConfig config_;
   engines::ExecutorEvents& events_;
+  std::string place_;   // "127.0.0.1:8000"
+  std::string fields_;  // Of the head of every request.
   State state_ = State::cold;
   TimePoint due_ = kTimeNever;
   int attempts_in_vain_ = 0;
   std::size_t model_asked_ = 0;
   int socket_ = -1;
+  std::unique_ptr<TlsStream> tls_;
+  bool tls_wants_write_ = false;
   bool used_before_ = false;  // The connection has carried an answer, so its end may mean that it was idle too long.
   std::string out_;
   std::size_t out_at_ = 0;
@@ -305,7 +319,11 @@ bool RemoteLink::connect_now() {
     socket_ = -1;
     return false;
   }
-  used_before_ = false;
+  if (config_.caller.tls != nullptr) {
+    const std::string& name = config_.caller.server_name;
+    tls_ = TlsStream::connect(config_.caller.tls, socket_, name.empty() ? config_.address.host : name);
+  }
+  used_before_ = tls_wants_write_ = false;
   remotes_.loop_.add(socket_, Interest::both, this);
   return true;
 }
@@ -313,6 +331,7 @@ bool RemoteLink::connect_now() {
 void RemoteLink::disconnect() {
   if (socket_ < 0) return;
   remotes_.loop_.remove(socket_, this);
+  tls_.reset();
   close(socket_);
   socket_ = -1;
 }
@@ -325,25 +344,48 @@ void RemoteLink::send(std::string request) {
   if (used_before_) flush();
 }
 
+ssize_t RemoteLink::send_some() {
+  const std::string_view rest = std::string_view(out_).substr(out_at_);
+  if (tls_ == nullptr) return ::send(socket_, rest.data(), rest.size(), MSG_NOSIGNAL);
+  const TlsStream::Moved moved = tls_->write(rest.data(), rest.size());
+  tls_wants_write_ = moved.status == TlsStream::Status::want_write;
+  return bytes_moved(moved);
+}
+
+ssize_t RemoteLink::receive_some(char* buffer, std::size_t room) {
+  if (tls_ == nullptr) return recv(socket_, buffer, room, 0);
+  const TlsStream::Moved moved = tls_->read(buffer, room);
+  tls_wants_write_ = moved.status == TlsStream::Status::want_write;
+  return bytes_moved(moved);
+}
+
 void RemoteLink::flush() {
   while (out_at_ < out_.size()) {
-    const ssize_t sent = ::send(socket_, out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
+    const ssize_t sent = send_some();
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (sent < 0) return connection_lost();
     out_at_ += static_cast<std::size_t>(sent);
   }
-  remotes_.loop_.change(socket_, out_at_ < out_.size() ? Interest::both : Interest::read, this);
+  watch();
+}
+
+// A plain connection waits for room while it has something to send; an encrypted one says itself what it waits for.
+void RemoteLink::watch() {
+  const bool writes = tls_ == nullptr ? out_at_ < out_.size() : tls_wants_write_;
+  remotes_.loop_.change(socket_, writes ? Interest::both : Interest::read, this);
 }
 
 void RemoteLink::on_ready(bool readable, bool writable, bool broken) {
-  if (writable && !broken && out_at_ < out_.size()) flush();
+  // An encrypted connection may have to read before it can write.
+  const bool sends = writable || (tls_ != nullptr && readable);
+  if (sends && !broken && out_at_ < out_.size()) flush();
   if (socket_ >= 0 && (readable || broken)) read_some();
 }
 
 void RemoteLink::read_some() {
   thread_local std::array<char, kRemoteReadBytes> buffer;
-  const ssize_t got = recv(socket_, buffer.data(), buffer.size(), 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const ssize_t got = receive_some(buffer.data(), buffer.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return watch();
   if (got <= 0) return connection_lost();
   if (state_ != State::asking && state_ != State::running) return connection_lost();
   const auto state = answer_.feed({buffer.data(), static_cast<std::size_t>(got)});
@@ -361,16 +403,21 @@ void RemoteLink::read_some() {
 // An idle connection may end at any time. A request that went into one that had just ended is sent once more.
 void RemoteLink::connection_lost() {
   const bool stale = used_before_ && !answer_.anything();
+  const std::string why = why_lost();
   disconnect();
-  if (state_ == State::asking) return not_ready("it cannot be reached");
+  if (state_ == State::asking) return not_ready(why);
   if (state_ != State::running) return;
   if (stale && connect_now()) {
     out_at_ = 0;
     return;
   }
   state_ = State::cold;
-  events_.on_lost(slice_,
-                  fmt::format("the remote server {}:{} cannot be reached", config_.address.host, config_.address.port));
+  events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, why));
+}
+
+std::string RemoteLink::why_lost() const {
+  const bool told = tls_ != nullptr && !tls_->why().empty();
+  return told ? "no connection with TLS: " + tls_->why() : "it cannot be reached";
 }
 
 // ---- Getting ready ----
@@ -390,8 +437,7 @@ bool RemoteLink::restart() {
 void RemoteLink::ask_ready() {
   state_ = State::asking;
   due_ = remotes_.clock_.now() + config_.answer;
-  send(fmt::format("GET /v2/models/{}/ready HTTP/1.1\r\nHost: {}:{}\r\n\r\n", config_.models[model_asked_].network,
-                   config_.address.host, config_.address.port));
+  send(fmt::format("GET /v2/models/{}/ready HTTP/1.1\r\n{}\r\n", config_.models[model_asked_].network, fields_));
 }
 
 void RemoteLink::work(TimePoint now) {
@@ -409,7 +455,9 @@ void RemoteLink::answered() {
 }
 
 void RemoteLink::answered_ready() {
-  if (answer_.status() != 200) {
+  const int status = answer_.status();
+  if (status == 401 || status == 403) return not_ready("it does not let us in: " + reason_of(answer_));
+  if (status != 200) {
     return not_ready(fmt::format("model '{}' is not ready there", config_.models[model_asked_].network));
   }
   if (++model_asked_ < config_.models.size()) return ask_ready();
@@ -424,7 +472,7 @@ void RemoteLink::not_ready(std::string reason) {
   due_ = kTimeNever;
   remotes_.log_.write(LogLine(LogLevel::warning, "remote_not_ready")
                           .text("slice", config_.title)
-                          .text("server", fmt::format("{}:{}", config_.address.host, config_.address.port))
+                          .text("server", place_)
                           .text("reason", reason));
   events_.on_restarted(slice_, false);
 }
@@ -445,7 +493,7 @@ std::optional<Duration> RemoteLink::start(const engines::BatchJob& job) {
   TANGRAM_CHECK(state_ != State::running, "a slice runs one batch at a time");
   job_ = job;
   state_ = State::running;
-  send(write_remote_request(*find_model(job.service), job, tensors_, config_.address));
+  send(write_remote_request(*find_model(job.service), job, tensors_, fields_));
   return std::nullopt;
 }
 
@@ -456,8 +504,7 @@ void RemoteLink::fail_batch(std::string reason) {
 
 void RemoteLink::answered_batch() {
   if (answer_.status() != 200) {
-    return fail_batch(
-        fmt::format("the remote server {}:{}: {}", config_.address.host, config_.address.port, reason_of(answer_)));
+    return fail_batch(fmt::format("the remote server {}: {}", place_, reason_of(answer_)));
   }
   const auto read = read_remote_answer(*find_model(job_.service), answer_.body(), answer_.json_length(), tensors_);
   if (!read) return fail_batch(read.error().message);

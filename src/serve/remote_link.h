@@ -15,6 +15,7 @@
 #include "engines/executor.h"
 #include "serve/event_loop.h"
 #include "serve/log.h"
+#include "serve/tls.h"
 
 namespace tangram::serve {
 
@@ -32,8 +33,16 @@ struct RemoteAddress {
 // "127.0.0.1:8000". Errors: anything else.
 Result<RemoteAddress> parse_remote_address(std::string_view text);
 
+// How the other servers know us, and we them.
+struct RemoteCaller {
+  std::string key = {};                             // Shown as a bearer token; empty: none.
+  std::shared_ptr<const TlsContext> tls = nullptr;  // Null: plain.
+  std::string server_name = {};                     // Whose certificate it must be; empty: the address.
+};
+
 struct RemoteConfig {
   RemoteAddress address;
+  RemoteCaller caller;
   std::string title;  // The slice, for logs.
   std::vector<engines::ModelSpec> models;
   // Between attempts to reach a server that is not ready.
@@ -66,9 +75,10 @@ class Remotes {
   std::vector<RemoteLink*> links_;
 };
 
-// The request for a batch, from "POST" on, and what its answer says. For tests, too.
+// The request for a batch, from "POST" on, and what its answer says. `fields` are further lines of its head, each with
+// its end. For tests, too.
 std::string write_remote_request(const engines::ModelSpec& model, const engines::BatchJob& job,
-                                 const engines::BatchMemory& memory, const RemoteAddress& address);
+                                 const engines::BatchMemory& memory, std::string_view fields);
 // Fills the outputs from the body of a 200. Errors: it is not the answer of this model to this batch.
 Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_view body, std::size_t json_length,
                                    const engines::BatchMemory& memory);

@@ -1,8 +1,9 @@
 #include "serve/remote_link.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include "engines/tensor_memory.h"
 #include "serve/http_client.h"
 #include "serve/server.h"
+#include "serve/test_certificates.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -41,7 +43,7 @@ TEST(Remote, AsksAsTheProtocolWants) {
   Batch batch(model);
   std::ranges::fill(batch.memory.inputs[0], std::byte{'a'});
   std::ranges::fill(batch.memory.inputs[1], std::byte{'b'});
-  const std::string request = write_remote_request(model, batch.job, batch.memory, {"127.0.0.1", 99});
+  const std::string request = write_remote_request(model, batch.job, batch.memory, "Host: 127.0.0.1:99\r\n");
   EXPECT_THAT(request, testing::StartsWith("POST /v2/models/encoder/infer HTTP/1.1\r\nHost: 127.0.0.1:99\r\n"));
   EXPECT_THAT(request, testing::HasSubstr(R"("shape":[2,3])"));
   EXPECT_THAT(request, testing::HasSubstr(R"("binary_data_size":48)"));
@@ -105,7 +107,7 @@ bool until(Done&& done) {
 class OtherServer {
  public:
   OtherServer(const Workload& workload, sched::Deployment deployment, ServerConfig config)
-      : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)), log_(std::make_unique<LogWriter>(null_)) {
+      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<LogWriter>(file_)) {
     config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
     server_ = std::make_unique<Server>(std::move(deployment), workload, std::move(config), *log_);
@@ -117,12 +119,22 @@ class OtherServer {
     thread_.join();
     server_.reset();
     log_.reset();
-    close(null_);
+    close(file_);
   }
+  OtherServer(const OtherServer&) = delete;
+  OtherServer& operator=(const OtherServer&) = delete;
   std::uint16_t port() const { return server_->http_port(); }
   HttpAnswer ask(const std::string& path, const std::string& body = "") const {
     auto answer = ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
     return answer ? *answer : HttpAnswer{};
+  }
+  std::string log() const {
+    struct stat facts {};
+    fstat(file_, &facts);
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+    const ssize_t got = pread(file_, text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return text;
   }
   // Asks until it is ready; each question waits for its answer, so this does not spin.
   bool wait_until_ready() const {
@@ -130,7 +142,7 @@ class OtherServer {
   }
 
  private:
-  int null_;
+  int file_;
   std::unique_ptr<LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
@@ -179,6 +191,47 @@ TEST(Remote, RunsBatchesOnASecondServer) {
   EXPECT_TRUE(lost.status == 500 || lost.status == 503) << lost.status << lost.body;
   there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(there_port));
   EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", question).status == 200; }));
+}
+
+// The second server asks for a certificate and for a key. One who has both is served; one without the key, and one who
+// does not trust it, say so and are not ready.
+TEST(Remote, RunsBatchesOverTlsWithAKey) {
+  const std::string question =
+      R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],"parameters":{"tangram_deadline_ms":60000}})";
+  const test::Authority authority("ca");
+  const test::Authority stranger("stranger");
+  const NewKey key = make_key();
+  Workload there_workload;
+  ServerConfig there_config = at_port(0);
+  there_config.security.tls = authority.server();
+  there_config.security.tls->authorities = authority.pem();
+  there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}}}};
+  const sched::Deployment there_deployment = renamed(there_workload);
+  const OtherServer there(there_workload, there_deployment, std::move(there_config));
+  const auto asked_with = [&](const std::string& shown, const test::Authority& trusted) {
+    TlsMaterial own = authority.issue("gateway");
+    own.authorities = trusted.pem();
+    ServerConfig config = at_port(0);
+    config.engine = kRemoteEngine;
+    config.remotes = {{"127.0.0.1", there.port()}};
+    config.remote_caller = {shown, *TlsContext::for_client(own), "localhost"};
+    return config;
+  };
+  const OtherServer here(test::workload(), test::deployment(), asked_with(key.text, authority));
+  ASSERT_TRUE(here.wait_until_ready()) << here.log();
+  for (int i = 0; i < 20; ++i) {
+    const HttpAnswer answer = here.ask("/v2/models/rank/infer", question);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+  }
+  const OtherServer nobody(test::workload(), test::deployment(), asked_with("", authority));
+  // Each question waits for its answer, so this does not spin.
+  const auto says = [](const OtherServer& server, const std::string& what) {
+    return until([&] { return server.ask("/v2").status == 200 && server.log().find(what) != std::string::npos; });
+  };
+  EXPECT_TRUE(says(nobody, "it does not let us in")) << nobody.log();
+  const OtherServer wary(test::workload(), test::deployment(), asked_with(key.text, stranger));
+  EXPECT_TRUE(says(wary, "certificate verify failed")) << wary.log();
+  EXPECT_NE(wary.ask("/v2/health/ready").status, 200);
 }
 
 }  // namespace

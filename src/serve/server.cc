@@ -168,6 +168,7 @@ struct Server::Parts final : public CallOwner {
     WorkerConfig worker;
     worker.program = config.worker_program.empty() ? find_worker_program() : config.worker_program;
     worker.title = slice_name(*world, slice.index());
+    remote.caller = config.remote_caller;
     worker.patience = config.patience;
     worker.spec.engine = config.engine;
     worker.spec.config.device = geometry.type;

@@ -59,6 +59,7 @@ struct ServerConfig {
   // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
+  RemoteCaller remote_caller;          // Of all of them.
   WorkerPatience patience;             // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;

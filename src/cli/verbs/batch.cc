@@ -202,10 +202,7 @@ Result<Nothing> identify(const CallerOptions& caller, serve::JobRunConfig& confi
   if (!key) return key.error();
   config.key = std::move(*key);
   config.server_name = caller.server_name;
-  if (!caller.wants_tls()) return Nothing{};
-  const auto material = caller.tls_material();
-  if (!material) return material.error();
-  auto context = serve::TlsContext::for_client(*material);
+  auto context = caller.tls_context();
   if (!context) return context.error();
   config.tls = std::move(*context);
   return Nothing{};

@@ -18,6 +18,7 @@
 #include "cli/inputs.h"
 #include "cli/mig_pins.h"
 #include "cli/program.h"
+#include "cli/server_options.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
 #include "formats/measurements_file.h"
@@ -47,6 +48,7 @@ struct Options {
   bool workers = false;
   std::string models;
   std::vector<std::string> remotes;
+  CallerOptions remote_caller;
   std::vector<std::string> gpus;
   std::string refit;
   double time_scale = 1;
@@ -259,6 +261,22 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   return config;
 }
 
+// How the servers behind --remote know us, and we them.
+Result<serve::RemoteCaller> remote_caller(const CallerOptions& options) {
+  serve::RemoteCaller caller;
+  // Not $TANGRAM_TOKEN, which is for whoever asks this server.
+  if (!options.token_file.empty()) {
+    auto key = options.key();
+    if (!key) return key.error();
+    caller.key = std::move(*key);
+  }
+  auto tls = options.tls_context();
+  if (!tls) return tls.error();
+  caller.tls = std::move(*tls);
+  caller.server_name = options.server_name;
+  return caller;
+}
+
 // What of the options cannot be checked one by one.
 Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
   const bool remote = options.engine == serve::kRemoteEngine;
@@ -266,10 +284,18 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     return Error{ErrorCode::invalid, remote ? "the engine remote needs --remote IP:PORT, where batches run"
                                             : "--remote is for --engine remote"};
   }
+  if (!remote && (options.remote_caller.wants_tls() || !options.remote_caller.token_file.empty())) {
+    return Error{ErrorCode::invalid, "--remote-ca and its like are for --engine remote"};
+  }
   for (const auto& text : options.remotes) {
     auto address = serve::parse_remote_address(text);
     if (!address) return address.error();
     config.remotes.push_back(std::move(*address));
+  }
+  if (remote) {
+    auto caller = remote_caller(options.remote_caller);
+    if (!caller) return caller.error();
+    config.remote_caller = std::move(*caller);
   }
   if (config.workers && serve::find_worker_program().empty()) {
     return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
@@ -511,6 +537,7 @@ void add_serve(Program& program) {
   verb.add_option("--remote", options->remotes,
                   "A server (IP:PORT) that runs batches for --engine remote; slices take turns.")
       ->type_name("ADDRESS");
+  add_caller_options(program, verb, options->remote_caller, "remote-");
   verb.add_option("--gpu", options->gpus,
                   "Which GPU a device of the plan is, NAME=UUID or NAME=INDEX, as for `tangram apply`.")
       ->type_name("CHOICE");
