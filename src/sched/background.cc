@@ -108,6 +108,32 @@ void Background::erase(Waiting* waiting) {
 
 std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const {
   const PoolId pool = view.slice(slice).place.pool;
+BackgroundOutlook Background::outlook(const View& view, ServiceId service) const {
+  BackgroundOutlook best;
+  bool found = false;
+  // A place where it might run some day comes before one where it never will.
+  const auto rank = [](const BackgroundOutlook& o) { return std::pair(o.run <= o.run_max_idle, o.run_max - o.run); };
+  for (const auto& queue : queues_[service.index()]) {
+    if (queue.empty()) continue;
+    const Waiting& first = *queue.front();
+    const bool pressed = first.request.priority == kPriorityBackgroundPressed;
+    for (const PoolId pool : view.service(service).pools) {
+      const PoolService* entry = view.pool_service(pool, service);
+      if (entry == nullptr || !entry->takes(first.bucket, first.request.samples)) continue;
+      Duration alone = Duration::max();
+      for (const auto& other : view.pool_data(pool).services) alone = std::min(alone, slack_alone(view, pool, other));
+      const BackgroundOutlook here{.run = view.p99(pool, *entry, first.bucket, first.request.samples),
+                                   .run_max = run_max(view, pool, pressed),
+                                   .run_max_idle = share_of(alone, pressed ? kSlackSharePressed : kSlackShare),
+                                   .online_waits = !is_quiet(view, pool)};
+      if (!found || rank(here) > rank(best)) best = here;
+      found = true;
+    }
+  }
+  for (const auto& queue : queues_[service.index()]) best.waiting += queue.count();
+  return best;
+}
+
   if (count_ == 0 || !is_quiet(view, pool)) return {};
   const Duration patient_max = run_max(view, pool, false);
   const Duration pressed_max = run_max(view, pool, true);

@@ -30,6 +30,16 @@ inline bool is_background(const Request& request) { return request.priority <= k
 // Background requests that may wait at one time; one more is refused.
 inline constexpr std::size_t kBackgroundMax = 16'384;
 
+// How things stand for what waits in the background, for those who ask why it does not run.
+struct BackgroundOutlook {
+  std::size_t waiting = 0;
+  // Where the first request of some bucket is nearest to a start. All zero while none waits, or no slice serves them.
+  Duration run{};           // How long it would run, alone.
+  Duration run_max{};       // How long it may run now; below zero: nothing may.
+  Duration run_max_idle{};  // How long it might if there were no online traffic.
+  bool online_waits = false;
+};
+
 class Background {
  public:
   // `merge`: requests may share a batch.
@@ -61,6 +71,8 @@ class Background {
   // Who joins a batch of `samples` online samples that is about to start on a slice of `pool`.
   std::vector<Waiting*> fill(const View& view, PoolId pool, std::span<const Request* const> members,
                              std::uint32_t bucket, std::int32_t samples) const;
+
+  BackgroundOutlook outlook(const View& view, ServiceId service) const;
 
   // When idle slices should be asked again if nothing else happens.
   TimePoint due() const { return due_; }

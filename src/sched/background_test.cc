@@ -178,5 +178,33 @@ TEST(Background, WorksBesideEveryPolicy) {
   }
 }
 
+// A run takes 40 ms of a promise of 100 ms. Alone on the slice it leaves 60 ms, of which a background run may take
+// half, 30 ms, so that it never starts; pressed it may take three quarters, 45 ms. At first the slack is a quarter of
+// the promise, and half of that is 12.5 ms.
+TEST(Background, TellsWhatKeepsRowsWaiting) {
+  SimFixture sim(slice_with_promise({40ms}));
+  const auto outlook = [&] { return sim.scheduler().background_outlook(ServiceId(0)); };
+  EXPECT_EQ(outlook().waiting, 0U);
+  for (const auto& [at, priority] : {std::pair(0ms, kPriorityBackground), std::pair(1ms, kPriorityBackground),
+                                     std::pair(10ms, kPriorityBackgroundPressed)}) {
+    ArrivalSpec spec = row(at, priority);
+    spec.deadline = 50ms;
+    sim.arrive(spec);
+  }
+  sim.at(2ms, [&] {
+    EXPECT_EQ(outlook().waiting, 2U);
+    EXPECT_EQ(outlook().run, 40ms);
+    EXPECT_EQ(outlook().run_max_idle, 30ms);
+    EXPECT_GE(outlook().run_max, 12500us);
+    EXPECT_LT(outlook().run_max, 13ms);
+    EXPECT_FALSE(outlook().online_waits);
+  });
+  sim.at(11ms, [&] {
+    EXPECT_EQ(outlook().waiting, 3U);
+    EXPECT_EQ(outlook().run_max_idle, 45ms);
+  });
+  EXPECT_TRUE(sim.run().batches.empty());
+}
+
 }  // namespace
 }  // namespace tangram::sched

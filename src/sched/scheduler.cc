@@ -804,6 +804,10 @@ struct Scheduler::Move {
   std::size_t current = 0;
 };
 
+BackgroundOutlook Scheduler::background_outlook(ServiceId service) const {
+  return background_ == nullptr ? BackgroundOutlook{} : background_->outlook(view_, service);
+}
+
 Scheduler::~Scheduler() = default;
 
 namespace {

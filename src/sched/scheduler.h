@@ -18,6 +18,7 @@
 namespace tangram::sched {
 
 class Background;
+struct BackgroundOutlook;
 
 struct SchedulerConfig {
   std::string policy = "tangram";
@@ -71,6 +72,8 @@ class Scheduler {
   std::size_t waiting_count() const { return waiting_; }
   std::size_t outstanding_count() const { return state_.store.used(); }
   bool moving() const { return move_ != nullptr; }
+  // Requests of `service` that wait in the background, and what keeps them. See sched/background.h.
+  BackgroundOutlook background_outlook(ServiceId service) const;
   std::uint64_t batches_started() const { return batches_; }
 
  private:

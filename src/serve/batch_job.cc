@@ -33,6 +33,8 @@ constexpr Duration kRowBackoffMin = 50ms;  // While the server refuses or is awa
 constexpr Duration kRowBackoffMax = 5s;
 constexpr Duration kJobBreath = 50ms;      // The longest wait without a look around.
 constexpr std::size_t kPressedFactor = 4;  // More rows are under way when the deadline is near.
+constexpr Duration kReasonEvery = 5s;      // How often a server is asked why nothing moves, ...
+constexpr Duration kReasonTimeout = 1s;    // ... and how long it may take to say so.
 
 TimePoint job_steady_now() { return TimePoint(Duration(std::chrono::steady_clock::now().time_since_epoch())); }
 
@@ -155,7 +157,13 @@ std::string answer_line(const RowResult& result) {
 }
 
 std::string failed_line(const RowResult& result) {
-  std::string line = fmt::format("{{\"row\":{},\"line\":{},\"reason\":", result.number, result.line);
+  std::string line = fmt::format("{{\"row\":{},\"line\":{},", result.number, result.line);
+  if (!result.id.empty()) {
+    line += "\"id\":";
+    append_json_string(line, result.id);
+    line += ',';
+  }
+  line += "\"reason\":";
   append_json_string(line, result.text);
   return line + "}\n";
 }
@@ -229,8 +237,10 @@ class JobRun {
     auto recorded = store_.recorded();
     if (!recorded) return recorded.error();
     recorded_ = std::move(*recorded);
-    heard_ = committed_ = job_steady_now();
-    read_all_ = job_.left() == 0;
+    heard_ = committed_ = moved_ = job_steady_now();
+    if (!job_.message.empty()) static_cast<void>(store_.set_message(""));  // Of an earlier run.
+    // A file without rows is looked at, too: what should be its header may be a row.
+    read_all_ = job_.rows > 0 && job_.left() == 0;
     if (!read_all_) {
       if (auto begun = begin(); !begun) return begun.error();
     }
@@ -238,6 +248,7 @@ class JobRun {
       if (auto step = turn(); !step) return record_error(step.error());
     }
     if (auto kept = commit(); !kept) return kept.error();
+    set_stall("");
     if (state_ == JobState::cancelled) return JobEnd::cancelled;
     if (!finished()) return JobEnd::interrupted;
     return deliver();
@@ -266,18 +277,14 @@ class JobRun {
     connect();
     Duration backoff = kRowBackoffMin;
     while (true) {
-      const auto told = ask_http({.address = job_.address,
-                                  .port = job_.port,
-                                  .path = "/v2/models/" + job_.model,
-                                  .key = config_.key,
-                                  .tls = config_.tls,
-                                  .server_name = config_.server_name});
+      const auto told = ask_http(question("/v2/models/" + job_.model));
       if (told && told->status == 200) {
         auto inputs = read_model_inputs(told->body);
-        if (!inputs) return inputs.error();
+        if (!inputs) return record_error({ErrorCode::unavailable, inputs.error().message});
         translator_ = RowTranslator(job_.format, std::move(*inputs));
         break;
       }
+      if (!told && told.error().code == ErrorCode::invalid) return record_error(told.error());
       if (told && told->status >= 400 && told->status < 500) {
         return record_error(
             {ErrorCode::not_found, fmt::format("{}: {}", job_.model, reason_of({0, told->status, told->body}))});
@@ -285,12 +292,14 @@ class JobRun {
       trouble_ = told ? reason_of({0, told->status, told->body}) : told.error().message;
       if (interrupted()) return Nothing{};
       if (job_steady_now() - heard_ > config_.patience) return record_error({ErrorCode::unavailable, trouble_});
+      if (job_steady_now() - moved_ >= config_.stall) set_stall(trouble_);
       show();
       std::this_thread::sleep_for(backoff);
       backoff = std::min(2 * backoff, kRowBackoffMax);
     }
     trouble_.clear();
-    heard_ = job_steady_now();
+    heard_ = moved_ = job_steady_now();
+    set_stall("");
     if (job_.format != RowFormat::csv) return Nothing{};
     const auto header = input_.next();
     if (!header) return header.error();
@@ -299,6 +308,15 @@ class JobRun {
       return record_error({read.error().code, fmt::format("{}: {}", job_.input, read.error().message)});
     }
     return Nothing{};
+  }
+
+  HttpQuestion question(std::string path) const {
+    return {.address = job_.address,
+            .port = job_.port,
+            .path = std::move(path),
+            .key = config_.key,
+            .tls = config_.tls,
+            .server_name = config_.server_name};
   }
 
   void connect() {
@@ -320,6 +338,7 @@ class JobRun {
       if (auto taken = take(answer); !taken) return taken;
     }
     if (auto alive = check_alive(); !alive) return alive;
+    look_for_reason();
     if (results_.size() >= kCommitRows || job_steady_now() - committed_ >= kCommitEvery) return commit();
     return Nothing{};
   }
@@ -337,7 +356,7 @@ class JobRun {
       waiting_.pop_front();
       const auto body = translator_.request_of(pending.row);
       if (!body) {
-        results_.push_back({pending.row.number, pending.row.line, false, body.error().message});
+        fail_row(pending.row, body.error().message);
         continue;
       }
       const std::uint64_t number = pending.row.number;
@@ -380,14 +399,12 @@ class JobRun {
         backoff_ = kRowBackoffMin;
         trouble_.clear();
         return Nothing{};
-      case Verdict::failed:
-        results_.push_back({pending.row.number, pending.row.line, false, reason_of(answer)});
-        return Nothing{};
+      case Verdict::failed: fail_row(pending.row, reason_of(answer)); return Nothing{};
       case Verdict::again:
         if (++pending.attempts < kRowAttemptsMax) {
           waiting_.push_back(std::move(pending));
         } else {
-          results_.push_back({pending.row.number, pending.row.line, false, reason_of(answer)});
+          fail_row(pending.row, reason_of(answer));
         }
         return Nothing{};
       case Verdict::later:
@@ -402,6 +419,10 @@ class JobRun {
       case Verdict::stop: return Error{ErrorCode::not_found, fmt::format("{}: {}", job_.model, reason_of(answer))};
     }
     return Nothing{};
+  }
+
+  void fail_row(const Row& row, std::string reason) {
+    results_.push_back({row.number, row.line, false, std::move(reason), translator_.id_of(row)});
   }
 
   void pause(Duration at_least) {
@@ -422,6 +443,41 @@ class JobRun {
     }
     if (now - heard_ > config_.patience) return Error{ErrorCode::unavailable, trouble_};
     return Nothing{};
+  }
+
+  // Rows that wait at the server say nothing of themselves, so that is asked why it does not run them.
+  void look_for_reason() {
+    const TimePoint now = job_steady_now();
+    if (!results_.empty()) moved_ = now;
+    if (now - moved_ < config_.stall) return set_stall("");
+    if (now < reason_due_) return;
+    reason_due_ = now + kReasonEvery;
+    std::string reason = ask_for_reason();
+    if (reason.empty()) reason = trouble_;
+    if (reason.empty()) {
+      reason = fmt::format("{} rows wait at the server, and none is answered", under_way_.size());
+    }
+    set_stall(std::move(reason));
+    show();
+  }
+
+  // What a server of ours tells beside the statistics of the model; empty where it is another, or tells nothing.
+  std::string ask_for_reason() const {
+    HttpQuestion asked = question(fmt::format("/v2/models/{}/stats", job_.model));
+    asked.timeout = kReasonTimeout;
+    const auto told = ask_http(asked);
+    if (!told || told->status != 200) return "";
+    const auto stats = nlohmann::json::parse(told->body, nullptr, false);
+    const nlohmann::json::json_pointer why("/model_stats/0/tangram_background/why");
+    const bool known = stats.is_object() && stats.contains(why) && stats[why].is_string();
+    return known ? stats[why].get<std::string>() : "";
+  }
+
+  // Kept with the job, for those who ask how it stands.
+  void set_stall(std::string reason) {
+    if (reason == stall_) return;
+    stall_ = std::move(reason);
+    static_cast<void>(store_.set_message(stall_));
   }
 
   // An answer counts from here on.
@@ -456,7 +512,8 @@ class JobRun {
                  .pressed = pressed_,
                  .needed = pace_.time_for(job_.left()),
                  .deadline_in = {},
-                 .trouble = trouble_};
+                 .trouble = stall_.empty() ? trouble_ : stall_,
+                 .stalled = !stall_.empty()};
     if (job_.deadline_ms != 0) view.deadline_in = std::chrono::milliseconds(job_.deadline_ms - job_wall_ms());
     config_.progress(view);
   }
@@ -496,9 +553,12 @@ class JobRun {
   bool pressed_ = false;
   Duration backoff_ = kRowBackoffMin;
   TimePoint paused_until_ = kTimeZero;
-  TimePoint heard_;  // When the server last said anything.
+  TimePoint heard_;                   // When the server last said anything, ...
+  TimePoint moved_;                   // ... and when a row last got a result.
+  TimePoint reason_due_ = kTimeZero;  // When it is asked again why nothing moves.
   TimePoint committed_;
   std::string trouble_;
+  std::string stall_;  // Why nothing has moved for long; empty: it moves.
 };
 
 }  // namespace
@@ -511,11 +571,17 @@ Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
   if (!S_ISREG(facts.st_mode)) return Error{ErrorCode::invalid, fmt::format("{}: not a file", path)};
   RowFile file(path, format);
   InputFacts found;
+  bool anything = false;
   while (true) {
     const auto row = file.next();
     if (!row) return row.error();
     if (!*row) break;
     found.rows = (*row)->number;
+    anything = true;
+  }
+  if (format == RowFormat::csv && !anything) {
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: it is empty; the first line of a CSV file names its columns", path)};
   }
   found.bytes = file.bytes();
   found.digest = file.digest();
@@ -525,7 +591,10 @@ Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
 Result<JobEnd> run_job(JobStore& store, const JobRunConfig& config) {
   auto job = store.read();
   if (!job) return job.error();
-  if (job->state == JobState::done) return JobEnd::done;
+  if (job->state == JobState::done) {
+    store.forget_results();  // The run that ended it may have been killed before it could.
+    return JobEnd::done;
+  }
   return JobRun(store, std::move(*job), config).run();
 }
 

@@ -25,7 +25,7 @@ struct InputFacts {
   std::uint64_t bytes = 0;
   std::uint64_t digest = 0;
 };
-// Error: the file cannot be read, or its line makes the rest unreadable.
+// Error: the file cannot be read, its line makes the rest unreadable, or it is CSV without a header.
 Result<InputFacts> scan_input(const std::string& path, RowFormat format);
 
 // "out.jsonl.failed.jsonl": one line for each row without an answer.
@@ -42,6 +42,7 @@ struct JobView {
   std::optional<Duration> needed;       // For what is left, if known.
   std::optional<Duration> deadline_in;  // Negative: it has passed.
   std::string trouble;                  // Why nothing moves at the moment.
+  bool stalled = false;                 // For so long that people should know.
 };
 
 struct JobRunConfig {
@@ -52,6 +53,7 @@ struct JobRunConfig {
   std::size_t under_way_max = 256;                   // Rows; four times as many when the deadline is near.
   Duration row_deadline = std::chrono::seconds(60);  // How long a row may wait at the server before it is asked anew.
   Duration patience = std::chrono::minutes(10);      // How long a server that does not answer is waited for.
+  Duration stall = std::chrono::seconds(3);          // After how long without any result the reason is looked for.
   std::function<void(const JobView&)> progress = {};
   std::function<bool()> interrupted = {};
 };

@@ -21,13 +21,16 @@ using namespace std::chrono_literals;
 // A server on a thread of its own that answers at once, a folder, and jobs in it.
 class BatchJob : public ::testing::Test {
  protected:
-  BatchJob() : descriptor_(open("/dev/null", O_WRONLY)), log_(descriptor_) {
+  explicit BatchJob(Duration slo = 50ms) : descriptor_(open("/dev/null", O_WRONLY)), log_(descriptor_) {
     std::string name = (std::filesystem::temp_directory_path() / "tangram-job-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     ServerConfig config;
     config.http_port = config.metrics_port = 0;
     config.emulated.time_scale = 0;
-    server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), log_);
+    config.exit_timeout = 100ms;  // Rows that were given up may still wait there.
+    sched::Deployment deployment = test::deployment();
+    deployment.services[0].slo.latency = slo;
+    server_ = std::make_unique<Server>(std::move(deployment), test::workload(), std::move(config), log_);
     EXPECT_TRUE(server_->open());
     thread_ = std::thread([this] { server_->run(); });
   }
@@ -51,13 +54,19 @@ class BatchJob : public ::testing::Test {
     return folder_ + "/in.jsonl";
   }
 
+  std::string write_file(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + "/" + name) << text;
+    return folder_ + "/" + name;
+  }
+
   JobStore submit(const std::string& input, const std::string& output, const std::string& model = "rank") const {
     Job job;
+    job.format = *parse_row_format(input);
     job.model = model;
     job.input = input;
     job.output = output;
     job.port = server_->http_port();
-    const auto facts = scan_input(input, RowFormat::jsonl);
+    const auto facts = scan_input(input, job.format);
     EXPECT_TRUE(facts.ok());
     job.rows = facts->rows;
     job.input_bytes = facts->bytes;
@@ -156,6 +165,55 @@ TEST_F(BatchJob, AnEmptyFileHasAnEmptyOutput) {
   ASSERT_TRUE(run_job(store, {}).ok());
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/out"));
   EXPECT_EQ(content(folder_ + "/out"), "");
+}
+
+// Row 1 is no request, and says what it is called; row 2 says nothing.
+TEST_F(BatchJob, NamesFailedRowsAsTheInputDoes) {
+  auto store = submit(write_file("in.jsonl", "{\"id\":\"first\",\"nothing\":1}\n{\"nothing\":1}\n"), folder_ + "/out");
+  ASSERT_TRUE(run_job(store, {}).ok());
+  const std::string reason = "\"reason\":\"nothing: the model has the inputs ids, mask\"}\n";
+  EXPECT_EQ(content(failed_path(folder_ + "/out")),
+            "{\"row\":1,\"line\":1,\"id\":\"first\"," + reason + "{\"row\":2,\"line\":2," + reason);
+}
+
+// One line without names is a header that no model has, not a file without rows; names alone are a file without rows.
+TEST_F(BatchJob, RefusesCsvWithoutAHeader) {
+  auto store = submit(write_file("in.csv", "1 2 3\n"), folder_ + "/out");
+  const auto end = run_job(store, {});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().code, ErrorCode::invalid);
+  EXPECT_NE(end.error().message.find("line 1: column 1 2 3"), std::string::npos) << end.error().message;
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
+  EXPECT_NE(scan_input(write_file("empty.csv", "\n"), RowFormat::csv).error().message.find("names its columns"),
+            std::string::npos);
+  auto names = submit(write_file("names.csv", "id,ids\n"), folder_ + "/none");
+  ASSERT_TRUE(run_job(names, {}).ok());
+  EXPECT_EQ(content(folder_ + "/none"), "");
+}
+
+// A row takes 2 ms or more where the promise is 3 ms: there is never room for one.
+class BatchJobWithoutRoom : public BatchJob {
+ protected:
+  BatchJobWithoutRoom() : BatchJob(3ms) {}
+};
+
+TEST_F(BatchJobWithoutRoom, SaysWhyNothingMoves) {
+  auto store = submit(write_rows(5), folder_ + "/out");
+  std::string told;
+  std::string kept;
+  JobRunConfig config;
+  config.stall = 0s;
+  config.progress = [&](const JobView& view) {
+    if (!view.stalled) return;
+    told = view.trouble;
+    kept = store.read()->message;
+  };
+  config.interrupted = [&] { return told.find("never start") != std::string::npos; };
+  const auto end = run_job(store, config);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(*end, JobEnd::interrupted);
+  EXPECT_EQ(told, kept);
+  EXPECT_EQ(store.read()->message, "") << "of a run that has ended";
 }
 
 }  // namespace

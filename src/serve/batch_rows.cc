@@ -90,6 +90,11 @@ Result<json> row_tensor_of(const TensorSpec& spec, const json& value) {
 
 std::string request_text(const json& request) { return request.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+std::optional<std::string> id_text(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number() ? std::optional(value.dump()) : std::nullopt;
+}
+
 // A cell of a CSV file as the value that it stands for.
 Result<json> value_of_cell(const TensorSpec& spec, std::string_view cell) {
   if (cell.starts_with('[')) {
@@ -212,7 +217,8 @@ Result<Nothing> RowTranslator::read_header(const Row& header) {
     const std::string name(text::trim(field));
     if (name != "id" && find_row_input(inputs_, name) == nullptr) {
       return row_problem(
-          fmt::format("line {}: column {}: the model has the inputs {}", header.line, name, known_inputs(inputs_)));
+          fmt::format("line {}: column {}: the model has the inputs {}; the first line names the columns", header.line,
+                      name, known_inputs(inputs_)));
     }
     if (std::ranges::count(columns_, name) > 0) {
       return row_problem(fmt::format("line {}: column {}: it stands there twice", header.line, name));
@@ -227,6 +233,18 @@ Result<std::string> RowTranslator::request_of(const Row& row) const {
   return format_ == RowFormat::csv ? from_csv(row) : from_json(row);
 }
 
+std::string RowTranslator::id_of(const Row& row) const {
+  if (find_row_input(inputs_, "id") != nullptr) return "";
+  if (format_ == RowFormat::csv) {
+    const auto column = static_cast<std::size_t>(std::ranges::find(columns_, "id") - columns_.begin());
+    const auto fields = fields_of(row);
+    return fields && column < fields->size() && column < columns_.size() ? (*fields)[column] : "";
+  }
+  const json value = json::parse(row.text, nullptr, false);
+  if (!value.is_object() || !value.contains("id")) return "";
+  return id_text(value["id"]).value_or("");
+}
+
 Result<std::string> RowTranslator::from_json(const Row& row) const {
   json value = json::parse(row.text, nullptr, false);
   if (!value.is_object()) return row_problem("not a JSON object");
@@ -236,8 +254,9 @@ Result<std::string> RowTranslator::from_json(const Row& row) const {
   for (const auto& [key, data] : value.items()) {
     const TensorSpec* spec = find_row_input(inputs_, key);
     if (key == "id" && spec == nullptr) {
-      if (!data.is_string() && !data.is_number()) return row_problem("id: expected a text or a number");
-      request["id"] = data.is_string() ? data.get<std::string>() : data.dump();
+      const auto id = id_text(data);
+      if (!id) return row_problem("id: expected a text or a number");
+      request["id"] = *id;
       continue;
     }
     if (spec == nullptr) {

@@ -86,6 +86,8 @@ class RowTranslator {
   Result<Nothing> read_header(const Row& header);
   // The body of the request, or what is wrong with the row.
   Result<std::string> request_of(const Row& row) const;
+  // What the row calls itself; empty if it does not, or cannot be read.
+  std::string id_of(const Row& row) const;
 
  private:
   Result<std::string> from_json(const Row& row) const;

@@ -4,28 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "serve/test_rows.h"
+
 namespace tangram::serve {
 namespace {
 
 using nlohmann::json;
-
-// All rows of `text`, which comes in pieces of `piece` bytes.
-std::vector<Row> split_rows(RowFormat format, std::string_view text, std::size_t piece, std::string* problem = nullptr,
-                            std::size_t row_bytes_max = kRowBytesMax) {
-  RowSplitter splitter(format, row_bytes_max);
-  std::vector<Row> rows;
-  const auto drain = [&] {
-    while (auto row = splitter.next()) rows.push_back(std::move(*row));
-  };
-  for (std::size_t at = 0; at < text.size(); at += piece) {
-    splitter.feed(text.substr(at, piece));
-    drain();
-  }
-  splitter.end();
-  drain();
-  if (problem != nullptr) *problem = splitter.problem();
-  return rows;
-}
+using test::split_rows;
 
 std::vector<std::string> texts_of(const std::vector<Row>& rows) {
   std::vector<std::string> texts;
@@ -149,8 +134,24 @@ TEST(RowTranslator, ReadsCellsOfCsv) {
 
 TEST(RowTranslator, RefusesAHeaderThatTheModelDoesNotKnow) {
   RowTranslator translator(RowFormat::csv, text_and_number());
-  EXPECT_EQ(translator.read_header(row_of("id,words")).error().message,
-            "line 1: column words: the model has the inputs ids, scale, image, title");
+  EXPECT_EQ(
+      translator.read_header(row_of("id,words")).error().message,
+      "line 1: column words: the model has the inputs ids, scale, image, title; the first line names the columns");
+}
+
+// Also of rows that are no requests otherwise; a row that is not JSON has none.
+TEST(RowTranslator, KnowsWhatARowCallsItself) {
+  const RowTranslator jsonl(RowFormat::jsonl, text_and_number());
+  EXPECT_EQ(jsonl.id_of(row_of(R"({"id":"r1","words":[1]})")), "r1");
+  EXPECT_EQ(jsonl.id_of(row_of(R"({"id":17,"inputs":[]})")), "17");
+  for (const char* text : {"{}", "[1]", "not json", R"({"id":[1]})"}) EXPECT_EQ(jsonl.id_of(row_of(text)), "") << text;
+  RowTranslator csv(RowFormat::csv, text_and_number());
+  ASSERT_TRUE(csv.read_header(row_of("ids,id")).ok());
+  EXPECT_EQ(csv.id_of(row_of("x y,row-1")), "row-1");
+  EXPECT_EQ(csv.id_of(row_of("x y")), "");
+  RowTranslator none(RowFormat::csv, text_and_number());
+  ASSERT_TRUE(none.read_header(row_of("ids")).ok());
+  EXPECT_EQ(none.id_of(row_of("1 2,3")), "");
 }
 
 TEST(RowTranslator, LearnsTheInputsFromTheServer) {

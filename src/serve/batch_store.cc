@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -18,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kJobSuffix = ".sqlite";
+constexpr std::string_view kMakingPrefix = ".making-";
+constexpr int kMakingAttempts = 100;
 constexpr int kBusyMs = 10'000;  // How long a process waits for another that writes.
 constexpr int kJobsMax = 100'000;
 constexpr int kLockAttempts = 20;
@@ -33,7 +37,8 @@ constexpr const char* kTables =
     " input_digest INTEGER NOT NULL, submitted_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"
     " state TEXT NOT NULL DEFAULT 'open', answered INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,"
     " rows_per_s REAL NOT NULL DEFAULT 0, updated_ms INTEGER NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '');"
-    "CREATE TABLE results(row INTEGER PRIMARY KEY, line INTEGER NOT NULL, ok INTEGER NOT NULL, text BLOB NOT NULL);";
+    "CREATE TABLE results(row INTEGER PRIMARY KEY, line INTEGER NOT NULL, ok INTEGER NOT NULL, text BLOB NOT NULL,"
+    " id TEXT NOT NULL DEFAULT '');";
 
 // A prepared statement that cleans up after itself. Parameters are bound in order.
 class Statement {
@@ -90,6 +95,65 @@ std::string safe_job_name(std::string name) {
   return name;
 }
 
+// The file that a job is made in. Its maker holds a lock on it, which the kernel lets go when the maker dies: whoever
+// finds it without one removes it. It is gone when this goes.
+class MakingFile {
+ public:
+  explicit MakingFile(const std::string& folder) {
+    for (int attempt = 0; attempt < kMakingAttempts && descriptor_ < 0; ++attempt) {
+      path_ = fmt::format("{}/{}XXXXXX{}", folder, kMakingPrefix, kJobSuffix);
+      descriptor_ = ::mkostemps(path_.data(), static_cast<int>(kJobSuffix.size()), O_CLOEXEC);
+      error_ = errno;
+      if (descriptor_ < 0) return;
+      // Somebody may have tidied up between the two.
+      struct stat facts {};
+      const bool held = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 && ::fstat(descriptor_, &facts) == 0;
+      if (held && facts.st_nlink > 0) return;
+      close_and_remove();
+    }
+  }
+  ~MakingFile() { close_and_remove(); }
+  MakingFile(const MakingFile&) = delete;
+  MakingFile& operator=(const MakingFile&) = delete;
+
+  bool made() const { return descriptor_ >= 0; }
+  int error() const { return error_; }
+  const std::string& path() const { return path_; }
+  // What SQLite is asked for: the name without its end.
+  std::string name() const {
+    const std::string file = fs::path(path_).filename().string();
+    return file.substr(0, file.size() - kJobSuffix.size());
+  }
+
+ private:
+  void close_and_remove() {
+    if (descriptor_ < 0) return;
+    ::unlink(path_.c_str());
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+  int error_ = 0;
+};
+
+// Jobs that were never made: their makers are dead.
+void tidy_up(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto end = name.find(kJobSuffix);
+    if (!name.starts_with(kMakingPrefix) || end == std::string::npos) continue;
+    // Beside the file SQLite has others, named after it.
+    const fs::path file = fs::path(folder) / name.substr(0, end + kJobSuffix.size());
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool dead = descriptor < 0 ? errno == ENOENT : ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+    if (dead) ::unlink(entry.path().c_str());
+    if (descriptor >= 0) ::close(descriptor);
+  }
+}
+
 JobState parse_job_state(std::string_view text) {
   return text == "done" ? JobState::done : text == "cancelled" ? JobState::cancelled : JobState::open;
 }
@@ -134,6 +198,8 @@ Result<Nothing> JobStore::execute(const char* sql) const {
 
 Result<Nothing> JobStore::open_file(int flags) {
   const std::string path = (fs::path(folder_) / (id_ + std::string(kJobSuffix))).string();
+  // SQLite gives the files beside this one the same rights.
+  static_cast<void>(::chmod(path.c_str(), S_IRUSR | S_IWUSR));
   if (sqlite3_open_v2(path.c_str(), &database_, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
     return problem("cannot be opened");
   }
@@ -141,30 +207,34 @@ Result<Nothing> JobStore::open_file(int flags) {
   return execute("PRAGMA synchronous=NORMAL;");
 }
 
+Result<JobStore> JobStore::create(const std::string& folder, const Job& job) {
+  std::error_code error;
+  if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
+  tidy_up(folder);
+  const auto id = make_file(folder, job);
+  if (!id) return id.error();
+  // Only now: to close any descriptor of a file takes away the locks that SQLite has on it.
+  return open(folder, *id);
+}
+
 // The job is made under another name and takes its own when it is whole, so that a kill leaves no half of one. Its
 // number is the first whose name is free; taking it by a link, which never replaces, settles a race of two.
-Result<JobStore> JobStore::create(const std::string& folder, Job job) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const std::string making = fmt::format(".making-{}", ::getpid());
-  const fs::path from = fs::path(folder) / (making + std::string(kJobSuffix));
-  fs::remove(from, error);
+Result<std::string> JobStore::make_file(const std::string& folder, const Job& job) {
+  const MakingFile making(folder);
+  if (!making.made()) {
+    return Error{ErrorCode::denied, fmt::format("{}: no job can be made: {}", folder, std::strerror(making.error()))};
+  }
   {
-    JobStore store(folder, making);
-    if (auto opened = store.open_file(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE); !opened) return opened.error();
+    JobStore store(folder, making.name());
+    if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
     if (auto made = store.make_tables(job); !made) return made.error();
   }
   for (int number = 1; number <= kJobsMax; ++number) {
     const std::string id = fmt::format("{}-{}", safe_job_name(job.model), number);
     const fs::path to = fs::path(folder) / (id + std::string(kJobSuffix));
-    if (::link(from.c_str(), to.c_str()) != 0) {
-      if (errno == EEXIST) continue;
-      const Error failed{ErrorCode::denied, fmt::format("{}: {}", to.string(), std::strerror(errno))};
-      fs::remove(from, error);
-      return failed;
-    }
-    fs::remove(from, error);
-    return open(folder, id);
+    if (::link(making.path().c_str(), to.c_str()) == 0) return id;
+    if (errno == EEXIST) continue;
+    return Error{ErrorCode::denied, fmt::format("{}: {}", to.string(), std::strerror(errno))};
   }
   return Error{ErrorCode::exhausted, fmt::format("{}: more than {} jobs; remove some", folder, kJobsMax)};
 }
@@ -177,10 +247,14 @@ Result<JobStore> JobStore::open(const std::string& folder, const std::string& id
   }
   JobStore store(folder, id);
   if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
+  // Jobs of older versions kept no ids; this fails where the column is there.
+  sqlite3_exec(store.database_, "ALTER TABLE results ADD COLUMN id TEXT NOT NULL DEFAULT ''", nullptr, nullptr,
+               nullptr);
   return store;
 }
 
 std::vector<std::string> JobStore::list(const std::string& folder) {
+  tidy_up(folder);
   std::vector<std::string> ids;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -253,13 +327,13 @@ Result<Job> JobStore::read() const {
 
 Result<JobState> JobStore::record(std::span<const RowResult> results, const JobProgress& progress) {
   if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun.error();
-  Statement insert(database_, "INSERT OR IGNORE INTO results(row, line, ok, text) VALUES(?,?,?,?)");
+  Statement insert(database_, "INSERT OR IGNORE INTO results(row, line, ok, text, id) VALUES(?,?,?,?,?)");
   std::uint64_t answered = 0;
   std::uint64_t failed = 0;
   bool good = true;
   for (const auto& result : results) {
     insert.reset();
-    insert.bind(result.number).bind(result.line).bind(std::int64_t{result.ok}).bind_bytes(result.text);
+    insert.bind(result.number).bind(result.line).bind(std::int64_t{result.ok}).bind_bytes(result.text).bind(result.id);
     good = good && insert.run();
     if (sqlite3_changes(database_) > 0) ++(result.ok ? answered : failed);
   }
@@ -291,9 +365,9 @@ Result<std::vector<bool>> JobStore::recorded() const {
 }
 
 Result<Nothing> JobStore::each_result(const std::function<Result<Nothing>(const RowResult&)>& each) const {
-  Statement select(database_, "SELECT row, line, ok, text FROM results ORDER BY row");
+  Statement select(database_, "SELECT row, line, ok, text, id FROM results ORDER BY row");
   while (select.step()) {
-    auto taken = each({select.natural(0), select.natural(1), select.integer(2) != 0, select.text(3)});
+    auto taken = each({select.natural(0), select.natural(1), select.integer(2) != 0, select.text(3), select.text(4)});
     if (!taken) return taken;
   }
   return Nothing{};
@@ -318,6 +392,9 @@ Result<Nothing> JobStore::set_server(const std::string& address, std::uint16_t p
   return Nothing{};
 }
 
-void JobStore::forget_results() { static_cast<void>(execute("DELETE FROM results; VACUUM;")); }
+// What VACUUM leaves over stands in the log of writes until that is copied, and the log keeps its size until it is cut.
+void JobStore::forget_results() {
+  static_cast<void>(execute("DELETE FROM results; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);"));
+}
 
 }  // namespace tangram::serve

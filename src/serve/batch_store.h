@@ -2,7 +2,7 @@
 //
 // Every job is one SQLite file in a folder, with its description and the answer of each row that has one. An answer
 // counts once its transaction is committed. Beside it lies a lock file, held by the process that runs the job and let
-// go by the kernel when that dies.
+// go by the kernel when that dies. Rows may be anybody's secrets: only their owner may read the files.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct Job {
   std::uint64_t failed = 0;    // ... and rows that will never have one.
   double rows_per_s = 0;       // As last seen.
   std::int64_t updated_ms = 0;
-  std::string message;  // Why it stopped, if it did.
+  std::string message;  // Why it stopped, or why nothing moves.
 
   std::uint64_t left() const { return rows - answered - failed; }
 };
@@ -57,7 +57,8 @@ struct RowResult {
   std::uint64_t number = 0;
   std::uint64_t line = 0;
   bool ok = true;
-  std::string text;  // The answer's body, or why there is none.
+  std::string text;     // The answer's body, or why there is none.
+  std::string id = {};  // Of a row without an answer: what the input calls it, if anything.
 };
 
 struct JobProgress {
@@ -67,8 +68,9 @@ struct JobProgress {
 
 class JobStore {
  public:
-  // Makes the folder if need be, and a job in it. `job.id` is chosen here: the model's name and a number.
-  static Result<JobStore> create(const std::string& folder, Job job);
+  // Makes the folder if need be, and a job in it. `job.id` is chosen here: the model's name and a number. What others
+  // left behind that died while they made one is removed.
+  static Result<JobStore> create(const std::string& folder, const Job& job);
   static Result<JobStore> open(const std::string& folder, const std::string& id);
   // Ids of all jobs, by name.
   static std::vector<std::string> list(const std::string& folder);
@@ -96,13 +98,14 @@ class JobStore {
   Result<bool> change_state(JobState from, JobState to);
   Result<Nothing> set_message(const std::string& message);
   Result<Nothing> set_server(const std::string& address, std::uint16_t port);
-  // Gives the room of the results back, once they stand in the output.
+  // Gives the room of the results back to the disk, once they stand in the output.
   void forget_results();
   // The file that a job in the background writes its messages to.
   std::string log_path() const;
 
  private:
   JobStore(std::string folder, std::string id);
+  static Result<std::string> make_file(const std::string& folder, const Job& job);
   Result<Nothing> open_file(int flags);
   Result<Nothing> make_tables(const Job& job);
   Error problem(std::string_view what) const;

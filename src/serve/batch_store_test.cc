@@ -1,10 +1,15 @@
 #include "serve/batch_store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 namespace tangram::serve {
 namespace {
@@ -111,6 +116,88 @@ TEST_F(BatchStore, TellsTheRunnerThatTheJobWasCancelled) {
   EXPECT_TRUE(*other->change_state(JobState::open, JobState::cancelled));
   EXPECT_EQ(*runner->record({}, {}), JobState::cancelled);
   EXPECT_FALSE(*runner->change_state(JobState::open, JobState::done));
+}
+
+// Two files of makers that died, one with what SQLite had beside it, and one of a maker that is at work.
+TEST_F(BatchStore, RemovesWhatDeadMakersLeft) {
+  for (const char* name : {".making-1.sqlite", ".making-abc123.sqlite", ".making-abc123.sqlite-wal",
+                           ".making-abc123.sqlite-shm", ".making-gone.sqlite-journal", ".making-live.sqlite"}) {
+    std::ofstream(folder_ + "/" + name) << "x";
+  }
+  const int held = ::open((folder_ + "/.making-live.sqlite").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (entry.path().filename().string().starts_with('.')) left.push_back(entry.path().filename().string());
+  }
+  EXPECT_EQ(left, std::vector<std::string>{".making-live.sqlite"});
+  ::close(held);
+}
+
+// Whatever the mask says, and also of a job that an older version made readable to all.
+TEST_F(BatchStore, LetsNobodyElseReadTheRows) {
+  const mode_t mask = ::umask(0);
+  std::string inner = folder_ + "/new/store";
+  {
+    auto store = JobStore::create(inner, example_job());
+    ASSERT_TRUE(store.ok());
+    ASSERT_TRUE(store->lock().ok());
+    ASSERT_TRUE(store->record(std::vector<RowResult>{{1, 1, true, "{}"}}, {}).ok());
+    for (const auto& entry : fs::directory_iterator(inner)) {
+      EXPECT_EQ(entry.status().permissions(), fs::perms::owner_read | fs::perms::owner_write) << entry.path();
+    }
+  }
+  EXPECT_EQ(fs::status(inner).permissions(), fs::perms::owner_all);
+  const std::string file = inner + "/rank_answers-1.sqlite";
+  fs::permissions(file, fs::perms(0644));
+  EXPECT_TRUE(JobStore::open(inner, "rank_answers-1").ok());
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms(0600));
+  ::umask(mask);
+}
+
+// A hundred answers of 10,000 bytes are a megabyte; a job without any is a few pages.
+TEST_F(BatchStore, GivesTheRoomOfAnswersBack) {
+  const auto bytes = [&] {
+    std::uintmax_t sum = 0;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      if (!entry.path().string().ends_with("-shm")) sum += entry.file_size();
+    }
+    return sum;
+  };
+  Job job = example_job();
+  job.rows = 100;
+  auto store = JobStore::create(folder_, job);
+  const std::uintmax_t before = bytes();
+  std::vector<RowResult> results;
+  for (std::uint64_t row = 1; row <= 100; ++row) results.push_back({row, row, true, std::string(10'000, 'x')});
+  ASSERT_TRUE(store->record(results, {}).ok());
+  EXPECT_GT(bytes(), 1'000'000U);
+  store->forget_results();
+  EXPECT_LE(bytes(), before);
+  EXPECT_EQ(store->read()->answered, 100U);
+}
+
+// Before ids were kept, the table of results had four columns.
+TEST_F(BatchStore, OpensJobsOfOlderVersions) {
+  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_ + "/rank_answers-1.sqlite").c_str(), &database), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(database,
+                         "ALTER TABLE results DROP COLUMN id; INSERT INTO results(row,line,ok,text) VALUES(1,1,0,'no')",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(database);
+  auto store = JobStore::open(folder_, "rank_answers-1");
+  ASSERT_TRUE(store.ok());
+  ASSERT_TRUE(store->record(std::vector<RowResult>{{2, 2, false, "bad", "r2"}}, {}).ok());
+  std::vector<std::string> ids;
+  const auto read = store->each_result([&](const RowResult& result) -> Result<Nothing> {
+    ids.push_back(result.text + ":" + result.id);
+    return Nothing{};
+  });
+  EXPECT_TRUE(read.ok());
+  EXPECT_EQ(ids, (std::vector<std::string>{"no:", "bad:r2"}));
 }
 
 TEST_F(BatchStore, KnowsNoJobThatIsNotThere) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/layout.h"
+#include "serve/background_report.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
 
@@ -307,6 +308,7 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"rejected", tally.outcomes[2]},
           {"failed", tally.outcomes[3]},
           {"background_answered", tally.background[0] + tally.background[1]},
+          {"background", background_report(world, model.service)},
           {"waiting", waiting_of(world, model.service)},
           {"latency_mean_ms", mean_ms(tally.latency)},
           {"queue_mean_ms", mean_ms(tally.queue)},
@@ -334,6 +336,7 @@ std::string model_statistics(const LiveWorld& world, const ServedModel* only) {
   for (std::size_t i = 0; i < world.models().size(); ++i) {
     if (only != nullptr && only != &world.models()[i]) continue;
     list.push_back(statistics_of(world.models()[i], world.service_tallies()[i]));
+    list.back()["tangram_background"] = background_report(world, world.models()[i].service);
   }
   return Json{{"model_stats", std::move(list)}}.dump();
 }

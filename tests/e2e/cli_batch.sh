@@ -85,6 +85,9 @@ for round in $(seq 24); do
     "${submit[@]}" --input short.jsonl --output k.out --store "store$round" >killed.out 2>&1
   fi
   same k.out short.out "round $round"
+  # What a kill left of a job that was being made is gone with the next, and nobody else may read the rows.
+  "$TANGRAM" batch status --store "store$round" >/dev/null
+  [[ -z $(find "store$round" -name '.making-*' -o -type f -perm /077) ]] || fail "round $round left $(ls -lA "store$round")"
 done
 
 # ---- The server dies and comes back ----
@@ -144,6 +147,14 @@ done
 expect 3 batch submit --model rank-answers --input missing.jsonl --output x; has err "missing.jsonl"
 printf 'id,words\n1,2\n' >bad.csv
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input bad.csv --output x; has err "bad.csv: line 1: column words"
+has err "submit the job anew"; grep -q "goes on" err && fail "a bad file is said to be resumable: $(cat err)"
+printf '17 4 9\n' >bare.csv
+expect 2 batch submit --model rank-answers --http-port "$HTTP" --input bare.csv --output x; has err "bare.csv: line 1: column 17 4 9"
+: >empty.csv
+expect 2 batch submit --model rank-answers --http-port "$HTTP" --input empty.csv --output x; has err "names its columns"
+echo '{"id": "seven", "wrong": 1}' >named.jsonl
+expect 1 batch submit --model rank-answers --http-port "$HTTP" --input named.jsonl --output named.out
+has named.out.failed.jsonl '{"row":1,"line":1,"id":"seven","reason":'
 printf 'id,input_ids\n1,2\n"3,4\n' >open.csv
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input open.csv --output x; has err "open.csv: line 3"
 expect 3 batch submit --model nobody --http-port "$HTTP" --input short.jsonl --output x; has err "nobody"
@@ -154,6 +165,23 @@ cp short.jsonl moving.jsonl
 expect 3 batch submit --model rank-answers --http-port 1 --input moving.jsonl --output moved --wait 0.1s --store store-moved
 echo '{}' >>moving.jsonl
 expect 2 batch resume rank-answers-1 --http-port "$HTTP" --store store-moved; has err "it has changed since the job began"
+
+# ---- Nothing moves, and it says why ----
+# A promise of 12 ms, which no run of a row leaves a third of, and a server that is away.
+{ kill -9 "$SERVER"; wait "$SERVER"; } 2>/dev/null
+"${submit[@]}" --input short.jsonl --output slow.out --store store-slow >slow.out.text 2>slow.err & CLIENT=$!
+for _ in $(seq 200); do grep -q "nothing moves: .*cannot connect" slow.err && break; sleep 0.05; done
+has slow.err "rank-answers-1: nothing moves: 127.0.0.1:$HTTP: cannot connect"
+expect 0 batch status --store store-slow; has out "rank-answers-1: 127.0.0.1:$HTTP: cannot connect"
+cp examples/serving/services.yaml services.whole
+sed -i '/^  - name: rank-answers/,/^  - name/s/latency_ms: [0-9.]*/latency_ms: 12/' examples/serving/services.yaml
+start "$HTTP"
+for _ in $(seq 300); do "$TANGRAM" batch status --store store-slow | grep -q "it will never start" && break; sleep 0.05; done
+expect 0 batch status rank-answers-1 --store store-slow; has out "running"; has out "it will never start"
+expect 0 batch status rank-answers-1 --store store-slow --output json; has out '"message": "a run takes'
+kill -INT "$CLIENT"; code=0; wait "$CLIENT" || code=$?
+[[ $code == 130 ]] || fail "an interrupted job ended with $code"
+cp services.whole examples/serving/services.yaml
 
 # ---- A recording with rows in it replays to the same decisions ----
 { kill -9 "$SERVER"; wait "$SERVER"; } 2>/dev/null

@@ -174,6 +174,29 @@ std::string label_of(const std::string& id, const serve::JobView& view) {
   return label;
 }
 
+// Says why nothing moves: once it is known, and again when it has changed, but not every few seconds.
+class StallNotes {
+ public:
+  explicit StallNotes(Session& session) : session_(session) {}
+
+  void look_at(const std::string& id, const serve::JobView& view) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!view.stalled || view.trouble == told_ || (!told_.empty() && now - told_at_ < kNoteEvery)) return;
+    told_ = view.trouble;
+    told_at_ = now;
+    if (session_.err_terminal.interactive) session_.err << "\r\x1b[K";  // The bar is drawn anew below.
+    session_.note(fmt::format("{}: nothing moves: {}", id, view.trouble));
+    session_.err.flush();
+  }
+
+ private:
+  static constexpr auto kNoteEvery = 60s;
+
+  Session& session_;
+  std::string told_;
+  std::chrono::steady_clock::time_point told_at_;
+};
+
 // Says how the job ended, and whether all went well.
 ExitCode conclude(Session& session, const serve::JobStore& store, serve::JobEnd end) {
   const auto job = store.read();
@@ -221,15 +244,20 @@ ExitCode run_here(Session& session, serve::JobStore& store, const Options& optio
   config.under_way_max = options.under_way_max;
   config.patience = patience;
   config.interrupted = [&] { return guard.interrupted(); };
+  StallNotes stalls(session);
   config.progress = [&](const serve::JobView& view) {
     progress.label(label_of(job->id, view));
     progress.set(view.answered + view.failed - before);
+    stalls.look_at(job->id, view);
   };
   const auto end = serve::run_job(store, config);
   progress.finish();
   if (!end) {
     const ExitCode code = session.fail(end.error());
-    session.note(fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job->id));
+    // What is wrong with the input is wrong for good: a file that was mended is another one.
+    session.note(end.error().code == ErrorCode::invalid
+                     ? fmt::format("mend it and submit the job anew; {} cannot go on", job->id)
+                     : fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job->id));
     return code;
   }
   return conclude(session, store, *end);

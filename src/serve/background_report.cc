@@ -1,0 +1,44 @@
+#include "serve/background_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "serve/live_world.h"
+
+namespace tangram::serve {
+namespace {
+
+// "4.2 ms"; more digits say nothing about a prediction.
+std::string milliseconds_text(Duration span) { return fmt::format("{:.3g} ms", to_milliseconds(span)); }
+
+}  // namespace
+
+std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::size_t slices) {
+  if (outlook.waiting == 0) return "";
+  if (slices == 0) return "no slice serves the model";
+  if (outlook.run > outlook.run_max_idle) {
+    return fmt::format(
+        "a run takes {}, and beside the promises of its slices a run in the background may take at most {}, even "
+        "without online traffic: it will never start",
+        milliseconds_text(outlook.run), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
+  }
+  if (outlook.online_waits) return "online requests wait for the same slices";
+  if (outlook.run > outlook.run_max) {
+    return fmt::format("online traffic leaves room for runs of {}, and one takes {}",
+                       milliseconds_text(std::max(outlook.run_max, Duration::zero())), milliseconds_text(outlook.run));
+  }
+  return "";
+}
+
+nlohmann::ordered_json background_report(const LiveWorld& world, ServiceId service) {
+  const sched::BackgroundOutlook outlook = world.scheduler().background_outlook(service);
+  return {{"waiting", outlook.waiting},
+          {"run_ms", to_milliseconds(outlook.run)},
+          {"run_max_ms", to_milliseconds(outlook.run_max)},
+          {"run_max_idle_ms", to_milliseconds(outlook.run_max_idle)},
+          {"why", why_background_waits(outlook, world.scheduler().state().services[service.index()].slices)}};
+}
+
+}  // namespace tangram::serve
