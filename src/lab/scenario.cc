@@ -15,6 +15,7 @@
 #include "lab/model_file.h"
 #include "learn/models/analytic.h"
 #include "learn/models/table.h"
+#include "sched/background.h"
 #include "sched/policy.h"
 
 namespace tangram::lab {
@@ -79,6 +80,11 @@ struct PlanChangeRecord {
   Located<PlanSource> plan;
 };
 
+struct BackgroundRecord {
+  Located<std::string> service;
+  std::size_t under_way = sim::BackgroundJob{}.under_way;
+};
+
 Shape services_shape();
 
 struct ScenarioRecord {
@@ -97,6 +103,7 @@ struct ScenarioRecord {
   std::size_t tenants = 1;
   double rate_scale = 1;
   std::vector<PlanChangeRecord> plan_changes;
+  std::vector<BackgroundRecord> background;
   std::optional<Located<TrainingRecord>> training;
 };
 
@@ -243,6 +250,14 @@ void describe(Visitor& v, PlanChangeRecord& c) {
 }
 
 template <typename Visitor>
+void describe(Visitor& v, BackgroundRecord& c) {
+  v.about("Offline job", "Rows that run in the background, with the capacity that online traffic leaves.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that answers them.");
+  v.field("under_way", c.under_way, {.min = 1, .max = sched::kBackgroundMax},
+          "So many wait or run at any time, until the last request has come.");
+}
+
+template <typename Visitor>
 void describe(Visitor& v, ScenarioRecord& c) {
   v.about("Scenario", "What to simulate: services, a plan, run times, a scheduler and the troubles of the day.");
   v.field("name", c.name, {.text = TextRule::name}, "What reports call it.");
@@ -263,6 +278,7 @@ void describe(Visitor& v, ScenarioRecord& c) {
   v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax}, "Requests are dealt to so many tenants at random.");
   v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "All rates are multiplied by this; traces run faster.");
   v.field("plan_changes", c.plan_changes, "Plans that come into force on the way, in order of time.");
+  v.field("background", c.background, "Offline jobs beside the traffic.");
   v.field("training", c.training, "Elastic training on what the services lend.");
 }
 
@@ -455,6 +471,19 @@ void add_plan_changes(const ScenarioRecord& record, ScenarioAssembler& assembler
   }
 }
 
+void add_background(const ScenarioRecord& record, Scenario& scenario, Problems& problems) {
+  const auto& services = scenario.workload.services;
+  for (const auto& job : record.background) {
+    const auto found = std::ranges::find(services, job.service.value, &Service::name);
+    if (found == services.end()) {
+      problems.add(job.service.at, fmt::format("there is no service {}", job.service.value));
+      continue;
+    }
+    const ServiceId service(static_cast<std::uint32_t>(found - services.begin()));
+    scenario.config.background.push_back({service, job.under_way});
+  }
+}
+
 void fill_config(const ScenarioRecord& record, sim::SimulationConfig& config) {
   config.scheduler = record.scheduler;
   config.noise = record.noise;
@@ -520,6 +549,7 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
     scenario.deployment = std::move(*deployment);
   }
   add_plan_changes(record, assembler, scenario, problems);
+  if (problems.empty()) add_background(record, scenario, problems);
   if (record.training) {
     if (!record.plan) problems.add(record.training->at, "training needs a plan whose slices can be lent");
     if (!record.plan_changes.empty()) {

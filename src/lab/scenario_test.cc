@@ -206,6 +206,17 @@ TEST(Scenario, ChangesPlansOnlyForTheSameDevices) {
   EXPECT_NE(problems(with("a100-40gb", "7g.40gb@0")).find("for the same devices"), std::string::npos);
 }
 
+TEST(Scenario, HasOfflineJobsBesideTheTraffic) {
+  const auto scenario = parse(whole() + "background: [{service: a, under_way: 5}, {service: a}]\n");
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  ASSERT_EQ(scenario->config.background.size(), 2U);
+  EXPECT_EQ(scenario->config.background[0].service, ServiceId(0));
+  EXPECT_EQ(scenario->config.background[0].under_way, 5U);
+  EXPECT_EQ(scenario->config.background[1].under_way, 64U);
+  EXPECT_NE(problems(whole() + "background: [{service: nobody}]\n").find("there is no service nobody"),
+            std::string::npos);
+}
+
 TEST(Scenario, TellsTheConfigurationThatRuns) {
   auto scenario = parse(whole());
   ASSERT_TRUE(scenario);
