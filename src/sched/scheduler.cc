@@ -19,6 +19,10 @@ Waiting* record_of(const Request* request) {
   return const_cast<Waiting*>(reinterpret_cast<const Waiting*>(request));
 }
 
+bool may_join(const std::vector<const Request*>& members, const Waiting& waiting) {
+  return members.empty() || (!waiting.alone && !record_of(members.front())->alone);
+}
+
 // False for a batch of a bucket that the plan in force does not have.
 bool in_table(const SliceState& slice, const PoolService& entry) {
   return slice.batch_bucket < entry.batch_max.size() && entry.takes(slice.batch_bucket, slice.batch_samples);
@@ -71,14 +75,14 @@ bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   }
   // Refuse now rather than run late. A batch that misses its first deadline also delays every request behind it, so
   // it costs more answers than it gives.
-  const TimePoint earliest = config_.admission ? earliest_finish(request, *bucket) : kTimeNever;
-  if (earliest <= request.deadline) return true;
+  if (config_.admission && may_end_in_time(request, *bucket)) return true;
   const RejectReason never = why_never(request, *bucket);
   if (never != RejectReason::none) {
     refuse(request, never, kTimeNever);
     return false;
   }
   if (!config_.admission || policy_->displace(view_, request, *bucket).count > 0) return true;
+  const TimePoint earliest = earliest_finish(request, *bucket);
   // Never: those that take it are all away for now.
   refuse(request, earliest == kTimeNever ? RejectReason::no_capacity : RejectReason::too_late, earliest);
   return false;
@@ -120,6 +124,23 @@ TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucke
     best = std::min(best, state_.now + wait + std::max(drain, run));
   }
   return best;
+}
+
+// Whether that is before its deadline, which mostly the first look tells.
+bool Scheduler::may_end_in_time(const Request& request, std::uint32_t bucket) const {
+  const Duration left = request.deadline - state_.now;
+  const Duration drain = view_.backlog(request.service) + view_.drain(request, bucket);
+  if (drain > left) return false;
+  for (const PoolId pool : view_.service(request.service).pools) {
+    const PoolState& slices = view_.pool(pool);
+    const PoolService& entry = *view_.pool_service(pool, request.service);
+    if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
+    const Duration run = view_.mean(pool, entry, bucket, request.samples);
+    if (run > left) continue;
+    if (slices.idle.count > 0) return true;
+    if (view_.wait_for(view_.slice(slices.by_free_time.front())) + std::max(drain, run) <= left) return true;
+  }
+  return false;
 }
 
 // ---- Queues
@@ -189,7 +210,7 @@ void Scheduler::recount_batch(SliceState& slice, Waiting* first) {
     w->bound_cost_ns = (grown - cost).count();
     cost = grown;
   }
-  slice.tail = batch;
+  slice.tail = first->alone ? OpenBatch{} : batch;
 }
 
 void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
@@ -199,14 +220,15 @@ void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
   const std::int32_t samples = waiting->request.samples;
   TANGRAM_CHECK(serves(slice) && entry != nullptr && entry->takes(waiting->bucket, samples),
                 "a policy binds a request to a slice that serves it");
+  const bool joins = binding.joins && !waiting->alone;
   slice.bound.append(waiting);
-  waiting->opens_batch = !binding.joins;
+  waiting->opens_batch = !joins;
   if (slice.status == SliceStatus::idle) {
     start_bound(binding.slice);
     return;
   }
   OpenBatch& tail = slice.tail;
-  if (binding.joins) {
+  if (joins) {
     TANGRAM_CHECK(tail.samples > 0 && tail.service == waiting->request.service && waiting->bucket <= tail.bucket,
                   "a request joins a batch of its service that is open");
     const Duration before = view_.mean(pool, *entry, tail.bucket, tail.samples);
@@ -216,6 +238,7 @@ void Scheduler::place_bound(Waiting* waiting, const Binding& binding) {
     waiting->bound_cost_ns = (view_.mean(pool, *entry, tail.bucket, tail.samples) - before).count();
   } else {
     tail = {waiting->request.service, waiting->bucket, samples, waiting->request.deadline, waiting->request.size};
+    if (waiting->alone) tail.samples = 0;  // Nobody joins it.
     state_.lanes[state_.lane_of(tail.service, tail.bucket, 1).index()].open_slice = binding.slice;
     waiting->bound_cost_ns = view_.mean(pool, *entry, waiting->bucket, samples).count();
   }
@@ -315,6 +338,7 @@ void Scheduler::start(const Choice& choice) {
     for (std::uint32_t n = 0; n < part.take; ++n) {
       Waiting* waiting = next;
       next = next->next;
+      if (!may_join(slice.members, *waiting)) continue;
       state_.lane_erase(part.lane, waiting);
       samples += waiting->request.samples;
       bucket = std::max(bucket, waiting->bucket);
@@ -356,7 +380,7 @@ void Scheduler::take_bound(SliceId from, std::uint32_t take, SliceId to) {
   std::int32_t samples = 0;
   std::uint32_t bucket = 0;
   const ServiceId service = source.bound.front()->request.service;
-  for (std::uint32_t n = 0; n < take; ++n) {
+  for (std::uint32_t n = 0; n < take && may_join(slice.members, *source.bound.front()); ++n) {
     Waiting* waiting = source.bound.pop_front();
     source.bound_work_ns -= waiting->bound_cost_ns;
     waiting->bound_cost_ns = 0;
@@ -431,7 +455,8 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       // What waits for this slice goes first: an idle slice has nothing bound to it.
       if (!slice.bound.empty()) start_bound(done.slice);
     }
-    if (!failed.empty()) put_back(failed);
+    // One member may have been what the engine could not run. Alone it fails nobody else.
+    if (!failed.empty()) put_back(failed, true);
     if (slice.status == SliceStatus::idle) feed(done.slice);
   }
   finish();
@@ -476,10 +501,11 @@ bool Scheduler::may_run_again(const Waiting& waiting) const {
   return (earliest == kTimeNever ? state_.now : earliest) <= request.deadline;
 }
 
-void Scheduler::put_back(const std::vector<const Request*>& requests) {
+void Scheduler::put_back(const std::vector<const Request*>& requests, bool alone) {
   for (const Request* request : requests) {
     Waiting* waiting = record_of(request);
     ++waiting->attempts;
+    waiting->alone |= alone;
     if (may_run_again(*waiting)) {
       is_background(*request) ? place_in_background(waiting) : place(waiting);
     } else {
@@ -637,7 +663,7 @@ void Scheduler::on_slice_lost(SliceId id) {
     state_.file(id);
     state_.count_capacity();
     world_.restart(id);
-    if (was_busy) put_back(release(id, false));
+    if (was_busy) put_back(release(id, false), false);
     unbind_all(id);
     reconsider_waiting();
   }
@@ -740,6 +766,7 @@ void Scheduler::place_in_background(Waiting* waiting) {
 // Takes rows into a batch that is about to start and has room. Answers the samples that it then holds.
 std::int32_t Scheduler::fill_up(SliceState& slice, std::uint32_t bucket, std::int32_t samples) {
   if (!slice.bound.empty()) return samples;  // What waits for the slice was promised when it would be free.
+  if (record_of(slice.members.front())->alone) return samples;
   for (Waiting* waiting : background_->fill(view_, slice.place.pool, slice.members, bucket, samples)) {
     background_->erase(waiting);
     samples += waiting->request.samples;
@@ -777,6 +804,10 @@ void Scheduler::look_after_background() {
   background_->set_due(background_->count() > 0 ? state_.now + kBackgroundEvery : kTimeNever);
 }
 
+BackgroundOutlook Scheduler::background_outlook(ServiceId service) const {
+  return background_ == nullptr ? BackgroundOutlook{} : background_->outlook(view_, service);
+}
+
 void Scheduler::refuse_in_background(const std::vector<Waiting*>& refused, RejectReason reason) {
   for (Waiting* waiting : refused) {
     --waiting_;
@@ -803,10 +834,6 @@ struct Scheduler::Move {
   std::vector<Turn> turns;
   std::size_t current = 0;
 };
-
-BackgroundOutlook Scheduler::background_outlook(ServiceId service) const {
-  return background_ == nullptr ? BackgroundOutlook{} : background_->outlook(view_, service);
-}
 
 Scheduler::~Scheduler() = default;
 

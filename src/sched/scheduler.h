@@ -85,6 +85,7 @@ class Scheduler {
   void refuse(const Request& request, RejectReason reason, TimePoint earliest);
   RejectReason why_never(const Request& request, std::uint32_t bucket) const;
   TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
+  bool may_end_in_time(const Request& request, std::uint32_t bucket) const;
   void place(Waiting* waiting);
   void place_or_refuse(Waiting* waiting);
   void place_bound(Waiting* waiting, const Binding& binding);
@@ -102,7 +103,7 @@ class Scheduler {
   void launch(SliceId slice, ServiceId service, std::uint32_t bucket, std::int32_t samples);
   std::vector<const Request*> release(SliceId slice, bool ok);
   bool may_run_again(const Waiting& waiting) const;
-  void put_back(const std::vector<const Request*>& requests);
+  void put_back(const std::vector<const Request*>& requests, bool alone);
   void set_free_at(SliceId slice, TimePoint when);
   void hold(LaneId lane, TimePoint until);
   void watch_for_stuck();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "sched/test_fixture.h"
@@ -211,6 +212,27 @@ TEST(Retries, QueueBehindWhatAlreadyWaits) {
   const auto run = sim.run();
   EXPECT_EQ(run.batches, (Batches{{0}, {1}, {0}, {2}}));
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(3, kServed));
+}
+
+// Request 2 is one that the engine cannot run, whoever is beside it. The others of its batch fail with it once, run
+// alone and are served; so is request 6, which comes when they wait and shares no batch with them.
+TEST(Retries, RunThoseOfAFailedBatchAlone) {
+  const std::vector<Duration> latency = {5ms, 6ms, 7ms, 8ms, 9ms, 10ms, 11ms, 12ms};
+  for (const auto& policy : policies()) {
+    for (const std::int32_t samples : {1, 2}) {
+      auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", latency}});
+      config.reality.succeeds = [](const Batch& batch) {
+        return std::ranges::none_of(batch.members, [](const Request* member) { return member->id.value() == 2; });
+      };
+      SimFixture sim(config);
+      for (int i = 0; i < 6; ++i) sim.arrive({.samples = samples});
+      sim.arrive({.at = 30ms, .samples = samples});
+      const auto run = sim.run();
+      for (std::uint64_t r = 0; r < 7; ++r) {
+        EXPECT_EQ(sim.outcome(r).kind, r == 2 ? kFailed : kServed) << policy.name << ' ' << r;
+      }
+    }
+  }
 }
 
 // Slice 0 is lost at 5 ms with request 0 on it and comes back after 5 s. Request 0 runs again on slice 1, and what was

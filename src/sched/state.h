@@ -24,6 +24,7 @@ struct Waiting {
   Waiting* previous = nullptr;
   std::uint32_t bucket = 0;
   std::uint8_t attempts = 0;       // Runs that failed.
+  bool alone = false;              // It was in a batch that its engine refused: its next run shares no batch.
   bool opens_batch = true;         // First of its batch in the queue of a slice; the others joined it.
   std::int64_t bound_cost_ns = 0;  // What it added to the work of the slice it is bound to.
 };

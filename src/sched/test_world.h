@@ -45,6 +45,7 @@ struct RequestRun {
   TimePoint resolved_at;
   bool running = false;
   int runs = 0;
+  bool failed = false;  // It was in a batch that was answered with a failure.
 };
 
 class TestWorld final : public World {
@@ -325,6 +326,8 @@ class TestWorld final : public World {
       expect(!run.running, fmt::format("r{} runs twice at a time", id));
       expect(!run.outcome.has_value(), fmt::format("r{} runs after it was resolved", id));
       expect(member->service == batch.service, fmt::format("r{} runs in a batch of another service", id));
+      expect(!run.failed || batch.members.size() == 1,
+             fmt::format("r{} was in a batch that failed and is not alone", id));
       expect(member->size <= batch.padded_size, fmt::format("r{} is larger than its batch is padded to", id));
       expect(service.padding != Padding::none || member->size == batch.members[0]->size,
              fmt::format("r{} shares a batch with another size though its service does not pad", id));
@@ -366,7 +369,10 @@ class TestWorld final : public World {
     slice.busy += now_ - run.start;
     run.end = now_;
     run.ok = ok;
-    for (const auto member : run.members) requests_[member].running = false;
+    for (const auto member : run.members) {
+      requests_[member].running = false;
+      requests_[member].failed |= !ok;
+    }
     note(fmt::format("done b{} {}", run.id, ok ? "ok" : "failed"));
     const BatchRun copy = run;
     completing_ = &copy;

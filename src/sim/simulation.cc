@@ -104,7 +104,7 @@ class Simulation final : public sched::World {
       handle(event);
       if ((result_.events & 0xffff) == 0 && !report_progress()) break;
     }
-    result_.end = last_resolution_;
+    result_.end = last_end_;
     name_slices();
     result_.batches = scheduler_.batches_started();
     if (config_.tenants == 1) result_.metrics.tenants[0] = result_.metrics.total();
@@ -150,6 +150,7 @@ class Simulation final : public sched::World {
     SliceRun& run = slice_run(slice);
     if (run.batch != 0) {
       result_.metrics.slices[slice.index()].busy_ns += (now_ - run.started).count();
+      last_end_ = now_;
       rejoin_queue(slice);
     }
     run.batch = 0;
@@ -184,7 +185,7 @@ class Simulation final : public sched::World {
         (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
     result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
     if (sched::is_background(request)) return resolve_row(request, outcome);
-    last_resolution_ = now_;
+    last_end_ = now_;
     if (batch == nullptr) leave_queue(request);
     if (!observed_.services.empty()) observe(observed_.services[request.service.index()], outcome.kind);
     if (request.id.value() >= config_.warmup_requests) count_outcome(request, outcome, batch);
@@ -316,7 +317,7 @@ class Simulation final : public sched::World {
     const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
     if (answered) {
       ++result_.background_answered;
-      last_resolution_ = now_;
+      last_end_ = now_;
     }
     if (pending_count_ > 0) push_row(request.tenant.value(), answered ? Duration::zero() : kRowRefusedPause);
   }
@@ -479,6 +480,7 @@ class Simulation final : public sched::World {
     run.batch = 0;
     SliceTally& tally = result_.metrics.slices[event.index];
     tally.busy_ns += (now_ - run.started).count();
+    last_end_ = now_;  // Also of rows that wait for another run and never get it.
     if (event.kind == kBatchDone) {
       tally.useful_ns += run.useful_ns;
     } else {
@@ -711,7 +713,7 @@ class Simulation final : public sched::World {
   const SimulationConfig& config_;
   const Workload& workload_;
   TimePoint now_;
-  TimePoint last_resolution_;
+  TimePoint last_end_;  // When a request was resolved or a batch ended.
   EventQueue events_;
   EventQueue arrivals_;
   std::uint64_t wake_serial_ = 0;
