@@ -17,7 +17,6 @@
 #include "serve/batch_client.h"
 #include "serve/batch_pace.h"
 #include "serve/http_client.h"
-#include "serve/json_reader.h"
 
 namespace tangram::serve {
 namespace {
@@ -156,16 +155,12 @@ std::string answer_line(const RowResult& result) {
   return line + '\n';
 }
 
+// Reasons quote the input, which may be cut or may not be UTF-8 at all; the line is JSON nevertheless.
 std::string failed_line(const RowResult& result) {
-  std::string line = fmt::format("{{\"row\":{},\"line\":{},", result.number, result.line);
-  if (!result.id.empty()) {
-    line += "\"id\":";
-    append_json_string(line, result.id);
-    line += ',';
-  }
-  line += "\"reason\":";
-  append_json_string(line, result.text);
-  return line + "}\n";
+  nlohmann::ordered_json line{{"row", result.number}, {"line", result.line}};
+  if (!result.id.empty()) line["id"] = result.id;
+  line["reason"] = result.text;
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
 // Writes what stands in the store. The same store gives the same bytes, so a kill in the middle is mended by doing it

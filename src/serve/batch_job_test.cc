@@ -176,6 +176,15 @@ TEST_F(BatchJob, NamesFailedRowsAsTheInputDoes) {
             "{\"row\":1,\"line\":1,\"id\":\"first\"," + reason + "{\"row\":2,\"line\":2," + reason);
 }
 
+// The byte 0xff is no UTF-8: the line says so with the sign that stands for it, and is JSON.
+TEST_F(BatchJob, ListsFailedRowsAsJsonWhateverTheInputHolds) {
+  auto store = submit(write_file("in.csv", "id,ids\nr\xff,x\xff\n"), folder_ + "/out");
+  const auto end = run_job(store, {});
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(content(failed_path(folder_ + "/out")),
+            "{\"row\":1,\"line\":2,\"id\":\"r\xEF\xBF\xBD\",\"reason\":\"ids: not a number: x\xEF\xBF\xBD\"}\n");
+}
+
 // One line without names is a header that no model has, not a file without rows; names alone are a file without rows.
 TEST_F(BatchJob, RefusesCsvWithoutAHeader) {
   auto store = submit(write_file("in.csv", "1 2 3\n"), folder_ + "/out");

@@ -29,6 +29,7 @@ void translate(RowFormat format, const std::vector<Row>& rows) {
   }
   for (std::size_t i = first; i < rows.size(); ++i) {
     const auto body = translator.request_of(rows[i]);
+    static_cast<void>(translator.id_of(rows[i]));
     require(body.ok() ? nlohmann::json::accept(*body) : !body.error().message.empty());
   }
 }
