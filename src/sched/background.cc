@@ -45,10 +45,12 @@ std::vector<Waiting*> batch_within(const View& view, PoolId pool, const PoolServ
                                    std::int32_t samples, std::int64_t size, Duration run_max) {
   std::vector<Waiting*> members;
   for (Waiting* next = queue.front(); next != nullptr; next = next->next) {
+    if (next->alone && samples > 0) break;
     samples += next->request.samples;
     if (!entry.takes(next->bucket, samples) || !view.may_share(next->request, size)) break;
     if (view.p99(pool, entry, next->bucket, samples) > run_max) break;
     members.push_back(next);
+    if (next->alone) break;
   }
   return members;
 }
@@ -106,8 +108,6 @@ void Background::erase(Waiting* waiting) {
   --count_;
 }
 
-std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const {
-  const PoolId pool = view.slice(slice).place.pool;
 BackgroundOutlook Background::outlook(const View& view, ServiceId service) const {
   BackgroundOutlook best;
   bool found = false;
@@ -134,6 +134,8 @@ BackgroundOutlook Background::outlook(const View& view, ServiceId service) const
   return best;
 }
 
+std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const {
+  const PoolId pool = view.slice(slice).place.pool;
   if (count_ == 0 || !is_quiet(view, pool)) return {};
   const Duration patient_max = run_max(view, pool, false);
   const Duration pressed_max = run_max(view, pool, true);

@@ -398,6 +398,12 @@ std::optional<Reply> Gateway::handle_logging(std::string_view body) {
                            level == LogLevel::requests ? 1 : 0)};
 }
 
+std::uint64_t Gateway::ask_for_reload() {
+  const std::uint64_t number = reloads.ask();
+  config_.request_reload();
+  return number;
+}
+
 std::optional<Reply> Gateway::handle(const Target& target, std::string_view body, Call& call) {
   const ServedModel* model = target.model;
   const auto later = [&](std::function<void(LiveWorld&, Call&)> work) -> std::optional<Reply> {
@@ -441,8 +447,7 @@ std::optional<Reply> Gateway::handle(const Target& target, std::string_view body
     case Endpoint::status: return later([this](LiveWorld& world, Call& c) { c.answer = status_report(world, *this); });
     case Endpoint::reload:
       if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
-      config_.request_reload();
-      return Reply{200, kJsonType, R"({"reload":"requested"})"};
+      return Reply{200, kJsonType, fmt::format(R"({{"reload":"requested","number":{}}})", ask_for_reload())};
     case Endpoint::drain:
       if (!config_.request_drain) return Reply{400, kJsonType, error_body("this server is stopped otherwise")};
       config_.request_drain();

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,11 +120,42 @@ struct Target {
 struct GatewayConfig {
   std::string version;
   bool triton_metrics = false;  // Also the nv_inference_* names.
-  // Asks for a reload of the plan, which then happens by itself. Empty: there is nothing to reload from.
+  // Asks for a reload of the files, which then happens by itself and is told to Gateway::reloads. Empty: there is
+  // nothing to reload from.
   std::function<void()> request_reload;
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
   LogWriter* log = nullptr;  // Whose level may be changed.
+};
+
+// How often the files were to be read again, and how that went.
+class Reloads {
+ public:
+  struct Report {
+    std::uint64_t asked = 0;
+    std::uint64_t ended = 0;  // Of those asked for, all up to this one.
+    std::string problem;      // Of the last that ended; empty: it worked.
+  };
+
+  // Answers its number.
+  std::uint64_t ask() {
+    const std::scoped_lock lock(mutex_);
+    return ++report_.asked;
+  }
+  // A reload that began when `asked` had been asked for.
+  void end(std::uint64_t asked, std::string problem) {
+    const std::scoped_lock lock(mutex_);
+    report_.ended = asked;
+    report_.problem = std::move(problem);
+  }
+  Report report() const {
+    const std::scoped_lock lock(mutex_);
+    return report_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Report report_;
 };
 
 // Shared by all threads. What changes is atomic; the rest is fixed.
@@ -154,6 +186,7 @@ class Gateway {
 
   // Who may call. Off until it is set.
   Access access;
+  Reloads reloads;
 
   // Of the sockets, counted by their threads.
   struct Traffic {
@@ -185,6 +218,7 @@ class Gateway {
   std::string model_metadata(const ServedModel& model) const;
   std::string model_config(const ServedModel& model) const;
   std::optional<Reply> handle_logging(std::string_view body);
+  std::uint64_t ask_for_reload();
 
   const std::vector<ServedModel>& models_;
   GatewayConfig config_;

@@ -499,6 +499,9 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     }
   } else {
     ++tally.failures;
+    if (config_.on_failure) {
+      config_.on_failure(slice, *run.members.front()->model, run.members.size(), run.failure);
+    }
     fail_members(run, run.failure);
   }
   door_->on_batch_done({slice, batch, ok});

@@ -39,6 +39,8 @@ struct LiveWorldConfig {
   std::function<void(const Call&)> on_refused;
   // Told of every batch that a slice has answered. May be empty.
   std::function<void(SliceId, const ServedModel&, std::int32_t samples, std::int64_t size, Duration took)> on_batch;
+  // Told of every batch whose engine answered that it cannot be run. May be empty.
+  std::function<void(SliceId, const ServedModel&, std::size_t requests, const std::string& reason)> on_failure;
 };
 
 // The services of a deployment as clients see them. `engine` is what they are told runs the models.

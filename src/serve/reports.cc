@@ -401,6 +401,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
                        {"type", device.geometry.type},
                        {"layout", known ? to_string(device.geometry, device.layout) : ""}});
   }
+  const Reloads::Report reloads = gateway.reloads.report();
   return Json{{"up_s", to_seconds(world.time())},
               {"ready", gateway.ready()},
               {"draining", gateway.draining()},
@@ -410,6 +411,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"added_other", added_report(gateway.traffic.added_other)},
               {"plan_changes", world.plans_applied()},
               {"plan_moving", world.scheduler().moving()},
+              {"reloads", {{"asked", reloads.asked}, {"ended", reloads.ended}, {"problem", reloads.problem}}},
               {"log_level", to_string(gateway.log_level())},
               {"tenants", tenants_status(gateway.access)},
               {"services", services},

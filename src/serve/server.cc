@@ -7,7 +7,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "serve/grpc_server.h"
@@ -125,6 +128,14 @@ struct Server::Parts final : public CallOwner {
       if (gateway->log_requests()) log.write(request_line(*world, call, outcome, now));
     };
     world_config.on_refused = [this](const Call& call) { gateway->tell_of_refused(refused_by_world(call)); };
+    world_config.on_failure = [this](SliceId slice, const ServedModel& model, std::size_t requests,
+                                     const std::string& reason) {
+      log.write(LogLine(LogLevel::warning, "batch_failed")
+                    .text("slice", slice_name(*world, slice.index()))
+                    .text("model", model.name)
+                    .integer("requests", static_cast<std::int64_t>(requests))
+                    .text("reason", reason));
+    };
     if (config.on_batch) {
       world_config.on_batch = [this](SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size,
                                      Duration took) { tell_of_batch(slice, model, samples, size, took); };
@@ -157,6 +168,7 @@ struct Server::Parts final : public CallOwner {
   RemoteConfig remote_config(SliceId slice, const sched::Place& place) const {
     RemoteConfig remote;
     remote.address = config.remotes[slice.index() % config.remotes.size()];
+    remote.caller = config.remote_caller;
     remote.title = slice_name(*world, slice.index());
     remote.models = model_specs(place);
     return remote;
@@ -168,7 +180,6 @@ struct Server::Parts final : public CallOwner {
     WorkerConfig worker;
     worker.program = config.worker_program.empty() ? find_worker_program() : config.worker_program;
     worker.title = slice_name(*world, slice.index());
-    remote.caller = config.remote_caller;
     worker.patience = config.patience;
     worker.spec.engine = config.engine;
     worker.spec.config.device = geometry.type;
@@ -258,6 +269,7 @@ struct Server::Parts final : public CallOwner {
     grpc_config.threads = config.threads;
     grpc_config.message_max = config.limits.body_max;
     grpc_config.head_max = config.limits.head_max;
+    grpc_config.idle = config.limits.idle;
     grpc_config.tls = config.security.tls;
     grpc_config.clock = clock;
     auto made = make_grpc_server(grpc_config, *gateway, *world);
@@ -277,7 +289,8 @@ struct Server::Parts final : public CallOwner {
       if (!told_ready && world->slices_starting() == 0) tell_ready();
       if (!workers.hopeless().empty() && !draining) begin_drain();
       if (stop_asked.exchange(false)) begin_drain();
-      if (reload_asked.exchange(false)) begin_reload();
+      // One plan moves at a time; the next waits for it.
+      if (!world->scheduler().moving() && reload_asked.exchange(false)) begin_reload();
       turn();
     }
     finished = true;
@@ -351,55 +364,74 @@ struct Server::Parts final : public CallOwner {
            gateway->traffic.connections_open.load(std::memory_order_relaxed) == 0;
   }
 
-  // Files are read beside the loop; the plan comes back as a call.
+  // Files are read beside the loop; what they say comes back as a call. Either all of it counts from then on or nothing.
   void begin_reload() {
-    if ((!config.reload && !config.reload_security) || reloading.exchange(true)) return;
+    if (!config.reload && !config.reload_security) return;
+    if (reloading.exchange(true)) {  // What is read now may be older than the question.
+      reload_again = true;
+      return;
+    }
     if (reload_thread.joinable()) reload_thread.join();
+    reload_number = gateway->reloads.report().asked;
     reload_thread = std::thread([this] {
-      reload_security();
-      if (!config.reload) {
-        reloading = false;
-        return;
-      }
-      auto next = config.reload();
-      if (!next) {
-        log.write(LogLine(LogLevel::error, "reload_failed").text("reason", next.error().message));
-        reloading = false;
-        return;
-      }
-      reload_call.control = [this, deployment = std::move(*next)](LiveWorld& w, Call&) {
-        const auto changed = w.change_plan(deployment);
-        if (changed) {
-          log.write(LogLine(LogLevel::info, "plan_changed")
-                        .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
-        } else {
-          log.write(LogLine(LogLevel::error, "reload_failed").text("reason", changed.error().message));
-        }
+      auto files = read_files();
+      reload_call.control = [this, read = std::make_shared<Result<Files>>(std::move(files))](LiveWorld& w, Call&) {
+        const Result<Nothing> taken = *read ? take_files(w, **read) : Result<Nothing>(read->error());
+        if (!taken) log.write(LogLine(LogLevel::error, "reload_failed").text("reason", taken.error().message));
+        gateway->reloads.end(reload_number, taken ? "" : taken.error().message);
       };
       reload_call.owner = this;
       world->post(&reload_call);
     });
   }
-  void on_answered(Call*) override { reloading = false; }
+  void on_answered(Call*) override {
+    reloading = false;
+    if (std::exchange(reload_again, false)) ask_for_reload();
+  }
 
-  void tell_reload_failed(const std::string& reason) {
-    log.write(LogLine(LogLevel::error, "reload_failed").text("reason", reason));
+  struct Files {
+    std::optional<sched::Deployment> deployment;
+    std::optional<Security> security;
+    std::shared_ptr<const TlsContext> tls;
+  };
+
+  Result<Files> read_files() const {
+    Files files;
+    if (config.reload_security) {
+      auto security = config.reload_security();
+      if (!security) return security.error();
+      if (security->tls && config.security.tls) {
+        auto made = TlsContext::for_server(*security->tls);
+        if (!made) return made.error();
+        files.tls = std::move(*made);
+      }
+      files.security = std::move(*security);
+    }
+    if (config.reload) {
+      auto next = config.reload();
+      if (!next) return next.error();
+      files.deployment = std::move(*next);
+    }
+    return files;
   }
 
   // Open connections keep the certificates that they began with; keys and limits count from the next request on.
-  void reload_security() {
-    if (!config.reload_security) return;
-    const auto next = config.reload_security();
-    if (!next) return tell_reload_failed(next.error().message);
-    if (next->tls && config.security.tls) {
-      auto made = TlsContext::for_server(*next->tls);
-      if (!made) return tell_reload_failed(made.error().message);
-      tls.set(std::move(*made));
-      if (grpc) grpc->set_tls(*next->tls);
+  Result<Nothing> take_files(LiveWorld& w, const Files& files) {
+    if (files.deployment) {
+      if (auto changed = w.change_plan(*files.deployment); !changed) return changed;
+      log.write(LogLine(LogLevel::info, "plan_changed")
+                    .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
     }
-    if (next->access && config.security.access) gateway->access.set(*next->access);
+    if (!files.security) return Nothing{};
+    const Security& next = *files.security;
+    if (files.tls) {
+      tls.set(files.tls);
+      if (grpc) grpc->set_tls(*next.tls);
+    }
+    if (next.access && config.security.access) gateway->access.set(*next.access);
     log.write(LogLine(LogLevel::info, "security_reloaded")
-                  .integer("tenants", next->access ? static_cast<std::int64_t>(next->access->tenants.size()) : 0));
+                  .integer("tenants", next.access ? static_cast<std::int64_t>(next.access->tenants.size()) : 0));
+    return Nothing{};
   }
 
   ServerConfig config;
@@ -429,6 +461,8 @@ struct Server::Parts final : public CallOwner {
   TimePoint drain_deadline = kTimeNever;
   std::thread reload_thread;
   Call reload_call;
+  std::uint64_t reload_number = 0;
+  bool reload_again = false;
 };
 
 void keep_signals_for_server() {

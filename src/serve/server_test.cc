@@ -121,6 +121,42 @@ TEST_P(ServerThreads, AnswerEveryoneWhileThePlanChanges) {
   EXPECT_TRUE(server.all_answered);
 }
 
+// What /status says of reloads when the first `number` have ended, which it is asked for far too long at most.
+nlohmann::json reloads_after(Running& server, std::uint64_t number) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  nlohmann::json reloads;
+  do {
+    const auto status = server.ask_admin("GET", "/status");
+    if (status) reloads = nlohmann::json::parse(status->body).at("reloads");
+  } while (reloads.at("ended") < number && std::chrono::steady_clock::now() < limit);
+  return reloads;
+}
+
+// The plan is right and the access file is wrong: neither counts, and whoever asked is told why. Then both are right.
+TEST(ServerReload, TakesAllFilesOrNone) {
+  ServerConfig config;
+  std::atomic<bool> wrong{true};
+  config.reload = []() -> Result<sched::Deployment> { return test::deployment(4); };
+  config.reload_security = [&]() -> Result<Security> {
+    if (wrong) return Error{ErrorCode::invalid, "access.yaml:1:1: wrong"};
+    return Security{};
+  };
+  Running server(std::move(config));
+  ASSERT_TRUE(server.wait_until_ready());
+  const auto plan_changes = [&] {
+    return nlohmann::json::parse(server.ask_admin("GET", "/status")->body).at("plan_changes").get<int>();
+  };
+  const auto first = server.ask_admin("POST", "/reload");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(nlohmann::json::parse(first->body).at("number"), 1);
+  EXPECT_EQ(reloads_after(server, 1).at("problem"), "access.yaml:1:1: wrong");
+  EXPECT_EQ(plan_changes(), 0);
+  wrong = false;
+  EXPECT_EQ(nlohmann::json::parse(server.ask_admin("POST", "/reload")->body).at("number"), 2);
+  EXPECT_EQ(reloads_after(server, 2).at("problem"), "");
+  EXPECT_EQ(plan_changes(), 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,
                          testing::Values(Setting{1, false}, Setting{3, false}, Setting{1, true}, Setting{3, true}),
                          [](const auto& tried) {

@@ -93,8 +93,12 @@ engines::ModelSpec model_from(const PlainJson& item) {
 }  // namespace
 
 void WorkerMessage::set_text(std::string_view reason) {
-  text_length = static_cast<std::uint32_t>(std::min(reason.size(), text.size()));
-  std::ranges::copy(reason.substr(0, text_length), text.begin());
+  constexpr std::string_view kCut = "...";
+  const bool fits = reason.size() <= text.size();
+  const std::string_view kept = reason.substr(0, fits ? reason.size() : text.size() - kCut.size());
+  const auto end = std::ranges::copy(kept, text.begin()).out;
+  text_length = static_cast<std::uint32_t>(fits ? kept.size() : text.size());
+  if (!fits) std::ranges::copy(kCut, end);
 }
 
 bool send_message(int socket, const WorkerMessage& message, int descriptor) {

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "serve/shared_memory.h"
 
@@ -71,6 +73,9 @@ TEST(WorkerProtocol, CutsReasonsThatAreTooLong) {
   WorkerMessage message;
   message.set_text(std::string(1000, 'x'));
   EXPECT_EQ(message.text_length, 204u);
+  EXPECT_EQ(std::string_view(message.text.data(), 204), std::string(201, 'x') + "...");
+  message.set_text(std::string(204, 'y'));
+  EXPECT_EQ(std::string_view(message.text.data(), message.text_length), std::string(204, 'y'));
 }
 
 TEST(WorkerProtocol, WritesASpecThatReadsBackTheSame) {

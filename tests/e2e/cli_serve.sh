@@ -44,7 +44,7 @@ for threads in 1 2; do
   sed -i 's/"size_max": 128, "batch_size": 8/"size_max": 256, "batch_size": 4/' examples/serving/plan.json
   python3 "$SOURCE/tests/e2e/serve_clients.py" "$HTTP" "$METRICS" load & LOAD=$!
   sleep 0.5
-  expect 0 reload --port "$METRICS"; has out "asked the server"
+  expect 0 reload --port "$METRICS"; has out "read its files again"
   kill -HUP "$SERVER"
   wait "$LOAD" || fail "requests were dropped while the plan changed"
   for _ in $(seq 100); do grep -q plan_changed "t$threads.err" && break; sleep 0.05; done
@@ -56,6 +56,8 @@ for threads in 1 2; do
   kill -HUP "$SERVER"
   for _ in $(seq 100); do grep -q reload_failed "t$threads.err" && break; sleep 0.05; done
   has "t$threads.err" '"event":"reload_failed"'
+  expect 1 reload --port "$METRICS"; has out "goes on as before"; has out "plan.json:"
+  expect 1 reload --port "$METRICS" --output json; has out '"reload": "refused"'
   cp "$SOURCE/examples/serving/plan.json" examples/serving/plan.json
   stop "t$threads"
   expect 0 replay "r$threads"; has out "the same decisions"

@@ -86,6 +86,25 @@ threads = [threading.Thread(target=lambda n=n: answers.append(ask(text if n % 2 
 near = [a for a in answers if max(abs(x - y) for x, y in zip(a, alone)) < 1e-5]
 assert len(near) == 8, len(near)
 P
+
+# Words that the vocabulary does not have fail who sent them, with the reason, and nobody who shared their batch.
+python3 - "$http" <<'P' || fail "a bad request failed others: $(tail -3 serve.err)"
+import json, sys, threading, urllib.error, urllib.request
+url = f"http://127.0.0.1:{sys.argv[1]}/v2/models/embed-texts/infer"
+answers = {}
+def ask(n):
+    text = [999999 if n % 8 == 3 else 7] * 12
+    body = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, len(text)], "data": text}]}
+    try:
+        answers[n] = (urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())).status, "")
+    except urllib.error.HTTPError as e:
+        answers[n] = (e.code, e.read().decode())
+threads = [threading.Thread(target=ask, args=(n,)) for n in range(32)]
+[t.start() for t in threads]; [t.join() for t in threads]
+for n, (status, text) in answers.items():
+    assert (status, "index out of range" in text) == ((500, True) if n % 8 == 3 else (200, False)), (n, status, text)
+P
+has serve.err '"event":"batch_failed"'
 kill "$server"
 wait "$server" || fail "the server did not end well"
 finish

@@ -1,20 +1,47 @@
 // `tangram reload`: a running server reads its files again.
 
+#include <chrono>
+#include <thread>
+
+#include "cli/interrupt.h"
 #include "cli/program.h"
-#include "cli/server_options.h"
+#include "cli/status_view.h"
 
 namespace tangram::cli {
 namespace {
 
+constexpr std::chrono::milliseconds kPause{20};
+
+// What the server says of the reload with this number, once it has ended.
+Result<std::string> wait_for(const ServerOptions& options, std::int64_t number, const InterruptGuard& guard) {
+  while (!guard.interrupted()) {
+    const auto status = ask_status(options);
+    if (!status) return status.error();
+    const Json& reloads = status->at("reloads");
+    if (reloads.at("ended").get<std::int64_t>() >= number) return reloads.at("problem").get<std::string>();
+    std::this_thread::sleep_for(kPause);
+  }
+  return std::string();
+}
+
 ExitCode run(Session& session, const ServerOptions& options) {
+  const InterruptGuard guard;
   const auto answer = ask_server(options, "POST", "/reload");
   if (!answer) return session.fail(answer.error());
+  const Json asked = Json::parse(*answer, nullptr, false);
+  if (!asked.is_object() || !asked.contains("number"))
+    return session.fail(Error{ErrorCode::unavailable, "the server answered something else than expected"});
+  const auto problem = wait_for(options, asked.at("number").get<std::int64_t>(), guard);
+  if (!problem) return session.fail(problem.error());
+  if (guard.interrupted()) return ExitCode::interrupted;
   if (session.structured()) {
-    session.print_value({{"reload", "requested"}});
+    session.print_value({{"reload", problem->empty() ? "done" : "refused"}, {"problem", *problem}});
+  } else if (problem->empty()) {
+    session.print("the server has read its files again and goes by them\n");
   } else {
-    session.print("asked the server to read its files again; its log says how that went\n");
+    session.print("the server goes on as before: " + *problem + "\n");
   }
-  return ExitCode::done;
+  return problem->empty() ? ExitCode::done : ExitCode::answer_is_no;
 }
 
 }  // namespace
@@ -28,7 +55,8 @@ void add_reload(Program& program) {
        .description =
            "Asks a running `tangram serve` to read its plan, services and run times again and to move to the "
            "plan, and to take the certificates and the access file as they are now, as SIGHUP does. Requests that are "
-           "under way or come meanwhile are served.",
+           "under way or come meanwhile are served. Waits until the files are read, and says what is wrong with them: then "
+           "the server goes on as before, and the exit code is 1.",
        .examples = {{"tangram reload", "The server on this machine."}}},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, *options);

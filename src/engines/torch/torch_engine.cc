@@ -100,9 +100,18 @@ class TorchEngine final : public BatchEngine {
       return error_of(prefix, problem.what());
     }
   }
-  static Error error_of(const std::string& prefix, const std::string& text) {
+  // Of an error inside a TorchScript program, which is told as a trace through its lines with the error at the end, only
+  // that; of others the first line, below which libtorch lists its own calls.
+  static std::string essence_of(const std::string& text) {
+    constexpr std::string_view kRaised = "\nRuntimeError: ";
+    const std::size_t raised = text.rfind(kRaised);
+    const std::size_t begin = raised == std::string::npos ? 0 : raised + kRaised.size();
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+  static Error error_of(const std::string& prefix, const std::string& whole) {
+    const std::string text = essence_of(whole);
     for (const char* words : {"out of memory", "can't allocate memory", "not enough memory"}) {
-      if (text.find(words) != std::string::npos) return {ErrorCode::exhausted, prefix + "out of memory: " + text};
+      if (whole.find(words) != std::string::npos) return {ErrorCode::exhausted, prefix + "out of memory: " + text};
     }
     return {ErrorCode::invalid, prefix + text};
   }

@@ -227,6 +227,20 @@ TEST_F(Torch, SaysWhatIsWrongWithAModel) {
   EXPECT_THAT(load_error(spec), HasSubstr("needs the weights of text-encoder"));
 }
 
+// A word that the vocabulary of 8,192 does not have. What is told is the error, not the way there.
+TEST_F(Torch, SaysInALineWhyABatchCannotBeRun) {
+  const ModelSpec spec = spec_of("text-encoder");
+  const auto engine = loaded(spec);
+  const BatchJob job{.service = ServiceId(0), .samples = 1, .size = 8};
+  Tensors tensors(spec.signature, job);
+  reinterpret_cast<std::int64_t*>(tensors.room[0].data())[0] = 8192;
+  const auto ran = engine->run(job, tensors.memory);
+  ASSERT_FALSE(ran);
+  EXPECT_THAT(ran.error().message, HasSubstr("service: index out of range"));
+  EXPECT_EQ(ran.error().message.find('\n'), std::string::npos) << ran.error().message;
+  EXPECT_LT(ran.error().message.size(), 200u);
+}
+
 TEST_F(Torch, SaysWhenTheAnswerHasAnotherShape) {
   ModelSpec spec = spec_of("text-encoder");
   spec.signature.outputs[0].shape = {64};
