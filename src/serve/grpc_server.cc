@@ -733,7 +733,9 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
  private:
-  // A client that says nothing is asked whether it is there, and one that does not answer is let go.
+  // A client that says nothing is asked whether it is there, and one that does not answer is let go; so is one that
+  // asks for nothing, whose library connects again when it does. The number of connections cannot be bounded: this gRPC
+  // has no such argument, and its own acceptors (ExternalConnectionAcceptor) are not told when a connection ends.
   static void set_limits(const GrpcConfig& config, grpc::ServerBuilder& builder) {
     const auto milliseconds = [](Duration d) { return static_cast<int>(d / std::chrono::milliseconds(1)); };
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -741,6 +743,7 @@ class GrpcServerImpl final : public GrpcServer {
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                                static_cast<int>(std::min<std::uint64_t>(config.head_max, INT32_MAX)));
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, milliseconds(config.grace));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(config.idle));
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
     builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::uint64_t>(config.message_max, INT32_MAX)));

@@ -38,6 +38,7 @@ struct GrpcConfig {
   int streams_max = 1024;                             // Calls under way of one connection.
   std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
   Duration grace = std::chrono::seconds(10);          // For a handshake.
+  Duration idle = std::chrono::seconds(75);           // Of a connection without a call.
   std::optional<TlsMaterial> tls = {};                // Nothing: plain.
   LiveClock clock = {};                               // Of rates, which tenants have in common with HTTP.
 };

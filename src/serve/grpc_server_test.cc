@@ -250,6 +250,24 @@ TEST_F(GrpcServerTest, AnswersTheUsualHealthCheck) {
   EXPECT_EQ(health(), std::string("\x08\x01", 2));
 }
 
+// Without a call the connection ends; the next call makes another.
+TEST_F(GrpcServerTest, LetsConnectionsGoThatAskForNothing) {
+  auto made = make_grpc_server({.port = 0, .idle = std::chrono::milliseconds(50)}, gateway_, *world_);
+  ASSERT_TRUE(made.ok());
+  const auto channel =
+      grpc::CreateChannel("127.0.0.1:" + std::to_string((*made)->port()), grpc::InsecureChannelCredentials());
+  const auto stub = inference::GRPCInferenceService::NewStub(channel);
+  const auto live = [&] {
+    grpc::ClientContext context;
+    inference::ServerLiveResponse response;
+    return stub->ServerLive(&context, {}, &response).ok();
+  };
+  const auto far_too_long = std::chrono::system_clock::now() + std::chrono::seconds(30);
+  ASSERT_TRUE(live());
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, far_too_long));
+  EXPECT_TRUE(live());
+}
+
 // "ab" and "c" with their lengths before them, and the same as typed contents; the answer comes back the same way.
 TEST(GrpcMessage, TakesBytesRawAndTyped) {
   std::vector<ServedModel> models(1);

@@ -270,6 +270,7 @@ struct Server::Parts final : public CallOwner {
     grpc_config.message_max = config.limits.body_max;
     grpc_config.head_max = config.limits.head_max;
     grpc_config.idle = config.limits.idle;
+    grpc_config.idle = config.limits.idle;
     grpc_config.tls = config.security.tls;
     grpc_config.clock = clock;
     auto made = make_grpc_server(grpc_config, *gateway, *world);
