@@ -270,7 +270,6 @@ struct Server::Parts final : public CallOwner {
     grpc_config.message_max = config.limits.body_max;
     grpc_config.head_max = config.limits.head_max;
     grpc_config.idle = config.limits.idle;
-    grpc_config.idle = config.limits.idle;
     grpc_config.tls = config.security.tls;
     grpc_config.clock = clock;
     auto made = make_grpc_server(grpc_config, *gateway, *world);
@@ -365,7 +364,8 @@ struct Server::Parts final : public CallOwner {
            gateway->traffic.connections_open.load(std::memory_order_relaxed) == 0;
   }
 
-  // Files are read beside the loop; what they say comes back as a call. Either all of it counts from then on or nothing.
+  // Files are read beside the loop; what they say comes back as a call. Either all of it counts from then on or
+  // nothing.
   void begin_reload() {
     if (!config.reload && !config.reload_security) return;
     if (reloading.exchange(true)) {  // What is read now may be older than the question.
