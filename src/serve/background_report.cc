@@ -20,8 +20,8 @@ std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::s
   if (slices == 0) return "no slice serves the model";
   if (outlook.run > outlook.run_max_idle) {
     return fmt::format(
-        "a run takes {}, and beside the promises of its slices a run in the background may take at most {}, even "
-        "without online traffic: it will never start",
+        "a run takes {}; the promises on its slices leave at most {} for one in the background, even without online "
+        "traffic: it will never start",
         milliseconds_text(outlook.run), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
   }
   if (outlook.online_waits) return "online requests wait for the same slices";

@@ -15,7 +15,8 @@ TEST(BackgroundReport, SaysWhatStandsInTheWay) {
   outlook.online_waits = true;
   EXPECT_EQ(why_background_waits(outlook, 0), "no slice serves the model");
   EXPECT_THAT(why_background_waits(outlook, 2), HasSubstr("a run takes 40 ms"));
-  EXPECT_THAT(why_background_waits(outlook, 2), HasSubstr("at most 30 ms, even without online traffic"));
+  EXPECT_THAT(why_background_waits(outlook, 2),
+              HasSubstr("at most 30 ms for one in the background, even without online traffic"));
   outlook.run = 20ms;
   EXPECT_EQ(why_background_waits(outlook, 2), "online requests wait for the same slices");
   outlook.online_waits = false;

@@ -120,6 +120,32 @@ by_hand less.json
 expect 0 apply $PLAN; is "$PLANNED"
 expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
 
+# A way back that stopped half way is gone on with, and the next apply keeps where it leads; one that stopped before its
+# first step has changed nothing, and the next apply begins anew.
+anew; is "$FIRST"
+expect 0 apply $PLAN
+FAKE_NVML_FAIL=9:23 expect 3 rollback; has err "tangram rollback goes on from here"
+expect 0 apply less.json; has err "was not finished: its checkpoint is kept"
+expect 0 rollback; is "$FIRST"
+expect 0 apply $PLAN
+FAKE_NVML_FAIL=1:23 expect 3 rollback; is "$PLANNED"
+expect 0 apply less.json; empty err
+expect 0 rollback; is "$PLANNED"
+
+# Killed after the checkpoint and before the first cut: rollback has nothing to do, says so, and the change before it can
+# still be undone.
+anew; is "$FIRST"
+expect 0 apply $PLAN; cp gpus planned; cp state/checkpoint.json before.json
+expect 0 apply less.json; cp planned gpus
+python3 - <<'P'
+import json
+open_one = json.load(open("state/checkpoint.json"))
+open_one["Tangram"].update(finished=False, previous=json.load(open("before.json")))
+json.dump(open_one, open("state/checkpoint.json", "w"))
+P
+expect 0 rollback; has out "nothing to do"; has err "once more, and the change before it is undone"; is "$PLANNED"
+expect 0 rollback; is "$FIRST"
+
 # No rights: nothing is changed, and it says what is missing.
 anew; is "$FIRST"
 FAKE_NVML_WRITES=4 expect 3 apply $PLAN; has err "it needs root"; has err "nothing is changed"; is "$FIRST"
