@@ -102,6 +102,8 @@ class View {
     return Duration(static_cast<std::int64_t>(per_sample * request.samples));
   }
 
+  // Of the service's requests, lately: those that were not answered in time.
+  double lost_share(ServiceId id) const { return state_->services[id.index()].lost_share; }
   // True for a service that has lately lost more than half of what its promise allows: 0.5 % of the requests at p99.
   bool is_short(ServiceId id) const {
     return state_->services[id.index()].lost_share > 0.5 * (1 - service(id).slo.percentile / 100);

@@ -55,7 +55,8 @@ void add_reload(Program& program) {
        .description =
            "Asks a running `tangram serve` to read its plan, services and run times again and to move to the "
            "plan, and to take the certificates and the access file as they are now, as SIGHUP does. Requests that are "
-           "under way or come meanwhile are served. Waits until the files are read, and says what is wrong with them: then "
+           "under way or come meanwhile are served. Waits until the files are read, and says what is wrong with them: "
+           "then "
            "the server goes on as before, and the exit code is 1.",
        .examples = {{"tangram reload", "The server on this machine."}}},
       [options](Session& session) { return run(session, *options); });

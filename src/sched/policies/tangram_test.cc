@@ -321,6 +321,27 @@ TEST(Tangram, RecoversFromABurst) {
   EXPECT_EQ(late_comers, 0);
 }
 
+// The slice is busy until 10 ms. A large request takes 40 ms, small ones 10 ms each. Request 1 must start by 20 ms and
+// goes first; then requests 2 to 4, to be started by 35, 40 and 45 ms, are lost. Where twenty that had to start by 5 ms
+// have been lost, 20 / 512 of the service's requests and more than one in forty, the large one is the price of three
+// small ones.
+TEST(Tangram, GivesUpWhatCostsMostOnceManyAreLost) {
+  for (const bool losing : {false, true}) {
+    FixtureConfig config;
+    config.services = {{.edges = {1, 2}}};
+    config.latency = {{"7g", {10ms}}};
+    config.size_factor = [](std::int64_t size) { return size == 1 ? 1.0 : 4.0; };
+    config.scheduler.admission = false;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 100ms});
+    sim.arrive({.at = 1ms, .deadline = 60ms, .size = 2});
+    for (const Duration deadline : {45ms, 50ms, 55ms}) sim.arrive({.at = 1ms, .deadline = deadline});
+    for (int i = 0; losing && i < 20; ++i) sim.arrive({.at = 1ms, .deadline = 45ms, .size = 2});
+    const auto run = sim.run();
+    EXPECT_EQ(run.batches, losing ? (Batches{{0}, {2}, {3}, {4}}) : (Batches{{0}, {1}}));
+  }
+}
+
 // The large slice is busy until 15 ms and would end request 1 by 15 + 1.3 * 15 = 34.5 ms in all likelihood, past its
 // deadline at 25 ms. The small one can never be sure to keep a promise of 24 ms, at 1.3 * 20 = 26 ms, but is likely to:
 // 1 + 20 = 21.
