@@ -104,6 +104,21 @@ TEST(Background, IsRefusedAtItsDeadlineWhereItNeverFits) {
   EXPECT_LE(sim.resolved_at(0), 1100ms);
 }
 
+// Row 0 runs until 4 ms; the others wait. The World is about to end at 1 ms: row 0 is answered, the others are refused
+// at once, and so is row 3, which comes later. Request 4 is served.
+TEST(Background, IsRefusedWhenTheWorldIsAboutToEnd) {
+  SimFixture sim(slice_with_promise({4ms}));
+  for (int i = 0; i < 3; ++i) sim.arrive(row(0ms));
+  sim.arrive(row(2ms));
+  sim.arrive({.at = 3ms, .deadline = 103ms});
+  sim.at(1ms, [&] { sim.scheduler().on_ending(); });
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {4}}));
+  for (const std::uint64_t refused : {1U, 2U, 3U}) {
+    EXPECT_EQ(sim.outcome(refused).reason, RejectReason::no_capacity);
+    EXPECT_EQ(sim.resolved_at(refused), refused == 3 ? 2ms : 1ms);
+  }
+}
+
 // A row takes 15 ms. Half of 25 ms of slack is too little, three quarters are enough: the pressed one runs at once, the
 // other when the slack is 30 ms, after a second.
 TEST(Background, GivesPressedRowsMoreOfTheSlack) {

@@ -494,7 +494,7 @@ std::vector<const Request*> Scheduler::release(SliceId id, bool ok) {
 // that is until its deadline.
 bool Scheduler::may_run_again(const Waiting& waiting) const {
   const Request& request = waiting.request;
-  if (waiting.attempts > config_.retries_max) return false;
+  if (waiting.attempts > config_.retries_max || (ending_ && is_background(request))) return false;
   if (waiting.bucket >= view_.service(request.service).edges.size()) return false;
   if (why_never(request, waiting.bucket) != RejectReason::none) return false;
   const TimePoint earliest = earliest_finish(request, waiting.bucket);
@@ -749,6 +749,7 @@ void Scheduler::arrive_in_background(const Request& request) {
   RejectReason reason = RejectReason::too_large;
   if (edge != service.edges.end() && request.samples <= service.samples_max) reason = why_never(request, bucket);
   if (reason == RejectReason::none && (state_.store.full() || background_->full())) reason = RejectReason::queue_full;
+  if (reason == RejectReason::none && ending_) reason = RejectReason::no_capacity;
   if (reason != RejectReason::none) return refuse(request, reason, kTimeNever);
   place_in_background(state_.store.take(request, bucket));
 }
@@ -806,6 +807,15 @@ void Scheduler::look_after_background() {
 
 BackgroundOutlook Scheduler::background_outlook(ServiceId service) const {
   return background_ == nullptr ? BackgroundOutlook{} : background_->outlook(view_, service);
+}
+
+void Scheduler::on_ending() {
+  begin();
+  ending_ = true;
+  if (background_ != nullptr) {
+    refuse_in_background(background_->take_if([](const Waiting&) { return true; }), RejectReason::no_capacity);
+  }
+  finish();
 }
 
 void Scheduler::refuse_in_background(const std::vector<Waiting*>& refused, RejectReason reason) {

@@ -66,6 +66,9 @@ class Scheduler {
   bool lend(SliceId slice);
   void recall(SliceId slice);
   void on_returned(SliceId slice);
+  // The World is about to end: what may wait is refused from now on, as is what waits in the background. What runs and
+  // what is online is served.
+  void on_ending();
 
   // How things stand.
   const State& state() const { return state_; }
@@ -141,6 +144,7 @@ class Scheduler {
   TimePoint watch_at_ = kTimeNever;
   TimePoint wake_asked_ = kTimeNever;
   std::unique_ptr<Move> move_;
+  bool ending_ = false;
   std::unique_ptr<Background> background_;  // Since the first request that runs in the background.
 };
 

@@ -86,6 +86,8 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   std::string why_not_ready(ServiceId service) const;
   // Moves to another plan for the same services, in the same order. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
+  // No more comes but what is under way: what waits in the background is refused.
+  void begin_drain() { door_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
 
  private:

@@ -347,6 +347,10 @@ class Player {
       door_->on_wake();
       return true;
     }
+    if (word == "ending" && n.empty()) {
+      door_->on_ending();
+      return true;
+    }
     if (word == "reshaped" && n.size() == 2 && static_cast<std::uint64_t>(n[0]) < state.deployment.devices.size()) {
       door_->on_reshaped(DeviceId(static_cast<std::uint32_t>(n[0])), n[1] != 0);
       return true;
@@ -492,6 +496,11 @@ void Door::on_plan_ready(const sched::Deployment& next) {
 void Door::on_returned(SliceId slice) {
   event("returned {}", slice.value());
   scheduler_.on_returned(slice);
+}
+
+void Door::on_ending() {
+  event("ending");
+  scheduler_.on_ending();
 }
 
 void Door::wake_at(TimePoint when) {

@@ -39,6 +39,7 @@ class Door final : public sched::World {
   void on_reshaped(DeviceId device, bool ok);
   void on_plan_ready(const sched::Deployment& next);
   void on_returned(SliceId slice);
+  void on_ending();
 
   const sched::Scheduler& scheduler() const { return scheduler_; }
   bool recording() const { return static_cast<bool>(sink_); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "sched/background.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -28,7 +29,7 @@ class TinyWorld final : public sched::World {
   int resolved = 0;
 };
 
-// A busy stretch with failures, a lost slice and a change of plan.
+// A busy stretch with failures, a lost slice and a change of plan, some of it in the background, up to the end.
 std::string make_recording(std::uint64_t bytes_max = UINT64_MAX) {
   std::string text;
   TinyWorld world;
@@ -47,7 +48,9 @@ std::string make_recording(std::uint64_t bytes_max = UINT64_MAX) {
       request.size = static_cast<std::int64_t>(1 + rng.below(120));
       request.arrival = world.time;
       request.deadline = world.time + std::chrono::milliseconds(5 + rng.below(40));
+      if (rng.chance(0.1)) request.priority = sched::kPriorityBackground;
       door.on_arrival(request);
+      if (i == 390) door.on_ending();
       if (i == 200) door.on_plan_ready(test::deployment(4));
       if (i == 300) door.on_slice_lost(SliceId(1));
       while (world.running.size() > 1) {

@@ -354,6 +354,7 @@ struct Server::Parts final : public CallOwner {
     drain_deadline = clock.now() + config.exit_timeout;
     gateway->set_draining();
     log.write(LogLine(LogLevel::info, "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())));
+    world->begin_drain();
     if (grpc) grpc->drain(config.exit_timeout);
     if (main_http) main_http->drain();
     for (auto& part : io) part->loop.wake();
