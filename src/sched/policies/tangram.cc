@@ -219,10 +219,11 @@ class Tangram final : public Policy {
     return run_time(view, pool, entry, waiting, Sure::yes) > request.deadline - request.arrival;
   }
 
-  // True if they should start it now: no slice that is sure will be free soon enough, or this one is.
-  static bool worth_starting(const View& view, PoolId pool, const Waiting& waiting) {
+  // True if they should start it now: no slice that is sure will be free soon enough behind the `ahead` that wait
+  // before it, or this one is.
+  static bool worth_starting(const View& view, PoolId pool, const Waiting& waiting, std::uint32_t ahead) {
     if (in_time(view, pool, waiting)) return true;
-    return may_be_in_time(view, pool, waiting) && !behind_work(view, waiting, Sure::yes).has_value();
+    return may_be_in_time(view, pool, waiting) && !behind_work(view, waiting, Sure::yes, ahead).has_value();
   }
 
   // A batch that a slice could run, as others compare with it.
@@ -266,7 +267,7 @@ class Tangram final : public Policy {
           return;
         }
         std::uint32_t skip = 0;
-        while (first != nullptr && skip < kLookPast && !worth_starting(view, pool, *first)) {
+        while (first != nullptr && skip < kLookPast && !worth_starting(view, pool, *first, skip)) {
           first = first->next;
           ++skip;
         }
@@ -339,7 +340,7 @@ class Tangram final : public Policy {
       const auto idle = view.idle_slice(pool);
       if (!idle) continue;
       Position at{lane.queue.front(), 0};
-      while (at.first != nullptr && at.skip < kLookPast && !worth_starting(view, pool, *at.first)) {
+      while (at.first != nullptr && at.skip < kLookPast && !worth_starting(view, pool, *at.first, at.skip)) {
         at = {at.first->next, at.skip + 1};
       }
       if (at.first == nullptr || at.skip == kLookPast) continue;
@@ -461,14 +462,17 @@ class Tangram final : public Policy {
            std::min(tail.deadline, waiting.request.deadline);
   }
 
-  static std::optional<Binding> behind_work(const View& view, const Waiting& waiting, Sure sure) {
+  // Each of the `ahead` requests that wait for the same slices is taken to run alone, as long as this one.
+  static std::optional<Binding> behind_work(const View& view, const Waiting& waiting, Sure sure,
+                                            std::uint32_t ahead = 0) {
     const Duration left = waiting.request.deadline - view.now();
     for (const PoolId pool : view.service(waiting.request.service).pools) {
       const auto& slices = view.pool(pool).by_free_time;
       const PoolService& entry = *view.pool_service(pool, waiting.request.service);
       if (slices.empty() || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
       const Duration run = run_time(view, pool, entry, waiting, sure);
-      if (view.wait_for(view.slice(slices.front())) + run <= left) return Binding{slices.front()};
+      const Duration queue = run * ahead / static_cast<std::int64_t>(slices.size());
+      if (view.wait_for(view.slice(slices.front())) + queue + run <= left) return Binding{slices.front()};
     }
     return std::nullopt;
   }

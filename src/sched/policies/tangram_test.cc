@@ -357,6 +357,23 @@ TEST(Tangram, PrefersALikelySliceToGivingUp) {
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(2, OutcomeKind::served));
 }
 
+// A large slice takes 20 ms and is sure of 30 ms, a small one takes 40 ms and is sure of 60 ms: never of the 50 ms that
+// there are. Request 0 has the large one until 20 ms. Request 1 can wait for it, 20 + 30 = 50 ms. Request 2 would wait
+// behind request 1, so it starts on the small one at once.
+TEST(Tangram, DoesNotWaitBehindOthersForASliceThatIsSure) {
+  FixtureConfig config;
+  config.layouts = {"2g@0 + 3g@4"};
+  config.latency = {{"2g", {40ms}}, {"3g", {20ms}}};
+  config.p99_factor = 1.5;
+  config.scheduler.admission = false;
+  SimFixture sim(config);
+  for (int i = 0; i < 3; ++i) sim.arrive({.at = 0ms, .deadline = 50ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}, {1}}));
+  EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{1, 0, 1}));
+  EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(3, OutcomeKind::served));
+}
+
 // Two services with one request each wait for the slice; that of `b` is due first. `b` may lose one in twenty and has
 // lost none, `a` may lose one in a hundred and has just lost three: so `a` comes first.
 TEST(Tangram, ServesAServiceFirstThatIsShortOfItsPromise) {
