@@ -23,6 +23,8 @@
 // for a smaller one where much waits: predictions are not exact, and the idle slice is the proof.
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include "sched/policy.h"
@@ -281,6 +283,7 @@ class Tangram final : public Policy {
           offer.rate = rate_of(view, pool, entry, {first, skip}, choice.parts[0].take, 0);
           if (best.part_count > 0 && !goes_before(offer, best_offer)) return;
         }
+        fill(view, pool, entry, id, {first, skip}, &choice);
         borrow(view, pool, entry, lane, *first, &choice);
         best = choice;
         best_offer = offer;
@@ -376,6 +379,74 @@ class Tangram final : public Policy {
     return Choice::start(slice, id, best_take, best.skip);
   }
 
+  // A batch under construction.
+  struct Growing {
+    std::int32_t samples = 0;
+    TimePoint deadline = kTimeNever;
+
+    void take(const Request& request) {
+      samples += request.samples;
+      deadline = std::min(deadline, request.deadline);
+    }
+  };
+
+  // Fills a batch with requests of its bucket that hold other numbers of samples and wait in lanes of their own,
+  // earlier deadlines first, as long as all are in time and no other service of the slice waits for long.
+  void fill(const View& view, PoolId pool, const PoolService& entry, LaneId id, Position from, Choice* choice) const {
+    const Lane& lane = view.lane(id);
+    if (!config_.merge || entry.batch_max[lane.bucket] <= 1) return;
+    std::array<std::pair<LaneId, const Waiting*>, Choice::kPartsMax> others;
+    std::size_t count = 0;
+    view.each_occupied_lane(lane.service, [&](LaneId other, const Lane& candidate) {
+      if (other == id || candidate.late || candidate.bucket != lane.bucket || count + 1 == others.size()) return;
+      others[count++] = {other, candidate.queue.front()};
+    });
+    if (count == 0) return;
+    Growing batch;
+    const Waiting* member = from.first;
+    for (std::uint32_t n = from.skip; n < choice->parts[0].skip; ++n) member = member->next;
+    for (std::uint32_t n = 0; n < choice->parts[0].take; ++n, member = member->next) batch.take(member->request);
+    const Duration patience = patience_of_others(view, pool, entry);
+    const auto fits = [&](const Waiting& next) {
+      Growing grown = batch;
+      grown.take(next.request);
+      if (!entry.takes(lane.bucket, grown.samples) || !view.may_share(next.request, from.first->request.size))
+        return false;
+      const Duration run = view.p99(pool, entry, lane.bucket, grown.samples);
+      return view.now() + run <= grown.deadline && run <= patience;
+    };
+    std::array<std::uint32_t, Choice::kPartsMax> takes{};
+    while (true) {
+      std::size_t best = count;
+      for (std::size_t i = 0; i < count; ++i) {
+        const Waiting* next = others[i].second;
+        if (next == nullptr) continue;
+        if (best < count && next->request.deadline >= others[best].second->request.deadline) continue;
+        if (fits(*next)) {
+          best = i;
+        } else {
+          others[i].second = nullptr;
+        }
+      }
+      if (best == count) break;
+      batch.take(others[best].second->request);
+      others[best].second = others[best].second->next;
+      ++takes[best];
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (takes[i] > 0) choice->add(others[i].first, takes[i]);
+    }
+  }
+
+  // How long a slice may be kept from the other services that it runs: half of their shortest promise.
+  static Duration patience_of_others(const View& view, PoolId pool, const PoolService& entry) {
+    Duration patience = Duration::max();
+    for (const auto& other : view.pool_data(pool).services) {
+      if (other.service != entry.service) patience = std::min(patience, view.service(other.service).slo.latency / 2);
+    }
+    return patience;
+  }
+
   // Fills a short batch with requests of the next smaller bucket, as long as that costs the slice no more than their
   // share of a full batch of their own. They are padded further, which the prediction for the larger bucket charges.
   // Compared with running alone, which is dearer, it costs 0.2 % of the highest rate, because near that rate batches
@@ -383,7 +454,9 @@ class Tangram final : public Policy {
   void borrow(const View& view, PoolId pool, const PoolService& entry, const Lane& lane, const Waiting& first,
               Choice* choice) const {
     const auto taken = choice->parts[0].take;
-    if (!config_.merge || lane.bucket == 0 || &lane != &view.first_lane(lane.service, lane.bucket)) return;
+    if (!config_.merge || choice->part_count > 1 || lane.bucket == 0 ||
+        &lane != &view.first_lane(lane.service, lane.bucket))
+      return;
     if (choice->parts[0].skip + taken < lane.queue.count()) return;
     if (view.service(lane.service).padding == Padding::none) return;
     const Lane& smaller = view.first_lane(lane.service, lane.bucket - 1);

@@ -357,6 +357,20 @@ TEST(Tangram, PrefersALikelySliceToGivingUp) {
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(2, OutcomeKind::served));
 }
 
+// The slice is busy until 4 ms. Then requests 1 and 2, of two and three samples, run together in 5 + 3 = 8 ms. Where
+// the other service of the slice has a promise of 14 ms, half of which is less, they run one after the other.
+TEST(Tangram, FillsABatchWithRequestsOfOtherNumbersOfSamples) {
+  for (const Duration other : {1000ms, 14ms}) {
+    auto config = one_large();
+    config.services = {{.name = "a"}, {.name = "b", .slo = other}};
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 100ms});
+    sim.arrive({.at = 1ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 2ms, .deadline = 101ms, .samples = 3});
+    EXPECT_EQ(sim.run().batches, other == 14ms ? (Batches{{0}, {1}, {2}}) : (Batches{{0}, {1, 2}}));
+  }
+}
+
 // A large slice takes 20 ms and is sure of 30 ms, a small one takes 40 ms and is sure of 60 ms: never of the 50 ms that
 // there are. Request 0 has the large one until 20 ms. Request 1 can wait for it, 20 + 30 = 50 ms. Request 2 would wait
 // behind request 1, so it starts on the small one at once.
