@@ -76,12 +76,13 @@ TEST(Background, WaitsWhileOnlineRequestsHaveLittleTimeToSpare) {
   EXPECT_LT(run.starts[4], 750ms);
 }
 
-// A request that takes 4 ms and is wanted in 1 ms is refused. That counts as late by a whole promise: 25 ms of slack
-// become (25 - 100) / 2 = -37.5 ms, and the 8 ms that a row needs are there again 9.1 s later.
+// A request that takes 4 ms and is wanted in 4.5 ms finds the slice busy until 4 ms and is refused. That counts as late
+// by a whole promise: 25 ms of slack become (25 - 100) / 2 = -37.5 ms, and the 8 ms that a row needs are there
+// again 9.1 s later.
 TEST(Background, WaitsLongerWhereAnOnlineRequestWasRefused) {
   SimFixture sim(slice_with_promise({4ms, 7ms}));
   sim.arrive(row(0ms));
-  sim.arrive({.at = 10ms, .deadline = 11ms});
+  sim.arrive({.at = 1ms, .deadline = 5500us});
   sim.arrive(row(20ms));
   const auto run = sim.run();
   EXPECT_EQ(run.outcomes[1], OutcomeKind::rejected);
@@ -102,6 +103,15 @@ TEST(Background, IsRefusedAtItsDeadlineWhereItNeverFits) {
   EXPECT_EQ(sim.outcome(0).reason, RejectReason::too_late);
   EXPECT_GE(sim.resolved_at(0), 1s);
   EXPECT_LE(sim.resolved_at(0), 1100ms);
+}
+
+// A request that must be answered within a millisecond is refused, whatever else runs. That is no sign of a busy slice:
+// rows go on as if it had not come.
+TEST(Background, IsNotHeldUpByDeadlinesThatNobodyCouldKeep) {
+  SimFixture sim(slice_with_promise({4ms, 7ms}));
+  for (int i = 0; i < 50; ++i) sim.arrive({.at = i * 1ms, .deadline = i * 1ms + 1ms});
+  for (int i = 0; i < 4; ++i) sim.arrive(row(50ms));
+  EXPECT_EQ(sim.run().batches, (Batches{{50}, {51, 52}, {53}}));
 }
 
 // Row 0 runs until 4 ms; the others wait. The World is about to end at 1 ms: row 0 is answered, the others are refused

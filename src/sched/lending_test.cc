@@ -75,11 +75,11 @@ TEST(LendingNeeds, RecallASliceThatIsNeededAgain) {
   sim.run();
 }
 
-// The rate says that one slice is enough, but ten requests are refused: both are wanted back.
+// The rate says that one slice is enough, but of eleven requests ten are refused: both are wanted back.
 TEST(LendingNeeds, RecallWhenRequestsAreLost) {
   SimFixture sim(two_slices());
   Lending lending(sim.scheduler(), kConfig, needs_of_two());
-  for (int i = 0; i < 10; ++i) sim.arrive({.at = 5500ms, .deadline = 5501ms});  // A run takes 10 ms.
+  for (int i = 0; i < 11; ++i) sim.arrive({.at = 5500ms, .deadline = 5511ms});  // A run takes 10 ms.
   for (int second = 1; second <= 6; ++second) {
     sim.at(1s * second, [&, second] {
       lending.on_tick(TimePoint(1s * second));

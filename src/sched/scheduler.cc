@@ -100,11 +100,33 @@ RejectReason Scheduler::why_never(const Request& request, std::uint32_t bucket) 
 }
 
 void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint earliest) {
-  if (!is_background(request)) state_.services[request.service.index()].note_resolved(true);
-  if (background_ != nullptr && reason == RejectReason::too_late && !is_background(request)) {
-    background_->on_online_loss(request.service, state_.now);
-  }
+  if (!is_background(request)) note_refused(request, reason);
   world_.resolve(request, {OutcomeKind::rejected, reason, earliest}, nullptr);
+}
+
+// A request that no idle slice would end in time either tells nothing about how busy they are. One that by the plan's
+// own run times an idle slice would, and nothing waits, was refused for what was measured: if that was a hitch, nothing
+// will be measured again unless the correction is doubted.
+void Scheduler::note_refused(const Request& request, RejectReason reason) {
+  const auto& edges = view_.service(request.service).edges;
+  const auto bucket = static_cast<std::uint32_t>(std::ranges::lower_bound(edges, request.size) - edges.begin());
+  bool fair = reason != RejectReason::too_late;
+  for (const PoolId pool : view_.service(request.service).pools) {
+    const PoolService& entry = *view_.pool_service(pool, request.service);
+    if (reason != RejectReason::too_late || !entry.takes(bucket, request.samples)) continue;
+    const std::int64_t mean = entry.latency.mean_ns(bucket, request.samples);
+    const std::int64_t p99 = entry.latency.p99_ns(bucket, request.samples);
+    fair |= mean <= (request.deadline - request.arrival).count();
+    const bool idle = view_.pool(pool).idle.count > 0 && view_.backlog(request.service) == Duration::zero();
+    if (!idle || p99 > (request.deadline - state_.now).count()) continue;
+    const std::size_t row =
+        state_.first_row[pool.index()] + static_cast<std::size_t>(&entry - view_.pool_data(pool).services.data());
+    state_.corrections.doubt(row, bucket, request.samples, static_cast<double>(p99) / static_cast<double>(mean) - 1);
+  }
+  if (!fair) return;
+  state_.services[request.service.index()].note_resolved(true);
+  if (background_ != nullptr && reason == RejectReason::too_late)
+    background_->on_online_loss(request.service, state_.now);
 }
 
 // When the request could be answered if it joined the work that is here: on the slice of each pool that is free first,

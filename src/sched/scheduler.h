@@ -86,6 +86,7 @@ class Scheduler {
   void finish();
   bool admit(const Request& request, std::uint32_t* bucket);
   void refuse(const Request& request, RejectReason reason, TimePoint earliest);
+  void note_refused(const Request& request, RejectReason reason);
   RejectReason why_never(const Request& request, std::uint32_t bucket) const;
   TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
   bool may_end_in_time(const Request& request, std::uint32_t bucket) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "sched/test_fixture.h"
 
@@ -161,6 +162,25 @@ TEST(Correction, BringsPredictionsToWhatIsMeasured) {
   EXPECT_EQ(batches[0].predicted, 10ms);
   EXPECT_NEAR(to_milliseconds(batches[1].predicted), 10.3, 1e-6);
   EXPECT_NEAR(to_milliseconds(batches[50].predicted), 13 - 3 * 0.005153775, 1e-5);  // 0.9^50
+}
+
+// The first run takes 5 s instead of 10 ms, as if the machine had stood still. It counts as ten times 10 ms: the
+// correction is 1 + 0.1 x 9 = 1.9 and the p99 more than the 15 ms that there are, so requests are refused though the
+// slice is idle. Each refusal takes the correction back by a tenth of the way, until one is admitted, measured, and all
+// is as before.
+TEST(Correction, OfAHitchLocksNobodyOutForGood) {
+  for (const auto& policy : policies()) {
+    auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}});
+    config.scheduler.stuck_min = std::chrono::hours(1);
+    bool first = true;
+    config.reality.run_time = [&](const Batch&) { return std::exchange(first, false) ? 5000ms : 10ms; };
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms});
+    for (int i = 0; i < 100; ++i) sim.arrive({.at = 6000ms + i * 20ms, .deadline = 6015ms + i * 20ms});
+    const auto run = sim.run();
+    EXPECT_EQ(run.outcomes[1], kRejected) << policy.name;
+    EXPECT_EQ(std::ranges::count(run.outcomes.begin() + 40, run.outcomes.end(), kServed), 61) << policy.name;
+  }
 }
 
 TEST(Correction, CanBeSwitchedOff) {

@@ -102,11 +102,19 @@ void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const 
   }
 }
 
+void Corrections::doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread) {
+  if (weight_ == 0) return;
+  Cell& cell = cells_[at(row, bucket, samples)];
+  if (cell.factor > 1) cell.factor += weight_ * (1 - cell.factor);
+  if (cell.spread > spread) cell.spread += weight_ * (spread - cell.spread);
+}
+
 // Of a normal distribution the p99 lies 2.33 and the mean distance 0.80 standard deviations from the mean. A spread
 // needs more measurements than a mean, so it moves at a quarter of the weight.
 void Corrections::learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio, double spread) {
   if (weight_ == 0) return;
   Cell& cell = cells_[at(row, bucket, samples)];
+  ratio = std::min(ratio, kOutlier * cell.factor);
   if (cell.spread < 0) cell.spread = spread;
   const double distance = std::abs(ratio / cell.factor - 1);
   cell.spread += weight_ / 4 * (2.33 / 0.80 * distance - cell.spread);

@@ -195,9 +195,14 @@ class Corrections {
   }
   // `ratio`: a measured over the predicted mean; `spread`: what the prediction has for it.
   void learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio, double spread);
+  // A step back to the prediction, whose spread is `spread`: for corrections that keep anything from being measured.
+  void doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread);
   bool on() const { return weight_ != 0; }
 
  private:
+  // A run that took this many times what was expected counts as this many: the machine stood still, or a process did.
+  static constexpr double kOutlier = 10;
+
   struct Cell {
     double factor = 1;
     double spread = -1;

@@ -396,7 +396,7 @@ TEST(Tangram, ServesAServiceFirstThatIsShortOfItsPromise) {
   config.services = {{.name = "a", .percentile = 99}, {.name = "b", .percentile = 95}};
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 12ms, .service = 1});
-  for (int i = 0; i < 3; ++i) sim.arrive({.at = 1ms, .deadline = 5ms, .service = 0});
+  for (int i = 0; i < 3; ++i) sim.arrive({.at = 1ms, .deadline = 12ms, .service = 0});
   sim.arrive({.at = 2ms, .deadline = 40ms, .service = 0});
   sim.arrive({.at = 2ms, .deadline = 35ms, .service = 1});
   const auto run = sim.run();
