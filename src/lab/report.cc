@@ -137,8 +137,7 @@ RunView view_of(const Scenario& scenario, const Run& run) {
   view.events = result.events;
   view.digest = result.digest;
   const sim::Tally total = metrics.total();
-  // The warm-up is not counted, and takes its share of the time.
-  view.counted_s = view.end_s * ratio(static_cast<double>(total.arrived), static_cast<double>(result.requests));
+  view.counted_s = to_seconds(result.counted);
   view.total = tally_view("total", total, view.counted_s);
   view.total.queue = queue_view(metrics.queue_depth);
   for (std::size_t s = 0; s < metrics.services.size(); ++s) {

@@ -86,8 +86,8 @@ struct RunView {
   std::vector<std::vector<TallyView>> buckets;  // By service; named "up to 64".
   std::vector<TallyView> tenants;               // Empty if there is only one.
   std::vector<SliceView> slices;
-  double counted_s = 0;  // Virtual time that the counted requests cover.
-  double end_s = 0;      // When the last request was resolved.
+  double counted_s = 0;  // Virtual time in which the counted requests came; rates are over it.
+  double end_s = 0;      // When the last request was resolved; shares of busy time are over it.
   std::uint64_t requests = 0;
   std::uint64_t batches = 0;
   std::uint64_t events = 0;

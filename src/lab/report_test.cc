@@ -39,6 +39,25 @@ Run run_of(const Scenario& scenario) {
 
 const ReportHead kHead{"tangram 1", "abc", "{\"name\": \"small\"}", 1};
 
+// Twenty times the rate is 200 and 100 a second for 10 s. A run takes 10 ms and nothing is refused, so that 2,000 runs
+// of `a` end after 20 s: the rate is over the 10 s of the arrivals, the busy share over all of it. Without the first
+// 1,500 of 3,000 requests half of the time remains, and the rates are the same.
+TEST(RunView, RatesAreOverTheTimeOfArrivals) {
+  Scenario scenario = small();
+  scenario.config.rate_scale = 20;
+  scenario.config.scheduler.admission = false;
+  for (const std::uint64_t warmup : {0, 1500}) {
+    SCOPED_TRACE(warmup);
+    scenario.config.warmup_requests = warmup;
+    const RunView view = view_of(scenario, run_of(scenario));
+    EXPECT_NEAR(view.end_s, 20, 0.1);
+    EXPECT_NEAR(view.counted_s, warmup == 0 ? 10 : 5, 0.01);
+    EXPECT_NEAR(view.services[0].arrived_per_s, 200, 1);
+    EXPECT_NEAR(view.services[1].arrived_per_s, 100, 1);
+    EXPECT_NEAR(view.slices[0].busy_share, 1, 0.01);
+  }
+}
+
 // Requests of `a` come at 0.1, 0.2, ..., 10.0 and run 10 ms each: 100 of them keep the first slice busy for one second
 // of 10.01. Of the 8 that each input is padded to, 2 are padding.
 TEST(RunView, AddsUp) {
@@ -55,7 +74,8 @@ TEST(RunView, AddsUp) {
   EXPECT_NEAR(view.slices[0].busy_share, 1 / 10.01, 1e-9);
   EXPECT_NEAR(view.slices[0].useful_share, 0.75 / 10.01, 1e-9);
   EXPECT_NEAR(*view.busy_share, 1.5 / 2 / 10.01, 1e-9);
-  EXPECT_NEAR(view.services[0].arrived_per_s, 100 / 10.01, 1e-9);
+  EXPECT_DOUBLE_EQ(view.services[0].arrived_per_s, 10);
+  EXPECT_DOUBLE_EQ(view.services[0].goodput_per_s, 10);
   ASSERT_EQ(view.buckets[0].size(), 1U);
   EXPECT_EQ(view.buckets[0][0].name, "up to 8");
 }

@@ -53,6 +53,16 @@ TEST(BackgroundJobs, StandStillWhereRequestsAreRefused) {
   EXPECT_LT(beside.background_answered, 200U);
 }
 
+// Twice what full batches carry, so that rows wait for up to a minute after the last request. They lengthen neither the
+// time in which requests came nor that in which slices are busy: the last answer is due 100 ms after 60 s, and its
+// batch takes at most 20 ms.
+TEST(BackgroundJobs, DoNotStretchTheTimeOfTheRun) {
+  const auto beside = run_beside(1600, 64);
+  EXPECT_EQ(beside.counted, 60s);
+  EXPECT_LT(beside.end, TimePoint(61s));
+  for (const auto& slice : beside.metrics.slices) EXPECT_LE(slice.busy_ns, beside.end.time_since_epoch().count());
+}
+
 TEST(BackgroundJobs, RepeatThemselvesToTheByte) { EXPECT_EQ(run_beside(400, 16).digest, run_beside(400, 16).digest); }
 
 }  // namespace

@@ -43,8 +43,8 @@ struct Tally {
 };
 
 struct SliceTally {
-  std::int64_t busy_ns = 0;
-  double useful_ns = 0;  // Busy time less padding and less what a better filled batch would have saved.
+  std::int64_t busy_ns = 0;  // Until the last request was resolved.
+  double useful_ns = 0;      // Busy time less padding and less what a better filled batch would have saved.
   std::uint64_t batches = 0;
   std::uint64_t samples = 0;
   std::uint64_t served = 0;     // Requests that it answered in time, ...

@@ -105,6 +105,7 @@ class Simulation final : public sched::World {
       if ((result_.events & 0xffff) == 0 && !report_progress()) break;
     }
     result_.end = last_end_;
+    result_.counted = counted();
     name_slices();
     result_.batches = scheduler_.batches_started();
     if (config_.tenants == 1) result_.metrics.tenants[0] = result_.metrics.total();
@@ -139,6 +140,7 @@ class Simulation final : public sched::World {
     run.batch = batch.id.value();
     run.started = now_;
     run.padded_size = batch.padded_size;
+    run.background = sched::is_background(*batch.members.front());
     for (const Request* member : batch.members) leave_queue(*member);
     if (kind != kWake)
       events_.push(now_ + Duration(real_ns), EventLane::completion, kind, batch.slice.value(), batch.id.value());
@@ -149,8 +151,7 @@ class Simulation final : public sched::World {
   void restart(SliceId slice) override {
     SliceRun& run = slice_run(slice);
     if (run.batch != 0) {
-      result_.metrics.slices[slice.index()].busy_ns += (now_ - run.started).count();
-      last_end_ = now_;
+      count_busy(slice.index());
       rejoin_queue(slice);
     }
     run.batch = 0;
@@ -180,11 +181,11 @@ class Simulation final : public sched::World {
   }
 
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override {
-    ++resolved_;
     result_.digest =
         (result_.digest ^ (request.id.value() * 4 + static_cast<std::uint64_t>(outcome.kind))) * 0x100000001b3ULL;
     result_.digest = (result_.digest ^ static_cast<std::uint64_t>(now_.time_since_epoch().count())) * 0x100000001b3ULL;
     if (sched::is_background(request)) return resolve_row(request, outcome);
+    ++resolved_;
     last_end_ = now_;
     if (batch == nullptr) leave_queue(request);
     if (!observed_.services.empty()) observe(observed_.services[request.service.index()], outcome.kind);
@@ -202,6 +203,7 @@ class Simulation final : public sched::World {
     TimePoint started;
     double useful_ns = 0;  // Of its batch, if it succeeds.
     std::int64_t padded_size = 1;
+    bool background = false;  // Its batch consists of rows.
   };
 
   // Arrivals have a queue of their own: it holds one for each service, so it costs little beside that of the slices.
@@ -220,6 +222,17 @@ class Simulation final : public sched::World {
   }
 
   bool traffic() const { return pending_count_ > 0 || scheduler_.outstanding_count() > 0 || scheduler_.moving(); }
+
+  // Every request has come and been resolved; rows of offline jobs may still run.
+  bool requests_over() const { return pending_count_ == 0 && resolved_ == made_; }
+
+  // From the last arrival that is not counted to the end of the arrivals: the duration if it cut them off, otherwise
+  // the last of them. Where all came in one instant there is no such time, and what they took stands for it.
+  Duration counted() const {
+    if (made_ <= config_.warmup_requests) return Duration::zero();
+    const TimePoint until = cut_off_ && !result_.stopped ? TimePoint(config_.duration) : last_arrival_;
+    return until > counted_from_ ? until - counted_from_ : last_end_ - counted_from_;
+  }
 
   bool finished() const { return !traffic() && (config_.lessee == nullptr || !config_.lessee->busy()); }
 
@@ -243,15 +256,21 @@ class Simulation final : public sched::World {
   void schedule_arrival(std::uint32_t service) {
     if (made_ + pending_count_ >= config_.requests_max) return;
     const auto arrival = sources_[service].next();
-    if (!arrival || arrival->at.time_since_epoch() > config_.duration) return;
+    if (!arrival || cut_off(*arrival)) return;
     pending_[service] = *arrival;
     ++pending_count_;
     arrivals_.push(arrival->at, EventLane::arrival, kArrival, service, 0);
   }
 
+  bool cut_off(const Arrival& arrival) {
+    const bool too_late = arrival.at.time_since_epoch() > config_.duration;
+    cut_off_ = cut_off_ || too_late;
+    return too_late;
+  }
+
   // Clients of a closed loop may have several arrivals under way, so each carries its own.
   void push_client(std::uint32_t service, const Arrival& arrival) {
-    if (made_ + pending_count_ >= config_.requests_max || arrival.at.time_since_epoch() > config_.duration) return;
+    if (made_ + pending_count_ >= config_.requests_max || cut_off(arrival)) return;
     ++pending_count_;
     const std::uint64_t tag =
         (static_cast<std::uint64_t>(arrival.size) << 20) | static_cast<std::uint64_t>(arrival.samples);
@@ -276,6 +295,8 @@ class Simulation final : public sched::World {
     request.arrival = now_;
     request.deadline = now_ + workload_.services[service].slo.latency;
     result_.requests = made_;
+    last_arrival_ = now_;
+    if (made_ <= config_.warmup_requests) counted_from_ = now_;
     if (event.tag == 0) schedule_arrival(service);
     if (!observed_.services.empty()) {
       ++observed_.services[service].arrived;
@@ -315,10 +336,7 @@ class Simulation final : public sched::World {
   void resolve_row(const Request& request, const Outcome& outcome) {
     if (config_.log_decisions) log_outcome(request, outcome);
     const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
-    if (answered) {
-      ++result_.background_answered;
-      last_end_ = now_;
-    }
+    if (answered && !requests_over()) ++result_.background_answered;
     if (pending_count_ > 0) push_row(request.tenant.value(), answered ? Duration::zero() : kRowRefusedPause);
   }
 
@@ -474,15 +492,25 @@ class Simulation final : public sched::World {
     result_.fleet_use.push_back(use);
   }
 
+  // The batch of a slice has ended. Rows that run on after the last request count until then, because shares of time
+  // are over the time of requests; answers the share of the batch that counts.
+  double count_busy(std::size_t slice) {
+    const SliceRun& run = runs_[slice];
+    const bool tail = run.background && requests_over();
+    if (!run.background) last_end_ = now_;
+    const Duration took = now_ - run.started;
+    const Duration counts = tail ? std::max(Duration::zero(), last_end_ - run.started) : took;
+    result_.metrics.slices[slice].busy_ns += counts.count();
+    return took > Duration::zero() ? static_cast<double>(counts.count()) / static_cast<double>(took.count()) : 1;
+  }
+
   void complete(const Event& event) {
     SliceRun& run = runs_[event.index];
     if (run.batch != event.tag) return;  // The slice was lost or restarted meanwhile.
     run.batch = 0;
-    SliceTally& tally = result_.metrics.slices[event.index];
-    tally.busy_ns += (now_ - run.started).count();
-    last_end_ = now_;  // Also of rows that wait for another run and never get it.
+    const double share = count_busy(event.index);
     if (event.kind == kBatchDone) {
-      tally.useful_ns += run.useful_ns;
+      result_.metrics.slices[event.index].useful_ns += share * run.useful_ns;
     } else {
       rejoin_queue(SliceId(event.index));
     }
@@ -713,7 +741,10 @@ class Simulation final : public sched::World {
   const SimulationConfig& config_;
   const Workload& workload_;
   TimePoint now_;
-  TimePoint last_end_;  // When a request was resolved or a batch ended.
+  TimePoint last_end_;      // When a request was resolved or a batch of them ended.
+  TimePoint last_arrival_;  // Of a request, ...
+  TimePoint counted_from_;  // ... and of the last that is not counted.
+  bool cut_off_ = false;    // The duration ended the arrivals of a service.
   EventQueue events_;
   EventQueue arrivals_;
   std::uint64_t wake_serial_ = 0;
@@ -726,7 +757,7 @@ class Simulation final : public sched::World {
   std::vector<Arrival> pending_;
   std::uint64_t made_ = 0;
   std::uint64_t pending_count_ = 0;
-  std::uint64_t resolved_ = 0;
+  std::uint64_t resolved_ = 0;             // Requests, without rows.
   std::uint64_t lent_ = 0;                 // Slices that are away now.
   std::vector<SizeSampler> row_samplers_;  // By offline job.
   std::uint64_t rows_made_ = 0;

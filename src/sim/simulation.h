@@ -126,7 +126,9 @@ struct SimulationConfig {
 
 struct SimulationResult {
   Metrics metrics;
-  TimePoint end;               // When the last request was resolved.
+  TimePoint end;               // When the last request was resolved; rows of offline jobs may end later.
+  Duration counted{};          // In which the counted requests came: what a rate is over. What is under way after the
+                               // last arrival does not lengthen it.
   std::uint64_t requests = 0;  // All, those of the warm-up included.
   std::uint64_t batches = 0;
   std::uint64_t events = 0;
@@ -137,7 +139,7 @@ struct SimulationResult {
   std::vector<FleetUse> fleet_use;        // Ascending in time; the first is at the start.
   std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded anew.
   std::uint64_t leases = 0;               // Slices lent to training; every one has ended.
-  std::uint64_t background_answered = 0;  // Rows of offline jobs.
+  std::uint64_t background_answered = 0;  // Rows of offline jobs, until `end`.
   bool stopped = false;                   // By `progress`.
 };
 

@@ -277,7 +277,11 @@ void add_simulate(Program& program) {
            "Runs the scheduler on the services, plan and troubles of SCENARIO in virtual time and prints how requests "
            "fared: by service, bucket, slice and tenant. The same seed gives the same answer, byte for byte. With "
            "--compare, several policies meet the same requests. Shares in JSON lie between 0 and 1, units stand in the "
-           "keys, and a latency that a share of the requests never reached is null. How fast it went is said on "
+           "keys, and a latency that a share of the requests never reached is null. Rates (arrived_per_s, "
+           "goodput_per_s) are over counted_s, the time in which the counted requests came: from the warm-up to the "
+           "end of the duration, "
+           "or to the last arrival where the traffic ends by itself. Shares of busy time are over end_s, when the last "
+           "request was resolved; what offline jobs do after that counts in neither. How fast it went is said on "
            "standard error. With --replan the scenario needs no plan: plans are made for its fleet, follow the "
            "traffic, and devices are re-cut in virtual time.",
        .examples = {{"tangram simulate examples/scenario.yaml", "The example."},
