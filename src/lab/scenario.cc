@@ -142,8 +142,10 @@ void describe(Visitor& v, SchedulerConfig& c) {
   v.field("policy", c.policy, {.names = &lab::policy_names}, "How work is dispatched; `tangram policies` lists them.");
   v.field("merge", c.policy_config.merge, "Requests may share a batch; otherwise each runs alone.");
   v.field("admission", c.admission, "Refuse at once what no slice can serve in time.");
-  v.field("drop_hopeless", c.policy_config.drop_hopeless,
-          "Refuse what waits and cannot be in time any more; otherwise it runs late.");
+  v.field(
+      "drop_hopeless", c.policy_config.drop_hopeless,
+      "`tangram` and `clockwork`: refuse what waits and cannot be in time any more; otherwise it runs late. The other "
+      "policies never refuse what waits.");
   v.field("late_limit", c.policy_config.late_limit, {.min = 1, .max = 1e6},
           "`tangram`, when it may not drop: promises after its arrival by which a late request should still end.");
   v.field("elsa_alpha", c.policy_config.elsa_alpha, {.min = 0, .max = 1e3},
