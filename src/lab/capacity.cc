@@ -1,6 +1,9 @@
 #include "lab/capacity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <variant>
 
 namespace tangram::lab {
 namespace {
@@ -11,8 +14,9 @@ constexpr double kTooFew = 1e-9;
 struct Trial {
   std::vector<ServiceAtCapacity> services;
   double rate_per_s = 0;
-  std::size_t worst = 0;  // The service with the least reserve.
-  double reserve = 0;     // Its share in time less what it promised; not negative: every promise is kept.
+  std::uint64_t requests = 0;  // With those of the warm-up.
+  std::size_t worst = 0;       // The service with the least reserve.
+  double reserve = 0;          // Its share in time less what it promised; not negative: every promise is kept.
 };
 
 class Search {
@@ -25,11 +29,12 @@ class Search {
     config_.log_decisions = false;
   }
 
-  CapacityResult run() {
+  Result<CapacityResult> run() {
     result_.policy = config_.scheduler.policy;
     double low = 0;
     double high = 0;
     bracket(low, high);
+    if (!counts_) return Error{ErrorCode::invalid, nothing_counted()};
     while (!stopped_ && low > 0 && high > 0 && high - low > options_.tolerance * low) {
       const double middle = 0.5 * (low + high);
       (feasible(middle) ? low : high) = middle;
@@ -55,10 +60,21 @@ class Search {
     }
   }
 
+  std::string nothing_counted() const {
+    if (requests_first_ == 0) return "no request comes in the whole run, so that no promise can be broken";
+    return fmt::format("none of the {} requests of the run is counted: warmup_requests is {}", requests_first_,
+                       config_.warmup_requests);
+  }
+
   bool feasible(double scale) {
     Trial trial = simulate(scale);
     ++result_.trials;
     stopped_ = trial_done_ && !trial_done_(result_.trials);
+    if (result_.trials == 1) {
+      counts_ = std::ranges::any_of(trial.services, &ServiceAtCapacity::counted);
+      requests_first_ = trial.requests;
+      stopped_ = stopped_ || !counts_;
+    }
     if (trial.reserve < 0) {
       result_.binding = trial.services[trial.worst].service;
       return false;
@@ -72,9 +88,9 @@ class Search {
   Trial simulate(double scale) {
     config_.rate_scale = scale;
     const auto result = sim::simulate(scenario_.deployment, scenario_.workload, config_);
-    const double counted_s = to_seconds(result.end) * static_cast<double>(result.metrics.total().arrived) /
-                             static_cast<double>(std::max<std::uint64_t>(1, result.requests));
+    const double counted_s = to_seconds(result.counted);
     Trial trial;
+    trial.requests = result.requests;
     for (std::size_t s = 0; s < scenario_.workload.services.size(); ++s) {
       const Service& service = scenario_.workload.services[s];
       const sim::Tally tally = result.metrics.service_total(s);
@@ -104,12 +120,24 @@ class Search {
   CapacityResult result_;
   std::vector<std::uint64_t> needed_;  // Arrivals that a trial needs, by service; what the first trial had if fewer.
   bool stopped_ = false;
+  bool counts_ = false;               // The first trial counted a request.
+  std::uint64_t requests_first_ = 0;  // Of the first trial.
 };
+
+// A closed loop asks when it was answered; a load is lighter or heavier only through the time that it thinks.
+bool without_rate(const Service& service) {
+  const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic);
+  return loop != nullptr && loop->think_mean_s <= 0;
+}
 
 }  // namespace
 
-CapacityResult find_capacity(const Scenario& scenario, const CapacityOptions& options,
-                             const std::function<bool(int)>& trial_done) {
+Result<CapacityResult> find_capacity(const Scenario& scenario, const CapacityOptions& options,
+                                     const std::function<bool(int)>& trial_done) {
+  if (std::ranges::all_of(scenario.workload.services, without_rate)) {
+    return Error{ErrorCode::invalid,
+                 "a closed loop without think time has no rate to scale: give it think_mean_s, or another traffic"};
+  }
   return Search(scenario, options, trial_done).run();
 }
 

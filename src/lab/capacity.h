@@ -38,9 +38,10 @@ struct CapacityResult {
 
 // Doubles or halves the load from the scenario's own until the answer is bracketed, then bisects. All trials draw the
 // same random numbers. Every arrival counts, and one without an answer has infinite latency: refusing helps nobody.
-// `trial_done` is told of every trial; false gives up, and the result is what is known by then.
-CapacityResult find_capacity(const Scenario& scenario, const CapacityOptions& options,
-                             const std::function<bool(int)>& trial_done = {});
+// `trial_done` is told of every trial; false gives up, and the result is what is known by then. An error where the
+// scenario's own load counts no request, because then no promise can be broken, and where it has nothing to scale.
+Result<CapacityResult> find_capacity(const Scenario& scenario, const CapacityOptions& options,
+                                     const std::function<bool(int)>& trial_done = {});
 
 // Loads beyond these factors of the scenario's are not tried.
 inline constexpr double kCapacityScaleMin = 1.0 / 4096;

@@ -20,10 +20,17 @@ Scenario metronome(const std::string& slo_ms) {
   return std::move(*scenario);
 }
 
+CapacityResult search(const Scenario& scenario, const CapacityOptions& options,
+                      const std::function<bool(int)>& trial_done = {}) {
+  auto result = find_capacity(scenario, options, trial_done);
+  EXPECT_TRUE(result) << result.error().message;
+  return std::move(*result);
+}
+
 // The slice takes a request every 10 ms: 100 a second, five times the scenario's rate, and not one more: a queue that
 // grows breaks any promise.
 TEST(Capacity, OfAMetronomeIsItsServiceRate) {
-  const auto result = find_capacity(metronome("15"), {.policy = "fifs", .percentile = {}, .tolerance = 0.001});
+  const auto result = search(metronome("15"), {.policy = "fifs", .percentile = {}, .tolerance = 0.001});
   EXPECT_NEAR(result.rate_scale, 5, 0.03);
   EXPECT_NEAR(result.rate_per_s, 100, 1);
   EXPECT_EQ(result.binding, "a");
@@ -34,15 +41,39 @@ TEST(Capacity, OfAMetronomeIsItsServiceRate) {
 
 // No load is light enough for a promise shorter than a run.
 TEST(Capacity, IsZeroWhereNoLoadIsLightEnough) {
-  const auto result = find_capacity(metronome("5"), {.policy = "fifs", .percentile = {}, .tolerance = 0.01});
+  const auto result = search(metronome("5"), {.policy = "fifs", .percentile = {}, .tolerance = 0.01});
   EXPECT_EQ(result.rate_scale, 0);
   EXPECT_EQ(result.binding, "a");
   EXPECT_TRUE(result.services.empty());
 }
 
+// 20 a second for 100 s are 2,000 requests. With all of them in the warm-up there is nothing that could break a
+// promise, so there is no answer either; with one counted there is.
+TEST(Capacity, IsAnErrorWhereNothingIsCounted) {
+  Scenario scenario = metronome("15");
+  const CapacityOptions options{.policy = "fifs", .percentile = {}, .tolerance = 0.1};
+  scenario.config.warmup_requests = 2000;
+  const auto result = find_capacity(scenario, options);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "none of the 2000 requests of the run is counted: warmup_requests is 2000");
+  scenario.config.warmup_requests = 1999;
+  EXPECT_TRUE(find_capacity(scenario, options));
+}
+
+TEST(Capacity, OfAClosedLoopNeedsThinkTime) {
+  Scenario scenario = metronome("15");
+  scenario.workload.services[0].traffic = ClosedLoopTraffic{.clients = 1, .think_mean_s = 0};
+  const CapacityOptions options{.policy = "fifs", .percentile = {}, .tolerance = 0.1};
+  const auto result = find_capacity(scenario, options);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("no rate to scale"), std::string::npos);
+  scenario.workload.services[0].traffic = ClosedLoopTraffic{.clients = 1, .think_mean_s = 0.1};
+  EXPECT_TRUE(find_capacity(scenario, options));
+}
+
 TEST(Capacity, CanBeGivenUp) {
-  const auto result = find_capacity(metronome("15"), {.policy = "fifs", .percentile = {}, .tolerance = 1e-6},
-                                    [](int trials) { return trials < 2; });
+  const auto result = search(metronome("15"), {.policy = "fifs", .percentile = {}, .tolerance = 1e-6},
+                             [](int trials) { return trials < 2; });
   EXPECT_EQ(result.trials, 2);
 }
 

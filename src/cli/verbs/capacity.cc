@@ -35,21 +35,31 @@ std::string not_below_hundred(const std::string& text) {
 // What a search usually takes, for the bar.
 constexpr std::uint64_t kTrialsUsual = 12;
 
-std::vector<lab::CapacityResult> search(Session& session, const lab::Scenario& scenario, const Options& options) {
+Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Scenario& scenario,
+                                                const Options& options) {
   std::vector<lab::CapacityResult> results(options.policies.size());
+  std::vector<std::optional<Error>> errors(options.policies.size());
   std::atomic<std::uint64_t> trials = 0;
   Progress progress = session.progress("searching", kTrialsUsual * results.size());
   run_all(
       results.size(),
       [&](std::size_t i) {
-        results[i] = lab::find_capacity(
+        auto result = lab::find_capacity(
             scenario, {.policy = options.policies[i], .percentile = options.percentile, .tolerance = options.tolerance},
             [&trials](int) {
               ++trials;
               return true;
             });
+        if (result) {
+          results[i] = std::move(*result);
+        } else {
+          errors[i] = result.error();
+        }
       },
       [&] { progress.set(trials); });
+  for (const auto& error : errors) {
+    if (error) return Error{error->code, fmt::format("{}: {}", options.scenario, error->message)};
+  }
   return results;
 }
 
@@ -115,7 +125,9 @@ ExitCode run(Session& session, Options options) {
   if (options.policies.empty()) options.policies = {scenario->config.scheduler.policy};
   if (const auto known = check_policies(options.policies); !known) return session.fail(known.error());
   warn(session, *scenario);
-  const auto results = search(session, *scenario, options);
+  const auto found = search(session, *scenario, options);
+  if (!found) return session.fail(found.error());
+  const auto& results = *found;
   if (session.structured()) {
     Json list = Json::array();
     for (const auto& result : results) list.push_back(result_json(result));
@@ -142,7 +154,8 @@ void add_capacity(Program& program) {
        .description =
            "Multiplies the rates of SCENARIO until a service breaks its promise, and finds the highest factor that "
            "keeps them all, by bisection on the same random numbers. Every arrival counts; a refused one has infinite "
-           "latency. BINDING is the service that fails first above it.",
+           "latency. BINDING is the service that fails first above it. REQUESTS/S and PER S are over the time in which "
+           "requests come. A closed loop is scaled through its think time; without any it has no rate to scale.",
        .examples = {{"tangram capacity examples/scenario-day.yaml", "With the scenario's policy."},
                     {"tangram capacity examples/scenario-day.yaml --policies tangram,elsa,fifs", "Three policies."},
                     {"tangram capacity examples/scenario-day.yaml --percentile 95 --tolerance 0.002",
