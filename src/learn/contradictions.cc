@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/math.h"
 #include "learn/candidate.h"
 #include "learn/models/analytic_fit.h"
 
@@ -27,7 +28,77 @@ void keep(std::vector<Demand>& front, const Demand& demand) {
   front.push_back(demand);
 }
 
+struct Timed {
+  std::size_t index = 0;
+  Features features;
+  double log_ms = 0;
+};
+
+double log_growth(double from, double to) { return to > from ? math::log(to / from) : 0; }
+
+// How much longer `a` may take than `b` by its work, as a logarithm.
+double growth_allowed(const Features& a, const Features& b) {
+  return std::max(log_growth(a.compute, b.compute), log_growth(a.bandwidth, b.bandwidth)) +
+         log_growth(b.batch, a.batch) + 2 * log_growth(b.size, a.size) + log_growth(b.processes, a.processes);
+}
+
+// By how much two runs contradict each other, as a logarithm; negative where the work explains them.
+double mismatch(const Timed& a, const Timed& b) {
+  return std::max(a.log_ms - b.log_ms - growth_allowed(a.features, b.features),
+                  b.log_ms - a.log_ms - growth_allowed(b.features, a.features));
+}
+
+struct MismatchEdge {
+  std::size_t other = 0;
+  double log_factor = 0;
+};
+using MismatchGraph = std::vector<std::vector<MismatchEdge>>;
+
+MismatchGraph mismatch_graph(const std::vector<Timed>& runs) {
+  MismatchGraph graph(runs.size());
+  const double limit = math::log(kMismatchFactor);
+  const std::size_t stride = runs.size() / kMismatchCompared + 1;
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    for (std::size_t b = a + 1; b < runs.size(); b += stride) {
+      const double log_factor = mismatch(runs[a], runs[b]);
+      if (log_factor <= limit) continue;
+      graph[a].push_back({b, log_factor});
+      graph[b].push_back({a, log_factor});
+    }
+  }
+  return graph;
+}
+
+// Takes the run with most contradictions out until none is left.
+void add_mismatches(const std::vector<Timed>& runs, std::vector<Mismatch>& found) {
+  const MismatchGraph graph = mismatch_graph(runs);
+  std::vector<std::size_t> degree;
+  for (const auto& edges : graph) degree.push_back(edges.size());
+  while (!degree.empty()) {
+    const auto most = static_cast<std::size_t>(std::ranges::max_element(degree) - degree.begin());
+    if (degree[most] == 0) return;
+    degree[most] = 0;
+    for (const auto& edge : graph[most]) degree[edge.other] -= degree[edge.other] > 0 ? 1 : 0;
+    const auto& worst = *std::ranges::max_element(graph[most], {}, &MismatchEdge::log_factor);
+    found.push_back({runs[most].index, runs[worst.other].index, math::exp(worst.log_factor)});
+  }
+}
+
 }  // namespace
+
+std::vector<Mismatch> mismatches_of(const Measurements& measurements) {
+  std::map<Target, std::vector<Timed>> timed;
+  for (std::size_t i = 0; i < measurements.size(); ++i) {
+    if (measurements[i].out_of_memory()) continue;
+    if (const auto features = features_of(measurements[i].device, candidate_of(measurements[i]))) {
+      timed[target_of(measurements[i])].push_back({i, *features, math::log(*measurements[i].latency_ms)});
+    }
+  }
+  std::vector<Mismatch> found;
+  for (const auto& [target, runs] : timed) add_mismatches(runs, found);
+  std::ranges::sort(found, {}, &Mismatch::run);
+  return found;
+}
 
 std::vector<Contradiction> contradictions_of(const Measurements& measurements) {
   std::map<Target, std::vector<Demand>> fronts;

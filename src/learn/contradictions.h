@@ -20,4 +20,26 @@ struct Contradiction {
 // One for each run that should have fitted, ascending by it. Profiles that the device does not have are left out.
 std::vector<Contradiction> contradictions_of(const Measurements& measurements);
 
+// Two runs of one model on one device type whose latencies differ by more than their work does. Latency grows at most
+// in proportion to batch and processes, with the square of the input size, and inversely to the slice; it does not fall
+// when any of them asks for more. `factor` is what is left beyond that: about a thousand where units are mixed.
+struct Mismatch {
+  std::size_t run = 0;    // The one of the two that contradicts more runs; both are indices of measurements.
+  std::size_t other = 0;  // The run that it contradicts most.
+  double factor = 1;
+
+  bool operator==(const Mismatch&) const = default;
+};
+
+// Published tables of sound measurements stay below 2. The limit is nearer to a thousand than to one: beyond it another
+// unit explains the pair better than the work.
+inline constexpr double kMismatchFactor = 31.6;
+// Each run is compared with at most about so many others, evenly chosen, so that large tables stay cheap.
+inline constexpr std::size_t kMismatchCompared = 2000;
+
+// The fewest runs, about, without which no two of the rest differ by more than kMismatchFactor: again and again the one
+// that contradicts most others, the first of several. Ascending. Where half of the runs are in another unit it is one
+// of the halves, and nobody can tell which.
+std::vector<Mismatch> mismatches_of(const Measurements& measurements);
+
 }  // namespace tangram::learn

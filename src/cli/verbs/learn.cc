@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
@@ -36,6 +37,7 @@ std::vector<std::string> kind_names() {
 }
 
 constexpr std::size_t kContradictionsShown = 5;
+constexpr std::size_t kLinesShown = 30;  // Runs that are named by their lines at least.
 
 // Memory that seems to shrink: still learnt from, because an allocator may fail by chance, but not silently.
 void warn_of_contradictions(Session& session, const std::string& path, const Measurements& measurements,
@@ -55,12 +57,39 @@ void warn_of_contradictions(Session& session, const std::string& path, const Mea
   }
 }
 
+// Latencies that no work explains: usually part of a file is in seconds. Still learnt from, because nobody but who
+// measured can tell which are right.
+void warn_of_mismatches(Session& session, const std::string& path, const Measurements& measurements,
+                        const std::vector<int>& lines) {
+  const auto found = learn::mismatches_of(measurements);
+  for (std::size_t i = 0; i < std::min(found.size(), kContradictionsShown); ++i) {
+    const Measurement& run = measurements[found[i].run];
+    const Measurement& other = measurements[found[i].other];
+    session.note(fmt::format(
+        "{}:{}: {} took {} ms on {} with batch {}, size {}, processes {}, but line {} took {} ms on {} with {}, {}, "
+        "{}: {:.0f} times what the work explains; are both in milliseconds?",
+        path, lines[found[i].run], run.model, text::shortest(*run.latency_ms), run.mig_profile, run.batch, run.size,
+        run.processes, lines[found[i].other], text::shortest(*other.latency_ms), other.mig_profile, other.batch,
+        other.size, other.processes, found[i].factor));
+  }
+  if (found.size() <= kContradictionsShown) return;
+  std::vector<std::string> more;
+  for (std::size_t i = kContradictionsShown; i < std::min(found.size(), kLinesShown); ++i) {
+    more.push_back(fmt::format("{}", lines[found[i].run]));
+  }
+  session.note(fmt::format("{}: {} more runs contradict others so, in lines {}{}", path,
+                           found.size() - kContradictionsShown, text::join(more, ", "),
+                           found.size() > kLinesShown ? ", ..." : ""));
+}
+
 Result<Measurements> load_measurements(Session& session, const std::string& path) {
   const auto source = read_source(path);
   if (!source) return source.error();
   std::vector<int> lines;
   auto measurements = formats::parse_measurements(*source, &lines);
-  if (measurements) warn_of_contradictions(session, path, *measurements, lines);
+  if (!measurements) return measurements;
+  warn_of_contradictions(session, path, *measurements, lines);
+  warn_of_mismatches(session, path, *measurements, lines);
   return measurements;
 }
 
