@@ -97,6 +97,7 @@ struct RunRecord {
   double interval_deviations = 2;
   double coverage = 0.95;
   CalibrationName calibration = CalibrationName::assumed;
+  double slice_drift = learn::kSliceDriftAssumed;
   double p99_log_spread = 0.05;
   Located<MemoryRecord> memory;
   std::vector<ValidationRecord> validation;
@@ -216,6 +217,8 @@ void describe(Visitor& v, RunRecord& c) {
           "Half width of the intervals in predicted deviations.");
   v.field("coverage", c.coverage, {.above = 0, .below = 1}, "What the intervals promise.");
   v.field("calibration", c.calibration, {.required = true}, "Where that width comes from.");
+  v.field("slice_drift", c.slice_drift, {.min = 0, .max = 10},
+          "Deviation of log latency for each e-fold by which a slice lies beyond those that were measured.");
   v.field("p99_log_spread", c.p99_log_spread, {.min = 0, .max = 10}, "log(p99 / mean).");
   v.field("memory", c.memory, {.required = true}, "What is believed of its memory.");
   v.field("validation", c.validation, {}, "Cross-validation of the members.");
@@ -291,6 +294,7 @@ RunRecord record_of(const FittedRun& run) {
   record.interval_deviations = run.interval_deviations;
   record.coverage = run.coverage;
   record.calibration = static_cast<CalibrationName>(run.calibration);
+  record.slice_drift = run.slice_drift;
   record.p99_log_spread = run.p99_log_spread;
   record.memory.value = record_of(run.memory);
   for (const auto& v : run.validation) record.validation.push_back({v.member, v.median_error, v.p90_error});
@@ -317,6 +321,7 @@ class ModelAssembler {
     run.interval_deviations = record.interval_deviations;
     run.coverage = record.coverage;
     run.calibration = static_cast<Calibration>(record.calibration);
+    run.slice_drift = record.slice_drift;
     run.p99_log_spread = record.p99_log_spread;
     run.memory = memory(record.memory, record.device.value);
     for (const auto& v : record.validation) run.validation.push_back({v.member, v.median_error, v.p90_error});

@@ -30,6 +30,7 @@ constexpr double kCountTolerance = 0.35;
 constexpr double kOwnAlone = 3 * static_cast<double>(kOwnCalibrationMin);
 // Misses of own errors that are less probable than this are no chance.
 constexpr double kMissesProbable = 0.05;
+constexpr double kSliceDriftMax = 2;  // As if latency could grow with the slice as fast as it should fall.
 constexpr std::size_t kFolds = 4;
 constexpr std::uint64_t kFoldSeed = 1;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
@@ -111,12 +112,51 @@ double assumed_width(std::size_t errors, double coverage) {
   return (1 + 2 / count) * student_quantile(coverage, kAssumedDegrees);
 }
 
+// A width that misses more of the model's own errors than chance explains.
+bool misses_too_often(const std::vector<double>& own, double width, double coverage) {
+  const auto misses = static_cast<std::size_t>(std::ranges::count_if(own, [&](double e) { return e > width; }));
+  return misses > 0 && misses_probability(misses, own.size(), coverage) < kMissesProbable;
+}
+
 void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
   const std::size_t count = run.kriged.observations().size();
   const auto width = interval_width(unseen_errors(run), errors_near(knowledge, count), coverage);
   run.coverage = coverage;
   run.interval_deviations = width.deviations;
   run.calibration = width.calibration;
+}
+
+// What `kept` says of the runs in `left_out`, as the drift with which the interval would just hold each.
+std::vector<double> drifts_of(const FittedRun& run, const std::vector<Observation>& kept,
+                              const std::vector<Observation>& left_out) {
+  const AnalyticFit analytic = fit_formula(kept, run.analytic.prior);
+  const Kriged kriged(analytic, {}, run.kriged.inflation(), kept);
+  std::vector<double> drifts;
+  for (const auto& o : left_out) {
+    const Forecast forecast = kriged.forecast(o.features);
+    const double error = std::abs(o.log_ms - forecast.log_ms) / run.interval_deviations;
+    const double missing = std::max(0.0, error * error - forecast.deviation * forecast.deviation);
+    drifts.push_back(std::sqrt(missing) / slices_beyond(kept, o.features));
+  }
+  return drifts;
+}
+
+// Leaves the largest slices out, then the smallest, and looks how far the others are from telling them: what happened
+// there is taken to happen beyond all of them too.
+void calibrate_slices(FittedRun& run) {
+  const auto& observations = run.kriged.observations();
+  const auto by_compute = [](const Observation& o) { return o.features.compute; };
+  const auto [least, most] = std::ranges::minmax(observations, {}, by_compute);
+  for (const double end : {least.features.compute, most.features.compute}) {
+    std::vector<Observation> kept;
+    std::vector<Observation> left_out;
+    for (const auto& o : observations) (o.features.compute == end ? left_out : kept).push_back(o);
+    if (kept.empty() || left_out.empty()) continue;
+    auto drifts = drifts_of(run, kept, left_out);
+    const double share = enough_for(drifts.size(), run.coverage) ? run.coverage : 1;
+    const double drift = share < 1 ? conformal_quantile(std::move(drifts), share) : std::ranges::max(drifts);
+    run.slice_drift = std::min(kSliceDriftMax, std::max(run.slice_drift, drift));
+  }
 }
 
 // What the members of a blend predict for observations that they have not seen.
@@ -241,12 +281,12 @@ IntervalWidth interval_width(std::vector<double> own, OthersErrors others, doubl
   const double assumed = assumed_width(own.size(), coverage);
   if (enough_for(own.size(), coverage)) {
     const double share = own_share(own.size());
-    const double alone = conformal_quantile(std::move(own), coverage);
-    return {share * alone + (1 - share) * borrowed.value_or(assumed), Calibration::own};
+    const double alone = conformal_quantile(own, coverage);
+    const double width = share * alone + (1 - share) * borrowed.value_or(assumed);
+    return {misses_too_often(own, width, coverage) ? std::max(alone, width) : width, Calibration::own};
   }
   const double width = borrowed.value_or(assumed);
-  const auto misses = static_cast<std::size_t>(std::ranges::count_if(own, [&](double e) { return e > width; }));
-  if (misses > 0 && misses_probability(misses, own.size(), coverage) < kMissesProbable) {
+  if (misses_too_often(own, width, coverage)) {
     return {conformal_quantile(std::move(own), coverage), Calibration::own};
   }
   return {width, borrowed ? Calibration::borrowed : Calibration::assumed};
@@ -313,6 +353,7 @@ Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowl
   for (const auto& target : targets_of(measurements)) {
     auto run = fit_target(select(measurements, target), without(all, target), options);
     if (!run) return run.error();
+    calibrate_slices(*run);
     runs.push_back(std::move(*run));
   }
   return FittedModel(std::move(runs));

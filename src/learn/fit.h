@@ -59,8 +59,8 @@ std::vector<double> unseen_errors(const FittedRun& run);
 // One target. An error if no measurement has a latency, because then there is nothing to learn but that memory ran out.
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);
 
-// All targets in `measurements`; each learns from the others as well as from `knowledge`. Targets of which no run
-// fitted into memory are an error that names them.
+// All targets in `measurements`, with `slice_drift` from slices that are left out; each learns from the others as well
+// as from `knowledge`. Targets of which no run fitted into memory are an error that names them.
 Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options);
 
 }  // namespace tangram::learn

@@ -318,6 +318,41 @@ TEST(Fit, SeveralModelsInOneFileKeepTheirIntervals) {
   }
 }
 
+// Twenty-five errors of which five are 100: a width of 60, between them and the assumed 4.6, would miss a fifth of
+// them.
+TEST(Fit, ManyOwnErrorsInTwoHeapsAreHeldAll) {
+  std::vector<double> own(20, 1.0);
+  own.resize(25, 100.0);
+  EXPECT_EQ(interval_width(own, {}, 0.95).deviations, 100);
+}
+
+// Only 1g and 2g were measured: intervals grow on 3g and again on 7g, and stay what they are within.
+TEST(Fit, IntervalsGrowBeyondTheMeasuredSlices) {
+  const TestNetwork network;
+  Measurements measurements;
+  for (std::int64_t batch = 1; batch <= 32; batch *= 2) {
+    measurements.push_back(network.run("1g.10gb", 1, 80, batch));
+    measurements.push_back(network.run("2g.20gb", 2, 80, batch));
+  }
+  const auto model = fit(measurements, {}, {});
+  ASSERT_TRUE(model.ok());
+  FittedRun run = model->runs()[0];
+  const auto width = [&](const char* profile) {
+    const auto estimate = run.estimate({profile, 24, 1, 1});
+    return std::log(estimate->high_ms / estimate->low_ms);
+  };
+  EXPECT_FALSE(run.estimate({"2g.20gb", 24, 1, 1})->beyond_slices);
+  EXPECT_TRUE(run.estimate({"7g.80gb", 24, 1, 1})->beyond_slices);
+  EXPECT_GT(width("3g.40gb"), width("2g.20gb"));
+  EXPECT_GT(width("7g.80gb"), width("3g.40gb"));
+  EXPECT_GE(run.slice_drift, kSliceDriftAssumed);
+  // 7g.80gb has four times the bandwidth of 2g.20gb, so that the drift alone is worth log(4) of it on either side.
+  EXPECT_GE(width("7g.80gb"), 2 * run.interval_deviations * run.slice_drift * std::log(4));
+  const double within = width("2g.20gb");
+  run.slice_drift = 0;
+  EXPECT_EQ(width("2g.20gb"), within);
+}
+
 TEST(Fit, ThroughputCountsAllProcesses) {
   const TestNetwork net;
   const auto run = fit_target(net.table(3), {}, {});

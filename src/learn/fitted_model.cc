@@ -29,14 +29,33 @@ void set_interval(Estimate& estimate, double log_ms, double half_width) {
   estimate.high_ms = math::exp(log_ms + half_width);
 }
 
+// How far `value` lies outside of the values that `field` has in `observations`, as a logarithm.
+double log_outside(std::span<const Observation> observations, double Features::*field, double value) {
+  if (observations.empty()) return 0;
+  double low = observations[0].features.*field;
+  double high = low;
+  for (const auto& o : observations) {
+    low = std::min(low, o.features.*field);
+    high = std::max(high, o.features.*field);
+  }
+  return std::max({0.0, math::log(value / high), math::log(low / value)});
+}
+
 }  // namespace
+
+double slices_beyond(std::span<const Observation> observations, const Features& features) {
+  return std::max(log_outside(observations, &Features::compute, features.compute),
+                  log_outside(observations, &Features::bandwidth, features.bandwidth));
+}
 
 std::optional<Estimate> FittedRun::estimate(const Candidate& candidate) const {
   const auto features = features_of(device, candidate);
   if (!features) return std::nullopt;
   Estimate estimate;
   const Forecast forecast = blended(*this, *features);
-  set_interval(estimate, forecast.log_ms, interval_deviations * forecast.deviation);
+  const double beyond = slices_beyond(kriged.observations(), *features);
+  estimate.beyond_slices = beyond > 0;
+  set_interval(estimate, forecast.log_ms, interval_deviations * std::hypot(forecast.deviation, slice_drift * beyond));
   estimate.fits_probability = memory.fits_probability(candidate);
   if (const Measurement* m = find_measured(*this, candidate)) {
     estimate.measured = true;

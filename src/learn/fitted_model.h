@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Estimate {
   std::optional<double> memory_mib;  // Peak of all processes; nothing where no measurement said anything about memory.
   double throughput_per_s = 0;       // Samples a second, of all processes together.
   bool measured = false;             // The point was measured; the estimate is its measurement.
+  bool beyond_slices = false;        // The slice is larger or smaller than all that were measured.
 };
 
 // How far the intervals can be trusted.
@@ -43,6 +45,13 @@ struct CrossValidation {
   bool operator==(const CrossValidation&) const = default;
 };
 
+// How latency goes on beyond the measured slices is known no better than this power of their size, even where all that
+// was measured lies on one curve: caches, clocks and launches bend it where nobody has looked.
+inline constexpr double kSliceDriftAssumed = 0.1;
+
+// How many e-folds of compute or bandwidth `features` lies beyond all of `observations`; 0 within them.
+double slices_beyond(std::span<const Observation> observations, const Features& features);
+
 // The model of one target, as plain values: this is what a model file holds.
 struct FittedRun {
   std::string device;
@@ -60,6 +69,9 @@ struct FittedRun {
   double interval_deviations = 2;
   double coverage = 0.95;
   Calibration calibration = Calibration::assumed;
+  // Deviation of log latency for each e-fold by which a slice lies beyond those that were measured, beside the
+  // predicted one.
+  double slice_drift = kSliceDriftAssumed;
   double p99_log_spread = 0.05;  // log(p99 / mean) of the runs themselves.
   MemoryBelief memory;
   std::vector<CrossValidation> validation;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/text.h"
@@ -73,7 +74,18 @@ Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidat
           {"throughput_per_s", estimate.throughput_per_s},
           {"memory_mib", estimate.memory_mib ? Json(*estimate.memory_mib) : Json(nullptr)},
           {"fits_probability", estimate.fits_probability},
-          {"measured", estimate.measured}};
+          {"measured", estimate.measured},
+          {"beyond_measured", estimate.beyond_slices}};
+}
+
+// "1g.10gb, 2g.20gb": the slices on which a latency was measured, each once.
+std::string measured_slices(const learn::FittedRun& run) {
+  std::vector<std::string> names;
+  for (const auto& m : run.measured) {
+    const bool known = std::ranges::find(names, m.mig_profile) != names.end();
+    if (m.latency_ms && !known) names.push_back(m.mig_profile);
+  }
+  return text::join(names, ", ");
 }
 
 std::string latency_text(double ms) { return lab::latency_text(from_milliseconds(ms)); }
@@ -97,6 +109,9 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
   out += fmt::format("latency     {}, between {} and {} with {:.0f} % (width {})\n", latency_text(estimate.mean_ms),
                      latency_text(estimate.low_ms), latency_text(estimate.high_ms), 100 * run.coverage,
                      lab::calibration_text(run.calibration));
+  if (estimate.beyond_slices && !estimate.measured) {
+    out += fmt::format("            beyond what was measured ({}), so the interval is wider\n", measured_slices(run));
+  }
   out += fmt::format("p99         {}\n", latency_text(estimate.p99_ms));
   out += fmt::format("throughput  {} samples/s, all processes together\n", rate_text(estimate.throughput_per_s));
   if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
@@ -138,7 +153,9 @@ void add_predict(Program& program) {
        .group = "Learn",
        .summary = "what a learned model says about one run",
        .description = "Latency with its interval, p99, throughput and memory of one batch on one slice, from the model "
-                      "that tangram learn wrote. Ends with 1 if the run more probably does not fit into memory.",
+                      "that tangram learn wrote. On a slice larger or smaller than all that were measured it says so "
+                      "(beyond_measured in JSON), and the interval grows with the distance. Ends with 1 if the run "
+                      "more probably does not fit into memory.",
        .examples = {{"tangram predict model.json --model text-encoder --slice 2g.20gb --batch 8", "One run."},
                     {"tangram predict model.json --model text-encoder --slice 1g --batch 4 --size 128 --processes 2",
                      "One of several models, with two processes on the slice."}}},
