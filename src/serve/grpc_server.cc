@@ -201,14 +201,15 @@ std::optional<CallProblem> read_grpc_parameters(const inference::ModelInferReque
 }
 
 // Fills in the call, whose tensors then point into the request.
-std::optional<CallProblem> read_request(const inference::ModelInferRequest& request, const Gateway& gateway,
-                                        Call& call) {
+std::optional<CallProblem> read_request(const inference::ModelInferRequest& request, const InferHeaders& headers,
+                                        const Gateway& gateway, Call& call) {
   call.model = gateway.find_model(request.model_name());
   const std::string& version = request.model_version();
   if (call.model == nullptr || (!version.empty() && version != kModelVersion))
     return unknown_model(request.model_name());
   call.id = request.id();
   std::optional<std::int64_t> input_size;
+  if (auto problem = read_headers(headers, call, input_size)) return problem;
   if (auto problem = read_grpc_parameters(request, call, input_size)) return problem;
   const bool raw = request.raw_input_contents_size() > 0;
   if (raw && request.raw_input_contents_size() != request.inputs_size()) {
@@ -337,6 +338,19 @@ void take_trace(const grpc::ServerContext& context, Call& call) {
   if (is_traceparent(trace)) call.traceparent = trace;
 }
 
+// Our own fields, which mean what they do over HTTP.
+InferHeaders headers_of(const grpc::ServerContext& context) {
+  const auto field = [&](const char* name) -> std::optional<std::string_view> {
+    if (context.client_metadata().count(name) == 0) return std::nullopt;
+    return has_several(context, name) ? "several values" : metadata_of(context, name);
+  };
+  InferHeaders headers;
+  headers.deadline_ms = field("tangram-deadline-ms");
+  headers.input_size = field("tangram-input-size");
+  headers.background = field("tangram-background");
+  return headers;
+}
+
 // Everything that comes before the world: who calls, how much, and whether the request makes sense. Answers why it does
 // not get there, which is counted and logged; then it is none of the tenant's in flight.
 std::optional<AccessDenial> why_refused(Shared& shared, const grpc::ServerContext& context,
@@ -346,7 +360,7 @@ std::optional<AccessDenial> why_refused(Shared& shared, const grpc::ServerContex
   take_trace(context, call);
   auto denial = why_denied(shared, context, AccessNeed::client, model, &call, caller);
   if (!denial) {
-    if (auto problem = read_request(request, shared.gateway, call)) {
+    if (auto problem = read_request(request, headers_of(context), shared.gateway, call)) {
       denial = AccessDenial{problem->status, std::move(problem->message), {}};
     } else if (caller.tenant != nullptr) {
       denial = use_quota(*caller.tenant, caller.time);
@@ -549,6 +563,7 @@ using Ready = Unary<inference::ServerReadyRequest, inference::ServerReadyRespons
 using ModelReady = Unary<inference::ModelReadyRequest, inference::ModelReadyResponse>;
 using Metadata = Unary<inference::ServerMetadataRequest, inference::ServerMetadataResponse>;
 using ModelMetadata = Unary<inference::ModelMetadataRequest, inference::ModelMetadataResponse>;
+using ConfigCall = Unary<inference::ModelConfigRequest, inference::ModelConfigResponse>;
 using Statistics = Unary<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>;
 using Index = Unary<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>;
 using Load = Unary<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>;
@@ -601,6 +616,39 @@ bool begin_model_metadata(ModelMetadata& rpc) {
   rpc.response.set_platform(model->platform);
   describe_tensors(model->signature.inputs, [&] { return rpc.response.add_inputs(); });
   describe_tensors(model->signature.outputs, [&] { return rpc.response.add_outputs(); });
+  return true;
+}
+
+inference::DataType data_type(Datatype datatype) {
+  inference::DataType type = inference::TYPE_INVALID;
+  inference::DataType_Parse("TYPE_" + (datatype == Datatype::bytes ? "STRING" : std::string(to_string(datatype))),
+                            &type);
+  return type;
+}
+
+template <typename Add>
+void configure_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
+  for (const auto& spec : specs) {
+    auto* tensor = add();
+    tensor->set_name(spec.name);
+    tensor->set_data_type(data_type(spec.datatype));
+    for (const std::int64_t axis : spec.shape) tensor->add_dims(axis);
+  }
+}
+
+// The same as over HTTP.
+bool begin_model_config(ConfigCall& rpc) {
+  const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
+  if (!rpc.allowed(AccessNeed::client, model)) return true;
+  if (model == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(rpc.request.name()).message);
+  inference::ModelConfig& config = *rpc.response.mutable_config();
+  config.set_name(model->name);
+  config.set_platform(model->platform);
+  config.set_backend("tangram");
+  config.set_max_batch_size(model->samples_max);
+  configure_tensors(model->signature.inputs, [&] { return config.add_input(); });
+  configure_tensors(model->signature.outputs, [&] { return config.add_output(); });
+  config.mutable_dynamic_batching();
   return true;
 }
 
@@ -763,6 +811,7 @@ class GrpcServerImpl final : public GrpcServer {
     new ModelReady(shared_, queue, &GrpcService::RequestModelReady, begin_model_ready, nullptr);
     new Metadata(shared_, queue, &GrpcService::RequestServerMetadata, begin_metadata, nullptr);
     new ModelMetadata(shared_, queue, &GrpcService::RequestModelMetadata, begin_model_metadata, nullptr);
+    new ConfigCall(shared_, queue, &GrpcService::RequestModelConfig, begin_model_config, nullptr);
     new Statistics(shared_, queue, &GrpcService::RequestModelStatistics, begin_statistics, nullptr);
     new Index(shared_, queue, &GrpcService::RequestRepositoryIndex, begin_index, nullptr);
     new Load(shared_, queue, &GrpcService::RequestRepositoryModelLoad, begin_loading<Load, true>, nullptr);
@@ -803,7 +852,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gatewa
     return CallProblem{CallStatus::invalid, "not a message of the protocol"};
   }
   Call call;
-  if (auto problem = read_request(request, gateway, call)) return problem;
+  if (auto problem = read_request(request, {}, gateway, call)) return problem;
   accepted(call);
   inference::ModelInferResponse response;
   write_response(call, response);

@@ -110,6 +110,38 @@ class GrpcServerTest : public testing::Test {
   std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
 };
 
+TEST_F(GrpcServerTest, TellsTheConfigurationOfAModel) {
+  inference::ModelConfigRequest which;
+  which.set_name("rank");
+  inference::ModelConfigResponse response;
+  grpc::ClientContext known, unknown;
+  ASSERT_TRUE(stub_->ModelConfig(&known, which, &response).ok());
+  const inference::ModelConfig& config = response.config();
+  EXPECT_EQ(config.name(), "rank");
+  EXPECT_EQ(config.max_batch_size(), models_[0].samples_max);
+  ASSERT_EQ(config.input_size(), 2);
+  EXPECT_EQ(config.input(0).data_type(), inference::TYPE_INT64);
+  EXPECT_EQ(config.input(0).dims(0), -1);
+  EXPECT_TRUE(config.has_dynamic_batching());
+  which.set_name("nobody");
+  EXPECT_EQ(stub_->ModelConfig(&unknown, which, &response).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+// A deadline that no slice can keep, and one that is none, in the fields that HTTP has, too.
+TEST_F(GrpcServerTest, ReadsOurOwnFieldsOfTheMetadata) {
+  const auto with = [&](const char* name, const char* value, int times = 1) {
+    grpc::ClientContext context;
+    for (int i = 0; i < times; ++i) context.AddMetadata(name, value);
+    inference::ModelInferResponse response;
+    return stub_->ModelInfer(&context, request({1, 2, 3}, true), &response).error_code();
+  };
+  EXPECT_EQ(with("tangram-deadline-ms", "60000"), grpc::StatusCode::OK);
+  EXPECT_EQ(with("tangram-deadline-ms", "0.001"), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(with("tangram-deadline-ms", "x"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(with("tangram-deadline-ms", "60000", 2), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(with("tangram-background", "1"), grpc::StatusCode::OK);
+}
+
 TEST_F(GrpcServerTest, SaysWhatItIsAndWhatItServes) {
   inference::ServerMetadataResponse server;
   inference::ServerReadyResponse ready;

@@ -451,27 +451,6 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
   return std::nullopt;
 }
 
-std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
-                                        std::optional<std::int64_t>& input_size) {
-  if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
-  const auto apply = [&](std::string_view name, std::string_view header, std::string_view text) {
-    const auto number = text::parse_number(text);
-    const bool truth = text == "true" || text == "false";
-    const ParameterValue value = number  ? ParameterValue::of(*number)
-                                 : truth ? ParameterValue::of(text == "true")
-                                         : ParameterValue::of_text(text);
-    return apply_number(name, value, call, input_size, header);
-  };
-  if (headers.deadline_ms) {
-    if (auto problem = apply("tangram_deadline_ms", "Tangram-Deadline-Ms", *headers.deadline_ms)) return problem;
-  }
-  if (headers.input_size) {
-    if (auto problem = apply("tangram_input_size", "Tangram-Input-Size", *headers.input_size)) return problem;
-  }
-  if (headers.background) return apply("tangram_background", "Tangram-Background", *headers.background);
-  return std::nullopt;
-}
-
 std::string shape_text(const std::int64_t* shape, std::size_t rank) {
   return fmt::format("[{}]", fmt::join(shape, shape + rank, ","));
 }
@@ -681,6 +660,27 @@ std::optional<CallProblem> request_output(std::string_view name, bool binary, Ca
     return invalid(fmt::format("unexpected inference output '{}' for model '{}'", name, call.model->name));
   }
   call.outputs.push_back({static_cast<std::size_t>(spec - specs.begin()), binary});
+  return std::nullopt;
+}
+
+std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
+                                        std::optional<std::int64_t>& input_size) {
+  if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
+  const auto apply = [&](std::string_view name, std::string_view header, std::string_view text) {
+    const auto number = text::parse_number(text);
+    const bool truth = text == "true" || text == "false";
+    const ParameterValue value = number  ? ParameterValue::of(*number)
+                                 : truth ? ParameterValue::of(text == "true")
+                                         : ParameterValue::of_text(text);
+    return apply_number(name, value, call, input_size, header);
+  };
+  if (headers.deadline_ms) {
+    if (auto problem = apply("tangram_deadline_ms", "Tangram-Deadline-Ms", *headers.deadline_ms)) return problem;
+  }
+  if (headers.input_size) {
+    if (auto problem = apply("tangram_input_size", "Tangram-Input-Size", *headers.input_size)) return problem;
+  }
+  if (headers.background) return apply("tangram_background", "Tangram-Background", *headers.background);
   return std::nullopt;
 }
 

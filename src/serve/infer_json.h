@@ -25,6 +25,10 @@ struct InferHeaders {
   std::optional<std::string_view> traceparent = {};
 };
 
+// What the fields say of the request, whatever the protocol.
+std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
+                                        std::optional<std::int64_t>& input_size);
+
 // Reads call.body, which the tensors of the call then point into. `call.model` is set.
 std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call& call);
 
