@@ -35,6 +35,7 @@ void Call::clear() {
   status = CallStatus::ok;
   error.clear();
   failure.clear();
+  turned_away = {};
   retry_after = {};
   empty(answer);
   answer_ends.clear();

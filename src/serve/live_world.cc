@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
 #include "sched/background.h"
@@ -35,6 +36,27 @@ Duration retry_after(const Request& request, const Outcome& outcome) {
   return std::max<Duration>(outcome.earliest - request.deadline, std::chrono::milliseconds(1));
 }
 
+// The size of requests that say nothing of it, where no axis tells.
+std::int64_t size_fixed_of(const Service& service) {
+  const auto* constant = std::get_if<ConstantSize>(&service.input_size);
+  return constant == nullptr ? 1 : constant->size;
+}
+
+std::string change_of_service(const Service& served, const Service& next) {
+  if (served.model != next.model) {
+    return fmt::format("another model, '{}' in place of '{}'", next.model, served.model);
+  }
+  if (served.signature() != next.signature()) return "other tensors";
+  if (served.priority != next.priority) {
+    return fmt::format("another priority, {} in place of {}", next.priority, served.priority);
+  }
+  const bool axis_tells = std::ranges::any_of(served.signature().inputs, has_variable_axis);
+  if (!axis_tells && size_fixed_of(served) != size_fixed_of(next)) {
+    return fmt::format("another input_size, {} in place of {}", size_fixed_of(next), size_fixed_of(served));
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
@@ -42,17 +64,28 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
   std::vector<ServedModel> models;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
-    const auto* constant = std::get_if<ConstantSize>(&service.input_size);
     models.push_back({.service = ServiceId(static_cast<std::uint32_t>(i)),
                       .name = service.name,
                       .network = service.model,
                       .platform = engine,
                       .signature = service.signature(),
-                      .size_fixed = constant == nullptr ? 1 : constant->size,
+                      .size_fixed = size_fixed_of(service),
                       .samples_max = deployment.services[i].samples_max,
                       .priority = service.priority});
   }
   return models;
+}
+
+Result<Nothing> check_served_alike(const Workload& served, const Workload& next) {
+  const std::size_t both = std::min(served.services.size(), next.services.size());
+  for (std::size_t i = 0; i < both; ++i) {
+    if (served.services[i].name != next.services[i].name) return Nothing{};  // Whoever takes the plan refuses that.
+    const std::string change = change_of_service(served.services[i], next.services[i]);
+    if (change.empty()) continue;
+    return Error{ErrorCode::invalid,
+                 fmt::format("service '{}' has {}: that needs a new start", served.services[i].name, change)};
+  }
+  return Nothing{};
 }
 
 LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel>& models, LiveWorldConfig config)
@@ -101,6 +134,11 @@ void LiveWorld::on_restarted(SliceId slice, bool ok) {
   post_event(ok ? EventKind::restarted : EventKind::not_restarted, slice, 0);
 }
 
+void LiveWorld::on_turned_away(SliceId slice, Duration retry_after) {
+  const std::lock_guard lock(inbox_mutex_);
+  inbox_turned_away_.emplace_back(slice, retry_after);
+}
+
 // ---- The loop ----
 
 void LiveWorld::take_inbox() {
@@ -115,6 +153,8 @@ void LiveWorld::take_inbox() {
   inbox_events_.clear();
   for (auto& [slice, reason] : inbox_failures_) runs_[slice.index()].failure = std::move(reason);
   inbox_failures_.clear();
+  for (const auto& [slice, retry_after] : inbox_turned_away_) runs_[slice.index()].turned_away = retry_after;
+  inbox_turned_away_.clear();
 }
 
 void LiveWorld::open_slices() {
@@ -168,8 +208,7 @@ void LiveWorld::handle(const Event& event) {
     case EventKind::lost: return door_->on_slice_lost(slice);
     case EventKind::restarted: return restarted(slice, true);
     case EventKind::not_restarted: return restarted(slice, false);
-    case EventKind::reshaped: return door_->on_reshaped(DeviceId(event.index), true);
-    case EventKind::not_reshaped: return door_->on_reshaped(DeviceId(event.index), false);
+    case EventKind::reshaped: return reshaped(DeviceId(event.index));
     case EventKind::returned: return door_->on_returned(slice);
   }
 }
@@ -334,6 +373,9 @@ void LiveWorld::explain(Call& call, const Request& request, const Outcome& outco
   if (outcome.kind == OutcomeKind::failed) {
     call.error = fmt::format("model '{}': {}", call.model->name,
                              call.failure.empty() ? "the slice that ran the request failed" : call.failure);
+    if (call.turned_away == Duration::zero()) return;
+    call.status = CallStatus::unavailable;
+    call.retry_after = call.turned_away;
     return;
   }
   switch (outcome.reason) {
@@ -416,6 +458,7 @@ void LiveWorld::launch(const sched::Batch& batch) {
     Call* call = calls_[member->id.value() & (kCallsMax - 1)];
     call->launched = now_;
     call->failure.clear();
+    call->turned_away = {};
     call->padded_size = batch.padded_size;
     run.members.push_back(call);
   }
@@ -509,8 +552,12 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
 
 // The reason stays with requests that run again, in case that there is no time for it after all.
 void LiveWorld::fail_members(Run& run, const std::string& reason) {
-  for (Call* call : run.members) call->failure = reason;
+  for (Call* call : run.members) {
+    call->failure = reason;
+    call->turned_away = run.turned_away;
+  }
   run.failure.clear();
+  run.turned_away = {};
 }
 
 // A restart was asked for by the scheduler, or by the re-cutting of a device, whose slices it does not know yet.
@@ -522,7 +569,7 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
     return door_->on_restarted(slice, ok);
   }
   warming_.erase(warming);
-  warming_failed_ |= !ok;
+  if (!ok) warming_failed_.push_back(slice);
   if (warming_.empty()) finish_reshape();
 }
 
@@ -543,7 +590,7 @@ void LiveWorld::restart(SliceId slice) {
 void LiveWorld::reshape(DeviceId device, const Layout&) {
   let_go();
   reshaping_ = device;
-  warming_failed_ = false;
+  warming_failed_.clear();
   const auto& slices = scheduler().state().slices;
   for (std::uint32_t i = 0; i < slices.size(); ++i) {
     if (slices[i].place.device != device || slices[i].status != sched::SliceStatus::planned) continue;
@@ -554,8 +601,20 @@ void LiveWorld::reshape(DeviceId device, const Layout&) {
 }
 
 void LiveWorld::finish_reshape() {
-  schedule(now_, warming_failed_ ? EventKind::not_reshaped : EventKind::reshaped, reshaping_->value(), 0);
+  schedule(now_, EventKind::reshaped, reshaping_->value(), 0);
   reshaping_.reset();
+}
+
+// A slice that did not get ready is one that was lost: the others of the device serve, and it is started again and
+// again until it is ready or another plan comes.
+void LiveWorld::reshaped(DeviceId device) {
+  const std::vector<SliceId> failed = std::exchange(warming_failed_, {});
+  door_->on_reshaped(device, true);
+  for (const SliceId slice : failed) {
+    Run& run = run_of(slice);
+    if (run.busy) run.failure = "the slice is not ready";
+    door_->on_slice_lost(slice);
+  }
 }
 
 void LiveWorld::let_go() {
@@ -563,6 +622,7 @@ void LiveWorld::let_go() {
   for (std::size_t i = 0; i < slices.size() && i < runs_.size(); ++i) {
     if (slices[i].status == sched::SliceStatus::gone) runs_[i].executor.reset();
   }
+  std::erase_if(starting_, [&](SliceId slice) { return slices[slice.index()].status == sched::SliceStatus::gone; });
 }
 
 void LiveWorld::recall(SliceId slice) { schedule(now_, EventKind::returned, slice.value(), 0); }

@@ -46,6 +46,9 @@ struct LiveWorldConfig {
 // The services of a deployment as clients see them. `engine` is what they are told runs the models.
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);
+// What clients and workers know of services does not change while they are served. Errors: a service of `next` has
+// another model, other tensors, or another priority or size of its own than the one of the same name and place.
+Result<Nothing> check_served_alike(const Workload& served, const Workload& next);
 
 class LiveWorld final : private sched::World, public engines::ExecutorEvents {
  public:
@@ -59,6 +62,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
+  void on_turned_away(SliceId slice, Duration retry_after) override;
 
   // One thread from here on.
   //
@@ -100,18 +104,10 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
     std::vector<Call*> members;
     std::unique_ptr<engines::Executor> executor;
     engines::BatchMemory* memory = nullptr;
-    std::string failure;  // Why the last batch was not answered.
+    std::string failure;     // Why the last batch was not answered.
+    Duration turned_away{};  // As of a call.
   };
-  enum class EventKind : std::uint8_t {
-    done,
-    failed,
-    lost,
-    restarted,
-    not_restarted,
-    reshaped,
-    not_reshaped,
-    returned
-  };
+  enum class EventKind : std::uint8_t { done, failed, lost, restarted, not_restarted, reshaped, returned };
   // Of executors, from any thread or with a time of its own.
   struct Event {
     TimePoint when;
@@ -142,6 +138,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void fail_members(Run& run, const std::string& reason);
   void restarted(SliceId slice, bool ok);
   void finish_reshape();
+  void reshaped(DeviceId device);
   void let_go();
   void arrive(Call* call);
   void admit(Call* call);
@@ -183,15 +180,16 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   std::vector<SliceServed> slices_;
   std::uint64_t plans_applied_ = 0;
   std::vector<SliceId> starting_;
-  // The device that is being re-cut, and its slices that are not ready yet.
+  // The device that is being re-cut, its slices that are not ready yet, and those that did not get ready.
   std::optional<DeviceId> reshaping_;
   std::vector<SliceId> warming_;
-  bool warming_failed_ = false;
+  std::vector<SliceId> warming_failed_;
 
   std::mutex inbox_mutex_;
   std::vector<Call*> inbox_calls_;
   std::vector<Event> inbox_events_;
   std::vector<std::pair<SliceId, std::string>> inbox_failures_;  // Why slices failed, before their events are handled.
+  std::vector<std::pair<SliceId, Duration>> inbox_turned_away_;  // The same of those who found no room.
   std::function<void()> waker_;
 };
 

@@ -208,6 +208,39 @@ class Unreliable final : public engines::Executor {
   std::unique_ptr<engines::Executor> inner_;
 };
 
+// Promises may change while the services are served; what clients and workers know of them may not.
+TEST(LiveWorld, SaysWhatOfAServiceNeedsANewStart) {
+  const auto said = [](const auto& change) {
+    Workload next = test::workload();
+    change(next.services[0]);
+    const auto alike = check_served_alike(test::workload(), next);
+    return alike ? std::string("alike") : alike.error().message;
+  };
+  EXPECT_EQ(said([](Service& service) { service.slo.latency = 70ms; }), "alike");
+  EXPECT_EQ(said([](Service& service) { service.input_size = ConstantSize{48}; }), "alike");  // The axis tells.
+  EXPECT_EQ(said([](Service& service) { service.model = "other"; }),
+            "service 'rank' has another model, 'other' in place of 'encoder': that needs a new start");
+  EXPECT_EQ(said([](Service& service) { service.tensors->outputs[0].shape = {4}; }),
+            "service 'rank' has other tensors: that needs a new start");
+  EXPECT_EQ(said([](Service& service) { service.tensors.reset(); }),
+            "service 'rank' has other tensors: that needs a new start");
+  EXPECT_EQ(said([](Service& service) { service.priority = 3; }),
+            "service 'rank' has another priority, 3 in place of 0: that needs a new start");
+}
+
+// Without an axis that grows, the file says how large a request is.
+TEST(LiveWorld, SaysThatAnotherFixedSizeNeedsANewStart) {
+  Workload served = test::workload();
+  served.services[0].tensors =
+      Signature{{{"image", Datatype::fp32, {3, 8, 8}, 0, false}}, {{"label", Datatype::fp32, {1}, 0, false}}};
+  Workload next = served;
+  served.services[0].input_size = ConstantSize{224};
+  next.services[0].input_size = ConstantSize{256};
+  EXPECT_TRUE(check_served_alike(served, served));
+  EXPECT_EQ(check_served_alike(served, next).error().message,
+            "service 'rank' has another input_size, 256 in place of 224: that needs a new start");
+}
+
 TEST(LiveWorld, RetriesOnceWhatASliceLost) {
   auto deployment = test::deployment();
   const auto models = served_models(deployment, test::workload(), "emulated");

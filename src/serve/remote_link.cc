@@ -28,6 +28,9 @@ using PlainJson = nlohmann::json;
 constexpr std::size_t kHeadMax = 64 << 10;
 constexpr std::uint64_t kBodyMax = std::uint64_t{4} << 30;
 constexpr std::size_t kRemoteReadBytes = 64 << 10;
+// What clients are told who were turned away by a server that does not say for how long, and at most.
+constexpr Duration kTurnedAway = std::chrono::seconds(1);
+constexpr std::int64_t kTurnedAwayMaxSeconds = 3600;
 
 Error rubbish(std::string what) {
   return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
@@ -62,6 +65,7 @@ class AnswerReader {
 
   int status() const { return status_; }
   bool keep_alive() const { return keep_alive_; }
+  Duration retry_after() const { return retry_after_; }
   std::size_t json_length() const { return json_length_.value_or(body_.size()); }
   const std::string& body() const { return body_; }
   bool anything() const { return has_head_ || !in_.empty(); }
@@ -100,6 +104,10 @@ class AnswerReader {
     } else if (equals_ignoring_case(name, "transfer-encoding")) {
       chunked_ = equals_ignoring_case(value, "chunked");
       return chunked_;
+    } else if (equals_ignoring_case(name, "retry-after")) {
+      // It may also be a date, which says as much as nothing here.
+      const std::int64_t seconds = text::parse_integer(value).value_or(0);
+      if (seconds > 0) retry_after_ = std::chrono::seconds(std::min(seconds, kTurnedAwayMaxSeconds));
     } else if (equals_ignoring_case(name, "connection")) {
       keep_alive_ = !equals_ignoring_case(value, "close");
     }
@@ -120,6 +128,7 @@ class AnswerReader {
   bool chunked_ = false;
   bool keep_alive_ = true;
   int status_ = 0;
+  Duration retry_after_ = kTurnedAway;
   std::size_t length_ = 0;
   std::optional<std::size_t> json_length_;
   ChunkedReader chunks_;
@@ -273,6 +282,8 @@ class RemoteLink final : public engines::Executor, private Readiness {
   void answered_batch();
   void ask_ready();
   void not_ready(std::string reason);
+  void log_not_ready(std::string_view reason) const;
+  void close_doors(const std::string& reason);
   void fail_batch(std::string reason);
 
   Remotes& remotes_;
@@ -423,6 +434,7 @@ std::string RemoteLink::why_lost() const {
 // ---- Getting ready ----
 
 bool RemoteLink::restart() {
+  if (state_ == State::running) log_not_ready("it does not answer: a batch takes too long");
   disconnect();
   Duration pause{};
   if (attempts_in_vain_ > 0) {
@@ -470,11 +482,15 @@ void RemoteLink::not_ready(std::string reason) {
   disconnect();
   state_ = State::cold;
   due_ = kTimeNever;
+  log_not_ready(reason);
+  events_.on_restarted(slice_, false);
+}
+
+void RemoteLink::log_not_ready(std::string_view reason) const {
   remotes_.log_.write(LogLine(LogLevel::warning, "remote_not_ready")
                           .text("slice", config_.title)
                           .text("server", place_)
                           .text("reason", reason));
-  events_.on_restarted(slice_, false);
 }
 
 // ---- Batches ----
@@ -502,10 +518,22 @@ void RemoteLink::fail_batch(std::string reason) {
   events_.on_done(slice_, job_.batch, std::move(reason));
 }
 
+// A server that lets nobody in now is asked whether it is ready, as at the start, before it gets another batch.
+void RemoteLink::close_doors(const std::string& reason) {
+  disconnect();
+  log_not_ready(reason);
+  state_ = State::cold;
+  events_.on_turned_away(slice_, answer_.retry_after());
+  events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, reason));
+}
+
 void RemoteLink::answered_batch() {
-  if (answer_.status() != 200) {
-    return fail_batch(fmt::format("the remote server {}: {}", place_, reason_of(answer_)));
-  }
+  const int status = answer_.status();
+  if (status == 401 || status == 403) return close_doors("it does not let us in: " + reason_of(answer_));
+  if (status == 503) return close_doors(reason_of(answer_));
+  // It serves, but has no room for this batch.
+  if (status == 429) events_.on_turned_away(slice_, answer_.retry_after());
+  if (status != 200) return fail_batch(fmt::format("the remote server {}: {}", place_, reason_of(answer_)));
   const auto read = read_remote_answer(*find_model(job_.service), answer_.body(), answer_.json_length(), tensors_);
   if (!read) return fail_batch(read.error().message);
   attempts_in_vain_ = 0;

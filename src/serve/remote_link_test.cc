@@ -124,6 +124,7 @@ class OtherServer {
   OtherServer(const OtherServer&) = delete;
   OtherServer& operator=(const OtherServer&) = delete;
   std::uint16_t port() const { return server_->http_port(); }
+  void reload() { server_->request_reload(); }
   HttpAnswer ask(const std::string& path, const std::string& body = "") const {
     auto answer = ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
     return answer ? *answer : HttpAnswer{};
@@ -191,6 +192,92 @@ TEST(Remote, RunsBatchesOnASecondServer) {
   EXPECT_TRUE(lost.status == 500 || lost.status == 503) << lost.status << lost.body;
   there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(there_port));
   EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", question).status == 200; }));
+}
+
+std::size_t times(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// A question that waits for slices which are not ready for 0.2 s.
+const char* const kBriefQuestion =
+    R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],"parameters":{"tangram_deadline_ms":200}})";
+
+// The model is unloaded there in mid-run: nothing is wrong with the request or here, so clients hear 503 and may try
+// again; the slices come back by themselves.
+TEST(Remote, IsUnavailableWhileTheSecondServerIs) {
+  Workload there_workload;
+  const sched::Deployment there_deployment = renamed(there_workload);
+  const OtherServer there(there_workload, there_deployment, at_port(0));
+  ServerConfig config = at_port(0);
+  config.engine = kRemoteEngine;
+  config.remotes = {{"127.0.0.1", there.port()}};
+  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  ASSERT_TRUE(here.wait_until_ready());
+  ASSERT_EQ(there.ask("/v2/repository/models/encoder/unload", "{}").status, 200);
+  for (int i = 0; i < 3; ++i) {
+    const HttpAnswer answer = here.ask("/v2/models/rank/infer", kBriefQuestion);
+    EXPECT_EQ(answer.status, 503) << answer.body;
+    EXPECT_THAT(answer.head, testing::HasSubstr("Retry-After: 1"));
+  }
+  EXPECT_THAT(here.log(), testing::HasSubstr("remote_not_ready"));
+  ASSERT_EQ(there.ask("/v2/repository/models/encoder/load", "{}").status, 200);
+  EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 200; }));
+}
+
+// The key is good for one request and, at this rate, for the next in a hundred seconds. That is passed on.
+TEST(Remote, PassesOnHowLongTheSecondServerHasNoRoom) {
+  const NewKey key = make_key();
+  Workload there_workload;
+  const sched::Deployment there_deployment = renamed(there_workload);
+  ServerConfig there_config = at_port(0);
+  there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}, .rate_per_s = 0.01}}};
+  const OtherServer there(there_workload, there_deployment, std::move(there_config));
+  ServerConfig config = at_port(0);
+  config.engine = kRemoteEngine;
+  config.remotes = {{"127.0.0.1", there.port()}};
+  config.remote_caller.key = key.text;
+  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  ASSERT_TRUE(here.wait_until_ready());
+  EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
+  const HttpAnswer refused = here.ask("/v2/models/rank/infer", kBriefQuestion);
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_TRUE(refused.head.find("Retry-After: 100\r") != std::string::npos ||
+              refused.head.find("Retry-After: 99\r") != std::string::npos)
+      << refused.head;
+}
+
+// The key is withdrawn in mid-run. The slices are not ready then, as at the start: no request fails for it by itself.
+TEST(Remote, IsNotReadyWhenTheSecondServerNoLongerLetsItIn) {
+  const NewKey key = make_key();
+  const NewKey other = make_key();
+  std::atomic<bool> withdrawn{false};
+  Workload there_workload;
+  const sched::Deployment there_deployment = renamed(there_workload);
+  ServerConfig there_config = at_port(0);
+  const auto access = [&](bool none) {
+    return formats::Access{{{.name = "gateway", .keys = {none ? other.kept : key.kept}}}};
+  };
+  there_config.security.access = access(false);
+  there_config.reload_security = [&]() -> Result<Security> { return Security{std::nullopt, access(withdrawn)}; };
+  OtherServer there(there_workload, there_deployment, std::move(there_config));
+  ServerConfig config = at_port(0);
+  config.engine = kRemoteEngine;
+  config.remotes = {{"127.0.0.1", there.port()}};
+  config.remote_caller.key = key.text;
+  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  ASSERT_TRUE(here.wait_until_ready());
+  EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
+  withdrawn = true;
+  there.reload();
+  ASSERT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 503; }));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 503);
+  EXPECT_THAT(here.log(), testing::HasSubstr("it does not let us in"));
+  EXPECT_EQ(times(here.log(), "batch_failed"), 0u) << here.log();
+  withdrawn = false;
+  there.reload();
+  EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 200; }));
 }
 
 // The second server asks for a certificate and for a key. One who has both is served; one without the key, and one who

@@ -384,6 +384,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
     }
     const SliceServed tally = i < world.slice_tallies().size() ? world.slice_tallies()[i] : SliceServed{};
     const double up = to_seconds(world.time());
+    const std::int64_t process = world.process_of(SliceId(static_cast<std::uint32_t>(i)));
     slices.push_back({{"slice", slice_name(world, i)},
                       {"status", status_name(slice.status)},
                       {"serves", serves},
@@ -392,7 +393,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
                       {"busy_share", up <= 0 ? 0 : static_cast<double>(tally.busy_ns) * 1e-9 / up},
                       {"failures", tally.failures},
                       {"restarts", tally.restarts},
-                      {"process", world.process_of(SliceId(static_cast<std::uint32_t>(i)))}});
+                      {"process", process > 0 ? Json(process) : Json(nullptr)}});
   }
   Json devices = Json::array();
   for (const auto& device : state.deployment.devices) {

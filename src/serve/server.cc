@@ -305,6 +305,7 @@ struct Server::Parts final : public CallOwner {
 
   void tell_ready() {
     told_ready = true;
+    workers.end_first_start();
     gateway->set_ready(true);
     if (grpc) grpc->set_serving(true);
     log.write(LogLine(LogLevel::info, "ready").number("after_s", to_seconds(clock.now())));
@@ -421,6 +422,7 @@ struct Server::Parts final : public CallOwner {
   Result<Nothing> take_files(LiveWorld& w, const Files& files) {
     if (files.deployment) {
       if (auto changed = w.change_plan(*files.deployment); !changed) return changed;
+      workers.end_first_start();
       log.write(LogLine(LogLevel::info, "plan_changed")
                     .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
     }

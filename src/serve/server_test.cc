@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -155,6 +158,95 @@ TEST(ServerReload, TakesAllFilesOrNone) {
   EXPECT_EQ(nlohmann::json::parse(server.ask_admin("POST", "/reload")->body).at("number"), 2);
   EXPECT_EQ(reloads_after(server, 2).at("problem"), "");
   EXPECT_EQ(plan_changes(), 1);
+}
+
+// A worker that refuses to load while the file `refuses` is there, and is the real one otherwise.
+class MoodyWorker {
+ public:
+  MoodyWorker() : program((std::filesystem::temp_directory_path() / ("moody-" + std::to_string(getpid()))).string()) {
+    WorkerMessage message;
+    message.kind = WorkerMessageKind::not_loaded;
+    message.set_text("the model file is gone");
+    std::ofstream(program + ".answer", std::ios::binary).write(reinterpret_cast<const char*>(&message), sizeof message);
+    std::ofstream(program) << "#!/bin/sh\nif [ -e " << program << ".refuses ]; then\n"
+                           << "dd bs=256 count=1 <&3 >/dev/null 2>&1; cat " << program << ".answer >&3; exec sleep 60\n"
+                           << "fi\nexec " << find_worker_program() << " \"$@\"\n";
+    chmod(program.c_str(), 0755);
+  }
+  ~MoodyWorker() {
+    for (const char* end : {"", ".answer", ".refuses"}) std::filesystem::remove(program + end);
+  }
+  MoodyWorker(const MoodyWorker&) = delete;
+  MoodyWorker& operator=(const MoodyWorker&) = delete;
+
+  void refuse() const { std::ofstream(program + ".refuses") << "yes"; }
+  void relent() const { std::filesystem::remove(program + ".refuses"); }
+
+  std::string program;
+};
+
+// The slices of the new plan cannot load. The server goes on, tries them again and again, and serves as soon as they
+// can; at the first start the same would have ended it.
+TEST(ServerReload, OutlivesWorkersThatCannotLoad) {
+  const MoodyWorker worker;
+  ServerConfig config;
+  config.workers = true;
+  config.worker_program = worker.program;
+  config.patience.pause_min = std::chrono::milliseconds(1);
+  config.patience.pause_max = std::chrono::milliseconds(20);
+  config.reload = []() -> Result<sched::Deployment> { return test::deployment(4); };
+  Running server(std::move(config));
+  ASSERT_TRUE(server.wait_until_ready());
+  worker.refuse();
+  ASSERT_TRUE(server.ask_admin("POST", "/reload"));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  // More starts in vain than a re-cut is tried.
+  std::uint64_t restarts = 0;
+  while (restarts < 10 && std::chrono::steady_clock::now() < limit) {
+    const auto status = server.ask_admin("GET", "/status");
+    ASSERT_TRUE(status) << status.error().message;
+    const auto told = nlohmann::json::parse(status->body);
+    restarts = 0;
+    for (const auto& slice : told.at("slices")) restarts += slice.at("restarts").get<std::uint64_t>();
+  }
+  ASSERT_GE(restarts, 10u);
+  worker.relent();
+  const auto answer = server.ask("POST", "/v2/models/rank/infer", question(3));
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->status, 200) << answer->body;
+  server.stop();
+  EXPECT_TRUE(server.all_answered);
+}
+
+// The same refusal at the first start ends the server.
+TEST(Server, EndsWhenAWorkerOfTheFirstStartCannotLoad) {
+  const MoodyWorker worker;
+  worker.refuse();
+  const Nowhere nowhere;
+  LogWriter log(nowhere.descriptor);
+  ServerConfig config;
+  config.http_port = config.metrics_port = 0;
+  config.workers = true;
+  config.worker_program = worker.program;
+  Server server(test::deployment(), test::workload(), std::move(config), log);
+  ASSERT_TRUE(server.open());
+  EXPECT_FALSE(server.run());
+  EXPECT_NE(server.hopeless().find("the model file is gone"), std::string::npos) << server.hopeless();
+}
+
+// Inside the server a slice has no process of its own; with workers it has one.
+TEST(Server, NamesTheProcessesOfSlicesThatHaveOne) {
+  for (const bool workers : {false, true}) {
+    ServerConfig config;
+    config.workers = workers;
+    Running server(std::move(config));
+    ASSERT_TRUE(server.wait_until_ready());
+    const auto status = nlohmann::json::parse(server.ask_admin("GET", "/status")->body);
+    for (const auto& slice : status.at("slices")) {
+      const nlohmann::json& process = slice.at("process");
+      EXPECT_TRUE(workers ? process.is_number() && process.get<int>() > 1 : process.is_null()) << slice;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,

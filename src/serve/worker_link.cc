@@ -98,6 +98,8 @@ void WorkerLink::make_quota() {
 }
 
 bool WorkerLink::restart() {
+  // Whoever asks in the middle of a batch has waited for it long enough.
+  if (state_ == State::running) log(LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
   end_process();
   const TimePoint now = workers_.clock_.now();
   Duration pause{};
@@ -203,7 +205,9 @@ bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   if (received.message.kind != WorkerMessageKind::not_loaded) return false;
   const std::string reason(received.text());
   log(LogLevel::error, "worker_failed", reason);
-  if (!ever_ready_ && workers_.hopeless_.empty()) workers_.hopeless_ = fmt::format("{}: {}", config_.title, reason);
+  if (workers_.first_start_ && !ever_ready_ && workers_.hopeless_.empty()) {
+    workers_.hopeless_ = fmt::format("{}: {}", config_.title, reason);
+  }
   end_process();
   events_.on_restarted(slice_, false);
   return true;

@@ -55,9 +55,11 @@ class Workers {
   // When work() is due again if nothing happens.
   TimePoint next_due() const;
 
-  // The reason of the first worker that could not load, once all hope is gone: a worker that never was ready said that
-  // its models cannot be loaded. Empty: none.
+  // The reason of the first worker that could not load, once all hope is gone: a worker of the first start that never
+  // was ready said that its models cannot be loaded. Empty: none.
   const std::string& hopeless() const { return hopeless_; }
+  // From now on workers that cannot load are tried again and again: others serve meanwhile.
+  void end_first_start() { first_start_ = false; }
 
  private:
   friend class WorkerLink;
@@ -71,6 +73,7 @@ class Workers {
   TimePoint reap_at_ = kTimeNever;
   std::vector<WorkerLink*> links_;
   std::string hopeless_;
+  bool first_start_ = true;
 };
 
 }  // namespace tangram::serve

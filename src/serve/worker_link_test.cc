@@ -1,9 +1,11 @@
 #include "serve/worker_link.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,8 +40,8 @@ struct BenchConfig {
 class WorkerBench {
  public:
   explicit WorkerBench(const BenchConfig& bench = {})
-      : null_(open("/dev/null", O_WRONLY | O_CLOEXEC)),
-        log_(std::make_unique<LogWriter>(null_)),
+      : log_file_(memfd_create("log", MFD_CLOEXEC)),
+        log_(std::make_unique<LogWriter>(log_file_)),
         models_(served_models(deployment_, test::workload(), "emulated")) {
     workers = std::make_unique<Workers>(loop_, clock_, *log_);
     LiveWorldConfig config;
@@ -61,7 +63,7 @@ class WorkerBench {
     world.reset();
     workers.reset();
     log_.reset();
-    close(null_);
+    close(log_file_);
   }
 
   Call* ask(std::int64_t id) {
@@ -118,8 +120,18 @@ class WorkerBench {
   std::unique_ptr<Workers> workers;
   std::unique_ptr<LiveWorld> world;
 
+  // What the log says so far.
+  std::string log() const {
+    struct stat facts {};
+    fstat(log_file_, &facts);
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+    const ssize_t got = pread(log_file_, text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return text;
+  }
+
  private:
-  int null_;
+  int log_file_;
   std::unique_ptr<LogWriter> log_;
   LiveClock clock_;
   EventLoop loop_;
@@ -230,6 +242,10 @@ TEST(WorkerLink, ReplacesAWorkerThatHangsInABatch) {
   ASSERT_TRUE(bench.drive_until_answered(1));
   EXPECT_EQ(call->status, CallStatus::ok) << call->error;
   ASSERT_TRUE(bench.drive([&] { return !alive(stopped); }));
+  const std::string line = fmt::format(
+      R"("event":"worker_lost","slice":"slice","process":{},"reason":"it does not answer: its batch takes too long")",
+      stopped);
+  EXPECT_TRUE(bench.drive([&] { return bench.log().find(line) != std::string::npos; })) << bench.log();
 }
 
 TEST(WorkerLink, ReplacesAnIdleWorkerThatHangs) {
