@@ -90,6 +90,31 @@ stop workers
 for pid in $left; do kill -0 "$pid" 2>/dev/null && fail "worker $pid outlived the server"; done
 expect 0 replay rw; has out "the same decisions"
 
+# What was recorded is in the file a second later, whatever becomes of the server; and a file that cannot be written is
+# said once, and in the exit code.
+start killed --record rk
+expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
+for _ in $(seq 100); do grep -q '^< resolve' rk && break; sleep 0.05; done
+kill -9 "$SERVER"; wait "$SERVER" 2>/dev/null
+expect 0 replay rk --output json; has out '"complete": false'
+start full --record /dev/full
+expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
+code=0; kill -TERM "$SERVER"; wait "$SERVER" || code=$?
+[[ $code == 3 ]] || fail "a recording that cannot be written: exit $code"
+[[ $(grep -c '"event":"recording_failed"' full.err) == 1 ]] || fail "recording_failed: $(cat full.err)"
+has full.err "cannot write /dev/full"
+
+# A service that changes what clients and workers know of it needs a new start; nothing of such a reload counts.
+start changed
+expect 0 status --port "$METRICS" --output json; has out '"process": null'
+cp examples/serving/services.yaml same.yaml
+sed -i '0,/datatype: INT64/s//datatype: INT32/' examples/serving/services.yaml
+cmp -s same.yaml examples/serving/services.yaml && fail "the example has no INT64 any more"
+expect 1 reload --port "$METRICS"; has out "has other tensors: that needs a new start"
+cp same.yaml examples/serving/services.yaml
+expect 0 reload --port "$METRICS"; has out "read its files again"
+stop changed
+
 # A recording in which one decision is another.
 sed '0,/^< resolve \([0-9]*\) 0/s//< resolve \1 1/' r1 > bent
 expect 1 replay bent; has out "another decision"

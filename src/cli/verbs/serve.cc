@@ -1,13 +1,10 @@
 // `tangram serve`: a plan behind an address.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <memory>
 
@@ -18,6 +15,7 @@
 #include "cli/inputs.h"
 #include "cli/mig_pins.h"
 #include "cli/program.h"
+#include "cli/recording_file.h"
 #include "cli/server_options.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
@@ -114,47 +112,6 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   return Served{std::move(*workload), std::move(*deployment), std::move(fitted)};
 }
 
-// A recording as it grows: in pieces, so that the scheduler rarely waits for the disk.
-class RecordingFile {
- public:
-  static Result<std::unique_ptr<RecordingFile>> open(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-      return Error{errno == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
-                   fmt::format("cannot write {}: {}", path, std::strerror(errno))};
-    }
-    return std::make_unique<RecordingFile>(fd);
-  }
-  explicit RecordingFile(int fd) : fd_(fd) {}
-  ~RecordingFile() {
-    flush();
-    close(fd_);
-  }
-  RecordingFile(const RecordingFile&) = delete;
-  RecordingFile& operator=(const RecordingFile&) = delete;
-
-  void add(std::string_view line) {
-    buffer_ += line;
-    if (buffer_.size() >= kPiece) flush();
-  }
-
- private:
-  static constexpr std::size_t kPiece = 256 << 10;
-
-  void flush() {
-    std::string_view rest = buffer_;
-    while (!rest.empty()) {
-      const ssize_t written = write(fd_, rest.data(), rest.size());
-      if (written < 0 && errno != EINTR) break;
-      if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
-    }
-    buffer_.clear();
-  }
-
-  int fd_;
-  std::string buffer_;
-};
-
 // Certificates and access, as the files say now.
 Result<serve::Security> load_security(const Options& options) {
   serve::Security security;
@@ -214,8 +171,9 @@ Result<std::string> pin_workers(const Options& options, const sched::Deployment&
 
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
-// The model in force and whether it is newer than its file.
+// What the server goes by: the services, and the model in force and whether it is newer than its file.
 struct WatchedModel {
+  Workload workload;  // As served since the start.
   std::atomic<bool> renewed{false};
   std::unique_ptr<DriftWatch> watch;  // Null: nothing to watch.
 };
@@ -225,6 +183,9 @@ Result<sched::Deployment> load_again(const Options& options, WatchedModel& model
   const bool renewed = model.renewed.exchange(false) && model.watch != nullptr;
   auto again = load(options, renewed ? model.watch->model() : nullptr);
   if (!again) return again.error();
+  if (const auto alike = serve::check_served_alike(model.workload, again->workload); !alike) {
+    return Error{alike.error().code, options.services + ": " + alike.error().message};
+  }
   if (!renewed && model.watch != nullptr && again->fitted != nullptr) model.watch->restart(again->fitted);
   return std::move(again->deployment);
 }
@@ -381,6 +342,14 @@ std::unique_ptr<DriftWatch> watch_model(const Options& options, std::shared_ptr<
   });
 }
 
+Result<std::unique_ptr<RecordingFile>> open_recording(const std::string& path, serve::LogWriter& log) {
+  RecordingFile::Config config;
+  config.on_problem = [&log](const Error& problem) {
+    log.write(serve::LogLine(serve::LogLevel::error, "recording_failed").text("reason", problem.message));
+  };
+  return RecordingFile::open(path, std::move(config));
+}
+
 ExitCode run(Session& session, const Options& options) {
   if (const auto possible = check_security_options(options); !possible) return session.fail(possible.error());
   if (options.measurements.empty() == options.model.empty()) {
@@ -389,23 +358,24 @@ ExitCode run(Session& session, const Options& options) {
   }
   auto served = load(options);
   if (!served) return session.fail(served.error());
-  std::unique_ptr<RecordingFile> recording;
   WatchedModel model;
+  model.workload = served->workload;
   serve::ServerConfig config = server_config(options, model);
   if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
   const auto pinned = pin_workers(options, served->deployment, config);
   if (!pinned) return session.fail(pinned.error());
-  if (!options.record.empty()) {
-    auto opened = RecordingFile::open(options.record);
-    if (!opened) return session.fail(opened.error());
-    recording = std::move(*opened);
-    config.recording = [&recording](std::string_view line) { recording->add(line); };
-  }
   auto security = load_security(options);
   if (!security) return session.fail(security.error());
   config.security = std::move(*security);
   serve::keep_signals_for_server();
   serve::LogWriter log(STDERR_FILENO);
+  std::unique_ptr<RecordingFile> recording;
+  if (!options.record.empty()) {
+    auto opened = open_recording(options.record, log);
+    if (!opened) return session.fail(opened.error());
+    recording = std::move(*opened);
+    config.recording = [&recording](std::string_view line) { recording->add(line); };
+  }
   if (!pinned->empty()) log.write(serve::LogLine(serve::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
   warn_of_openness(log, options);
   bool all_answered = true;
@@ -425,6 +395,7 @@ ExitCode run(Session& session, const Options& options) {
     log.write(serve::LogLine(serve::LogLevel::warning, "stopped")
                   .text("reason", "requests are unanswered: the exit timeout had passed"));
   }
+  if (recording != nullptr && !recording->finish()) return ExitCode::no_access;
   return all_answered ? ExitCode::done : ExitCode::answer_is_no;
 }
 
