@@ -131,4 +131,6 @@ Result<std::string> import_text(std::string_view format, const std::vector<Sourc
   return kImporters[known - kFormats](files, selection);
 }
 
+bool is_nothing_to_import(const Error& error) { return error.message.ends_with(importers::kNoRows); }
+
 }  // namespace tangram::formats

@@ -389,5 +389,16 @@ TEST_F(PublicData, OfDeepbootHoldsTheSameTrainingInBothFiles) {
   EXPECT_EQ(*mixed, *alone);
 }
 
+// A file with the right header and no row is empty; one with a wrong row is wrong.
+TEST(Import, TellsEmptyFilesFromWrongOnes) {
+  const std::string header = "name,time,application,num_replicas,batch_size\n";
+  const auto none = import_text("pollux", {{"in.csv", header}});
+  ASSERT_FALSE(none.ok());
+  EXPECT_TRUE(is_nothing_to_import(none.error()));
+  const auto wrong = import_text("pollux", {{"in.csv", header + "a,soon,b,1,1\n"}});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_FALSE(is_nothing_to_import(wrong.error()));
+}
+
 }  // namespace
 }  // namespace tangram::formats

@@ -1,5 +1,7 @@
 #include "lab/paris_elsa.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -412,6 +414,21 @@ std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measuremen
   if (!settings.empty()) return settings;
   for (const auto& model : models) settings.push_back({model, 48, 1.0, 0.9});
   return settings;
+}
+
+std::optional<std::string> paris_elsa_missing(const Measurements& measurements, const ParisElsaSetting& setting) {
+  const auto times = run_times(measurements, setting.model, setting.samples_max);
+  const auto largest = static_cast<std::size_t>(setting.samples_max);
+  const bool served = std::ranges::any_of(times, [&](const auto& size) { return size.size() >= largest; });
+  if (served && !times.back().empty()) return std::nullopt;
+  const Geometry& geometry = *find_geometry(kDevice);
+  const auto whole = find_profile(geometry, std::to_string(kSizes.back()) + "g");
+  TANGRAM_CHECK(whole.ok(), "the board has its largest size");
+  return fmt::format(
+      "{} cannot be judged: there is no latency of one process on {} with batch {}, and the promise is {} times that "
+      "of "
+      "the largest query, {} samples, there",
+      setting.model, geometry.profiles[*whole].name, times.back().size() + 1, setting.slo_factor, setting.samples_max);
 }
 
 std::vector<std::string> paris_elsa_partitionings() {

@@ -27,6 +27,10 @@ struct ParisElsaSetting {
 // The eleven settings of the reference whose model was measured; if none was, one setting for each model that was.
 std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measurements);
 
+// Why nothing can be said about the setting whatever the cut and the policy, with the row that is missing; nothing
+// where something can.
+std::optional<std::string> paris_elsa_missing(const Measurements& measurements, const ParisElsaSetting& setting);
+
 // "homogeneous-1", "homogeneous-2", "homogeneous-3", "homogeneous-7", "random", "paris". Beside these there is
 // "elastic": the cut that carries most with the cell's policy, found by search.
 std::vector<std::string> paris_elsa_partitionings();

@@ -32,6 +32,25 @@ ParisElsaCell cell_of(const std::string& partitioning, const std::string& policy
   return cell;
 }
 
+// Queries hold up to 32 samples, and the promise is what 32 take on 7g.80gb: with runs of up to 16 anywhere, or with
+// none there, no cut and no policy can be judged.
+TEST(ParisElsa, NamesTheRowWithoutWhichNothingCanBeJudged) {
+  Measurements measurements = made_up();
+  const auto setting = paris_elsa_settings(measurements).front();
+  EXPECT_FALSE(paris_elsa_missing(measurements, setting));
+  std::erase_if(measurements, [](const Measurement& m) { return m.batch > 16; });
+  const auto batch = paris_elsa_missing(measurements, setting);
+  ASSERT_TRUE(batch);
+  EXPECT_NE(batch->find("made-up cannot be judged: there is no latency of one process on 7g.80gb with batch 17"),
+            std::string::npos)
+      << *batch;
+  measurements = made_up();
+  std::erase_if(measurements, [](const Measurement& m) { return m.mig_profile == "7g.80gb"; });
+  const auto slice = paris_elsa_missing(measurements, setting);
+  ASSERT_TRUE(slice);
+  EXPECT_NE(slice->find("on 7g.80gb with batch 1,"), std::string::npos) << *slice;
+}
+
 TEST(ParisElsa, TriesEveryMeasuredModelWhereNoneOfTheReferenceWasMeasured) {
   const auto settings = paris_elsa_settings(made_up());
   ASSERT_EQ(settings.size(), 1U);

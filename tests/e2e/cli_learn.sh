@@ -141,6 +141,35 @@ has err "profiles.csv: blind on a100-80gb is left out: all 1 runs ran out of mem
 (sed 1q whole.csv; echo "blind,1,8,1,,,0") > data/parvagpu/profiles.csv
 expect 2 reproduce few-shot --data data; has err "no run fitted into memory"
 
+# A data set that holds only its header, or only training, is left to the other; both so is an error.
+head -60 whole.csv > data/parvagpu/profiles.csv
+mkdir data/migprofiler
+MIG_HEADER="gpu,mig_profile,model,total_params,task,sweep,batch_size,seq_length,latency_ms,latency_std_ms,throughput_samples_s,fb_used_mib_mean"
+echo "$MIG_HEADER" > data/migprofiler/profiles.csv
+expect 0 reproduce few-shot --data data --seeds 1 --output json
+has err "migprofiler/profiles.csv: no rows to import"; has err "the other data set is used alone"
+echo "a100-80gb,1g.10gb,net,1,train,batch,1,1,10,1,100,10" >> data/migprofiler/profiles.csv
+expect 0 reproduce few-shot --data data --seeds 1 --output json; has err "the other data set is used alone"
+sed -i 1q data/parvagpu/profiles.csv
+expect 2 reproduce few-shot --data data; has err "parvagpu/profiles.csv: no rows to import"
+
+# Half of the rows in seconds: the lines are named. A slice beyond the measured ones is said to be.
+{
+  echo "device,mig_profile,model,batch,size,processes,latency_ms"
+  for batch in 1 2 4 8 16; do
+    for processes in 1 2 3 4; do echo "a100-80gb,1g.10gb,net,$batch,1,$processes,$((5 * batch * processes))"; done
+  done
+} > same.csv
+expect 0 learn same.csv -o same.json
+! grep -q "milliseconds" err || fail "sound rows were doubted: $(cat err)"
+expect 0 predict same.json --slice 1g --batch 3 --output json; has out '"beyond_measured": false'
+expect 0 predict same.json --slice 7g --batch 3 --output json; has out '"beyond_measured": true'
+expect 0 predict same.json --slice 7g --batch 3; has out "beyond what was measured (1g.10gb)"
+awk -F, -v OFS=, 'NR > 11 { $7 /= 1000 } 1' same.csv > units.csv
+expect 0 learn units.csv
+has err "units.csv:"; has err "times what the work explains; are both in milliseconds?"
+has err "units.csv: 5 more runs contradict others so, in lines"
+
 expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
 "$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"
 finish

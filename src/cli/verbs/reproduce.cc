@@ -69,6 +69,16 @@ Result<Measurements> load_profiles(const std::string& data) {
   return formats::parse_measurements({path, *imported});
 }
 
+// Models whose rows are all infeasible for want of a measurement are named once, with what is missing.
+void note_missing(Session& session, const Measurements& measurements,
+                  const std::vector<lab::ParisElsaSetting>& settings) {
+  std::set<std::string> told;
+  for (const auto& setting : settings) {
+    const auto missing = lab::paris_elsa_missing(measurements, setting);
+    if (missing && told.insert(*missing).second) session.note("parvagpu/profiles.csv: " + *missing);
+  }
+}
+
 std::vector<Row> rows_of(const std::vector<lab::ParisElsaSetting>& settings, const Options& options) {
   std::vector<Row> rows;
   const auto add = [&](std::size_t s, const std::string& partitioning, const Dispatch& dispatch, bool single) {
@@ -358,6 +368,7 @@ ExitCode run(Session& session, const Options& options) {
   const auto measurements = load_profiles(options.data);
   if (!measurements) return session.fail(measurements.error());
   const auto settings = lab::paris_elsa_settings(*measurements);
+  note_missing(session, *measurements, settings);
   auto rows = rows_of(settings, options);
   run_rows(session, *measurements, rows, seeds_of(options));
   if (session.structured()) {

@@ -54,10 +54,14 @@ Result<std::vector<lab::FewShotTable>> read_tables(Session& session, const std::
   std::vector<lab::FewShotTable> tables;
   std::string missing;
   bool blind = false;
+  bool empty = false;
   for (const std::string dataset : kDatasets) {
     const std::string path = (std::filesystem::path(data) / dataset / "profiles.csv").string();
     const auto measurements = read_dataset(dataset, path);
-    if (!measurements && measurements.error().code == ErrorCode::not_found) {
+    const bool absent = !measurements && measurements.error().code == ErrorCode::not_found;
+    const bool bare = !measurements && formats::is_nothing_to_import(measurements.error());
+    empty = empty || bare;
+    if (absent || bare) {
       missing += measurements.error().message + "\n";
       continue;
     }
@@ -69,9 +73,10 @@ Result<std::vector<lab::FewShotTable>> read_tables(Session& session, const std::
     return Error{ErrorCode::invalid, data + ": no run fitted into memory; there is no latency to learn from"};
   }
   if (tables.empty()) {
-    return Error{ErrorCode::not_found, missing +
-                                           "--data names the folder that holds parvagpu/profiles.csv and "
-                                           "migprofiler/profiles.csv"};
+    return Error{empty ? ErrorCode::invalid : ErrorCode::not_found,
+                 missing +
+                     "--data names the folder that holds parvagpu/profiles.csv and "
+                     "migprofiler/profiles.csv"};
   }
   if (!missing.empty()) session.note(missing + "the other data set is used alone");
   return tables;

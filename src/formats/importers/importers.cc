@@ -38,9 +38,7 @@ Error unknown_selection(std::string_view format, std::string_view selection, con
   return {ErrorCode::invalid, fmt::format("{}:{} is not there; there are: {}", format, selection, list)};
 }
 
-Error no_rows(const Files& files) {
-  return {ErrorCode::invalid, fmt::format("{}: no rows to import", files.front().name)};
-}
+Error no_rows(const Files& files) { return {ErrorCode::invalid, fmt::format("{}: {}", files.front().name, kNoRows)}; }
 
 std::string stem_of(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0.

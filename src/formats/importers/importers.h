@@ -58,6 +58,7 @@ bool have_column(const Files& files, std::string_view name);
 // What was selected behind the colon of `format` is not among `known`, or nothing was and there are several.
 Error unknown_selection(std::string_view format, std::string_view selection, const std::set<std::string>& known);
 Error no_rows(const Files& files);
+inline constexpr std::string_view kNoRows = "no rows to import";
 
 // Parts of a path: "traces/bert/placements.csv" has the stem "placements" and lies in "bert".
 std::string stem_of(std::string_view path);
