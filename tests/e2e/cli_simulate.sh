@@ -92,6 +92,26 @@ expect 2 capacity "$SCENARIO" --policies elsa,fifs,elsa; has err "the policy els
 expect 2 capacity "$SCENARIO" --percentile 100; has err "below 100"
 expect 2 capacity "$SCENARIO" --percentile 0; has err "below 100"
 
+# Rates are over the time of the arrivals, however long the rest takes; capacity needs something to count and to scale.
+cat > steady.yaml <<'Y'
+duration_s: 10
+services: [{name: a, model: net, slo: {latency_ms: 50}, traffic: {constant: {rate_per_s: 10}}}]
+plan: {devices: [{type: a30, layout: 1g.6gb@0, replicas: [{service: a, buckets: [{batch_size: 1}]}]}]}
+latency: {models: [{model: net, launch_ms: 10, sample_ms: 0.1, p99_factor: 1}]}
+scheduler: {policy: fifs, admission: false}
+Y
+expect 0 simulate steady.yaml --rate-scale 20 --output json
+python3 - <<'P' || fail "the rate is not that of the arrivals"
+import json
+run = json.load(open("out"))["runs"][0]
+assert run["counted_s"] == 10 and run["total"]["arrived_per_s"] == 200 and run["end_s"] > 19, run
+P
+(cat steady.yaml; echo "warmup_requests: 100000") > warm.yaml
+expect 2 capacity warm.yaml; empty out
+has err "warm.yaml: none of the 100 requests of the run is counted: warmup_requests is 100000"
+sed 's/constant: {rate_per_s: 10}/closed_loop: {clients: 3}/' steady.yaml > loop.yaml
+expect 2 capacity loop.yaml; empty out; has err "no rate to scale"
+
 # Where nothing was counted, nothing was in time.
 cp -r "$SOURCE/examples" warm
 sed -i 's/^duration_s: 600/requests: 50\nwarmup_requests: 60/' warm/scenario.yaml
