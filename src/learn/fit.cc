@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "learn/contradictions.h"
 #include "learn/statistics.h"
 
 namespace tangram::learn {
@@ -30,7 +31,8 @@ constexpr double kCountTolerance = 0.35;
 constexpr double kOwnAlone = 3 * static_cast<double>(kOwnCalibrationMin);
 // Misses of own errors that are less probable than this are no chance.
 constexpr double kMissesProbable = 0.05;
-constexpr double kSliceDriftMax = 2;  // As if latency could grow with the slice as fast as it should fall.
+constexpr double kSliceDriftMax = 2;             // As if latency could grow with the slice as fast as it should fall.
+constexpr double kIntervalDeviationsMax = 1000;  // Beyond it every interval is everything.
 constexpr std::size_t kFolds = 4;
 constexpr std::uint64_t kFoldSeed = 1;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
@@ -313,6 +315,22 @@ std::vector<double> unseen_errors(const FittedRun& run) {
   return errors;
 }
 
+namespace {
+
+// Latencies that no work explains come in heaps, of which the fit lies in the midst: then nothing that others lend may
+// narrow what the model's own errors ask for.
+void widen_for_mismatches(FittedRun& run) {
+  if (mismatches_of(run.measured).empty()) return;
+  auto errors = unseen_errors(run);
+  if (errors.empty()) return;
+  const double alone = conformal_quantile(std::move(errors), run.coverage);
+  if (alone <= run.interval_deviations) return;
+  run.interval_deviations = std::min(alone, kIntervalDeviationsMax);
+  run.calibration = Calibration::own;
+}
+
+}  // namespace
+
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
   const auto observations = thinned(observations_of(measurements));
   if (observations.empty()) {
@@ -353,6 +371,7 @@ Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowl
   for (const auto& target : targets_of(measurements)) {
     auto run = fit_target(select(measurements, target), without(all, target), options);
     if (!run) return run.error();
+    widen_for_mismatches(*run);
     calibrate_slices(*run);
     runs.push_back(std::move(*run));
   }

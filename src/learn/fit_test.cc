@@ -326,6 +326,23 @@ TEST(Fit, ManyOwnErrorsInTwoHeapsAreHeldAll) {
   EXPECT_EQ(interval_width(own, {}, 0.95).deviations, 100);
 }
 
+// Ten of twenty rows in seconds: whichever are right, the stated 95 % hold at least 19 of the 20 that were left out.
+TEST(Fit, MixedUnitsGiveIntervalsThatHoldBoth) {
+  Measurements measurements;
+  for (const std::int64_t batch : {1, 2, 4, 8, 16}) {
+    for (const std::int64_t processes : {1, 2, 3, 4}) {
+      measurements.push_back(TestNetwork{}.run("1g.10gb", 1, 80, batch, processes));
+      if (measurements.size() > 10) *measurements.back().latency_ms /= 1000;
+    }
+  }
+  const auto model = fit(measurements, {}, {});
+  ASSERT_TRUE(model.ok());
+  const FittedRun& run = model->runs()[0];
+  const auto errors = unseen_errors(run);
+  ASSERT_EQ(errors.size(), 20U);
+  EXPECT_GE(std::ranges::count_if(errors, [&](double e) { return e <= run.interval_deviations; }), 19);
+}
+
 // Only 1g and 2g were measured: intervals grow on 3g and again on 7g, and stay what they are within.
 TEST(Fit, IntervalsGrowBeyondTheMeasuredSlices) {
   const TestNetwork network;
