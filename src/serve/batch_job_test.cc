@@ -18,10 +18,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Where the log goes. Closed after the log, which has a thread, has gone.
+struct Nowhere {
+  Nowhere() : descriptor(open("/dev/null", O_WRONLY)) {}
+  ~Nowhere() { close(descriptor); }
+  Nowhere(const Nowhere&) = delete;
+  Nowhere& operator=(const Nowhere&) = delete;
+  int descriptor;
+};
+
 // A server on a thread of its own that answers at once, a folder, and jobs in it.
 class BatchJob : public ::testing::Test {
  protected:
-  explicit BatchJob(Duration slo = 50ms) : descriptor_(open("/dev/null", O_WRONLY)), log_(descriptor_) {
+  explicit BatchJob(Duration slo = 50ms) : log_(nowhere_.descriptor) {
     std::string name = (std::filesystem::temp_directory_path() / "tangram-job-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     ServerConfig config;
@@ -38,7 +47,6 @@ class BatchJob : public ::testing::Test {
     server_->request_stop();
     thread_.join();
     server_.reset();
-    close(descriptor_);
     std::filesystem::remove_all(folder_);
   }
 
@@ -82,7 +90,7 @@ class BatchJob : public ::testing::Test {
     return text.str();
   }
 
-  int descriptor_;
+  Nowhere nowhere_;
   LogWriter log_;
   std::string folder_;
   std::unique_ptr<Server> server_;
