@@ -12,20 +12,12 @@
 #include "serve/http_client.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
+#include "serve/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
 
 using namespace std::chrono_literals;
-
-// Where the log goes. Closed after the log, which has a thread, has gone.
-struct Nowhere {
-  Nowhere() : descriptor(open("/dev/null", O_WRONLY)) {}
-  ~Nowhere() { close(descriptor); }
-  Nowhere(const Nowhere&) = delete;
-  Nowhere& operator=(const Nowhere&) = delete;
-  int descriptor;
-};
 
 // A server on a thread of its own that answers at once, a folder, and jobs in it.
 class BatchJob : public ::testing::Test {
@@ -90,7 +82,7 @@ class BatchJob : public ::testing::Test {
     return text.str();
   }
 
-  Nowhere nowhere_;
+  test::Nowhere nowhere_;
   LogWriter log_;
   std::string folder_;
   std::unique_ptr<Server> server_;

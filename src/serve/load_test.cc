@@ -12,6 +12,7 @@
 #include "serve/sample_tensors.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
+#include "serve/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
@@ -22,7 +23,7 @@ using testing::HasSubstr;
 // A server with free ports, on a thread of its own, that answers at once.
 class Served {
  public:
-  explicit Served(bool admission = true) : descriptor_(open("/dev/null", O_WRONLY)), log_(descriptor_) {
+  explicit Served(bool admission = true) : log_(nowhere_.descriptor) {
     ServerConfig config;
     config.http_port = config.metrics_port = 0;
 #ifdef TANGRAM_WITH_GRPC
@@ -38,12 +39,11 @@ class Served {
     server_->request_stop();
     thread_.join();
     server_.reset();
-    close(descriptor_);
   }
   LoadConfig config() const { return {.http_port = server_->http_port(), .grpc_port = server_->grpc_port()}; }
 
  private:
-  int descriptor_;
+  test::Nowhere nowhere_;
   LogWriter log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;

@@ -14,18 +14,10 @@
 
 #include "serve/http_client.h"
 #include "serve/test_deployment.h"
+#include "serve/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
-
-// Where the log goes. Closed after everyone who writes there has gone.
-struct Nowhere {
-  Nowhere() : descriptor(open("/dev/null", O_WRONLY)) {}
-  ~Nowhere() { close(descriptor); }
-  Nowhere(const Nowhere&) = delete;
-  Nowhere& operator=(const Nowhere&) = delete;
-  int descriptor;
-};
 
 // A server with free ports that runs on a thread of its own until the test ends.
 class Running {
@@ -66,7 +58,7 @@ class Running {
   std::atomic<bool> all_answered{false};
 
  private:
-  Nowhere nowhere_;
+  test::Nowhere nowhere_;
   LogWriter log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
@@ -222,7 +214,7 @@ TEST(ServerReload, OutlivesWorkersThatCannotLoad) {
 TEST(Server, EndsWhenAWorkerOfTheFirstStartCannotLoad) {
   const MoodyWorker worker;
   worker.refuse();
-  const Nowhere nowhere;
+  const test::Nowhere nowhere;
   LogWriter log(nowhere.descriptor);
   ServerConfig config;
   config.http_port = config.metrics_port = 0;
