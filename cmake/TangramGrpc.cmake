@@ -19,16 +19,19 @@ function(tangram_add_grpc target)
   if(NOT TANGRAM_GRPC_FOUND)
     return()
   endif()
-  set(proto ${PROJECT_SOURCE_DIR}/src/serve/proto/inference.proto)
+  set(protos ${PROJECT_SOURCE_DIR}/src/serve/proto)
   set(out ${PROJECT_BINARY_DIR}/generated/proto)
   file(MAKE_DIRECTORY ${out})
-  set(generated ${out}/inference.pb.cc ${out}/inference.grpc.pb.cc)
-  add_custom_command(OUTPUT ${generated} ${out}/inference.pb.h ${out}/inference.grpc.pb.h
-    COMMAND protobuf::protoc --cpp_out=${out} --grpc_out=${out} --plugin=protoc-gen-grpc=${TANGRAM_GRPC_PLUGIN}
-            -I ${PROJECT_SOURCE_DIR}/src/serve/proto ${proto}
-    DEPENDS ${proto} COMMENT "Generating the gRPC protocol")
-  target_sources(${target} PRIVATE ${generated} ${out}/inference.pb.h ${out}/inference.grpc.pb.h)
-  set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w")
+  foreach(name inference health)
+    set(sources ${out}/${name}.pb.cc ${out}/${name}.grpc.pb.cc)
+    set(headers ${out}/${name}.pb.h ${out}/${name}.grpc.pb.h)
+    add_custom_command(OUTPUT ${sources} ${headers}
+      COMMAND protobuf::protoc --cpp_out=${out} --grpc_out=${out} --plugin=protoc-gen-grpc=${TANGRAM_GRPC_PLUGIN}
+              -I ${protos} ${protos}/${name}.proto
+      DEPENDS ${protos}/${name}.proto COMMENT "Generating the gRPC protocol ${name}")
+    target_sources(${target} PRIVATE ${sources} ${headers})
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-w")
+  endforeach()
   target_include_directories(${target} SYSTEM PRIVATE ${out})
   target_compile_definitions(${target} PRIVATE TANGRAM_WITH_GRPC=1)
   target_link_libraries(${target} PRIVATE gRPC::grpc++ gRPC::grpc++_reflection protobuf::libprotobuf)

@@ -23,7 +23,6 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
 #include <atomic>
@@ -37,6 +36,8 @@ std::optional<CallProblem> try_grpc_message(std::string_view, const Gateway&, co
 #include "base/check.h"
 #include "core/bytes_slot.h"
 #include "inference.grpc.pb.h"
+#include "serve/grpc_health.h"
+#include "serve/grpc_tag.h"
 
 namespace tangram::serve {
 namespace {
@@ -45,6 +46,8 @@ using GrpcService = inference::GRPCInferenceService::AsyncService;
 
 // Calls that wait for clients, of each method of each thread. gRPC hands out the next only when one is posted.
 constexpr int kInferWaiting = 64;
+// Events that are handled before the world is woken for the calls that they brought.
+constexpr int kTogether = 32;
 
 grpc::StatusCode code_of(CallStatus status) {
   switch (status) {
@@ -114,13 +117,6 @@ class ReplaceableCredentials final : public grpc::ServerCredentials {
   TlsMaterial material_;
   bool fetched_ = false;
   grpc_server_credentials* credentials_ = nullptr;
-};
-
-// Something that the completion queue gives back.
-class Tag {
- public:
-  virtual ~Tag() = default;
-  virtual void on_event(bool ok) = 0;
 };
 
 template <typename Repeated, typename T>
@@ -384,7 +380,7 @@ void tell_retry(grpc::ServerContext& context, Duration after) {
 
 // One call of a method that asks once and is answered once. It posts its successor, and deletes itself.
 template <typename Request, typename Response>
-class Unary : public Tag, public CallOwner {
+class Unary : public GrpcTag, public CallOwner {
  public:
   using Post = void (GrpcService::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
                                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
@@ -395,7 +391,7 @@ class Unary : public Tag, public CallOwner {
   Unary(Shared& s, grpc::ServerCompletionQueue* queue, Post post, Begin begin, End end)
       : shared(s), queue_(queue), post_(post), begin_(begin), end_(end), writer_(&context) {
     call.owner = this;
-    (shared.service.*post_)(&context, &request, &writer_, queue_, queue_, static_cast<Tag*>(this));
+    (shared.service.*post_)(&context, &request, &writer_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
   void on_event(bool ok) override {
@@ -432,7 +428,7 @@ class Unary : public Tag, public CallOwner {
   }
   bool ask(std::function<void(LiveWorld&, Call&)> control) {
     call.control = std::move(control);
-    shared.world.post(&call);
+    shared.world.post(&call, false);
     return false;
   }
 
@@ -447,9 +443,9 @@ class Unary : public Tag, public CallOwner {
   void finish() {
     finished_ = true;
     if (status.ok()) {
-      writer_.Finish(response, status, static_cast<Tag*>(this));
+      writer_.Finish(response, status, static_cast<GrpcTag*>(this));
     } else {
-      writer_.FinishWithError(status, static_cast<Tag*>(this));
+      writer_.FinishWithError(status, static_cast<GrpcTag*>(this));
     }
   }
 
@@ -469,18 +465,18 @@ bool begin_infer(Infer& rpc) {
     return rpc.fail(refused->status, refused->message);
   }
   if (!rpc.call.traceparent.empty()) rpc.context.AddInitialMetadata("traceparent", rpc.call.traceparent);
-  rpc.shared.world.post(&rpc.call);
+  rpc.shared.world.post(&rpc.call, false);
   return false;
 }
 
 void end_infer(Infer& rpc) { write_response(rpc.call, rpc.response); }
 
 // A stream of requests, each answered in its turn: the next is read when the one before has been written.
-class StreamInfer final : public Tag, public CallOwner {
+class StreamInfer final : public GrpcTag, public CallOwner {
  public:
   StreamInfer(Shared& shared, grpc::ServerCompletionQueue* queue) : shared_(shared), queue_(queue), stream_(&context_) {
     call_.owner = this;
-    shared_.service.RequestModelStreamInfer(&context_, &stream_, queue_, queue_, static_cast<Tag*>(this));
+    shared_.service.RequestModelStreamInfer(&context_, &stream_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
   void on_event(bool ok) override {
@@ -523,7 +519,7 @@ class StreamInfer final : public Tag, public CallOwner {
   void read() {
     step_ = Step::reading;
     request_.Clear();
-    stream_.Read(&request_, static_cast<Tag*>(this));
+    stream_.Read(&request_, static_cast<GrpcTag*>(this));
   }
   void answer() {
     response_.Clear();
@@ -534,17 +530,17 @@ class StreamInfer final : public Tag, public CallOwner {
       if (refused->status != CallStatus::unauthenticated) return write_problem(refused->message);
       return end(grpc::Status(code_of(refused->status), refused->message));
     }
-    shared_.world.post(&call_);
+    shared_.world.post(&call_, false);
   }
   void write_problem(const std::string& message) {
     response_.set_error_message(message);
     response_.mutable_infer_response()->set_id(request_.id());
     write();
   }
-  void write() { stream_.Write(response_, static_cast<Tag*>(this)); }
+  void write() { stream_.Write(response_, static_cast<GrpcTag*>(this)); }
   void end(const grpc::Status& status = grpc::Status::OK) {
     step_ = Step::ending;
-    stream_.Finish(status, static_cast<Tag*>(this));
+    stream_.Finish(status, static_cast<GrpcTag*>(this));
   }
   void destroy() { delete this; }
 
@@ -726,7 +722,6 @@ class GrpcServerImpl final : public GrpcServer {
     // gRPC writes a line of its own to standard error for each handshake that fails, so any stranger could fill the
     // log, which holds lines of JSON. What matters comes back as a status.
     gpr_set_log_function([](gpr_log_func_args*) {});
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     const bool v6 = config.address.find(':') != std::string::npos;
@@ -737,6 +732,7 @@ class GrpcServerImpl final : public GrpcServer {
                              credentials, &bound);
     set_limits(config, builder);
     builder.RegisterService(&shared_.service);
+    builder.RegisterService(health_.service());
     for (int i = 0; i < config.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || bound == 0) {
@@ -746,10 +742,10 @@ class GrpcServerImpl final : public GrpcServer {
                    fmt::format("cannot listen at {} port {} for gRPC", config.address, config.port)};
     }
     port_ = static_cast<std::uint16_t>(bound);
-    set_serving(false);
     for (auto& queue : queues_) {
       post_all(queue.get());
-      threads_.emplace_back([q = queue.get()] { run(*q); });
+      health_.post(queue.get());
+      threads_.emplace_back([this, q = queue.get()] { run(*q); });
     }
     return Nothing{};
   }
@@ -763,24 +759,21 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   std::uint16_t port() const override { return port_; }
-  void set_serving(bool serving) override {
-    auto* health = server_->GetHealthCheckService();
-    health->SetServingStatus(serving);
-    health->SetServingStatus("inference.GRPCInferenceService", serving);
-  }
+  void set_serving(bool serving) override { health_.set_serving(serving); }
 
   void set_tls(const TlsMaterial& material) override {
     if (credentials_) credentials_->replace(material);
   }
 
   void drain(Duration grace) override {
-    server_->GetHealthCheckService()->SetServingStatus(false);
+    health_.end();
     const auto deadline =
         std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(grace);
     draining_ = std::thread([this, deadline] { server_->Shutdown(deadline); });
   }
 
  private:
+  using Queue = grpc::ServerCompletionQueue;
   // A client that says nothing is asked whether it is there, and one that does not answer is let go; so is one that
   // asks for nothing, whose library connects again when it does. The number of connections cannot be bounded: this gRPC
   // has no such argument, and its own acceptors (ExternalConnectionAcceptor) are not told when a connection ends.
@@ -818,10 +811,18 @@ class GrpcServerImpl final : public GrpcServer {
     new Unload(shared_, queue, &GrpcService::RequestRepositoryModelUnload, begin_loading<Unload, false>, nullptr);
   }
 
-  static void run(grpc::ServerCompletionQueue& queue) {
+  // What has come together goes to the world together: waking it can cost more than a call.
+  void run(grpc::ServerCompletionQueue& queue) {
     void* tag = nullptr;
     bool ok = false;
-    while (queue.Next(&tag, &ok)) static_cast<Tag*>(tag)->on_event(ok);
+    while (queue.Next(&tag, &ok)) {
+      static_cast<GrpcTag*>(tag)->on_event(ok);
+      const auto at_once = gpr_inf_past(GPR_CLOCK_MONOTONIC);
+      for (int i = 1; i < kTogether && queue.AsyncNext(&tag, &ok, at_once) == Queue::GOT_EVENT; ++i) {
+        static_cast<GrpcTag*>(tag)->on_event(ok);
+      }
+      shared_.world.wake_for_posted();
+    }
   }
 
   static void drain_queue(grpc::ServerCompletionQueue& queue) {
@@ -833,6 +834,7 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   Shared shared_;
+  HealthService health_{"inference.GRPCInferenceService"};
   std::shared_ptr<ReplaceableCredentials> credentials_;  // Null: plain.
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;

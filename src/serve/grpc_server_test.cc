@@ -4,7 +4,6 @@
 
 #ifdef TANGRAM_WITH_GRPC
 
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "core/bytes_slot.h"
+#include "health.grpc.pb.h"
 #include "inference.grpc.pb.h"
 #include "serve/event_loop.h"
 #include "serve/test_deployment.h"
@@ -70,25 +70,14 @@ class GrpcServerTest : public testing::Test {
     return r;
   }
 
-  // The bytes of the health service's answer.
-  std::string health() {
-    grpc::GenericStub stub(channel_);
-    grpc::CompletionQueue queue;
+  // The bytes of the health service's answer, or its code.
+  std::string health(const std::string& name = "") {
+    grpc::health::v1::HealthCheckRequest question;
+    question.set_service(name);
+    grpc::health::v1::HealthCheckResponse answer;
     grpc::ClientContext context;
-    grpc::Slice empty;
-    grpc::ByteBuffer question(&empty, 1);
-    grpc::ByteBuffer answer;
-    grpc::Status status;
-    auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", question, &queue);
-    call->StartCall();
-    call->Finish(&answer, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_TRUE(queue.Next(&tag, &ok));
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    grpc::Slice bytes;
-    EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-    return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+    const auto status = grpc::health::v1::Health::NewStub(channel_)->Check(&context, question, &answer);
+    return status.ok() ? answer.SerializeAsString() : "code " + std::to_string(status.error_code());
   }
 
   grpc::Status infer(const inference::ModelInferRequest& r, inference::ModelInferResponse* response) {
@@ -280,6 +269,38 @@ TEST_F(GrpcServerTest, AnswersTheUsualHealthCheck) {
   EXPECT_EQ(health(), std::string("\x08\x02", 2));
   server_->set_serving(true);
   EXPECT_EQ(health(), std::string("\x08\x01", 2));
+}
+
+TEST_F(GrpcServerTest, KnowsTheHealthOfItsOwnServiceAlone) {
+  EXPECT_EQ(health("inference.GRPCInferenceService"), std::string("\x08\x02", 2));
+  EXPECT_EQ(health("somebody.Else"), "code 5");  // NOT_FOUND
+}
+
+// Told at once, at each change, and at the end: a watch does not hold a server that drains, however long its grace.
+TEST_F(GrpcServerTest, TellsThoseThatWatchItsHealth) {
+  using grpc::health::v1::HealthCheckResponse;
+  const auto stub = grpc::health::v1::Health::NewStub(channel_);
+  grpc::ClientContext context, other;
+  grpc::health::v1::HealthCheckRequest question, unknown;
+  unknown.set_service("somebody.Else");
+  HealthCheckResponse told;
+  const auto watch = stub->Watch(&context, question);
+  ASSERT_TRUE(watch->Read(&told));
+  EXPECT_EQ(told.status(), HealthCheckResponse::NOT_SERVING);
+  server_->set_serving(true);
+  ASSERT_TRUE(watch->Read(&told));
+  EXPECT_EQ(told.status(), HealthCheckResponse::SERVING);
+  {
+    const auto left = stub->Watch(&other, unknown);
+    ASSERT_TRUE(left->Read(&told));
+    EXPECT_EQ(told.status(), HealthCheckResponse::SERVICE_UNKNOWN);
+    other.TryCancel();
+  }
+  server_->drain(std::chrono::hours(1));
+  ASSERT_TRUE(watch->Read(&told));
+  EXPECT_EQ(told.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(watch->Read(&told));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // Without a call the connection ends; the next call makes another.

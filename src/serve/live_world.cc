@@ -114,6 +114,15 @@ void LiveWorld::post(Call* call, bool wake) {
   if (first && wake && waker_) waker_();
 }
 
+void LiveWorld::wake_for_posted() {
+  bool waiting = false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    waiting = !inbox_calls_.empty();
+  }
+  if (waiting && waker_) waker_();
+}
+
 void LiveWorld::post_event(EventKind kind, SliceId slice, std::uint64_t batch, std::string reason) {
   {
     const std::lock_guard lock(inbox_mutex_);

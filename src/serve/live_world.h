@@ -56,9 +56,11 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   LiveWorld(sched::Deployment deployment, const std::vector<ServedModel>& models, LiveWorldConfig config);
   ~LiveWorld() override;
 
-  // Any thread. The waker is called when something was posted to an empty inbox; set it before the first post.
+  // Any thread. The waker is called when something was posted to an empty inbox; set it before the first post. Who
+  // posts without waking calls wake_for_posted() afterwards, or is the one that steps next.
   void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
   void post(Call* call, bool wake = true);
+  void wake_for_posted();
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
