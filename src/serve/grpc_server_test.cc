@@ -1,9 +1,11 @@
 #include "serve/grpc_server.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #ifdef TANGRAM_WITH_GRPC
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
@@ -78,6 +80,34 @@ class GrpcServerTest : public testing::Test {
     grpc::ClientContext context;
     const auto status = grpc::health::v1::Health::NewStub(channel_)->Check(&context, question, &answer);
     return status.ok() ? answer.SerializeAsString() : "code " + std::to_string(status.error_code());
+  }
+
+  // The bytes of the answer to one question of the reflection service.
+  std::string reflection(const std::string& asked) {
+    constexpr char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    const auto stream = stub.PrepareCall(&context, kMethod, &queue);
+    const auto wait = [&] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    grpc::Slice question(asked);
+    grpc::ByteBuffer answer;
+    grpc::Status status;
+    stream->StartCall(nullptr);
+    EXPECT_TRUE(wait());
+    stream->WriteLast(grpc::ByteBuffer(&question, 1), {}, nullptr);
+    EXPECT_TRUE(wait());
+    stream->Read(&answer, nullptr);
+    EXPECT_TRUE(wait());
+    stream->Finish(&status, nullptr);
+    EXPECT_TRUE(wait() && status.ok()) << status.error_message();
+    grpc::Slice bytes;
+    EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
+    return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
   }
 
   grpc::Status infer(const inference::ModelInferRequest& r, inference::ModelInferResponse* response) {
@@ -301,6 +331,14 @@ TEST_F(GrpcServerTest, TellsThoseThatWatchItsHealth) {
   EXPECT_EQ(told.status(), HealthCheckResponse::NOT_SERVING);
   EXPECT_FALSE(watch->Read(&told));
   EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// The bytes of ServerReflectionRequest: field 7 lists the services, field 4 asks for the file of a symbol.
+TEST_F(GrpcServerTest, DescribesItsServicesByReflection) {
+  EXPECT_THAT(reflection(std::string("\x3a\x00", 2)),
+              testing::AllOf(testing::HasSubstr("inference.GRPCInferenceService"),
+                             testing::HasSubstr("grpc.health.v1.Health")));
+  EXPECT_THAT(reflection("\x22\x15grpc.health.v1.Health"), testing::HasSubstr("HealthCheckRequest"));
 }
 
 // Without a call the connection ends; the next call makes another.
