@@ -214,6 +214,9 @@ class Policy {
 
   // Whether `bind` and `displace` are worth asking: true for those that have an answer to them.
   virtual bool binds() const { return false; }
+  // Whether what can no longer be in time is refused. If so, the scheduler sees to it that nothing waits beyond its
+  // deadline, also while no slice falls idle and nobody asks the policy.
+  virtual bool gives_up() const { return false; }
   // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
   // some slice serves the request.
   virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);

@@ -41,6 +41,7 @@ Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config
       config_(std::move(config)),
       policy_(make_policy(config_)),
       policy_binds_(policy_->binds()),
+      policy_gives_up_(policy_->gives_up()),
       state_(std::move(deployment), config_.requests_max, config_.correction_weight),
       view_(state_) {}
 
@@ -170,6 +171,7 @@ bool Scheduler::may_end_in_time(const Request& request, std::uint32_t bucket) co
 
 void Scheduler::place(Waiting* waiting) {
   ++waiting_;
+  watch_deadline(*waiting);
   if (!policy_binds_) {
     place_shared(waiting);
     return;
@@ -561,6 +563,7 @@ void Scheduler::on_wake() {
     watch_at_ = kTimeNever;
     watch_for_stuck();
   }
+  if (state_.now >= expire_at_) refuse_expired();
   if (background_ != nullptr && state_.now >= background_->due()) look_after_background();
   finish();
 }
@@ -568,7 +571,8 @@ void Scheduler::on_wake() {
 // Sees to it that the World wakes us when something is due.
 void Scheduler::finish() {
   if (running_ > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
-  TimePoint when = watch_at_;
+  if (waiting_ == 0) expire_at_ = kTimeNever;
+  TimePoint when = std::min(watch_at_, expire_at_);
   if (background_ != nullptr) when = std::min(when, background_->due());
   while (!holds_.empty()) {
     const Hold& next = holds_.top();
@@ -596,6 +600,64 @@ void Scheduler::watch_for_stuck() {
     const Duration limit(static_cast<std::int64_t>(static_cast<double>(p99.count()) * config_.stuck_factor));
     if (state_.now - slice.started > std::max(limit, config_.stuck_min)) on_slice_lost(SliceId(i));
   }
+}
+
+// ---- Deadlines that pass
+// ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// What waits is looked through at most this often. A refusal may be late by as much.
+constexpr Duration kExpireEvery = std::chrono::milliseconds(1);
+
+}  // namespace
+
+void Scheduler::watch_deadline(const Waiting& waiting) {
+  if (policy_gives_up_) expire_at_ = std::min(expire_at_, waiting.request.deadline);
+}
+
+// Policies are asked when a slice falls idle, and one that hangs does not for long: whoever waits for it is told at the
+// deadline, not when the slice is given up. Mostly who had the first deadline runs by then, and this only finds the
+// next one.
+void Scheduler::refuse_expired() {
+  std::vector<std::pair<Waiting*, LaneId>> in_lanes;
+  std::vector<std::pair<Waiting*, SliceId>> in_slices;
+  TimePoint next = kTimeNever;
+  const auto look = [&](Waiting* first, auto place, auto& expired) {
+    for (Waiting* waiting = first; waiting != nullptr; waiting = waiting->next) {
+      if (waiting->request.deadline <= state_.now) {
+        expired.emplace_back(waiting, place);
+      } else {
+        next = std::min(next, waiting->request.deadline);
+      }
+    }
+  };
+  for (std::uint32_t s = 0; s < state_.services.size(); ++s) {
+    view_.each_occupied_lane(ServiceId(s),
+                             [&](LaneId id, const Lane& lane) { look(lane.queue.front(), id, in_lanes); });
+  }
+  for (const PoolState& pool : state_.pools) {
+    for (std::uint32_t i = pool.backed_up.first; i != SliceState::kNone; i = state_.slices[i].list_next) {
+      look(state_.slices[i].bound.front(), SliceId(i), in_slices);
+    }
+  }
+  expire_at_ = next == kTimeNever ? next : std::max(next, state_.now + kExpireEvery);
+  for (const auto& [waiting, slice] : in_slices) {
+    unbind(slice, waiting);
+    expire(waiting);
+  }
+  for (const auto& [waiting, lane] : in_lanes) {
+    state_.lane_erase(lane, waiting);
+    expire(waiting);
+  }
+  // Who stood behind them may be what a slice takes.
+  for (const auto& [waiting, lane] : in_lanes) serve_lane(lane);
+}
+
+void Scheduler::expire(Waiting* waiting) {
+  --waiting_;
+  refuse(waiting->request, RejectReason::too_late, earliest_finish(waiting->request, waiting->bucket));
+  state_.store.give_back(waiting);
 }
 
 // ---- Slices that come and go

@@ -111,6 +111,9 @@ class Scheduler {
   void set_free_at(SliceId slice, TimePoint when);
   void hold(LaneId lane, TimePoint until);
   void watch_for_stuck();
+  void watch_deadline(const Waiting& waiting);
+  void refuse_expired();
+  void expire(Waiting* waiting);
   void unbind_all(SliceId slice);
   template <typename Visit>
   void each_waiting(Visit&& visit);
@@ -130,6 +133,7 @@ class Scheduler {
   SchedulerConfig config_;
   std::unique_ptr<Policy> policy_;
   bool policy_binds_;
+  bool policy_gives_up_;
   State state_;
   View view_;
   std::uint64_t batches_ = 0;
@@ -143,6 +147,7 @@ class Scheduler {
   };
   std::priority_queue<Hold, std::vector<Hold>, std::greater<>> holds_;
   TimePoint watch_at_ = kTimeNever;
+  TimePoint expire_at_ = kTimeNever;  // Not after the first deadline of what waits, where the policy gives up.
   TimePoint wake_asked_ = kTimeNever;
   std::unique_ptr<Move> move_;
   bool ending_ = false;

@@ -315,6 +315,27 @@ TEST(StuckBatch, IsGivenUp) {
   EXPECT_EQ(sim.resolved_at(1), 10010ms);
 }
 
+// The slice runs request 0 for 5 s instead of 10 ms and is given up after 2 s. Requests 1 and 2 wait for it, in a
+// shared queue and, where they hold two samples, in its own; each is refused at its deadline, the later one no earlier.
+TEST(StuckBatch, DoesNotKeepWhatWaitsBeyondItsDeadline) {
+  for (const char* policy : {"tangram", "clockwork"}) {
+    for (const std::int32_t samples : {1, 2}) {
+      auto config = one_service_cluster(policy, {"7g@0"}, {{"7g", {10ms, 12ms}}});
+      bool first = true;
+      config.reality.run_time = [&](const Batch&) { return std::exchange(first, false) ? 5000ms : 10ms; };
+      SimFixture sim(config);
+      sim.arrive({.at = 0ms});
+      sim.arrive({.at = 1ms, .deadline = 100ms, .samples = samples});
+      sim.arrive({.at = 1ms, .deadline = 150ms, .samples = samples});
+      const auto run = sim.run();
+      EXPECT_EQ(run.outcomes, (std::vector{kServed, kRejected, kRejected})) << policy;
+      EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late) << policy;
+      EXPECT_EQ(sim.resolved_at(1), 100ms) << policy;
+      EXPECT_EQ(sim.resolved_at(2), 150ms) << policy;
+    }
+  }
+}
+
 // A batch that is slow but within ten times its prediction is left alone.
 TEST(StuckBatch, IsNotMistakenForASlowOne) {
   auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {1s}}});

@@ -13,6 +13,8 @@ class Clockwork final : public Policy {
  public:
   explicit Clockwork(const PolicyConfig& config) : merge_(config.merge), drop_(config.drop_hopeless) {}
 
+  bool gives_up() const override { return drop_; }
+
   Choice on_waiting(const View& view, LaneId id) override {
     const Lane& lane = view.lane(id);
     bool possible = false;

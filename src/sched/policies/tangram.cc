@@ -53,6 +53,7 @@ class Tangram final : public Policy {
   explicit Tangram(const PolicyConfig& config) : config_(config) {}
 
   bool binds() const override { return true; }
+  bool gives_up() const override { return config_.drop_hopeless; }
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
