@@ -110,7 +110,8 @@ class Picture {
   std::string subtitle(std::size_t rows) const {
     const auto& answer = story_.answer;
     std::string text = fmt::format("planner {}, rule {}", story_.planner, to_string(story_.problem.options.rule));
-    if (answer.bound > 0) text += fmt::format(", bound {:.4g}{}", answer.bound, answer.proved ? ", proved best" : "");
+    if (answer.bound > 0)
+      text += fmt::format(", bound {:.4g}{}", answer.bound, answer.proved ? ", " + proved_text(answer) : "");
     if (rows < answer.plan.devices.size()) text += fmt::format("; the first {} devices are drawn", rows);
     return text;
   }

@@ -200,9 +200,9 @@ std::string verdict_line(const PlanStory& story) {
   if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
   if (story.problem.options.objective == plan::Objective::headroom) {
     text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
-  } else if (answer.bound > 0) {
+  } else if (answer.bound > 0 || answer.proved) {
     text += fmt::format(", bound {:.4g}, {}", answer.bound,
-                        answer.proved ? "proved best" : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
+                        answer.proved ? proved_text(answer) : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
   } else {
     text += ", no bound";
   }
@@ -331,6 +331,10 @@ std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::
   return list;
 }
 
+std::string proved_text(const plan::PlanAnswer& answer) {
+  return answer.among.empty() ? "proved best" : "the best of all " + answer.among;
+}
+
 std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   std::string text = mosaics(story, terminal, indent);
@@ -391,9 +395,10 @@ Json plan_json(const PlanStory& story) {
   if (!planned) return json;
   json["devices"] = answer.devices;
   json["price"] = price_per_hour(story);
-  json["bound"] = answer.bound > 0 ? Json(answer.bound) : Json(nullptr);
-  json["gap"] = answer.bound > 0 ? Json(gap_of(answer)) : Json(nullptr);
+  json["bound"] = answer.bound > 0 || answer.proved ? Json(answer.bound) : Json(nullptr);
+  json["gap"] = answer.bound > 0 || answer.proved ? Json(gap_of(answer)) : Json(nullptr);
   json["proved"] = answer.proved;
+  json["among"] = answer.among.empty() ? "plans" : answer.among;
   json["headroom"] = answer.headroom;
   json["certifications"] = answer.certifications;
   json["services"] = Json::array();

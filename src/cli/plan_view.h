@@ -41,6 +41,9 @@ struct PlanStory {
 std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::PlanAnswer& answer,
                                       const learn::FittedModel& model);
 
+// "proved best", or among which plans it is.
+std::string proved_text(const plan::PlanAnswer& answer);
+
 // The devices as mosaics, the services as a table, and the verdict below. `indent` in spaces.
 std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent = 0);
 std::string explanation_text(const PlanStory& story, const Terminal& terminal);

@@ -74,6 +74,10 @@ double mean_samples(const Service& service) {
 double peak_rate_per_s(const Service& service) {
   if (service.job) return static_cast<double>(service.job->rows) / to_seconds(service.job->deadline);
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
+  if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic)) {
+    // No client waits longer than its Slo for an answer in time.
+    return loop->clients / (to_seconds(service.slo.latency) + loop->think_mean_s);
+  }
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) {
     double peak = 0;
     for (const double rate : curve->rate_per_s) peak = std::max(peak, rate * curve->scale);
@@ -88,19 +92,33 @@ struct Wanted {
   std::int64_t size_most = 1;
   std::int64_t samples_most = 1;
   std::set<std::int64_t> edges;
-  std::map<std::int64_t, double> rate_per_s;  // By upper edge; only those of which something arrives.
+  // By upper edge; only those of which something arrives.
+  std::map<std::int64_t, double> rate_per_s;
+  std::map<std::int64_t, double> rate_per_s_drifted;  // The same after sizes have drifted, where they do.
 };
 
 using Services = std::map<std::string, Wanted>;
 
+std::map<std::int64_t, double> rates_by_edge(const SizeDistribution& sizes, const Wanted& wanted, double all) {
+  std::map<std::int64_t, double> rates;
+  double before = 0;
+  for (const std::int64_t edge : wanted.edges) {
+    const double up_to = share_up_to(sizes, *wanted.service, false, edge);
+    if (up_to > before) rates[edge] = all * (up_to - before);
+    before = up_to;
+  }
+  return rates;
+}
+
 Services services_of(const Problem& problem, const Plan& plan) {
   Services services;
   for (const auto& service : problem.workload.services) {
-    services[service.name] = {&service,
-                              largest_draw(service.input_size, service, false),
-                              largest_draw(service.samples, service, true),
-                              {},
-                              {}};
+    Wanted& wanted = services[service.name];
+    wanted.service = &service;
+    wanted.size_most = largest_draw(service.input_size, service, false);
+    wanted.samples_most = largest_draw(service.samples, service, true);
+    if (!service.size_drift) continue;
+    wanted.size_most = std::max(wanted.size_most, largest_draw(service.size_drift->to, service, false));
   }
   for (const auto& device : plan.devices) {
     for (const auto& slice : device.slices) {
@@ -113,13 +131,11 @@ Services services_of(const Problem& problem, const Plan& plan) {
   }
   for (auto& [name, wanted] : services) {
     const Service& service = *wanted.service;
-    const double all = peak_rate_per_s(service) * mean_samples(service) * problem.options.demand_factor;
-    double before = 0;
-    for (const std::int64_t edge : wanted.edges) {
-      const double up_to = share_up_to(service.input_size, service, false, edge);
-      if (up_to > before) wanted.rate_per_s[edge] = all * (up_to - before);
-      before = up_to;
-    }
+    const bool loop = std::holds_alternative<ClosedLoopTraffic>(service.traffic);  // Has no rate that could grow.
+    const double factor = loop ? 1 : problem.options.demand_factor;
+    const double all = peak_rate_per_s(service) * mean_samples(service) * factor;
+    wanted.rate_per_s = rates_by_edge(service.input_size, wanted, all);
+    if (service.size_drift) wanted.rate_per_s_drifted = rates_by_edge(service.size_drift->to, wanted, all);
   }
   return services;
 }
@@ -358,13 +374,27 @@ std::vector<std::set<std::string>> sharing(const Services& services, const std::
   return sets;
 }
 
+// The services before any sizes drift, and where some do, after all have.
+std::vector<Services> ends_of_drift(const Services& services) {
+  std::vector<Services> ends{services};
+  const auto drifts = [](const auto& entry) { return !entry.second.rate_per_s_drifted.empty(); };
+  if (std::ranges::none_of(services, drifts)) return ends;
+  ends.push_back(services);
+  for (auto& [name, wanted] : ends.back()) {
+    if (!wanted.rate_per_s_drifted.empty()) wanted.rate_per_s = wanted.rate_per_s_drifted;
+  }
+  return ends;
+}
+
 std::map<std::string, double> factors_without(const Problem& problem, const Services& services, const Plan& plan,
                                               std::size_t without) {
   const auto groups = slice_groups(problem, services, plan, without);
   std::map<std::string, double> factors;
-  for (const auto& names : sharing(services, groups)) {
-    const double factor = common_factor(services, groups, names);
-    for (const auto& name : names) factors[name] = factor;
+  for (const auto& at_one_time : ends_of_drift(services)) {
+    for (const auto& names : sharing(at_one_time, groups)) {
+      const double factor = common_factor(at_one_time, groups, names);
+      for (const auto& name : names) factors[name] = std::min(factors.try_emplace(name, factor).first->second, factor);
+    }
   }
   return factors;
 }

@@ -53,6 +53,8 @@ class Acceptance {
       : problem_(problem), stock_(stock), demand_(demand), service_(cover_service(demand)) {}
 
   bool accepts(const Cover& cover) const {
+    if (!demand_.other_rate_per_s.empty() && !carries(demand_, cover)) return false;
+    if (problem_.options.rule != Rule::certified) return true;
     for (const auto& no : refuted_) {
       bool inside = true;
       for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
@@ -119,6 +121,11 @@ class Acceptance {
   mutable std::int64_t asked_ = 0;
 };
 
+// Whether capacity at one end of a drift is not all that a service needs.
+bool asks(const Problem& problem, const Demand& demand) {
+  return problem.options.rule == Rule::certified || !demand.other_rate_per_s.empty();
+}
+
 // What a slice of each kind costs if every device is cut into one kind alone.
 std::vector<double> even_prices(const CoverProblem& problem) {
   std::vector<double> price(problem.kinds, 1e6);
@@ -152,7 +159,7 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
     Demand demand = make_demand(problem, stock, service, set.edges);
     CoverService cover = cover_service(demand);
     const Acceptance acceptance(problem, stock, demand);
-    if (problem.options.rule == Rule::certified) {
+    if (asks(problem, demand)) {
       cover.accepts = [&](const Cover& c) { return acceptance.accepts(c); };
     }
     detail::ServiceCovers covers(cover);
@@ -264,13 +271,28 @@ struct Solved {
   }
 };
 
+// How often the slices run what arrives, at the end of a drift where that is less.
+double least_load_factor(const Demand& demand, const Cover& cover) {
+  CoverService service = cover_service(demand);
+  const double factor = cover_load_factor(service, cover);
+  if (demand.other_rate_per_s.empty()) return factor;
+  service.demand = demand.other_rate_per_s;
+  return std::min(factor, cover_load_factor(service, cover));
+}
+
+constexpr double kCarriesEpsilon = 1e-9;
+
 }  // namespace
+
+bool carries(const Demand& demand, const Cover& cover) {
+  return least_load_factor(demand, cover) >= 1 - kCarriesEpsilon;
+}
 
 Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
                       bool confirm) {
   const Service& service = problem.workload.services[demand.service];
   if (service.job) {
-    const double factor = cover_load_factor(cover_service(demand), cover);
+    const double factor = least_load_factor(demand, cover);
     const bool holds = factor >= 1 - 1e-9;
     const double ends_s = kJobShare * to_seconds(service.job->deadline) / std::max(factor, 1e-9);
     return {holds, holds ? 1.0 : 0.0, holds ? 1.0 : 0.0, from_seconds(ends_s)};
@@ -279,7 +301,14 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
   for (std::size_t o = 0; o < cover.size(); ++o) {
     if (cover[o] > 0) groups.push_back(replica_group(problem, stock, demand, demand.offers[o], cover[o]));
   }
-  return problem.certifier->certify(service, groups, confirm);
+  if (!service.size_drift) return problem.certifier->certify(service, groups, confirm);
+  const Verdict before = problem.certifier->certify(before_drift(service), groups, confirm);
+  if (!before.holds) return before;
+  // Certifiers tell services apart by their names.
+  Service later = after_drift(service);
+  later.name += " after its sizes have changed";
+  const Verdict after = problem.certifier->certify(later, groups, confirm);
+  return after.holds && after.attainment > before.attainment ? before : after;
 }
 
 CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands) {
@@ -364,7 +393,8 @@ Solved solve(const Problem& problem, const Stock& stock) {
   std::vector<Acceptance> acceptances;
   for (const auto& demand : solved.demands) acceptances.emplace_back(problem, stock, demand);
   const bool certified = problem.options.rule == Rule::certified;
-  for (std::size_t s = 0; s < acceptances.size() && certified; ++s) {
+  for (std::size_t s = 0; s < acceptances.size(); ++s) {
+    if (!asks(problem, solved.demands[s])) continue;
     solved.model.problem.services[s].accepts = [&acceptances, s](const Cover& c) { return acceptances[s].accepts(c); };
   }
   solved.verdicts.resize(solved.demands.size());

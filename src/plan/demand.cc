@@ -187,7 +187,20 @@ std::vector<double> samples_by_number(const Service& service) {
   return by_number;
 }
 
+Service before_drift(Service service) {
+  service.size_drift.reset();
+  return service;
+}
+
+Service after_drift(Service service) {
+  if (service.size_drift) service.input_size = service.size_drift->to;
+  return before_drift(std::move(service));
+}
+
 double planning_rate_per_s(const Service& service) {
+  if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic)) {
+    return loop->clients / (loop->think_mean_s + to_seconds(service.slo.latency));
+  }
   if (service.job) return mean_rate_per_s(service.traffic) / kJobShare;
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic); curve != nullptr && !curve->rate_per_s.empty()) {
@@ -257,15 +270,37 @@ std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std
   return shares;
 }
 
+namespace {
+
+// Slices that the rates take at least, each bucket on the offer that runs most of it.
+double slices_taken(const Demand& demand, const std::vector<double>& rate_per_s) {
+  double slices = 0;
+  for (std::size_t i = 0; i < rate_per_s.size(); ++i) {
+    double best = 0;
+    for (const auto& offer : demand.offers) best = std::max(best, offer.rate_per_s[i]);
+    if (best > 0) slices += rate_per_s[i] / best;
+  }
+  return slices;
+}
+
+}  // namespace
+
 Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges) {
   const Service& asked = problem.workload.services[service];
-  Demand demand{service, {}, {}, {}};
-  const double total = planning_rate_per_s(asked) * samples_mean(asked) * problem.options.demand_factor;
-  const auto shares = bucket_shares(size_shares(asked), edges);
+  Demand demand{service, {}, {}, {}, {}};
+  const bool loop = std::holds_alternative<ClosedLoopTraffic>(asked.traffic);  // Has no rate that could grow.
+  const double factor = loop ? 1 : problem.options.demand_factor;
+  const double total = planning_rate_per_s(asked) * samples_mean(asked) * factor;
+  const auto shares = [&](const SizeDistribution& sizes) {
+    return bucket_shares(shares_of_distribution(sizes, asked.traffic, false), edges);
+  };
+  const auto before = shares(asked.input_size);
+  const auto after = asked.size_drift ? shares(asked.size_drift->to) : before;
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    if (shares[i] <= 0) continue;  // Nothing of this size arrives.
+    if (before[i] <= 0 && after[i] <= 0) continue;  // Nothing of this size arrives.
     demand.edges.push_back(edges[i]);
-    demand.rate_per_s.push_back(std::max(total * shares[i], 1e-9));
+    demand.rate_per_s.push_back(std::max(total * before[i], 1e-9));
+    demand.other_rate_per_s.push_back(std::max(total * after[i], 1e-9));
   }
   // ParvaGPU's rule lets batches gather for ever.
   const bool gathers = problem.options.rule != Rule::half;
@@ -275,7 +310,7 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
       Offer offer{kind, processes, {}, {}};
       Offer half = offer;
       for (std::size_t i = 0; i < demand.edges.size(); ++i) {
-        const double rate = gathers ? demand.rate_per_s[i] : 1e18;
+        const double rate = gathers ? std::max(demand.rate_per_s[i], demand.other_rate_per_s[i]) : 1e18;
         const auto choice = best_batch(problem, stock, service, kind, processes, demand.edges[i], rate);
         offer.batch.push_back(choice.batch);
         offer.rate_per_s.push_back(choice.rate_per_s);
@@ -291,6 +326,11 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
     keep_best_processes(demand.offers, within_half);
   } else {
     keep_best(demand.offers);
+  }
+  if (!asked.size_drift) {
+    demand.other_rate_per_s.clear();
+  } else if (slices_taken(demand, demand.other_rate_per_s) > slices_taken(demand, demand.rate_per_s)) {
+    std::swap(demand.rate_per_s, demand.other_rate_per_s);
   }
   return demand;
 }

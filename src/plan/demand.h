@@ -15,7 +15,7 @@ struct SizeShare {
 };
 
 // The input sizes of a service, ascending; shares sum to one. At most kSizesMax of them: close ones are put together
-// under the larger. Sizes that drift count as before and as after, half each.
+// under the larger. Sizes that drift count as before and as after, half each: which sizes there are, not a load.
 inline constexpr std::size_t kSizesMax = 1024;
 std::vector<SizeShare> size_shares(const Service& service);
 // Samples in a request, on average and at most.
@@ -24,6 +24,7 @@ std::int64_t samples_most(const Service& service);
 // The share of requests that hold one sample, two, and so on up to the most.
 std::vector<double> samples_by_number(const Service& service);
 // The rate to plan for: the highest that a curve or a day reaches, what a job needs to end in time, the mean otherwise.
+// Of a closed loop: what comes at least while its answers are in time, each after the whole Slo.
 double planning_rate_per_s(const Service& service);
 // Jobs are planned to end after this share of the time that they have: they begin late, and runs differ.
 inline constexpr double kJobShare = 0.95;
@@ -64,6 +65,8 @@ struct Demand {
   std::vector<std::int64_t> edges;
   std::vector<double> rate_per_s;  // Samples a second, by bucket.
   std::vector<Offer> offers;
+  // Where sizes drift: the rates at the other end of the drift. `rate_per_s` is the end that takes more slices.
+  std::vector<double> other_rate_per_s;
 };
 
 // What a run takes on a slice; nothing where it is not known, or does not leave the memory free that the options ask
@@ -79,6 +82,10 @@ struct BatchChoice {
 };
 BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t service, std::size_t kind, int processes,
                        std::int64_t size, double rate_per_s, double slo_share = 1);
+
+// The service without drift: with the sizes from before, and with those from after.
+Service before_drift(Service service);
+Service after_drift(Service service);
 
 // Shares of the input sizes by bucket.
 std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std::vector<std::int64_t>& edges);

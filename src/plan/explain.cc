@@ -13,10 +13,7 @@ namespace {
 
 double price_of(const Problem& problem, const PlannedDevice& device) {
   if (problem.options.objective != Objective::price) return 1;
-  for (const auto& group : problem.fleet.groups) {
-    const std::string& prefix = group.name.empty() ? group.type : group.name;
-    if (group.type == device.type && device.name.starts_with(prefix + "-")) return group.price_per_hour;
-  }
+  if (const DeviceGroup* own = group_of_device(problem.fleet, device)) return own->price_per_hour;
   for (const auto& group : problem.fleet.groups) {
     if (group.type == device.type) return group.price_per_hour;
   }
@@ -119,17 +116,20 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   const bool price = problem.options.objective == Objective::price;
   const std::string unit = price ? "an hour" : answer.bound <= 1 ? "device" : "devices";
   const std::string rule(to_string(problem.options.rule));
+  const std::string which = answer.among.empty() ? " plan" : "ne of the " + answer.among;
+  const std::string best =
+      answer.among.empty() ? "proved best" : "the best of those; cutting in other ways may take less";
   std::string text;
   if (answer.bound <= 0) {
     text = "This planner gives no bound: a smaller plan may exist.";
   } else if (answer.proved) {
-    text = fmt::format("No plan under rule {} with these buckets takes less than {:.4g} {}: this one is proved best.",
-                       rule, answer.bound, unit);
+    text = fmt::format("No{} under rule {} with these buckets takes less than {:.4g} {}: this one is {}.", which, rule,
+                       answer.bound, unit, best);
   } else {
     text = fmt::format(
-        "No plan under rule {} with these buckets takes less than {:.4g} {}; between that and {:.4g} nothing was "
+        "No{} under rule {} with these buckets takes less than {:.4g} {}; between that and {:.4g} nothing was "
         "proved.",
-        rule, answer.bound, unit, answer.price);
+        which, rule, answer.bound, unit, answer.price);
   }
   const std::string binding = binding_services(answer);
   if (!binding.empty()) text += " What holds the bound up: " + binding + ".";

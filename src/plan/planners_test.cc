@@ -151,6 +151,36 @@ TEST(Parva, TakesTheMostEfficientSizeAndOneSmallerForTheRest) {
   EXPECT_EQ(problems_of(problem, answer), "");
 }
 
+// Five slices of one on boards that hold four: two boards, also where the board has places that ParvaGPU's lacks.
+// 16 / 18 ms = 889/s on each slice.
+TEST(Parva, UsesAllPlacesOfABoard) {
+  const FormulaModel model;
+  for (const char* type : {"a30", "rtx-pro-6000"}) {
+    Problem problem = problem_of(model, {planned_service("a", 3500, 60ms)});
+    problem.fleet.groups = {group_of(type)};
+    const PlanAnswer answer = plan_by("parva", problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << type;
+    EXPECT_EQ(answer.plan.devices[0].slices.size(), 4u) << type;
+    EXPECT_EQ(problems_of(problem, answer), "") << type;
+  }
+}
+
+// 900/s take one slice of one or a board without cuts, for each of two services. What is proved of uncut boards says
+// nothing about others.
+TEST(Planners, SayAmongWhichPlansTheirsIsBest) {
+  const FormulaModel model;
+  const Problem problem = problem_of(model, {planned_service("a", 800, 60ms), planned_service("b", 800, 60ms)});
+  const PlanAnswer whole = plan_by("whole_gpu", problem);
+  const PlanAnswer elastic = plan_by("elastic", problem);
+  ASSERT_EQ(whole.devices, 2);
+  ASSERT_EQ(elastic.devices, 1);
+  EXPECT_TRUE(elastic.proved && elastic.among.empty());
+  EXPECT_EQ(whole.among, "plans without cuts");
+  EXPECT_EQ(plan_by("homogeneous", problem).among, "plans with one kind of slice");
+  EXPECT_NE(why_not_fewer(problem, whole).find("None of the plans without cuts"), std::string::npos);
+  EXPECT_EQ(why_not_fewer(problem, elastic).find("cuts"), std::string::npos);
+}
+
 // What nothing can serve.
 
 // The fastest run takes 2 + 1/7 ms = 2.143 ms on 7g; under rule half an Slo above 2.143 * 2 / 0.9 = 4.762 ms would do.
@@ -277,6 +307,121 @@ TEST(Price, TakesTheCheapBoardFirstAndTheDearOneForTheRest) {
   const auto boards = std::ranges::count(answer.plan.devices, "a30", &PlannedDevice::type);
   EXPECT_EQ(boards, 1);
   EXPECT_EQ(answer.plan.devices.size(), 2u);
+}
+
+// The name of one group begins with that of the other, and of the cheaper one there is only one device.
+TEST(Price, IsThatOfTheGroupThatADeviceIsTakenFrom) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 8500, 60ms)});
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = {group_of("a30", 3, 1), group_of("a30", 5)};
+  problem.fleet.groups[0].name = "x";
+  problem.fleet.groups[1].name = "x-1";
+  for (const auto spare : {SparePolicy::none, SparePolicy::one_device}) {
+    problem.fleet.spare = spare;
+    const PlanAnswer answer = plan_by("elastic", problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+    EXPECT_NEAR(answer.price, 3 + 5 * (answer.devices - 1), 1e-9);
+    EXPECT_NEAR(plan_price(problem, answer.plan), answer.price, 1e-9);
+    EXPECT_GE(answer.price, answer.bound);
+    EXPECT_EQ(problems_of(problem, answer), "");
+  }
+}
+
+// 755/s on each of the four slices of an A30 and 889/s on the seven of an A100: two free A30s carry 6000/s alone, and
+// 8500/s take an A100 as well.
+TEST(Price, FreeDevicesAreTakenAsFarAsTheyAreOfUse) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 6000, 60ms)});
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = {group_of("a30", 0, 9), group_of("a100-80gb", 2)};
+  const PlanAnswer free = plan_by("elastic", problem);
+  EXPECT_EQ(free.devices, 2);
+  EXPECT_EQ(free.price, 0);
+  EXPECT_TRUE(free.proved);
+  problem.fleet.groups[0].count = 2;
+  problem.workload = scale_rates(problem.workload, 8500.0 / 6000);
+  const PlanAnswer bought = plan_by("elastic", problem);
+  EXPECT_EQ(bought.price, 2);
+  EXPECT_EQ(bought.bound, 2);
+  EXPECT_TRUE(bought.proved);
+  // Buckets are worth having on them, too.
+  problem.workload.services[0].input_size = HistogramSize{"", {{1, 9}, {8, 1}}};
+  EXPECT_EQ(plan_by("elastic", problem).services[0].edges.size(), 2u);
+}
+
+TEST(Price, NeedsPrices) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 100)});
+  problem.options.objective = Objective::price;
+  problem.fleet.groups = {group_of("a30", 0), group_of("a100-80gb", 0)};
+  EXPECT_EQ(plan_by("elastic", problem).reason,
+            "no device of the fleet has a price_per_hour; give prices, or choose the objective devices");
+  problem.fleet.groups[1].price_per_hour = 2;
+  EXPECT_EQ(plan_by("elastic", problem).reason,
+            "a30 costs nothing and is without limit, so that nothing else is ever bought; give it a price_per_hour or "
+            "a count");
+}
+
+// Traffic that is not one rate of one mixture.
+
+// Sizes grow from 1 to 8, of which a slice of one runs 4 / 34 ms = 118/s in the half of 90 ms that counts; of size 1,
+// 32 / 34 ms = 941/s. 900/s take one slice before and eight after, and never nine, as both together would.
+TEST(Drift, IsPlannedForAtBothEnds) {
+  const FormulaModel model;
+  Service service = planned_service("a", 900, 90ms);
+  service.size_drift = SizeDrift{ConstantSize{8}, 100, 200};
+  for (const bool back : {false, true}) {
+    if (back) std::swap(service.input_size, service.size_drift->to);
+    for (const Rule rule : {Rule::half, Rule::no_waiting}) {
+      Problem problem = problem_of(model, {service});
+      problem.options.rule = rule;
+      const PlanAnswer answer = plan_by("elastic", problem);
+      ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+      EXPECT_EQ(problems_of(problem, answer), "");
+      Problem after = problem;
+      after.workload.services[0].size_drift.reset();
+      after.workload.services[0].input_size = ConstantSize{8};
+      EXPECT_EQ(problems_of(after, answer), "") << back;
+      EXPECT_EQ(answer.devices, plan_by("elastic", after).devices) << back;
+    }
+  }
+}
+
+// A plan for the sizes from before is refused by the check.
+TEST(Drift, IsSeenByTheCheck) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 900, 90ms)});
+  problem.workload.services[0].input_size = HistogramSize{"", {{1, 99}, {8, 1}}};
+  const PlanAnswer answer = plan_by("elastic", problem);
+  problem.workload.services[0].size_drift = SizeDrift{ConstantSize{8}, 100, 200};
+  EXPECT_NE(problems_of(problem, answer).find("of the samples that arrive"), std::string::npos);
+  problem.workload.services[0].size_drift = SizeDrift{ConstantSize{9}, 100, 200};
+  EXPECT_NE(problems_of(problem, answer).find("inputs up to 9 arrive"), std::string::npos);
+}
+
+// Ten clients that think for 50 ms and are answered within 50 ms ask 100 times a second at least.
+TEST(ClosedLoop, NeedsTheRateAtWhichItsPromiseIsKept) {
+  const FormulaModel model;
+  Service service = planned_service("a", 0, 50ms);
+  service.traffic = ClosedLoopTraffic{10, 0.05};
+  Problem problem = problem_of(model, {service});
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_NEAR(answer.services[0].rate_per_s, 100, 1e-9);
+  EXPECT_EQ(problems_of(problem, answer), "");
+  problem.workload.services[0].traffic = ClosedLoopTraffic{1000, 0.05};
+  EXPECT_NE(problems_of(problem, answer).find("of the samples that arrive"), std::string::npos);
+  problem.options.objective = Objective::headroom;
+  problem.fleet.groups[0].count = 4;
+  EXPECT_EQ(plan_by("elastic", problem).reason,
+            "room to grow is about rates, and closed loops have none; choose another objective");
+  // Beside a service with a rate the loop stays as it is.
+  problem.workload.services.push_back(planned_service("b", 100, 60ms));
+  const PlanAnswer beside = plan_by("elastic", problem);
+  ASSERT_EQ(beside.status, PlanStatus::planned) << beside.reason;
+  EXPECT_GT(beside.headroom, 1);
+  EXPECT_EQ(problems_of(problem, beside), "");
 }
 
 // Reserves.
@@ -411,6 +556,56 @@ TEST(Spare, IsCertifiedWithTheDevicesThatItEndsWith) {
   }
   EXPECT_NEAR(answer.price, plan_price(problem, answer.plan), 1e-9);
   EXPECT_EQ(answer.proved, answer.price <= answer.bound + 1e-9);
+}
+
+// 25/s are allowed on each compute slice when it is looked at again, and 970/s run there: capacity asks for one slice
+// of each service after a loss, promises for six and two.
+TEST(Spare, KeepsPromisesWithoutAnyOneDevice) {
+  const FormulaModel model;
+  StricterOnSecondLook certifier(25);
+  Problem problem = problem_of(model, {planned_service("a", 150), planned_service("b", 50, 50ms)});
+  problem.fleet.spare = SparePolicy::one_device;
+  problem.options.rule = Rule::certified;
+  problem.certifier = &certifier;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  for (const auto& lost : answer.plan.devices) {
+    std::map<std::string, int> slices;
+    for (const auto& device : answer.plan.devices) {
+      for (const auto& slice : device.slices) {
+        if (device.name == lost.name || slice.replicas.empty()) continue;
+        slices[slice.replicas[0].service] += device.geometry.profiles[slice.slice.profile].compute_slices;
+      }
+    }
+    EXPECT_GE(slices["a"], 6) << lost.name;
+    EXPECT_GE(slices["b"], 2) << lost.name;
+  }
+}
+
+// What is left after a loss is a plan: one device more than without spares is the least, and here it is enough.
+TEST(Spare, IsProvedBestWithOneDeviceMore) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 9000, 60ms)});
+  const PlanAnswer bare = plan_by("elastic", problem);
+  problem.fleet.spare = SparePolicy::one_device;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  EXPECT_EQ(answer.devices, bare.devices + 1);
+  EXPECT_EQ(answer.bound, bare.bound + 1);
+  EXPECT_TRUE(bare.proved && answer.proved);
+  EXPECT_EQ(problems_of(problem, answer), "");
+}
+
+// A run takes half as long on an H100, so that one of them carries what there is; of two that could stand in for each
+// other there is only one. The A100s stand in.
+TEST(Spare, TakesDevicesOfAnotherTypeWhereItsOwnAreTooFew) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 6000, 60ms), planned_service("b", 2000, 60ms)});
+  problem.fleet.groups = {group_of("h100-80gb", 1, 1), group_of("a100-80gb", 1, 4)};
+  ASSERT_EQ(plan_by("elastic", problem).devices, 1);
+  problem.fleet.spare = SparePolicy::one_device;
+  const PlanAnswer answer = plan_by("elastic", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(problems_of(problem, answer), "");
 }
 
 TEST(Spare, SaysHowManyDevicesAreMissing) {

@@ -37,6 +37,17 @@ std::optional<Objective> parse_objective(std::string_view name) {
   return std::nullopt;
 }
 
+const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device) {
+  for (const auto& group : fleet.groups) {
+    const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
+    if (group.type != device.type || !device.name.starts_with(prefix)) continue;
+    // Only a number follows: rack-1-0 belongs to rack-1, and not to rack.
+    const auto number = std::string_view(device.name).substr(prefix.size());
+    if (!number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos) return &group;
+  }
+  return nullptr;
+}
+
 std::span<const PlannerInfo> planners() { return kPlanners; }
 
 const PlannerInfo* find_planner(std::string_view name) {

@@ -111,10 +111,14 @@ struct PlanAnswer {
   double price = 0;     // In the unit of the objective: devices, or price an hour.
   double bound = 0;     // No plan under the same rule costs less.
   bool proved = false;  // Nothing costs less than this plan.
+  std::string among;    // Empty: of all plans. Else of those that bound and proof are about: "plans without cuts".
   double headroom = 1;  // For Objective::headroom: the factor reached.
   std::vector<ServicePlan> services;
   std::int64_t certifications = 0;  // How often the certifier was asked.
 };
+
+// The group of the fleet that a planned device was taken from: its name is the group's with a number. Null: none.
+const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& device);
 
 // One way of making plans.
 class Planner {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -27,9 +29,19 @@ struct Place {
 // The devices of a plan as numbers of offers, to ask what their loss takes away.
 class LossCheck {
  public:
-  LossCheck(const Problem& problem, const PlanAnswer& answer) : problem_(problem), stock_(take_stock(problem)) {
+  // `factor`: by how much the plan was made for higher rates than the problem has.
+  LossCheck(const Problem& problem, double factor, const PlanAnswer& answer)
+      : problem_(problem), stock_(take_stock(problem)) {
+    Problem raised = problem;
+    raised.options.demand_factor *= factor;
     for (std::size_t s = 0; s < answer.services.size(); ++s) {
-      demands_.push_back(make_demand(problem, stock_, s, answer.services[s].edges));
+      // The offers are those of the plan, the rates those of the problem.
+      Demand demand = make_demand(raised, stock_, s, answer.services[s].edges);
+      if (!std::holds_alternative<ClosedLoopTraffic>(problem.workload.services[s].traffic)) {
+        for (double& rate : demand.rate_per_s) rate /= factor;
+        for (double& rate : demand.other_rate_per_s) rate /= factor;
+      }
+      demands_.push_back(std::move(demand));
       CoverService service;
       service.demand = demands_.back().rate_per_s;
       for (const auto& offer : demands_.back().offers) service.offers.push_back({offer.kind, offer.rate_per_s});
@@ -41,8 +53,6 @@ class LossCheck {
       index_[answer.services[s].service] = s;
     }
   }
-
-  std::size_t services() const { return services_.size(); }
 
   // Slices of each offer on the device, by service.
   std::vector<Cover> covers_of(const PlannedDevice& device) const {
@@ -75,22 +85,37 @@ class LossCheck {
     return total;
   }
 
-  // How many services lack capacity when `lost` is taken from `total`.
-  std::size_t short_after(const std::vector<Cover>& total, const std::vector<Cover>& lost) const {
+  // How many services lack capacity when `lost` is taken from `total`, or with `promises` break theirs; no more than
+  // `most` are counted.
+  std::size_t short_after(const std::vector<Cover>& total, const std::vector<Cover>& lost, bool promises,
+                          std::size_t most) const {
     std::size_t count = 0;
-    for (std::size_t s = 0; s < total.size(); ++s) {
+    for (std::size_t s = 0; s < total.size() && count < most; ++s) {
+      if (std::ranges::all_of(lost[s], [](int slices) { return slices == 0; })) continue;
       Cover left = total[s];
       for (std::size_t o = 0; o < left.size(); ++o) left[o] -= lost[s][o];
-      if (cover_load_factor(services_[s], left) < 1 - kCapacityEpsilon) ++count;
+      if (!carries(demands_[s], left) || (promises && !keeps_promise(s, left))) ++count;
     }
     return count;
   }
   double load_factor(std::size_t s, const Cover& cover) const { return cover_load_factor(services_[s], cover); }
+  double rate_per_s(std::size_t s) const {
+    return std::accumulate(services_[s].demand.begin(), services_[s].demand.end(), 0.0);
+  }
 
   bool certifies() const { return problem_.options.rule == Rule::certified; }
   Verdict certify(std::size_t s, const Cover& cover) const {
     ++asked_;
     return certify_cover(problem_, stock_, demands_[s], cover, true);
+  }
+  // Confirmed like a plan that goes out, after a first look, which is quicker. Asked once about each cover.
+  bool keeps_promise(std::size_t s, const Cover& cover) const {
+    const auto [known, fresh] = kept_.try_emplace({s, cover}, false);
+    if (fresh) {
+      ++asked_;
+      known->second = certify_cover(problem_, stock_, demands_[s], cover, false).holds && certify(s, cover).holds;
+    }
+    return known->second;
   }
   std::int64_t asked() const { return asked_; }
 
@@ -110,6 +135,7 @@ class LossCheck {
   std::vector<CoverService> services_;
   std::vector<std::vector<Replica>> replicas_;  // By service and offer.
   std::map<std::string, std::size_t> index_;
+  mutable std::map<std::pair<std::size_t, Cover>, bool> kept_;
   mutable std::int64_t asked_ = 0;
 };
 
@@ -147,19 +173,11 @@ void spread(Plan& plan) {
   }
 }
 
-const DeviceGroup* group_of(const Fleet& fleet, const PlannedDevice& device) {
-  for (const auto& group : fleet.groups) {
-    const std::string& prefix = group.name.empty() ? group.type : group.name;
-    if (group.type == device.type && device.name.starts_with(prefix + "-")) return &group;
-  }
-  return nullptr;
-}
-
 // Devices are numbered anew in each group, so that a name never stands twice.
 void rename(const Fleet& fleet, Plan& plan) {
   std::map<const DeviceGroup*, int> next;
   for (auto& device : plan.devices) {
-    const DeviceGroup* group = group_of(fleet, device);
+    const DeviceGroup* group = group_of_device(fleet, device);
     if (group == nullptr) continue;
     device.name = fmt::format("{}-{}", group->name.empty() ? group->type : group->name, next[group]++);
   }
@@ -168,7 +186,7 @@ void rename(const Fleet& fleet, Plan& plan) {
 std::string why_too_few(const Fleet& fleet, const Plan& plan) {
   for (const auto& group : fleet.groups) {
     const auto used = std::ranges::count_if(
-        plan.devices, [&](const PlannedDevice& device) { return group_of(fleet, device) == &group; });
+        plan.devices, [&](const PlannedDevice& device) { return group_of_device(fleet, device) == &group; });
     if (!group.count || used <= *group.count) continue;
     return fmt::format(
         "to lose any one device and still carry all services takes {} of {}, and the fleet has {}; add {} or set "
@@ -181,41 +199,54 @@ std::string why_too_few(const Fleet& fleet, const Plan& plan) {
 struct Devices {
   std::vector<std::vector<Cover>> covers;
 
-  // The loss that leaves most services short, or covers.size() if none does.
-  std::size_t worst(const LossCheck& check) const {
+  // The loss that leaves most services short, or covers.size() if none does. Without `count` the first that leaves any.
+  // Promises are looked at once capacity suffices, since simulations take long.
+  std::size_t worst(const LossCheck& check, bool count = true) const {
+    const std::size_t by_capacity = worst(check, count, false);
+    return by_capacity < covers.size() || !check.certifies() ? by_capacity : worst(check, count, true);
+  }
+
+ private:
+  std::size_t worst(const LossCheck& check, bool count, bool promises) const {
     const auto total = check.sum(covers);
     std::size_t worst = covers.size();
     std::size_t most = 0;
     std::set<std::vector<Cover>> seen;
-    for (std::size_t d = 0; d < covers.size(); ++d) {
+    for (std::size_t d = 0; d < covers.size() && (count || most == 0); ++d) {
       if (!seen.insert(covers[d]).second) continue;
-      const std::size_t count = check.short_after(total, covers[d]);
-      if (count > most) worst = d;
-      most = std::max(most, count);
+      const std::size_t hurt = check.short_after(total, covers[d], promises, count ? total.size() : 1);
+      if (hurt > most) worst = d;
+      most = std::max(most, hurt);
     }
     return worst;
   }
 };
 
-// Copies the device whose loss hurts most until none hurts. A device that has a copy can be lost, so each kind of
-// device is copied once at most. Then takes away what proved needless for capacity and promises.
-void add_devices(const LossCheck& check, Plan& plan) {
+// Copies the device whose loss hurts most until none hurts. By capacity a device that has a copy can be lost, so each
+// kind of device is copied once; chance in simulations may ask for a little more, and is not given it without end.
+// Then takes away what proved needless for capacity and promises. False: some loss still hurts.
+constexpr std::size_t kCopiesMore = 4;
+
+bool add_devices(const LossCheck& check, Plan& plan) {
   Devices devices;
   for (const auto& device : plan.devices) devices.covers.push_back(check.covers_of(device));
   const auto first = check.sum(devices.covers);
+  const std::size_t devices_max = 2 * devices.covers.size() + kCopiesMore;
   for (std::size_t d = devices.worst(check); d < devices.covers.size(); d = devices.worst(check)) {
+    if (devices.covers.size() == devices_max) return false;
     plan.devices.push_back(plan.devices[d]);
     devices.covers.push_back(devices.covers[d]);
   }
-  if (plan.devices.size() > kPrunedUpTo) return;
+  if (plan.devices.size() > kPrunedUpTo) return true;
   for (std::size_t d = plan.devices.size(); d-- > 0 && plan.devices.size() > 1;) {
     Devices fewer = devices;
     fewer.covers.erase(fewer.covers.begin() + static_cast<std::ptrdiff_t>(d));
-    if (fewer.worst(check) < fewer.covers.size()) continue;
+    if (fewer.worst(check, false) < fewer.covers.size()) continue;
     if (!check.keeps_promises(first, check.sum(fewer.covers))) continue;
     devices = std::move(fewer);
     plan.devices.erase(plan.devices.begin() + static_cast<std::ptrdiff_t>(d));
   }
+  return true;
 }
 
 std::vector<Cover> covers_of_plan(const LossCheck& check, const Plan& plan) {
@@ -268,43 +299,90 @@ void recount(const LossCheck& check, PlanAnswer& answer) {
   const auto total = covers_of_plan(check, answer.plan);
   for (std::size_t s = 0; s < answer.services.size(); ++s) {
     auto& service = answer.services[s];
+    service.rate_per_s = check.rate_per_s(s);
     service.load_factor = check.load_factor(s, total[s]);
     for (auto& group : service.groups) group.count = count_of(answer.plan, group);
     std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
   }
 }
 
-PlanAnswer no_spare(std::int64_t asked, std::string service, std::string reason) {
+PlanAnswer no_plan(std::string service, std::string reason) {
   PlanAnswer none;
   none.service = std::move(service);
   none.reason = std::move(reason);
-  none.certifications = asked;
   return none;
 }
 
-PlanAnswer with_spare(const Problem& problem, PlanAnswer answer) {
-  if (answer.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return answer;
-  const LossCheck check(problem, answer);
+// `answer`, which was made for `factor` times the rates, with devices added until any one may be lost.
+PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) {
+  const LossCheck check(problem, factor, answer);
   spread(answer.plan);
-  add_devices(check, answer.plan);
-  const std::string failed = certify_all(check, answer);
-  answer.certifications += check.asked();
-  if (!failed.empty()) {
-    return no_spare(answer.certifications, failed,
-                    failed + ": its Slo is not kept by the plan with a spare device; set spare: none, or a longer Slo");
+  const bool survives = add_devices(check, answer.plan);
+  const std::string failed = survives ? certify_all(check, answer) : std::string();
+  const std::int64_t asked = answer.certifications + check.asked();
+  PlanAnswer none;
+  if (!survives) {
+    none =
+        no_plan("", "promises are not kept when a device is lost, whatever was added; set spare: none, or longer Slos");
+  } else if (!failed.empty()) {
+    none = no_plan(failed, failed +
+                               ": its Slo is not kept by the plan with a spare device; set spare: none, or a "
+                               "longer Slo");
+  } else if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
+    none = no_plan("", std::move(reason));
   }
-  if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
-    return no_spare(answer.certifications, "", std::move(reason));
-  }
+  none.certifications = answer.certifications = asked;
+  if (!none.reason.empty()) return none;
   recount(check, answer);
-  const double price_bare = answer.price;
-  answer.price = plan_price(problem, answer.plan);
   rename(problem.fleet, answer.plan);
+  answer.price = plan_price(problem, answer.plan);
   answer.devices = static_cast<int>(answer.plan.devices.size());
-  // A plan that may lose a device is a plan: the bound without spares holds, and proves this one best only where it
-  // costs no more.
-  answer.proved = answer.proved && answer.price <= price_bare * (1 + 1e-9);
   return answer;
+}
+
+// A plan that may lose its dearest device is a plan without it: no spare plan costs less than the bound without spares
+// and the cheapest device together.
+double spare_bound(const Problem& problem, double bound_bare) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& group : problem.fleet.groups) {
+    least = std::min(least, problem.options.objective == Objective::price ? group.price_per_hour : 1.0);
+  }
+  return bound_bare + least;
+}
+
+bool same_buckets(const PlanAnswer& a, const PlanAnswer& b) {
+  return std::ranges::equal(a.services, b.services, {}, &ServicePlan::edges, &ServicePlan::edges);
+}
+
+// Devices that serve the same rates with room to spare need fewer copies, and on a fleet with limits copies may not be
+// had: plans for higher rates are tried as well while they can be cheaper.
+constexpr double kSpareFactors[] = {1, 1.1, 1.25, 1.5, 1.75, 2, 2.5};
+
+PlanAnswer with_spare(const Problem& problem, const PlanOnce& plan_once) {
+  const PlanAnswer bare = plan_once(problem);
+  if (bare.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return bare;
+  const double bound = bare.bound > 0 ? spare_bound(problem, bare.bound) : 0;
+  PlanAnswer best;
+  std::int64_t asked = 0;
+  for (const double factor : kSpareFactors) {
+    Problem raised = problem;
+    raised.options.demand_factor *= factor;
+    PlanAnswer answer = factor == 1 ? bare : plan_once(raised);
+    asked += answer.certifications;
+    const bool planned = best.status == PlanStatus::planned;
+    if (answer.status != PlanStatus::planned || (planned && answer.price >= best.price * (1 - 1e-9))) break;
+    const std::int64_t before = answer.certifications;
+    answer = make_spare(problem, factor, std::move(answer));
+    asked += answer.certifications - before;
+    const bool better = answer.status == PlanStatus::planned && (!planned || answer.price < best.price * (1 - 1e-9));
+    if (better || (!planned && best.reason.empty())) best = std::move(answer);
+    if (best.status == PlanStatus::planned && best.price <= bound * (1 + 1e-9)) break;
+  }
+  best.certifications = asked;
+  if (best.status != PlanStatus::planned) return best;
+  best.bound = std::min(bound, best.price);  // The bound is about the buckets of the first plan.
+  best.proved = bound > 0 && best.price <= bound * (1 + 1e-9) && same_buckets(best, bare);
+  return best;
 }
 
 // Factors beyond these are not looked at: the rates were not meant.
@@ -388,7 +466,7 @@ class FactorSearch {
     scaled.workload = scale_rates(problem_.workload, factor);
     std::optional<LimitedCertifier> limited;
     if (problem_.certifier != nullptr) scaled.certifier = &limited.emplace(*problem_.certifier);
-    PlanAnswer answer = with_spare(scaled, plan_once_(scaled));
+    PlanAnswer answer = with_spare(scaled, plan_once_);
     if (limited) asked_ += limited->asked();
     answer.headroom = factor;
     const bool planned = answer.status == PlanStatus::planned && all_hold(answer);
@@ -432,13 +510,16 @@ double factor_limit(const Problem& problem, const PlanOnce& plan_once) {
 }
 
 PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
+  const auto in_a_loop = [](const Service& s) { return std::holds_alternative<ClosedLoopTraffic>(s.traffic); };
+  if (!problem.workload.services.empty() && std::ranges::all_of(problem.workload.services, in_a_loop)) {
+    return no_plan("", "room to grow is about rates, and closed loops have none; choose another objective");
+  }
   for (const auto& group : problem.fleet.groups) {
     if (group.count) continue;
-    PlanAnswer none;
-    none.reason = fmt::format(
-        "room to grow is without limit on a fleet without one; give {} a count, or choose another objective",
-        group.name.empty() ? group.type : group.name);
-    return none;
+    return no_plan(
+        "", fmt::format(
+                "room to grow is without limit on a fleet without one; give {} a count, or choose another objective",
+                group.name.empty() ? group.type : group.name));
   }
   PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
   // Bounds are about the number of devices, which nobody asked for.
@@ -467,9 +548,58 @@ Workload scale_rates(Workload workload, double factor) {
   return workload;
 }
 
+namespace {
+
+// All free devices of a fleet together are searched as if they cost this share of the cheapest other one: enough to
+// take no more of them than are of use, and too little to matter.
+constexpr double kFreeShare = 1.0 / 1024;
+
+// What stands in the way of the lowest price; empty: nothing.
+std::string why_not_priced(const Fleet& fleet) {
+  const auto free = [](const DeviceGroup& group) { return group.price_per_hour <= 0; };
+  if (!fleet.groups.empty() && std::ranges::all_of(fleet.groups, free)) {
+    return "no device of the fleet has a price_per_hour; give prices, or choose the objective devices";
+  }
+  for (const auto& group : fleet.groups) {
+    if (!free(group) || group.count) continue;
+    return fmt::format(
+        "{} costs nothing and is without limit, so that nothing else is ever bought; give it a "
+        "price_per_hour or a count",
+        group.name.empty() ? group.type : group.name);
+  }
+  return {};
+}
+
+// Devices that cost nothing are planned for at next to nothing, and told at their price.
+PlanAnswer plan_priced(const Problem& problem, const PlanOnce& plan_once) {
+  if (auto reason = why_not_priced(problem.fleet); !reason.empty()) return no_plan("", std::move(reason));
+  double least = std::numeric_limits<double>::infinity();
+  int free = 0;
+  for (const auto& group : problem.fleet.groups) {
+    if (group.price_per_hour > 0) least = std::min(least, group.price_per_hour);
+    if (group.price_per_hour <= 0) free += *group.count;
+  }
+  if (free == 0) return with_spare(problem, plan_once);
+  Problem priced = problem;
+  for (auto& group : priced.fleet.groups) {
+    if (group.price_per_hour <= 0) group.price_per_hour = kFreeShare * least / free;
+  }
+  PlanAnswer answer = with_spare(priced, plan_once);
+  if (answer.status != PlanStatus::planned) return answer;
+  answer.price = plan_price(problem, answer.plan);
+  answer.bound = answer.proved ? answer.price : std::max(0.0, answer.bound - kFreeShare * least);
+  return answer;
+}
+
+}  // namespace
+
 PlanAnswer plan_with_reserve(const Problem& problem, const PlanOnce& plan_once) {
-  if (problem.options.objective == Objective::headroom) return plan_headroom(problem, plan_once);
-  return with_spare(problem, plan_once(problem));
+  switch (problem.options.objective) {
+    case Objective::headroom: return plan_headroom(problem, plan_once);
+    case Objective::price: return plan_priced(problem, plan_once);
+    case Objective::devices: break;
+  }
+  return with_spare(problem, plan_once);
 }
 
 }  // namespace tangram::plan

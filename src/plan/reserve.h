@@ -15,14 +15,17 @@ using PlanOnce = std::function<PlanAnswer(const Problem&)>;
 // What `plan_once` answers, with what the problem asks beyond it.
 //
 // SparePolicy::one_device: replicas are spread over devices, and devices are added, until every service has the
-// capacity that it needs when any one device is lost. Under Rule::certified the plan is then certified anew with all
-// its devices; that promises are also kept while one is missing is not certified. The bound is that of the plan without
-// spares, so the plan is proved best only where a spare costs nothing.
+// capacity that it needs when any one device is lost; under Rule::certified until its promise was also confirmed
+// without each of them. The bound is that of the plan without spares and the cheapest device together: what is left
+// after a loss is a plan.
+//
+// Objective::price: devices may cost nothing if there is a count of them and others cost something.
 //
 // Objective::headroom: the largest factor by which all rates may grow on the fleet, found to one part in a hundred, to
 // two under Rule::certified, and the plan for it. Every verdict of the plan was confirmed at that factor; how often the
 // certifier is asked is limited, so a larger factor may exist. Every group of the fleet says its count. A factor below
-// one: the fleet does not carry the rates as they are. Bound and proof are left out: they are about devices.
+// one: the fleet does not carry the rates as they are. Bound and proof are left out: they are about devices. Services
+// that are all closed loops have no rates, and are refused.
 PlanAnswer plan_with_reserve(const Problem& problem, const PlanOnce& plan_once);
 
 }  // namespace tangram::plan

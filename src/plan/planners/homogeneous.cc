@@ -1,6 +1,9 @@
 // One kind of slice for everything: all kinds are tried, the plan of least price is taken, and the smaller slice among
 // equals.
 
+#include <algorithm>
+#include <limits>
+
 #include "plan/compose.h"
 #include "plan/reserve.h"
 
@@ -15,16 +18,22 @@ class Homogeneous final : public Planner {
   static PlanAnswer plan_once(const Problem& problem) {
     const Stock all = take_stock(problem);
     PlanAnswer best;
+    double bound = std::numeric_limits<double>::infinity();  // Of the plans with any one kind.
     for (const SliceKind& kind : all.kinds) {
       Stock stock = all;
       stock.kinds = {kind};
       PlanAnswer answer = plan_by_cover(problem, stock);
+      if (answer.status == PlanStatus::planned) bound = std::min(bound, answer.bound);
       const bool better =
           answer.status == PlanStatus::planned && (best.status != PlanStatus::planned || answer.price < best.price);
       const bool first = best.status != PlanStatus::planned && best.reason.empty();
       if (better || first) best = std::move(answer);
     }
     if (all.kinds.empty()) return plan_by_cover(problem, all);
+    if (best.status != PlanStatus::planned) return best;
+    best.among = "plans with one kind of slice";
+    best.bound = bound;
+    best.proved = best.price <= bound * (1 + 1e-9);
     return best;
   }
 };

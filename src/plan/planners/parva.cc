@@ -62,14 +62,15 @@ class Parva final : public Planner {
     return none;
   }
 
-  // The order in which places of each size are tried, in memory units; other geometries take their own starts.
-  static std::vector<int> places(int compute_slices) {
-    switch (compute_slices) {
-      case 3: return {4, 0};
-      case 2: return {0, 4, 2};
-      case 1: return {0, 6, 4, 1, 2, 3, 5};
-      default: return {0};
-    }
+  // The order in which places of each size are tried, in memory units: ParvaGPU's on its board, then the others that
+  // the profile has on its own.
+  static std::vector<int> places(const MigProfile& profile) {
+    std::vector<int> starts{0};
+    if (profile.compute_slices == 3) starts = {4, 0};
+    if (profile.compute_slices == 2) starts = {0, 4, 2};
+    if (profile.compute_slices == 1) starts = {0, 6, 4, 1, 2, 3, 5};
+    starts.insert(starts.end(), profile.starts.begin(), profile.starts.end());
+    return starts;
   }
 
   struct Build {
@@ -125,7 +126,7 @@ class Parva final : public Planner {
     bool try_place(std::size_t segment, Device& device) {
       const auto& offer = demands[segments[segment].demand].offers[segments[segment].offer];
       const std::size_t profile = stock.kinds[offer.kind].profile;
-      for (const int start : places(geometry().profiles[profile].compute_slices)) {
+      for (const int start : places(geometry().profiles[profile])) {
         const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
         if (!fits(geometry(), device.layout, slice)) continue;
         device.layout.slices.push_back(slice);

@@ -19,7 +19,9 @@ class WholeGpu final : public Planner {
       const Geometry& geometry = stock.geometries[kind.group];
       return geometry.profiles[kind.profile].compute_slices < geometry.compute_slices;
     });
-    return plan_by_cover(problem, stock);
+    PlanAnswer answer = plan_by_cover(problem, stock);
+    answer.among = "plans without cuts";
+    return answer;
   }
 };
 
