@@ -14,6 +14,7 @@ std::string services_table(const Json& services, const Terminal& terminal) {
                {"served", Align::right},
                {"late", Align::right},
                {"rejected", Align::right},
+               {"impossible", Align::right},
                {"failed", Align::right},
                {"waiting", Align::right},
                {"mean ms", Align::right},
@@ -21,9 +22,12 @@ std::string services_table(const Json& services, const Terminal& terminal) {
                {"slices", Align::right}});
   for (const auto& s : services) {
     const auto count = [&](const char* key) { return fmt::format("{}", s.at(key).get<std::uint64_t>()); };
+    // Those that no slice could ever have served are counted apart; a server of before does not.
+    const auto impossible = s.value("impossible", std::uint64_t{0});
+    const auto rejected = s.at("rejected").get<std::uint64_t>() - impossible;
     table.add({s.at("name").get<std::string>(), fmt::format("{:g}", s.at("slo_ms").get<double>()),
                fmt::format("{:.1f} %", 100 * s.at("slo_attainment_last_minute").get<double>()), count("served"),
-               count("late"), count("rejected"), count("failed"), count("waiting"),
+               count("late"), fmt::to_string(rejected), fmt::to_string(impossible), count("failed"), count("waiting"),
                fmt::format("{:.2f}", s.at("latency_mean_ms").get<double>()),
                fmt::format("{:.1f}", s.at("batch_mean").get<double>()), count("slices")});
   }
@@ -57,11 +61,12 @@ std::string tenants_table(const Json& tenants, const Terminal& terminal) {
                {"rejected", Align::right},
                {"failed", Align::right},
                {"over limits", Align::right},
+               {"forbidden", Align::right},
                {"in flight", Align::right}});
   for (const auto& t : tenants) {
-    const auto count = [&](const char* key) { return fmt::format("{}", t.at(key).get<std::int64_t>()); };
+    const auto count = [&](const char* key) { return fmt::format("{}", t.value(key, std::int64_t{0})); };
     table.add({t.at("name").get<std::string>(), count("served"), count("late"), count("rejected"), count("failed"),
-               count("refused"), count("in_flight")});
+               count("over_limits"), count("forbidden"), count("in_flight")});
   }
   return "\n" + table.render(terminal);
 }

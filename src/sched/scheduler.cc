@@ -58,7 +58,9 @@ void Scheduler::on_arrival(const Request& request) {
   finish();
 }
 
-bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
+// Called once for each arrival and, like the other functions here that are marked inline, from one or two places: the
+// call would cost more than the code.
+inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   const DeployedService& service = state_.deployment.services[request.service.index()];
   const auto edge = std::ranges::lower_bound(service.edges, request.size);
   if (service.pools.empty() || state_.services[request.service.index()].slices == 0) {
@@ -105,13 +107,27 @@ void Scheduler::refuse(const Request& request, RejectReason reason, TimePoint ea
   world_.resolve(request, {OutcomeKind::rejected, reason, earliest}, nullptr);
 }
 
-// A request that no idle slice would end in time either tells nothing about how busy they are. One that by the plan's
+bool Scheduler::could_be_in_time(const Request& request) const {
+  const auto& edges = view_.service(request.service).edges;
+  const auto bucket = static_cast<std::uint32_t>(std::ranges::lower_bound(edges, request.size) - edges.begin());
+  bool taken = false;
+  for (const PoolId pool : view_.service(request.service).pools) {
+    const PoolService& entry = *view_.pool_service(pool, request.service);
+    if (bucket >= edges.size() || !entry.takes(bucket, request.samples)) continue;
+    taken = true;
+    if (entry.latency.mean_ns(bucket, request.samples) <= (request.deadline - request.arrival).count()) return true;
+  }
+  return !taken;
+}
+
+// A request that no idle slice would end in time either tells nothing about how busy they are, and one that is too
+// large nothing at all. One that by the plan's
 // own run times an idle slice would, and nothing waits, was refused for what was measured: if that was a hitch, nothing
 // will be measured again unless the correction is doubted.
 void Scheduler::note_refused(const Request& request, RejectReason reason) {
   const auto& edges = view_.service(request.service).edges;
   const auto bucket = static_cast<std::uint32_t>(std::ranges::lower_bound(edges, request.size) - edges.begin());
-  bool fair = reason != RejectReason::too_late;
+  bool fair = reason != RejectReason::too_late && reason != RejectReason::too_large;
   for (const PoolId pool : view_.service(request.service).pools) {
     const PoolService& entry = *view_.pool_service(pool, request.service);
     if (reason != RejectReason::too_late || !entry.takes(bucket, request.samples)) continue;
@@ -150,7 +166,7 @@ TimePoint Scheduler::earliest_finish(const Request& request, std::uint32_t bucke
 }
 
 // Whether that is before its deadline, which mostly the first look tells.
-bool Scheduler::may_end_in_time(const Request& request, std::uint32_t bucket) const {
+inline bool Scheduler::may_end_in_time(const Request& request, std::uint32_t bucket) const {
   const Duration left = request.deadline - state_.now;
   const Duration drain = view_.backlog(request.service) + view_.drain(request, bucket);
   if (drain > left) return false;
@@ -160,10 +176,16 @@ bool Scheduler::may_end_in_time(const Request& request, std::uint32_t bucket) co
     if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
     const Duration run = view_.mean(pool, entry, bucket, request.samples);
     if (run > left) continue;
-    if (slices.idle.count > 0) return true;
-    if (view_.wait_for(view_.slice(slices.by_free_time.front())) + std::max(drain, run) <= left) return true;
+    if (slices.idle.count > 0 || has_slice_within(slices, left - std::max(drain, run))) return true;
   }
   return false;
+}
+
+// Whether the slice of a pool that is free first can be waited for. While nothing is bound to slices, any that can
+// tells as much, and needs no order among them.
+bool Scheduler::has_slice_within(const PoolState& slices, Duration wait_max) const {
+  if (!policy_binds_ && view_.wait_for(view_.slice(slices.by_free_time.any())) <= wait_max) return true;
+  return view_.wait_for(view_.slice(slices.by_free_time.front())) <= wait_max;
 }
 
 // ---- Queues
@@ -334,7 +356,7 @@ bool Scheduler::apply(const Choice& choice, LaneId asked_for) {
   return false;
 }
 
-void Scheduler::hold(LaneId lane, TimePoint until) {
+inline void Scheduler::hold(LaneId lane, TimePoint until) {
   Lane& held = state_.lanes[lane.index()];
   if (until == held.hold) return;
   held.hold = until;
@@ -344,7 +366,7 @@ void Scheduler::hold(LaneId lane, TimePoint until) {
 // ---- Batches
 // -----------------------------------------------------------------------------------------------------------
 
-void Scheduler::start(const Choice& choice) {
+inline void Scheduler::start(const Choice& choice) {
   SliceState& slice = state_.slices[choice.slice.index()];
   TANGRAM_CHECK(slice.status == SliceStatus::idle && !slice.retiring, "a batch starts on an idle slice");
   TANGRAM_CHECK(choice.part_count > 0, "a batch has members");
@@ -480,7 +502,7 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       if (!slice.bound.empty()) start_bound(done.slice);
     }
     // One member may have been what the engine could not run. Alone it fails nobody else.
-    if (!failed.empty()) put_back(failed, true);
+    if (!failed.empty()) done.turned_away ? turn_away(failed) : put_back(failed, true);
     if (slice.status == SliceStatus::idle) feed(done.slice);
   }
   finish();
@@ -539,7 +561,14 @@ void Scheduler::put_back(const std::vector<const Request*>& requests, bool alone
   }
 }
 
-void Scheduler::set_free_at(SliceId id, TimePoint when) {
+void Scheduler::turn_away(const std::vector<const Request*>& requests) {
+  for (const Request* request : requests) {
+    refuse(*request, RejectReason::queue_full, kTimeNever);
+    state_.store.give_back(record_of(request));
+  }
+}
+
+inline void Scheduler::set_free_at(SliceId id, TimePoint when) {
   SliceState& slice = state_.slices[id.index()];
   slice.free_at = when;
   if (serves(slice)) state_.pools[slice.place.pool.index()].by_free_time.update(id, when.time_since_epoch().count());

@@ -37,6 +37,8 @@ struct BatchDone {
   SliceId slice;
   BatchId batch;
   bool ok = true;
+  // With `ok` false: nobody had room for it, which is nothing that another run would mend. Its members are refused.
+  bool turned_away = false;
 };
 
 class Scheduler {
@@ -78,6 +80,9 @@ class Scheduler {
   // Requests of `service` that wait in the background, and what keeps them. See sched/background.h.
   BackgroundOutlook background_outlook(ServiceId service) const;
   std::uint64_t batches_started() const { return batches_; }
+  // False for a request whose time is shorter than its run on the fastest slice of the plan, were that idle: no load
+  // and no wait change that. True where no slice takes it, which is another matter.
+  bool could_be_in_time(const Request& request) const;
 
  private:
   struct Move;  // A plan that is being put in place.
@@ -90,6 +95,7 @@ class Scheduler {
   RejectReason why_never(const Request& request, std::uint32_t bucket) const;
   TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
   bool may_end_in_time(const Request& request, std::uint32_t bucket) const;
+  bool has_slice_within(const PoolState& slices, Duration wait_max) const;
   void place(Waiting* waiting);
   void place_or_refuse(Waiting* waiting);
   void place_bound(Waiting* waiting, const Binding& binding);
@@ -108,6 +114,7 @@ class Scheduler {
   std::vector<const Request*> release(SliceId slice, bool ok);
   bool may_run_again(const Waiting& waiting) const;
   void put_back(const std::vector<const Request*>& requests, bool alone);
+  void turn_away(const std::vector<const Request*>& requests);
   void set_free_at(SliceId slice, TimePoint when);
   void hold(LaneId lane, TimePoint until);
   void watch_for_stuck();

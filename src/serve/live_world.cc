@@ -374,6 +374,13 @@ void LiveWorld::resolve(const Request& request, const Outcome& outcome, const sc
   call->owner->on_answered(call);
 }
 
+// Whether the time that the client gave is enough for the run itself. A call that was held until slices were ready
+// arrived before the request that the scheduler knows.
+bool LiveWorld::could_be_in_time(const Call& call, Request request) const {
+  request.arrival = call.arrived;
+  return scheduler().could_be_in_time(request);
+}
+
 // Why there is no answer, in words and in the words of the protocols.
 void LiveWorld::explain(Call& call, const Request& request, const Outcome& outcome) const {
   call.answer.clear();
@@ -390,12 +397,22 @@ void LiveWorld::explain(Call& call, const Request& request, const Outcome& outco
   switch (outcome.reason) {
     case RejectReason::too_late:
       call.status = CallStatus::refused;
-      call.retry_after = retry_after(request, outcome);
       call.error = fmt::format("model '{}': no slice can answer within {:.3f} ms", call.model->name,
                                to_milliseconds(request.deadline - request.arrival));
+      // To wait is no use where the time is too short for the run itself.
+      if (could_be_in_time(call, request)) {
+        call.retry_after = retry_after(request, outcome);
+      } else {
+        call.error += ", not even an idle one";
+      }
       return;
     case RejectReason::queue_full:
       call.status = CallStatus::refused;
+      if (call.turned_away > Duration::zero()) {
+        call.error = fmt::format("model '{}': {}", call.model->name, call.failure);
+        call.retry_after = call.turned_away;
+        return;
+      }
       call.retry_after = std::chrono::seconds(1);
       call.error = "too many requests wait";
       return;
@@ -420,7 +437,12 @@ void LiveWorld::count(const Call& call, const Request& request, const Outcome& o
     return;
   }
   ++tally.outcomes[static_cast<std::size_t>(outcome.kind)];
-  tally.attainment.add(now_, outcome.kind == OutcomeKind::served);
+  const bool never_in_time = outcome.reason == RejectReason::too_late && !could_be_in_time(call, request);
+  if (never_in_time) ++tally.never_in_time;
+  // What no slice could ever have served says nothing about how the promise is kept.
+  if (!never_in_time && outcome.reason != RejectReason::too_large) {
+    tally.attainment.add(now_, outcome.kind == OutcomeKind::served);
+  }
   const Duration here = now_ - call.arrived;
   if (!answered) {
     ++tally.rejected[static_cast<std::size_t>(outcome.reason)];
@@ -535,6 +557,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
   const Duration took = now_ - run.started;
   SliceServed& tally = slices_[slice.index()];
   tally.busy_ns += took.count();
+  bool turned_away = false;
   if (ok) {
     collect(run);
     ++tally.batches;
@@ -550,13 +573,14 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
       by_size.compute_ns += took.count();
     }
   } else {
-    ++tally.failures;
-    if (config_.on_failure) {
+    turned_away = run.turned_away > Duration::zero();
+    if (!turned_away) ++tally.failures;
+    if (config_.on_failure && !turned_away) {
       config_.on_failure(slice, *run.members.front()->model, run.members.size(), run.failure);
     }
     fail_members(run, run.failure);
   }
-  door_->on_batch_done({slice, batch, ok});
+  door_->on_batch_done({slice, batch, ok, turned_away});
 }
 
 // The reason stays with requests that run again, in case that there is no time for it after all.

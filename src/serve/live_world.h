@@ -155,6 +155,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   void collect(const Run& run);
   Run& run_of(SliceId slice);
   void count(const Call& call, const Request& request, const Outcome& outcome, bool answered);
+  bool could_be_in_time(const Call& call, Request request) const;
   void explain(Call& call, const Request& request, const Outcome& outcome) const;
 
   const std::vector<ServedModel>& models_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/rng.h"
+#include "serve/test_calls.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -13,21 +14,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Keeps the calls that come back, in order.
-class Collector final : public CallOwner {
- public:
-  void on_answered(Call* call) override { answered.push_back(call); }
-  std::vector<Call*> answered;
-};
+// Puts something in the place of the executor of a slice that may hold it.
+using Wrap = std::function<std::unique_ptr<engines::Executor>(SliceId, std::unique_ptr<engines::Executor>)>;
 
 // Owns a world with emulated slices and the calls of a test.
 class Bench {
  public:
-  explicit Bench(sched::Deployment deployment = test::deployment(), engines::EmulatedExecutorConfig emulated = {})
+  explicit Bench(sched::Deployment deployment = test::deployment(), engines::EmulatedExecutorConfig emulated = {},
+                 const Wrap& wrap = {})
       : models_(served_models(deployment, test::workload(), "emulated")), signature_{&models_[0].signature} {
     LiveWorldConfig config;
-    config.make_executor = [this, emulated](SliceId, const sched::Place&, engines::ExecutorEvents&) {
-      return engines::make_emulated_executor(signature_, emulated);
+    config.make_executor = [this, emulated, wrap](SliceId slice, const sched::Place&, engines::ExecutorEvents&) {
+      auto made = engines::make_emulated_executor(signature_, emulated);
+      return wrap ? wrap(slice, std::move(made)) : std::move(made);
     };
     world = std::make_unique<LiveWorld>(std::move(deployment), models_, std::move(config));
   }
@@ -35,21 +34,15 @@ class Bench {
   // A request of `samples` x `ids.size() / samples` token ids.
   Call* call(const std::vector<std::int64_t>& ids, std::int32_t samples = 1) {
     calls_.push_back(std::make_unique<Call>());
-    Call& c = *calls_.back();
-    c.owner = &owner;
-    c.model = &models_[0];
-    c.body.assign(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(std::int64_t));
-    c.inputs = {{c.body, true}, {{}, false}};
-    c.samples = samples;
-    c.size = c.extent = static_cast<std::int64_t>(ids.size()) / samples;
-    return &c;
+    test::fill_call(*calls_.back(), owner, models_[0], ids, samples);
+    return calls_.back().get();
   }
 
   void run_until_idle() {
     while (world->in_flight() > 0 && world->next_due() != kTimeNever) world->step(world->next_due());
   }
 
-  Collector owner;
+  test::Collector owner;
   std::unique_ptr<LiveWorld> world;
 
  private:
@@ -133,11 +126,14 @@ TEST(LiveWorld, AnswersDependOnEveryElementAndItsPlace) {
   EXPECT_EQ(a->answer.substr(12, 8), b->answer.substr(12, 8));
 }
 
-// One sample takes 2 ms at best, so a millisecond is refused, with the time after which it would have been answered.
+// Both slices run batches of one that take 4 ms. A small one takes 2 ms behind them, so 5 ms are refused, with the
+// time after which it would have been answered: 4 + 2 - 5 = 1 ms.
 TEST(LiveWorld, RefusesAtOnceWhatCannotBeInTime) {
   Bench bench;
+  for (int i = 0; i < 2; ++i) bench.world->post(bench.call(std::vector<std::int64_t>(100, 1)));
+  bench.world->step(TimePoint(0ms));
   Call* call = bench.call({1});
-  call->deadline = 1ms;
+  call->deadline = 5ms;
   bench.world->post(call);
   bench.world->step(TimePoint(0ms));
   ASSERT_EQ(bench.owner.answered.size(), 1u);
@@ -241,51 +237,116 @@ TEST(LiveWorld, SaysThatAnotherFixedSizeNeedsANewStart) {
             "service 'rank' has another input_size, 256 in place of 224: that needs a new start");
 }
 
+// A world whose executors speak for somebody else.
+class UnreliableBench : public Bench {
+ public:
+  UnreliableBench()
+      : Bench(test::deployment(), {}, [this](SliceId slice, std::unique_ptr<engines::Executor> inner) {
+          auto made = std::make_unique<Unreliable>(std::move(inner));
+          executors[slice.index()] = made.get();
+          return made;
+        }) {}
+
+  // The slice that runs a batch; 2: none does.
+  std::uint32_t busy() const {
+    for (std::uint32_t s = 0; s < 2; ++s) {
+      if (world->scheduler().state().slices[s].status == sched::SliceStatus::busy) return s;
+    }
+    return 2;
+  }
+
+  std::array<Unreliable*, 2> executors{};
+};
+
 TEST(LiveWorld, RetriesOnceWhatASliceLost) {
-  auto deployment = test::deployment();
-  const auto models = served_models(deployment, test::workload(), "emulated");
-  const std::vector<const Signature*> signatures{&models[0].signature};
-  std::vector<Unreliable*> executors(2);
-  LiveWorldConfig config;
-  config.make_executor = [&](SliceId slice, const sched::Place&, engines::ExecutorEvents&) {
-    auto made = std::make_unique<Unreliable>(engines::make_emulated_executor(signatures, {}));
-    executors[slice.index()] = made.get();
-    return made;
-  };
-  LiveWorld world(std::move(deployment), models, std::move(config));
-  Collector owner;
-  Call call;
-  const std::int64_t id = 9;
-  call.owner = &owner;
-  call.model = &models[0];
-  call.body.assign(reinterpret_cast<const char*>(&id), sizeof id);
-  call.inputs = {{call.body, true}, {{}, false}};
+  UnreliableBench bench;
+  LiveWorld& world = *bench.world;
+  const auto& executors = bench.executors;
+  Call& call = *bench.call({9});
   world.post(&call);
   world.step(TimePoint(0ms));
-  const auto busy = [&] {
-    for (std::uint32_t s = 0; s < 2; ++s) {
-      if (world.scheduler().state().slices[s].status == sched::SliceStatus::busy) return s;
-    }
-    return 2u;
-  };
-  const std::uint32_t first = busy();
+  const std::uint32_t first = bench.busy();
   ASSERT_LT(first, 2u);
   world.on_done(SliceId(first), executors[first]->started.back(), "the worker died");
   world.step(TimePoint(1ms));
-  EXPECT_TRUE(owner.answered.empty());  // It runs again.
-  const std::uint32_t second = busy();
+  EXPECT_TRUE(bench.owner.answered.empty());  // It runs again.
+  const std::uint32_t second = bench.busy();
   ASSERT_LT(second, 2u);
   const BatchId lost = executors[second]->started.back();
   world.on_lost(SliceId(second), "the worker was killed");
   world.step(TimePoint(2ms));
-  ASSERT_EQ(owner.answered.size(), 1u);
+  ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(call.status, CallStatus::failed);
   EXPECT_EQ(call.error, "model 'rank': the worker was killed");
   EXPECT_EQ(executors[second]->restarts, 1);
   // An answer that comes too late finds nobody.
   world.on_done(SliceId(second), lost, "");
   world.step(TimePoint(3ms));
-  EXPECT_EQ(owner.answered.size(), 1u);
+  EXPECT_EQ(bench.owner.answered.size(), 1u);
+}
+
+// The server behind the slices has no room for any batch. To run them again would meet the same: of four requests each
+// is in one batch at most, and told the time that the server said.
+TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
+  UnreliableBench bench;
+  std::vector<Call*> calls;
+  for (std::int64_t id = 0; id < 4; ++id) {
+    calls.push_back(bench.call({id}));
+    calls.back()->deadline = 60s;
+    bench.world->post(calls.back());
+  }
+  bench.world->step(TimePoint(0ms));
+  std::size_t turned_away = 0;
+  for (std::uint32_t slice = bench.busy(); slice < 2; slice = bench.busy()) {
+    ASSERT_LT(++turned_away, 9u) << "they run again";
+    bench.world->on_turned_away(SliceId(slice), 7s);
+    bench.world->on_done(SliceId(slice), bench.executors[slice]->started.back(), "there is no room");
+    bench.world->step(TimePoint(1ms));
+  }
+  ASSERT_EQ(bench.owner.answered.size(), 4u);
+  EXPECT_LE(turned_away, 4u);
+  for (const Call* call : calls) {
+    EXPECT_EQ(call->status, CallStatus::refused);
+    EXPECT_EQ(call->error, "model 'rank': there is no room");
+    EXPECT_EQ(call->retry_after, 7s);
+  }
+  const ServiceTally& tally = bench.world->service_tallies()[0];
+  EXPECT_EQ(tally.outcomes[static_cast<std::size_t>(OutcomeKind::rejected)], 4u);
+  EXPECT_EQ(tally.outcomes[static_cast<std::size_t>(OutcomeKind::failed)], 0u);
+  EXPECT_EQ(bench.world->slice_tallies()[0].failures + bench.world->slice_tallies()[1].failures, 0u);
+}
+
+// The fastest run takes 2 ms, so 1 ms is too short whatever the load; 129 is beyond the largest bucket. Neither is a
+// promise that was broken. Of fifty requests with 3 ms, most are refused for the load, and that is.
+TEST(LiveWorld, DoesNotHoldImpossibleRequestsAgainstThePromise) {
+  Bench bench;
+  Call* hasty = bench.call({1});
+  hasty->deadline = 1ms;
+  Call* large = bench.call(std::vector<std::int64_t>(129, 1));
+  for (Call* call : {hasty, large}) bench.world->post(call);
+  bench.world->step(TimePoint(0ms));
+  ASSERT_EQ(bench.owner.answered.size(), 2u);
+  EXPECT_EQ(hasty->status, CallStatus::refused);
+  EXPECT_EQ(hasty->error, "model 'rank': no slice can answer within 1.000 ms, not even an idle one");
+  EXPECT_EQ(hasty->retry_after, Duration::zero());
+  EXPECT_EQ(large->status, CallStatus::invalid);
+  const ServiceTally& tally = bench.world->service_tallies()[0];
+  EXPECT_EQ(tally.impossible(), 2u);
+  EXPECT_EQ(tally.attainment.ratio(TimePoint(0ms)), 1);
+
+  std::vector<Call*> many;
+  for (int i = 0; i < 50; ++i) {
+    many.push_back(bench.call({1}));
+    many.back()->deadline = 3ms;
+    bench.world->post(many.back());
+  }
+  bench.world->step(TimePoint(1ms));
+  bench.run_until_idle();
+  const auto refused = std::ranges::find(many, CallStatus::refused, &Call::status);
+  ASSERT_NE(refused, many.end());
+  EXPECT_GT((*refused)->retry_after, Duration::zero());
+  EXPECT_EQ(tally.impossible(), 2u);
+  EXPECT_LT(tally.attainment.ratio(TimePoint(10ms)), 1);
 }
 
 // An executor that never comes back by itself.
@@ -304,33 +365,23 @@ class Away final : public engines::Executor {
 // Both slices are being started when two requests come, with 10 ms and 50 ms to go. The first is too late at 10 ms; one
 // slice is back at 20 ms and answers the second 2 ms later.
 TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
-  auto deployment = test::deployment();
-  const auto models = served_models(deployment, test::workload(), "emulated");
-  const std::vector<const Signature*> signatures{&models[0].signature};
-  LiveWorldConfig config;
-  config.make_executor = [&](SliceId, const sched::Place&, engines::ExecutorEvents&) {
-    return std::make_unique<Away>(engines::make_emulated_executor(signatures, {}));
-  };
-  LiveWorld world(std::move(deployment), models, std::move(config));
+  Bench bench(test::deployment(), {}, [](SliceId, std::unique_ptr<engines::Executor> inner) {
+    return std::make_unique<Away>(std::move(inner));
+  });
+  LiveWorld& world = *bench.world;
   world.open_slices();
   EXPECT_EQ(world.slices_starting(), 2u);
-  Collector owner;
-  const std::int64_t id = 9;
-  Call first;
-  Call second;
-  for (Call* call : {&first, &second}) {
-    call->owner = &owner;
-    call->model = &models[0];
-    call->body.assign(reinterpret_cast<const char*>(&id), sizeof id);
-    call->inputs = {{call->body, true}, {{}, false}};
-    call->deadline = call == &first ? 10ms : 50ms;
-    world.post(call);
-  }
+  Call& first = *bench.call({9});
+  Call& second = *bench.call({9});
+  first.deadline = 10ms;
+  second.deadline = 50ms;
+  world.post(&first);
+  world.post(&second);
   world.step(TimePoint(0ms));
-  EXPECT_TRUE(owner.answered.empty());
+  EXPECT_TRUE(bench.owner.answered.empty());
   EXPECT_EQ(world.next_due(), TimePoint(10ms));
   world.step(TimePoint(10ms));
-  ASSERT_EQ(owner.answered.size(), 1u);
+  ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(first.status, CallStatus::unavailable);
   EXPECT_EQ(first.error, "model 'rank': no slice serves it now");
   EXPECT_EQ(world.service_tallies()[0].rejected[static_cast<std::size_t>(RejectReason::no_capacity)], 1u);
@@ -338,7 +389,7 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
   world.step(TimePoint(20ms));
   EXPECT_EQ(world.slices_starting(), 1u);
   world.step(TimePoint(22ms));
-  ASSERT_EQ(owner.answered.size(), 2u);
+  ASSERT_EQ(bench.owner.answered.size(), 2u);
   EXPECT_EQ(second.status, CallStatus::ok) << second.error;
   EXPECT_EQ(world.in_flight(), 0u);
 }

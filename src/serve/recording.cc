@@ -358,7 +358,7 @@ class Player {
     if (!slice_known()) return false;
     const auto status = state.slices[slice().index()].status;
     if (word == "done" && n.size() == 3) {
-      door_->on_batch_done({slice(), BatchId(static_cast<std::uint64_t>(n[1])), n[2] != 0});
+      door_->on_batch_done({slice(), BatchId(static_cast<std::uint64_t>(n[1])), n[2] == 1, n[2] == 2});
     } else if (word == "lost" && n.size() == 1) {
       door_->on_slice_lost(slice());
     } else if (word == "restarted" && n.size() == 2 && status == sched::SliceStatus::restarting) {
@@ -464,7 +464,7 @@ void Door::on_arrival(const Request& r) {
 }
 
 void Door::on_batch_done(const sched::BatchDone& done) {
-  event("done {} {} {}", done.slice.value(), done.batch.value(), done.ok ? 1 : 0);
+  event("done {} {} {}", done.slice.value(), done.batch.value(), done.ok ? 1 : done.turned_away ? 2 : 0);
   scheduler_.on_batch_done(done);
 }
 

@@ -80,7 +80,8 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
     for (std::size_t i = 0; i < models.size(); ++i) write(service_label(models[i]), tallies[i], models[i]);
   };
   out.family("tangram_slo_attainment_ratio", "gauge",
-             "Share of the requests of the last minute that were answered by their deadline.");
+             "Share of the requests of the last minute that were answered by their deadline; those that no slice "
+             "could ever have served do not count.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
     out.sample("tangram_slo_attainment_ratio", l, t.attainment.ratio(world.time()));
   });
@@ -99,9 +100,12 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
   });
   out.family("tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    for (std::size_t k = 1; k < kReasons.size(); ++k) {
-      out.sample("tangram_requests_rejected_total", l + ',' + label("reason", kReasons[k]), t.rejected[k]);
-    }
+    const auto rejected = [&](std::string_view reason, std::uint64_t count) {
+      out.sample("tangram_requests_rejected_total", l + ',' + label("reason", reason), count);
+    };
+    rejected("never_in_time", t.never_in_time);
+    rejected(kReasons[1], t.rejected[1] - t.never_in_time);
+    for (std::size_t k = 2; k < kReasons.size(); ++k) rejected(kReasons[k], t.rejected[k]);
   });
   out.family("tangram_requests_waiting", "gauge", "Requests that wait for a slice.");
   each([&](const std::string& l, const ServiceTally&, const ServedModel& m) {
@@ -231,15 +235,21 @@ void tenant_metrics(PrometheusText& out, const Access& access) {
 Json tenants_status(const Access& access) {
   Json list = Json::array();
   for (const auto* tenant : access.tenants()) {
-    std::uint64_t refused = 0;
-    for (const auto& count : tenant->refusals) refused += count.load(std::memory_order_relaxed);
+    const auto refused = [&](AccessRefusal why) {
+      return tenant->refusals[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
+    };
+    const std::uint64_t over_limits =
+        refused(AccessRefusal::rate) + refused(AccessRefusal::quota) + refused(AccessRefusal::in_flight);
+    const std::uint64_t forbidden = refused(AccessRefusal::model) + refused(AccessRefusal::role);
     list.push_back({{"name", tenant->name},
                     {"in_flight", tenant->in_flight.load(std::memory_order_relaxed)},
                     {"served", tenant->outcomes[0].load(std::memory_order_relaxed)},
                     {"late", tenant->outcomes[1].load(std::memory_order_relaxed)},
                     {"rejected", tenant->outcomes[2].load(std::memory_order_relaxed)},
                     {"failed", tenant->outcomes[3].load(std::memory_order_relaxed)},
-                    {"refused", refused}});
+                    {"over_limits", over_limits},
+                    {"forbidden", forbidden},
+                    {"refused", over_limits + forbidden}});
   }
   return list;
 }
@@ -306,6 +316,7 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"served", tally.outcomes[0]},
           {"late", tally.outcomes[1]},
           {"rejected", tally.outcomes[2]},
+          {"impossible", tally.impossible()},
           {"failed", tally.outcomes[3]},
           {"background_answered", tally.background[0] + tally.background[1]},
           {"background", background_report(world, model.service)},

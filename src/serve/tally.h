@@ -76,6 +76,7 @@ struct BatchTally {
 struct ServiceTally {
   std::array<std::uint64_t, 4> outcomes{};  // By OutcomeKind.
   std::array<std::uint64_t, 5> rejected{};  // By RejectReason.
+  std::uint64_t never_in_time = 0;          // Of those too late: shorter of time than the fastest run.
   std::uint64_t failed_ns = 0;              // Of requests without an answer: how long they were here.
   std::uint64_t samples = 0;                // Answered.
   std::uint64_t batches = 0;
@@ -90,6 +91,11 @@ struct ServiceTally {
   std::map<std::int32_t, BatchTally> by_batch_size;
   std::int64_t last_ms = 0;  // Wall clock of the last answer, milliseconds since 1970.
   AttainmentWindow attainment;
+
+  // Rejected requests that no slice could ever have served: their own doing, and not held against the promise.
+  std::uint64_t impossible() const {
+    return never_in_time + rejected[static_cast<std::size_t>(RejectReason::too_large)];
+  }
 };
 
 struct SliceServed {

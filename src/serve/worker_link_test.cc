@@ -15,18 +15,13 @@
 #include <fstream>
 
 #include "serve/live_world.h"
+#include "serve/test_calls.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
 namespace {
 
 using namespace std::chrono_literals;
-
-class WorkerCollector final : public CallOwner {
- public:
-  void on_answered(Call* call) override { answered.push_back(call); }
-  std::vector<Call*> answered;
-};
 
 struct BenchConfig {
   std::string program = find_worker_program();
@@ -69,11 +64,8 @@ class WorkerBench {
   Call* ask(std::int64_t id) {
     calls_.push_back(std::make_unique<Call>());
     Call& call = *calls_.back();
-    call.owner = &owner;
-    call.model = &models_[0];
+    test::fill_call(call, owner, models_[0], {id});
     call.deadline = 60s;
-    call.body.assign(reinterpret_cast<const char*>(&id), sizeof id);
-    call.inputs = {{call.body, true}, {{}, false}};
     world->post(&call);
     return &call;
   }
@@ -97,6 +89,10 @@ class WorkerBench {
   bool drive_until_answered(std::size_t count) {
     return drive([&] { return owner.answered.size() >= count; });
   }
+  std::size_t busy_count() const {
+    return static_cast<std::size_t>(
+        std::ranges::count(world->scheduler().state().slices, sched::SliceStatus::busy, &sched::SliceState::status));
+  }
   // The slice that runs a batch, once there is one.
   std::uint32_t busy_slice() {
     std::uint32_t busy = 2;
@@ -116,19 +112,12 @@ class WorkerBench {
   }
   TimePoint now() const { return clock_.now(); }
 
-  WorkerCollector owner;
+  test::Collector owner;
   std::unique_ptr<Workers> workers;
   std::unique_ptr<LiveWorld> world;
 
   // What the log says so far.
-  std::string log() const {
-    struct stat facts {};
-    fstat(log_file_, &facts);
-    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
-    const ssize_t got = pread(log_file_, text.data(), text.size(), 0);
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    return text;
-  }
+  std::string log() const { return test::written_to(log_file_); }
 
  private:
   int log_file_;
@@ -246,6 +235,26 @@ TEST(WorkerLink, ReplacesAWorkerThatHangsInABatch) {
       R"("event":"worker_lost","slice":"slice","process":{},"reason":"it does not answer: its batch takes too long")",
       stopped);
   EXPECT_TRUE(bench.drive([&] { return bench.log().find(line) != std::string::npos; })) << bench.log();
+}
+
+// Both workers are stopped in batches that were to take 100 ms, and given up after 20 s at the earliest. A request that
+// waits behind them for 300 ms is refused then.
+TEST(WorkerLink, DoesNotKeepWhatWaitsForHangingWorkersBeyondItsDeadline) {
+  WorkerBench bench({.time_scale = 50, .stuck_min = 20s});
+  ASSERT_TRUE(bench.drive_until_ready());
+  for (std::int64_t id = 0; id < 2; ++id) {
+    bench.ask(id);
+    ASSERT_TRUE(bench.drive([&] { return bench.busy_count() == static_cast<std::size_t>(id + 1); }));
+  }
+  for (std::uint32_t slice = 0; slice < 2; ++slice) kill(bench.process(slice), SIGSTOP);
+  Call* call = bench.ask(3);
+  call->deadline = 300ms;
+  const TimePoint begin = bench.now();
+  ASSERT_TRUE(bench.drive_until_answered(1));
+  EXPECT_GE(bench.now() - begin, 290ms);
+  EXPECT_EQ(bench.owner.answered[0], call);
+  EXPECT_EQ(call->status, CallStatus::refused) << call->error;
+  EXPECT_EQ(bench.restarts(), 0u);
 }
 
 TEST(WorkerLink, ReplacesAnIdleWorkerThatHangs) {
