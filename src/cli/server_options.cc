@@ -76,7 +76,8 @@ Result<serve::TlsMaterial> CallerOptions::tls_material() const {
   if (!secret) return secret.error();
   auto trusted = read_small(authorities);
   if (!trusted) return trusted.error();
-  return serve::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted)};
+  return serve::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted),
+                            certificate,     certificate_key,    authorities};
 }
 
 Result<std::shared_ptr<const serve::TlsContext>> CallerOptions::tls_context() const {

@@ -68,7 +68,7 @@ AccessNeed access_need(Port port, Endpoint endpoint);
 // Why an inference request ended before the scheduler saw it.
 enum class RequestRefusal : std::uint8_t {
   malformed,        // Not HTTP as it should be; nobody knows whether it was one.
-  too_large,        // Its body.
+  too_large,        // Its body or its head.
   too_slow,         // It did not come to its end in time.
   invalid,          // It makes no sense, or does not fit its model.
   not_found,        // No such model.

@@ -52,11 +52,13 @@ void append_number(std::string& out, std::uint64_t value) {
   out.append(digits.data() + at, digits.size() - at);
 }
 
-// Why a request whose head was good is not read on.
+// Why a request is not read on.
 RequestRefusal refusal_of_http(int status) {
   switch (status) {
     case 408: return RequestRefusal::too_slow;
-    case 413: return RequestRefusal::too_large;
+    case 413:
+    case 414:
+    case 431: return RequestRefusal::too_large;
     case 503: return RequestRefusal::overloaded;
     default: return RequestRefusal::malformed;
   }
@@ -272,6 +274,7 @@ class HttpServer::Connection final : public Readiness {
   void reply(Exchange& exchange, const Reply& reply);
   void reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra, std::string_view body);
   void write_answer(const Call& call, Exchange& exchange);
+  void count_malformed(const HttpRefusal& refusal);
   void refuse_head(const HttpRefusal& refusal);
   void refuse(const HttpRefusal& refusal);
   void refuse_and_close(const Reply& answer);
@@ -645,16 +648,19 @@ void HttpServer::Connection::reply_now(Exchange& exchange, int status, std::stri
   exchange.done = true;
 }
 
+// What is too large, too slow or too much is HTTP all the same.
+void HttpServer::Connection::count_malformed(const HttpRefusal& refusal) {
+  if (refusal_of_http(refusal.status) != RequestRefusal::malformed) return;
+  server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+}
+
 // What comes cannot be understood, so nobody knows what it asks for.
 void HttpServer::Connection::refuse_head(const HttpRefusal& refusal) {
   incoming_.target = {};
   incoming_.tenant = nullptr;
   incoming_.traceparent.clear();
-  if (port_ == Port::data) {
-    tell_of_refused(refusal.status == 408 ? RequestRefusal::too_slow : RequestRefusal::malformed, refusal.status,
-                    refusal.reason);
-  }
-  server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+  if (port_ == Port::data) tell_of_refused(refusal_of_http(refusal.status), refusal.status, refusal.reason);
+  count_malformed(refusal);
   refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
 }
 
@@ -663,7 +669,7 @@ void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
   if (incoming_.target.endpoint == Endpoint::infer && !incoming_.told) {
     tell_of_refused(refusal_of_http(refusal.status), refusal.status, refusal.reason);
   }
-  server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
+  count_malformed(refusal);
   refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
 }
 

@@ -181,6 +181,20 @@ TEST(ServerRefusals, HaveALineInTheLogAndACount) {
   EXPECT_EQ(summary(lines[6]), "seven rank - refused 503 unloaded");
 }
 
+// A head beyond the limit is too large, and HTTP as it should be.
+TEST(ServerRefusals, TellLargeHeadsFromMalformedOnes) {
+  ServerConfig config;
+  config.limits.head_max = 512;
+  Watched server(std::move(config));
+  EXPECT_THAT(server.exchange("GET /v2 HTTP/1.1\r\nHost: h\r\nX: " + std::string(600, 'x') + "\r\n\r\n"),
+              HasSubstr("431 "));
+  const std::string metrics = server.metrics();
+  EXPECT_THAT(metrics, HasSubstr(count_of("", "too_large", 1)));
+  EXPECT_THAT(metrics, HasSubstr(count_of("", "malformed", 0)));
+  EXPECT_THAT(metrics, HasSubstr("\ntangram_requests_malformed_total 0\n"));
+  EXPECT_THAT(summaries(server), testing::ElementsAre("- - - refused 431 too_large"));
+}
+
 // A chunk that is none, in a request for a model, on a connection whose last request was for another address.
 TEST(ServerRefusals, OfBodiesThatDoNotComeToTheirEndAreTold) {
   Watched server;

@@ -96,16 +96,20 @@ const BIO_METHOD* socket_method() {
 
 // ---- Certificates and keys ----
 
-Result<Nothing> use_certificate(SSL_CTX* context, const std::string& pem) {
-  const OwnedBio bio = text_bio(pem);
+Error unusable(const std::string& file, std::string_view what) {
+  return {ErrorCode::invalid, fmt::format("{}{}{}: {}", file, file.empty() ? "" : ": ", what, openssl_problem())};
+}
+
+Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
+  const OwnedBio bio = text_bio(material.certificate);
   const OwnedX509 own(PEM_read_bio_X509_AUX(bio.get(), nullptr, nullptr, nullptr));
   if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) {
-    return Error{ErrorCode::invalid, "the certificate cannot be used: " + openssl_problem()};
+    return unusable(material.certificate_file, "the certificate cannot be used");
   }
   while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
     if (SSL_CTX_add0_chain_cert(context, next) == 1) continue;
     X509_free(next);
-    return Error{ErrorCode::invalid, "the chain behind the certificate cannot be used: " + openssl_problem()};
+    return unusable(material.certificate_file, "the chain behind the certificate cannot be used");
   }
   ERR_clear_error();
   return Nothing{};
@@ -114,20 +118,20 @@ Result<Nothing> use_certificate(SSL_CTX* context, const std::string& pem) {
 // Nobody is there to type a password for a key that has one.
 int no_password(char*, int, int, void*) { return -1; }
 
-Result<Nothing> use_key(SSL_CTX* context, const std::string& pem) {
-  const OwnedBio bio = text_bio(pem);
+Result<Nothing> use_key(SSL_CTX* context, const TlsMaterial& material) {
+  const OwnedBio bio = text_bio(material.key);
   const OwnedKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
   if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
-    return Error{ErrorCode::invalid, "the private key cannot be used: " + openssl_problem()};
+    return unusable(material.key_file, "the private key cannot be used");
   }
   if (SSL_CTX_check_private_key(context) != 1) {
-    return Error{ErrorCode::invalid, "the private key is not the certificate's: " + openssl_problem()};
+    return unusable(material.key_file, "the private key is not the certificate's");
   }
   return Nothing{};
 }
 
-Result<Nothing> trust(SSL_CTX* context, const std::string& pem, bool tell_clients) {
-  const OwnedBio bio = text_bio(pem);
+Result<Nothing> trust(SSL_CTX* context, const TlsMaterial& material, bool tell_clients) {
+  const OwnedBio bio = text_bio(material.authorities);
   const OwnedInfos infos(PEM_X509_INFO_read_bio(bio.get(), nullptr, no_password, nullptr));
   int found = 0;
   for (int i = 0; infos && i < sk_X509_INFO_num(infos.get()); ++i) {
@@ -137,7 +141,7 @@ Result<Nothing> trust(SSL_CTX* context, const std::string& pem, bool tell_client
     if (tell_clients) SSL_CTX_add_client_CA(context, authority);
     ++found;
   }
-  if (found == 0) return Error{ErrorCode::invalid, "the authorities hold no certificate: " + openssl_problem()};
+  if (found == 0) return unusable(material.authorities_file, "the authorities hold no certificate");
   ERR_clear_error();
   return Nothing{};
 }
@@ -155,8 +159,8 @@ OwnedContext new_context(const SSL_METHOD* method) {
 }
 
 Result<Nothing> use_own(SSL_CTX* context, const TlsMaterial& material) {
-  if (const auto used = use_certificate(context, material.certificate); !used) return used;
-  return use_key(context, material.key);
+  if (const auto used = use_certificate(context, material); !used) return used;
+  return use_key(context, material);
 }
 
 void append_text(const ASN1_STRING* text, std::vector<std::string>& names) {
@@ -196,7 +200,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMateri
   SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
   if (!material.authorities.empty()) {
-    if (const auto trusted = trust(context.get(), material.authorities, true); !trusted) return trusted.error();
+    if (const auto trusted = trust(context.get(), material, true); !trusted) return trusted.error();
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   }
   return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
@@ -209,7 +213,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_client(const TlsMateri
   }
   if (material.authorities.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());
-  } else if (const auto trusted = trust(context.get(), material.authorities, false); !trusted) {
+  } else if (const auto trusted = trust(context.get(), material, false); !trusted) {
     return trusted.error();
   }
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);

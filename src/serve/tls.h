@@ -27,12 +27,16 @@ struct TlsMaterial {
   std::string certificate;  // The chain, own certificate first. Empty for a client that shows none.
   std::string key;
   std::string authorities;  // Empty: a server asks clients for nothing, and a client trusts those of the system.
+  // Where they stood, for errors; empty where nobody knows.
+  std::string certificate_file = {};
+  std::string key_file = {};
+  std::string authorities_file = {};
 };
 
 // Certificates and keys ready for use, by any number of streams on any thread.
 class TlsContext {
  public:
-  // The error says which of the three cannot be used, and why.
+  // The error says which of the three cannot be used, in which file, and why.
   static Result<std::shared_ptr<const TlsContext>> for_server(const TlsMaterial& material);
   static Result<std::shared_ptr<const TlsContext>> for_client(const TlsMaterial& material);
   ~TlsContext();

@@ -198,6 +198,12 @@ TEST(Tls, SaysWhichOfItsFilesCannotBeUsed) {
   };
   EXPECT_EQ(problem(good), "");
   EXPECT_THAT(problem({"", good.key, ""}), HasSubstr("the certificate cannot be used"));
+  EXPECT_THAT(problem({"", good.key, "", "server.pem", "server.key", "ca.pem"}),
+              testing::StartsWith("server.pem: the certificate cannot be used"));
+  EXPECT_THAT(problem({good.certificate, "rubbish", "", "server.pem", "server.key", "ca.pem"}),
+              testing::StartsWith("server.key: the private key cannot be used"));
+  EXPECT_THAT(problem({good.certificate, good.key, "rubbish", "server.pem", "server.key", "ca.pem"}),
+              testing::StartsWith("ca.pem: the authorities hold no certificate"));
   EXPECT_THAT(problem({good.certificate, "rubbish", ""}), HasSubstr("the private key cannot be used"));
   EXPECT_THAT(problem({good.certificate, authority.server().key, ""}), HasSubstr("private key"));
   EXPECT_THAT(problem({good.certificate, good.key, "rubbish"}), HasSubstr("the authorities hold no certificate"));
