@@ -1,6 +1,7 @@
 // One inference request on its way through the gateway, whatever protocol it came by.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,24 @@
 
 namespace tangram::serve {
 
+// A number that every thread may read while one changes it.
+class SharedNumber {
+ public:
+  SharedNumber(std::int32_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): it is one.
+  SharedNumber(const SharedNumber& other) : value_(static_cast<std::int32_t>(other)) {}
+  SharedNumber& operator=(const SharedNumber& other) { return *this = static_cast<std::int32_t>(other); }
+  SharedNumber& operator=(std::int32_t value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  operator std::int32_t() const {
+    return value_.load(std::memory_order_relaxed);
+  }  // NOLINT(google-explicit-constructor)
+
+ private:
+  std::atomic<std::int32_t> value_;
+};
+
 // A service as clients see it: they call it a model.
 struct ServedModel {
   ServiceId service;
@@ -25,7 +44,7 @@ struct ServedModel {
   std::string platform;  // The engine.
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
-  std::int32_t samples_max = 1;  // Of one request.
+  SharedNumber samples_max = 1;  // Of one request, by the plan in force.
   std::int32_t priority = 0;
 };
 

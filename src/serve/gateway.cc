@@ -363,7 +363,7 @@ std::string Gateway::model_config(const ServedModel& model) const {
   out += R"(,"platform":)";
   append_json_string(out, model.platform);
   out += R"(,"backend":"tangram","version_policy":{"latest":{"num_versions":1}},"max_batch_size":)";
-  out += fmt::format("{}", model.samples_max);
+  out += fmt::format("{}", std::int32_t{model.samples_max});
   out += R"(,"input":[)";
   append_tensor_config(out, model.signature.inputs);
   out += R"(],"output":[)";

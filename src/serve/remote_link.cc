@@ -237,9 +237,8 @@ class RemoteLink final : public engines::Executor, private Readiness {
         slice_(slice),
         config_(std::move(config)),
         events_(events),
-        place_(fmt::format("{}:{}", config_.address.host, config_.address.port)),
-        fields_(fmt::format("Host: {}\r\n", place_)) {
-    if (!config_.caller.key.empty()) fields_ += fmt::format("Authorization: Bearer {}\r\n", config_.caller.key);
+        place_(fmt::format("{}:{}", config_.address.host, config_.address.port)) {
+    set_caller(config_.caller);
     remotes_.links_.push_back(this);
   }
   ~RemoteLink() override {
@@ -253,6 +252,11 @@ class RemoteLink final : public engines::Executor, private Readiness {
   bool restart() override;
   bool ready() const override { return state_ == State::ready || state_ == State::running; }
 
+  void set_caller(RemoteCaller caller) {
+    config_.caller = std::move(caller);
+    fields_ = fmt::format("Host: {}\r\n", place_);
+    if (!config_.caller.key.empty()) fields_ += fmt::format("Authorization: Bearer {}\r\n", config_.caller.key);
+  }
   void work(TimePoint now);
   TimePoint next_due() const { return due_; }
 
@@ -547,6 +551,10 @@ Remotes::~Remotes() { TANGRAM_CHECK(links_.empty(), "executors go before those w
 
 std::unique_ptr<engines::Executor> Remotes::make(SliceId slice, RemoteConfig config, engines::ExecutorEvents& events) {
   return std::make_unique<RemoteLink>(*this, slice, std::move(config), events);
+}
+
+void Remotes::set_caller(const RemoteCaller& caller) {
+  for (RemoteLink* link : links_) link->set_caller(caller);
 }
 
 void Remotes::work(TimePoint now) {

@@ -63,6 +63,8 @@ class Remotes {
 
   // The executor of a slice. It is ready once the server has said so of every model.
   std::unique_ptr<engines::Executor> make(SliceId slice, RemoteConfig config, engines::ExecutorEvents& events);
+  // From the next request on they know us by another key, and from the next connection on by another certificate.
+  void set_caller(const RemoteCaller& caller);
   void work(TimePoint now);
   TimePoint next_due() const;
 

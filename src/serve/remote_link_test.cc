@@ -13,6 +13,7 @@
 #include "engines/tensor_memory.h"
 #include "serve/http_client.h"
 #include "serve/server.h"
+#include "serve/test_calls.h"
 #include "serve/test_certificates.h"
 #include "serve/test_deployment.h"
 
@@ -129,14 +130,7 @@ class OtherServer {
     auto answer = ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
     return answer ? *answer : HttpAnswer{};
   }
-  std::string log() const {
-    struct stat facts {};
-    fstat(file_, &facts);
-    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
-    const ssize_t got = pread(file_, text.data(), text.size(), 0);
-    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    return text;
-  }
+  std::string log() const { return test::written_to(file_); }
   // Asks until it is ready; each question waits for its answer, so this does not spin.
   bool wait_until_ready() const {
     return until([&] { return ask("/v2/health/ready").status == 200; });
@@ -164,6 +158,23 @@ sched::Deployment renamed(Workload& workload) {
   return deployment;
 }
 
+// That second Tangram.
+OtherServer second_server(ServerConfig config = at_port(0)) {
+  Workload workload;
+  sched::Deployment deployment = renamed(workload);
+  return {workload, std::move(deployment), std::move(config)};
+}
+
+// A gateway whose slices run on the server at this port, which knows it by the key.
+ServerConfig on_server(std::uint16_t port, const std::string& key = "") {
+  ServerConfig config = at_port(0);
+  config.engine = kRemoteEngine;
+  config.remotes = {{"127.0.0.1", port}};
+  config.remote_caller.key = key;
+  return config;
+}
+OtherServer first_server(ServerConfig config) { return {test::workload(), test::deployment(), std::move(config)}; }
+
 // A gateway whose slices run on a second server gives the answers that the second gives, also while that is away: then
 // requests fail with the reason, and the slices come back by themselves when it does.
 TEST(Remote, RunsBatchesOnASecondServer) {
@@ -173,10 +184,7 @@ TEST(Remote, RunsBatchesOnASecondServer) {
   const sched::Deployment there_deployment = renamed(there_workload);
   auto there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(0));
   const std::uint16_t there_port = there->port();
-  ServerConfig config = at_port(0);
-  config.engine = kRemoteEngine;
-  config.remotes = {{"127.0.0.1", there_port}};
-  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  const OtherServer here = first_server(on_server(there_port));
   ASSERT_TRUE(here.wait_until_ready());
   const auto strip = [](std::string body) {
     const auto at = body.find("\"outputs\"");
@@ -207,13 +215,8 @@ const char* const kBriefQuestion =
 // The model is unloaded there in mid-run: nothing is wrong with the request or here, so clients hear 503 and may try
 // again; the slices come back by themselves.
 TEST(Remote, IsUnavailableWhileTheSecondServerIs) {
-  Workload there_workload;
-  const sched::Deployment there_deployment = renamed(there_workload);
-  const OtherServer there(there_workload, there_deployment, at_port(0));
-  ServerConfig config = at_port(0);
-  config.engine = kRemoteEngine;
-  config.remotes = {{"127.0.0.1", there.port()}};
-  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  const OtherServer there = second_server();
+  const OtherServer here = first_server(on_server(there.port()));
   ASSERT_TRUE(here.wait_until_ready());
   ASSERT_EQ(there.ask("/v2/repository/models/encoder/unload", "{}").status, 200);
   for (int i = 0; i < 3; ++i) {
@@ -229,20 +232,15 @@ TEST(Remote, IsUnavailableWhileTheSecondServerIs) {
 // The key is good for one request and, at this rate, for the next in a hundred seconds. That is passed on.
 TEST(Remote, PassesOnHowLongTheSecondServerHasNoRoom) {
   const NewKey key = make_key();
-  Workload there_workload;
-  const sched::Deployment there_deployment = renamed(there_workload);
   ServerConfig there_config = at_port(0);
   there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}, .rate_per_s = 0.01}}};
-  const OtherServer there(there_workload, there_deployment, std::move(there_config));
-  ServerConfig config = at_port(0);
-  config.engine = kRemoteEngine;
-  config.remotes = {{"127.0.0.1", there.port()}};
-  config.remote_caller.key = key.text;
-  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  const OtherServer there = second_server(std::move(there_config));
+  const OtherServer here = first_server(on_server(there.port(), key.text));
   ASSERT_TRUE(here.wait_until_ready());
   EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
   const HttpAnswer refused = here.ask("/v2/models/rank/infer", kBriefQuestion);
-  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(refused.status, 429) << refused.body;
+  EXPECT_EQ(times(here.log(), "batch_failed"), 0u) << here.log();
   EXPECT_TRUE(refused.head.find("Retry-After: 100\r") != std::string::npos ||
               refused.head.find("Retry-After: 99\r") != std::string::npos)
       << refused.head;
@@ -253,20 +251,14 @@ TEST(Remote, IsNotReadyWhenTheSecondServerNoLongerLetsItIn) {
   const NewKey key = make_key();
   const NewKey other = make_key();
   std::atomic<bool> withdrawn{false};
-  Workload there_workload;
-  const sched::Deployment there_deployment = renamed(there_workload);
   ServerConfig there_config = at_port(0);
   const auto access = [&](bool none) {
     return formats::Access{{{.name = "gateway", .keys = {none ? other.kept : key.kept}}}};
   };
   there_config.security.access = access(false);
   there_config.reload_security = [&]() -> Result<Security> { return Security{std::nullopt, access(withdrawn)}; };
-  OtherServer there(there_workload, there_deployment, std::move(there_config));
-  ServerConfig config = at_port(0);
-  config.engine = kRemoteEngine;
-  config.remotes = {{"127.0.0.1", there.port()}};
-  config.remote_caller.key = key.text;
-  const OtherServer here(test::workload(), test::deployment(), std::move(config));
+  OtherServer there = second_server(std::move(there_config));
+  const OtherServer here = first_server(on_server(there.port(), key.text));
   ASSERT_TRUE(here.wait_until_ready());
   EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
   withdrawn = true;
@@ -280,6 +272,27 @@ TEST(Remote, IsNotReadyWhenTheSecondServerNoLongerLetsItIn) {
   EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 200; }));
 }
 
+// The second server takes another key from now on. So does the first, when it reads its own files again.
+TEST(Remote, ShowsTheKeyOfTheLastReload) {
+  const NewKey key = make_key();
+  const NewKey next = make_key();
+  ServerConfig there_config = at_port(0);
+  there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}}}};
+  there_config.reload_security = [&]() -> Result<Security> {
+    return Security{std::nullopt, formats::Access{{{.name = "gateway", .keys = {next.kept}}}}};
+  };
+  OtherServer there = second_server(std::move(there_config));
+  ServerConfig config = on_server(there.port(), key.text);
+  config.reload_remote_caller = [&]() -> Result<RemoteCaller> { return RemoteCaller{.key = next.text}; };
+  OtherServer here = first_server(std::move(config));
+  ASSERT_TRUE(here.wait_until_ready());
+  EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
+  there.reload();
+  ASSERT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 503; }));
+  here.reload();
+  EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 200; })) << here.log();
+}
+
 // The second server asks for a certificate and for a key. One who has both is served; one without the key, and one who
 // does not trust it, say so and are not ready.
 TEST(Remote, RunsBatchesOverTlsWithAKey) {
@@ -288,35 +301,31 @@ TEST(Remote, RunsBatchesOverTlsWithAKey) {
   const test::Authority authority("ca");
   const test::Authority stranger("stranger");
   const NewKey key = make_key();
-  Workload there_workload;
   ServerConfig there_config = at_port(0);
   there_config.security.tls = authority.server();
   there_config.security.tls->authorities = authority.pem();
   there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}}}};
-  const sched::Deployment there_deployment = renamed(there_workload);
-  const OtherServer there(there_workload, there_deployment, std::move(there_config));
+  const OtherServer there = second_server(std::move(there_config));
   const auto asked_with = [&](const std::string& shown, const test::Authority& trusted) {
     TlsMaterial own = authority.issue("gateway");
     own.authorities = trusted.pem();
-    ServerConfig config = at_port(0);
-    config.engine = kRemoteEngine;
-    config.remotes = {{"127.0.0.1", there.port()}};
+    ServerConfig config = on_server(there.port());
     config.remote_caller = {shown, *TlsContext::for_client(own), "localhost"};
     return config;
   };
-  const OtherServer here(test::workload(), test::deployment(), asked_with(key.text, authority));
+  const OtherServer here = first_server(asked_with(key.text, authority));
   ASSERT_TRUE(here.wait_until_ready()) << here.log();
   for (int i = 0; i < 20; ++i) {
     const HttpAnswer answer = here.ask("/v2/models/rank/infer", question);
     ASSERT_EQ(answer.status, 200) << answer.body;
   }
-  const OtherServer nobody(test::workload(), test::deployment(), asked_with("", authority));
+  const OtherServer nobody = first_server(asked_with("", authority));
   // Each question waits for its answer, so this does not spin.
   const auto says = [](const OtherServer& server, const std::string& what) {
     return until([&] { return server.ask("/v2").status == 200 && server.log().find(what) != std::string::npos; });
   };
   EXPECT_TRUE(says(nobody, "it does not let us in")) << nobody.log();
-  const OtherServer wary(test::workload(), test::deployment(), asked_with(key.text, stranger));
+  const OtherServer wary = first_server(asked_with(key.text, stranger));
   EXPECT_TRUE(says(wary, "certificate verify failed")) << wary.log();
   EXPECT_NE(wary.ask("/v2/health/ready").status, 200);
 }

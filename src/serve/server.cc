@@ -52,6 +52,47 @@ std::string request_line(const LiveWorld& world, const Call& call, const Outcome
   return line.done();
 }
 
+// A plan may leave a service out; whoever made it may not have meant to.
+void warn_of_unserved(LogWriter& log, const sched::Deployment& deployment) {
+  for (const auto& service : deployment.services) {
+    if (!service.pools.empty()) continue;
+    log.write(LogLine(LogLevel::warning, "service_without_replica")
+                  .text("model", service.name)
+                  .text("reason", "no slice of the plan holds it: every request for it is refused"));
+  }
+}
+
+// Requests that are larger than all that the plan was made for: the traffic has moved away from it. Told when they
+// begin to come, and then once a minute while they do.
+class BeyondPlan {
+ public:
+  void add(LogWriter& log, const LiveWorld& world, const Call& call, TimePoint now) {
+    ++count_;
+    size_max_ = std::max(size_max_, call.size);
+    samples_max_ = std::max(samples_max_, call.samples);
+    if (now < quiet_until_) return;
+    const auto& service = world.scheduler().state().deployment.services[call.model->service.index()];
+    log.write(LogLine(LogLevel::warning, "requests_beyond_plan")
+                  .text("model", call.model->name)
+                  .integer("requests", count_)
+                  .integer("size_max", size_max_)
+                  .integer("samples_max", samples_max_)
+                  .integer("plan_size_max", service.edges.empty() ? 0 : service.edges.back())
+                  .integer("plan_samples_max", service.samples_max));
+    *this = {};
+    quiet_until_ = now + kEvery;
+  }
+
+ private:
+  static constexpr Duration kEvery = std::chrono::minutes(1);
+
+  // Since the last line, of all models together.
+  std::int64_t count_ = 0;
+  std::int64_t size_max_ = 0;
+  std::int32_t samples_max_ = 0;
+  TimePoint quiet_until_;
+};
+
 RefusedRequest refused_by_world(const Call& call) {
   RefusedRequest refused{refusal_of(call.status), http_status(call.status), call.error, call.model};
   refused.id = call.id;
@@ -106,7 +147,7 @@ struct Server::Parts final : public CallOwner {
       : config(std::move(c)), log(l), models(served_models(deployment, workload, config.engine)) {
     for (const auto& model : models) signatures.push_back(&model.signature);
     GatewayConfig gateway_config{config.version, config.triton_metrics, nullptr};
-    if (config.reload || config.reload_security) gateway_config.request_reload = [this] { ask_for_reload(); };
+    if (reloads_anything()) gateway_config.request_reload = [this] { ask_for_reload(); };
     gateway_config.request_drain = [this] { ask_to_stop(); };
     gateway_config.log = &log;
     gateway = std::make_unique<Gateway>(models, std::move(gateway_config));
@@ -126,6 +167,7 @@ struct Server::Parts final : public CallOwner {
         call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
       }
       if (gateway->log_requests()) log.write(request_line(*world, call, outcome, now));
+      if (outcome.reason == RejectReason::too_large) beyond_plan.add(log, *world, call, now);
     };
     world_config.on_refused = [this](const Call& call) { gateway->tell_of_refused(refused_by_world(call)); };
     world_config.on_failure = [this](SliceId slice, const ServedModel& model, std::size_t requests,
@@ -140,6 +182,7 @@ struct Server::Parts final : public CallOwner {
       world_config.on_batch = [this](SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size,
                                      Duration took) { tell_of_batch(slice, model, samples, size, took); };
     }
+    warn_of_unserved(log, deployment);
     world = std::make_unique<LiveWorld>(std::move(deployment), models, std::move(world_config));
     // What a handler of the loop posts on this thread is handled when the handlers are through: no need to wake.
     world->set_waker([this] {
@@ -221,6 +264,7 @@ struct Server::Parts final : public CallOwner {
   }
 
   bool one_thread() const { return config.threads == 1; }
+  bool reloads_anything() const { return config.reload || config.reload_security || config.reload_remote_caller; }
 
   const TlsSlot* tls_slot() const { return config.security.tls ? &tls : nullptr; }
 
@@ -369,7 +413,7 @@ struct Server::Parts final : public CallOwner {
   // Files are read beside the loop; what they say comes back as a call. Either all of it counts from then on or
   // nothing.
   void begin_reload() {
-    if (!config.reload && !config.reload_security) return;
+    if (!reloads_anything()) return;
     if (reloading.exchange(true)) {  // What is read now may be older than the question.
       reload_again = true;
       return;
@@ -396,6 +440,7 @@ struct Server::Parts final : public CallOwner {
     std::optional<sched::Deployment> deployment;
     std::optional<Security> security;
     std::shared_ptr<const TlsContext> tls;
+    std::optional<RemoteCaller> remote_caller;
   };
 
   Result<Files> read_files() const {
@@ -410,6 +455,11 @@ struct Server::Parts final : public CallOwner {
       }
       files.security = std::move(*security);
     }
+    if (config.reload_remote_caller) {
+      auto caller = config.reload_remote_caller();
+      if (!caller) return caller.error();
+      files.remote_caller = std::move(*caller);
+    }
     if (config.reload) {
       auto next = config.reload();
       if (!next) return next.error();
@@ -423,8 +473,15 @@ struct Server::Parts final : public CallOwner {
     if (files.deployment) {
       if (auto changed = w.change_plan(*files.deployment); !changed) return changed;
       workers.end_first_start();
+      const auto& services = files.deployment->services;
+      for (std::size_t i = 0; i < services.size(); ++i) models[i].samples_max = services[i].samples_max;
+      warn_of_unserved(log, *files.deployment);
       log.write(LogLine(LogLevel::info, "plan_changed")
                     .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
+    }
+    if (files.remote_caller) {
+      config.remote_caller = *files.remote_caller;
+      remotes.set_caller(*files.remote_caller);
     }
     if (!files.security) return Nothing{};
     const Security& next = *files.security;
@@ -448,6 +505,7 @@ struct Server::Parts final : public CallOwner {
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
   TlsSlot tls;
+  BeyondPlan beyond_plan;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<LiveWorld> world;
   std::unique_ptr<HttpServer> main_http;

@@ -71,6 +71,8 @@ struct ServerConfig {
   std::function<Result<sched::Deployment>()> reload;
   // The same for certificates and access.
   std::function<Result<Security>()> reload_security;
+  // The same for how the remotes know us.
+  std::function<Result<RemoteCaller>()> reload_remote_caller;
   // Told of every batch, on the thread that drives the World. May be empty.
   std::function<void(const ServedBatch&)> on_batch;
 };

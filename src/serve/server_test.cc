@@ -1,7 +1,9 @@
 #include "serve/server.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <thread>
 
 #include "serve/http_client.h"
+#include "serve/test_calls.h"
 #include "serve/test_deployment.h"
 #include "serve/test_nowhere.h"
 
@@ -22,21 +25,28 @@ namespace {
 // A server with free ports that runs on a thread of its own until the test ends.
 class Running {
  public:
-  explicit Running(ServerConfig config) : log_(nowhere_.descriptor) {
+  explicit Running(ServerConfig config)
+      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<LogWriter>(file_)) {
     config.http_port = config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
-    server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), log_);
+    server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), *log_);
     EXPECT_TRUE(server_->open());
     thread_ = std::thread([this] { all_answered = server_->run(); });
   }
-  ~Running() { stop(); }
+  ~Running() {
+    stop();
+    close(file_);
+  }
 
   void stop() {
     if (!thread_.joinable()) return;
     server_->request_stop();
     thread_.join();
     server_.reset();
+    log_.reset();
   }
+  // All of it once the server has stopped; before, the last lines may be on their way.
+  std::string log() const { return test::written_to(file_); }
 
   Result<HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
     return ask_http({.port = server_->http_port(), .method = method, .path = path, .body = body});
@@ -57,9 +67,21 @@ class Running {
 
   std::atomic<bool> all_answered{false};
 
+  // Asks until so many plans have been put in place, for far too long at most.
+  bool wait_for_plan(int count) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < limit) {
+      const auto answer = ask_admin("GET", "/status");
+      if (!answer) return false;
+      const auto told = nlohmann::json::parse(answer->body);
+      if (told.at("plan_changes") == count && told.at("plan_moving") == false) return true;
+    }
+    return false;
+  }
+
  private:
-  test::Nowhere nowhere_;
-  LogWriter log_;
+  int file_;
+  std::unique_ptr<LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
@@ -239,6 +261,52 @@ TEST(Server, NamesTheProcessesOfSlicesThatHaveOne) {
       EXPECT_TRUE(workers ? process.is_number() && process.get<int>() > 1 : process.is_null()) << slice;
     }
   }
+}
+
+// The first plan takes eight samples at once, the next four. Then one comes that serves nothing, and the log says so.
+TEST(Server, FollowsTheNextPlanInWhatItTellsClients) {
+  std::atomic<int> reloads{0};
+  ServerConfig config;
+  config.reload = [&]() -> Result<sched::Deployment> {
+    sched::Deployment next = test::deployment(4);
+    if (++reloads == 1) return next;
+    next.pools.clear();
+    next.places.clear();
+    next.services[0].pools.clear();
+    return next;
+  };
+  Running server(std::move(config));
+  ASSERT_TRUE(server.wait_until_ready());
+  const auto told = [&] {
+    return nlohmann::json::parse(server.ask("GET", "/v2/models/rank/config")->body).at("max_batch_size").get<int>();
+  };
+  EXPECT_EQ(told(), 8);
+  for (const int count : {1, 2}) {
+    ASSERT_TRUE(server.ask_admin("POST", "/reload"));
+    ASSERT_TRUE(server.wait_for_plan(count));
+    EXPECT_EQ(told(), 4);
+  }
+  server.stop();
+  const std::string log = server.log();
+  const auto changed = log.find("plan_changed");
+  ASSERT_NE(changed, std::string::npos) << log;
+  EXPECT_THAT(log.substr(0, changed), testing::Not(testing::HasSubstr("service_without_replica")));
+  EXPECT_THAT(log.substr(changed), testing::HasSubstr("service_without_replica"));
+}
+
+// The largest bucket is 128. The second request within a minute is counted, and not told.
+TEST(Server, WarnsOnceOfRequestsThatAreBeyondThePlan) {
+  Running server({});
+  ASSERT_TRUE(server.wait_until_ready());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(server.ask("POST", "/v2/models/rank/infer", question(129))->status, 400);
+  ASSERT_TRUE(server.ask("GET", "/v2/models/rank/ready"));
+  server.stop();
+  const std::string log = server.log();
+  const auto first = log.find("requests_beyond_plan");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_NE(log.find(R"("size_max":129)"), std::string::npos) << log;
+  EXPECT_NE(log.find(R"("plan_size_max":128)"), std::string::npos) << log;
+  EXPECT_EQ(log.find("requests_beyond_plan", first + 1), std::string::npos) << log;
 }
 
 INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,

@@ -134,6 +134,9 @@ Result<serve::Security> load_security(const Options& options) {
   if (const auto done = read(options.tls_certificate, material.certificate); !done) return done.error();
   if (const auto done = read(options.tls_key, material.key); !done) return done.error();
   if (const auto done = read(options.tls_client_ca, material.authorities); !done) return done.error();
+  material.certificate_file = options.tls_certificate;
+  material.key_file = options.tls_key;
+  material.authorities_file = options.tls_client_ca;
   security.tls = std::move(material);
   return security;
 }
@@ -257,6 +260,7 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     auto caller = remote_caller(options.remote_caller);
     if (!caller) return caller.error();
     config.remote_caller = std::move(*caller);
+    config.reload_remote_caller = [caller_options = options.remote_caller] { return remote_caller(caller_options); };
   }
   if (config.workers && serve::find_worker_program().empty()) {
     return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
