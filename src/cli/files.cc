@@ -162,6 +162,17 @@ Result<Nothing> replace(const fs::path& target, std::string_view content, const 
 // Hardly anybody wants a file of this name.
 Error dash() { return {ErrorCode::invalid, "-: expected the name of a file to write; standard output is /dev/stdout"}; }
 
+// True for names of what this process was given open: standard input, or what a shell puts there for `<(...)`.
+bool is_open_already(const std::string& path) {
+  return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe, which can be read once alone";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 // True if both names mean one file, whether it is there already or not. Devices and pipes may be written twice.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
@@ -214,11 +225,15 @@ Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std:
 
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input", size_max);
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // To open a pipe waits for somebody who writes to it, unless told not to.
+  const int patience = is_open_already(path) ? 0 : O_NONBLOCK;
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | patience));
   if (!file.open()) return system_error(path, "cannot read", errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return system_error(path, "cannot read", errno);
-  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::not_found, path + ": is a directory; expected a file"};
+  if (!S_ISREG(status.st_mode) && (S_ISDIR(status.st_mode) || !is_open_already(path))) {
+    return Error{ErrorCode::not_found, fmt::format("{}: is {}; expected a file", path, kind_of(status.st_mode))};
+  }
   if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > size_max)
     return too_large(path, size_max);
   return read_all(file.get(), path, size_max);

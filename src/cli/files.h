@@ -13,7 +13,8 @@ namespace tangram::cli {
 inline constexpr std::uint64_t kFileSizeMax = std::uint64_t{1} << 30;  // One GiB: a week of a busy trace.
 
 // The content of `path`, or of standard input for "-". The error names the path and says whether it is missing, a
-// directory, not readable or larger than `size_max`.
+// directory, a pipe or a device, not readable or larger than `size_max`. Pipes that this process was given open,
+// /dev/stdin and /dev/fd/N, are read.
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max = kFileSizeMax);
 
 // Puts `content` at `path`, whole or not at all: it goes to a temporary file in the same directory, reaches the disk,

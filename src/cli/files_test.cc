@@ -36,6 +36,29 @@ TEST_F(Files, ReadsBackWhatWasWritten) {
   EXPECT_EQ(entries(), 1U);  // No temporary file is left.
 }
 
+// Nobody writes to the pipe, and nobody will: to wait for that would be for ever.
+TEST_F(Files, DoesNotWaitForAPipe) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto pipe = read_file(path("pipe"));
+  ASSERT_FALSE(pipe);
+  EXPECT_EQ(pipe.error().message, path("pipe") + ": is a pipe, which can be read once alone; expected a file");
+  const auto device = read_file("/dev/zero");
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error().message, "/dev/zero: is a device; expected a file");
+}
+
+// As a shell gives it for `<(...)`.
+TEST_F(Files, ReadsAPipeThatIsOpenAlready) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "text", 4), 4);
+  close(ends[1]);
+  const auto content = read_file("/dev/fd/" + std::to_string(ends[0]));
+  close(ends[0]);
+  ASSERT_TRUE(content) << content.error().message;
+  EXPECT_EQ(*content, "text");
+}
+
 TEST_F(Files, KeepsThePermissionsOfTheFileItReplaces) {
   ASSERT_TRUE(write_file_atomically(path("x"), "old"));
   ASSERT_EQ(chmod(path("x").c_str(), 0640), 0);
