@@ -8,9 +8,10 @@
 
 namespace tangram::formats {
 
-void Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& problems) {
+bool Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& problems) {
   columns_.assign(keys_.size(), kAbsent);
   width_ = header.size();
+  bool clear = true;
   for (std::size_t i = 0; i < header.size(); ++i) {
     const std::string_view name = text::trim(header[i].text);
     const auto found = std::ranges::find(keys_, name);
@@ -19,13 +20,18 @@ void Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& p
       continue;
     }
     int& column = columns_[static_cast<std::size_t>(found - keys_.begin())];
-    if (column != kAbsent) problems.add(header[i].at(), fmt::format("column {} stands here twice", name));
+    if (column != kAbsent) {
+      problems.add(header[i].at(), fmt::format("column {} stands here twice", name));
+      clear = false;
+    }
     column = static_cast<int>(i);
   }
   for (std::size_t field = 0; field < keys_.size(); ++field) {
     if (!required_[field] || columns_[field] != kAbsent) continue;
     problems.add(header.front().at(), fmt::format("column {} is missing", keys_[field]));
+    clear = false;
   }
+  return clear;
 }
 
 int Columns::column_of(std::string_view key) const {

@@ -30,7 +30,8 @@ class Columns {
   }
 
   // Finds the fields in a header row. Missing and repeated columns are problems, unknown ones only where `strict`.
-  void bind(const std::vector<CsvField>& header, bool strict, Problems& problems);
+  // False: rows make no sense under it. A column that is unknown hides nothing of the others.
+  bool bind(const std::vector<CsvField>& header, bool strict, Problems& problems);
 
   std::size_t width() const { return width_; }
   const std::vector<std::string>& keys() const { return keys_; }
@@ -140,7 +141,7 @@ bool read_header(const Source& source, CsvReader& reader, std::vector<CsvField>&
 
 // Calls `judge(T& row, const RowPlace& place, const RowReader& read)` for each row, which reports what is wrong between
 // fields that were read well, and `use(T&& row, const RowPlace& place)` if the row is then still right, in order. A
-// header that is wrong ends it.
+// header under which rows make no sense ends it.
 template <typename T, typename Judge, typename Use>
 void for_each_judged_row(const Source& source, Header header, Problems& problems, Judge&& judge, Use&& use) {
   CsvReader reader(source.text, problems);
@@ -149,9 +150,7 @@ void for_each_judged_row(const Source& source, Header header, Problems& problems
   Columns columns;
   T prototype{};
   describe(columns, prototype);
-  const std::size_t before_header = problems.count();
-  columns.bind(row, header == Header::strict, problems);
-  if (problems.count() != before_header) return;
+  if (!columns.bind(row, header == Header::strict, problems)) return;
   while (reader.next(row)) {
     if (!right_width(row, columns, problems)) continue;
     const std::size_t before = problems.count();

@@ -24,6 +24,14 @@ TEST(TraceFile, WantsAscendingTimes) {
             "t.csv:5:3: size must be at least 1, not 0");
 }
 
+TEST(TraceFile, WithAColumnThatIsUnknownIsReadOnForWhatElseIsWrong) {
+  EXPECT_EQ(parse_trace({"t.csv", "at_s,size,colour\n1,0,red\n"}).error().message,
+            "t.csv:1:11: column is unknown: \"colour\"; known: at_s, size, samples\n"
+            "t.csv:2:3: size must be at least 1, not 0");
+  // Without a size there is nothing to say about rows.
+  EXPECT_EQ(parse_trace({"t.csv", "at_s,samples\nx,0\n"}).error().message, "t.csv:1:1: column size is missing");
+}
+
 TEST(TraceFile, OfTheExamplesReadsBackTheSame) {
   const auto trace = parse_trace(test::example("trace.csv"));
   ASSERT_TRUE(trace) << trace.error().message;
