@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/math.h"
+#include "core/geometry.h"
 #include "learn/candidate.h"
 #include "learn/models/analytic_fit.h"
 
@@ -85,6 +86,21 @@ void add_mismatches(const std::vector<Timed>& runs, std::vector<Mismatch>& found
 }
 
 }  // namespace
+
+std::vector<Overfull> overfull_of(const Measurements& measurements) {
+  constexpr double kMibPerGib = 1024;
+  std::vector<Overfull> found;
+  for (std::size_t i = 0; i < measurements.size(); ++i) {
+    const Measurement& m = measurements[i];
+    const Geometry* geometry = find_geometry(m.device);
+    if (geometry == nullptr || m.out_of_memory() || !m.memory_mib) continue;
+    const auto profile = find_profile(*geometry, m.mig_profile);
+    if (!profile || geometry->profiles[*profile].memory_gib.evidence == Evidence::unknown) continue;
+    const double slice_mib = kMibPerGib * geometry->profiles[*profile].memory_gib.value;
+    if (*m.memory_mib > slice_mib) found.push_back({i, slice_mib});
+  }
+  return found;
+}
 
 std::vector<Mismatch> mismatches_of(const Measurements& measurements) {
   std::map<Target, std::vector<Timed>> timed;

@@ -20,6 +20,17 @@ struct Contradiction {
 // One for each run that should have fitted, ascending by it. Profiles that the device does not have are left out.
 std::vector<Contradiction> contradictions_of(const Measurements& measurements);
 
+// A run that is said to have fitted with more memory than its slice has.
+struct Overfull {
+  std::size_t run = 0;
+  double slice_mib = 0;
+
+  bool operator==(const Overfull&) const = default;
+};
+
+// Ascending. Slices whose memory is not known hold anything.
+std::vector<Overfull> overfull_of(const Measurements& measurements);
+
 // Two runs of one model on one device type whose latencies differ by more than their work does. Latency grows at most
 // in proportion to batch and processes, with the square of the input size, and inversely to the slice; it does not fall
 // when any of them asks for more. `factor` is what is left beyond that: about a thousand where units are mixed.

@@ -32,6 +32,20 @@ TEST(Contradictions, RunsThatAskForDifferentThingsDoNotContradict) {
   EXPECT_TRUE(contradictions_of(measurements).empty());
 }
 
+// 1g.10gb has 9.75 GiB of an A100-80GB: 9,984 MiB. Slices that nobody knows, and runs that failed, say nothing.
+TEST(Contradictions, MoreMemoryThanTheSliceHasIsFound) {
+  Measurements measurements{run("1g.10gb", 8, 1, true), run("1g.10gb", 4, 1, true), run("1g.10gb", 16, 1, false),
+                            run("9g.1gb", 1, 1, true)};
+  measurements[0].memory_mib = 90'000;
+  measurements[1].memory_mib = 9'000;
+  measurements[2].memory_mib = 90'000;
+  measurements[3].memory_mib = 90'000;
+  const auto found = overfull_of(measurements);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].run, 0u);
+  EXPECT_NEAR(found[0].slice_mib, 9'984, 300);
+}
+
 TEST(Contradictions, ModelsAreJudgedApart) {
   Measurements measurements{run("1g.10gb", 8, 1, false), run("1g.10gb", 16, 1, true)};
   measurements[1].model = "other";

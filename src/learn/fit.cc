@@ -240,7 +240,8 @@ void blend(FittedRun& run, const std::vector<Observation>& observations, std::ui
 }
 
 void choose_members(FittedRun& run, const std::vector<Observation>& observations, const FitOptions& options) {
-  if (options.kind == "analytic") return use(run, kMixes[1]);
+  const bool too_few_for_trees = observations.size() < kBoostedMin;
+  if (options.kind == "analytic" || (options.kind == "boosted" && too_few_for_trees)) return use(run, kMixes[1]);
   if (options.kind == "boosted") use(run, kMixes[2]);
   if (options.kind == "blend") blend(run, observations, options.seed);
   if (run.boosted_share > 0) run.boosted = fit_boosted(observations, run.analytic, options.seed);

@@ -168,7 +168,15 @@ expect 0 predict same.json --slice 7g --batch 3; has out "beyond what was measur
 awk -F, -v OFS=, 'NR > 11 { $7 /= 1000 } 1' same.csv > units.csv
 expect 0 learn units.csv
 has err "units.csv:"; has err "times what the work explains; are both in milliseconds?"
-has err "units.csv: 5 more runs contradict others so, in lines"
+has err "units.csv: 5 more runs like these, in lines"
+
+head -15 same.csv > few.csv
+expect 0 learn few.csv --kind boosted; has err "fewer than 20 runs that fitted, so the formula answers without trees"
+awk -F, -v OFS=, 'NR == 1 { print $0, "memory_mib"; next } { print $0, NR == 3 ? 90000 : 900 }' same.csv > full.csv
+expect 0 learn full.csv; has err "full.csv:3: net is said to have taken 90000 MiB on 1g.10gb"
+expect 2 measure --model net --device a100-80gb --engine emulated --emulate same.csv --memory-limit 100 -o none.csv
+has err "same.csv: no row says memory_mib, so --memory-limit would change nothing"
+expect 2 reproduce few-shot --quick; has err "--quick does nothing for few-shot"
 
 expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
 "$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"

@@ -39,47 +39,47 @@ std::vector<std::string> kind_names() {
 constexpr std::size_t kContradictionsShown = 5;
 constexpr std::size_t kLinesShown = 30;  // Runs that are named by their lines at least.
 
-// Memory that seems to shrink: still learnt from, because an allocator may fail by chance, but not silently.
-void warn_of_contradictions(Session& session, const std::string& path, const Measurements& measurements,
-                            const std::vector<int>& lines) {
-  const auto found = learn::contradictions_of(measurements);
-  for (std::size_t i = 0; i < std::min(found.size(), kContradictionsShown); ++i) {
-    const Measurement& failed = measurements[found[i].failed];
-    const Measurement& fitted = measurements[found[i].fitted];
-    session.note(fmt::format(
-        "{}:{}: {} ran out of memory on {} with batch {}, size {}, processes {}, but line {} fitted on {} with {}, {}, "
-        "{}",
-        path, lines[found[i].failed], failed.model, failed.mig_profile, failed.batch, failed.size, failed.processes,
-        lines[found[i].fitted], fitted.mig_profile, fitted.batch, fitted.size, fitted.processes));
+// Says the first of `found`, and of the others in which lines they are.
+template <typename Found, typename Tell>
+void note_first(Session& session, const std::string& path, const std::vector<int>& lines,
+                const std::vector<Found>& found, std::size_t Found::*where, Tell&& tell) {
+  std::vector<std::string> more;
+  for (std::size_t i = 0; i < std::min(found.size(), kLinesShown); ++i) {
+    const int line = lines[found[i].*where];
+    if (i < kContradictionsShown) session.note(fmt::format("{}:{}: {}", path, line, tell(found[i])));
+    if (i >= kContradictionsShown) more.push_back(fmt::format("{}", line));
   }
-  if (found.size() > kContradictionsShown) {
-    session.note(fmt::format("{}: {} more runs contradict each other so", path, found.size() - kContradictionsShown));
-  }
+  if (more.empty()) return;
+  session.note(fmt::format("{}: {} more runs like these, in lines {}{}", path, found.size() - kContradictionsShown,
+                           text::join(more, ", "), found.size() > kLinesShown ? ", ..." : ""));
 }
 
-// Latencies that no work explains: usually part of a file is in seconds. Still learnt from, because nobody but who
-// measured can tell which are right.
-void warn_of_mismatches(Session& session, const std::string& path, const Measurements& measurements,
-                        const std::vector<int>& lines) {
-  const auto found = learn::mismatches_of(measurements);
-  for (std::size_t i = 0; i < std::min(found.size(), kContradictionsShown); ++i) {
-    const Measurement& run = measurements[found[i].run];
-    const Measurement& other = measurements[found[i].other];
-    session.note(fmt::format(
-        "{}:{}: {} took {} ms on {} with batch {}, size {}, processes {}, but line {} took {} ms on {} with {}, {}, "
-        "{}: {:.0f} times what the work explains; are both in milliseconds?",
-        path, lines[found[i].run], run.model, text::shortest(*run.latency_ms), run.mig_profile, run.batch, run.size,
-        run.processes, lines[found[i].other], text::shortest(*other.latency_ms), other.mig_profile, other.batch,
-        other.size, other.processes, found[i].factor));
-  }
-  if (found.size() <= kContradictionsShown) return;
-  std::vector<std::string> more;
-  for (std::size_t i = kContradictionsShown; i < std::min(found.size(), kLinesShown); ++i) {
-    more.push_back(fmt::format("{}", lines[found[i].run]));
-  }
-  session.note(fmt::format("{}: {} more runs contradict others so, in lines {}{}", path,
-                           found.size() - kContradictionsShown, text::join(more, ", "),
-                           found.size() > kLinesShown ? ", ..." : ""));
+// What cannot be true. Still learnt from, because an allocator may fail by chance, and because nobody but who measured
+// can tell which of two runs is in the wrong unit; but not silently.
+void warn_of_contradictions(Session& session, const std::string& path, const Measurements& measurements,
+                            const std::vector<int>& lines) {
+  const auto shape = [&](std::size_t index) {
+    const Measurement& m = measurements[index];
+    return fmt::format("on {} with batch {}, size {}, processes {}", m.mig_profile, m.batch, m.size, m.processes);
+  };
+  const auto memory = learn::contradictions_of(measurements);
+  note_first(session, path, lines, memory, &learn::Contradiction::failed, [&](const learn::Contradiction& c) {
+    return fmt::format("{} ran out of memory {}, but line {} fitted {}", measurements[c.failed].model, shape(c.failed),
+                       lines[c.fitted], shape(c.fitted));
+  });
+  const auto overfull = learn::overfull_of(measurements);
+  note_first(session, path, lines, overfull, &learn::Overfull::run, [&](const learn::Overfull& o) {
+    const Measurement& m = measurements[o.run];
+    return fmt::format("{} is said to have taken {} MiB {}, which has {:.0f}; is it in MiB?", m.model,
+                       text::shortest(*m.memory_mib), shape(o.run), o.slice_mib);
+  });
+  const auto mismatches = learn::mismatches_of(measurements);
+  note_first(session, path, lines, mismatches, &learn::Mismatch::run, [&](const learn::Mismatch& m) {
+    return fmt::format(
+        "{} took {} ms {}, but line {} took {} ms {}: {:.0f} times what the work explains; are both in milliseconds?",
+        measurements[m.run].model, text::shortest(*measurements[m.run].latency_ms), shape(m.run), lines[m.other],
+        text::shortest(*measurements[m.other].latency_ms), shape(m.other), m.factor);
+  });
 }
 
 Result<Measurements> load_measurements(Session& session, const std::string& path) {
@@ -89,7 +89,6 @@ Result<Measurements> load_measurements(Session& session, const std::string& path
   auto measurements = formats::parse_measurements(*source, &lines);
   if (!measurements) return measurements;
   warn_of_contradictions(session, path, *measurements, lines);
-  warn_of_mismatches(session, path, *measurements, lines);
   return measurements;
 }
 
@@ -146,6 +145,10 @@ void note_unused_features(Session& session, const Options& options, const learn:
 // Few runs that contradict what they predict of each other: the intervals hold them, and somebody should look.
 void warn_of_misfits(Session& session, const Options& options, const std::vector<lab::LearnReport>& reports) {
   for (const auto& report : reports) {
+    if (options.kind == "boosted" && report.members == "analytic") {
+      session.note(fmt::format("{}: {} on {}: fewer than {} runs that fitted, so the formula answers without trees",
+                               options.measurements, report.model, report.device, learn::kBoostedMin));
+    }
     const bool widened =
         report.calibration == learn::Calibration::own && report.unseen.size() < learn::kOwnCalibrationMin;
     if (!widened) continue;

@@ -88,6 +88,10 @@ Result<EngineSource> load_engine_source(const Options& options, const std::strin
   if (options.engine == "replay" || !text::trim(source->text).starts_with('{')) {
     auto rows = formats::parse_measurements(*source);
     if (!rows) return rows.error();
+    const bool knows_memory = std::ranges::any_of(*rows, [](const Measurement& m) { return m.memory_mib.has_value(); });
+    if (options.memory_limit_mib && !knows_memory) {
+      return invalid(path + ": no row says memory_mib, so --memory-limit would change nothing");
+    }
     return EngineSource{std::move(*rows), nullptr};
   }
   auto fitted = lab::parse_model(*source);

@@ -346,6 +346,11 @@ Result<Nothing> check_options(const Options& options) {
     return Error{ErrorCode::invalid,
                  "--seeds does nothing for " + options.result + "; it is for paris-elsa, few-shot and deepboot"};
   }
+  const std::set<std::string> shortened{"pollux", "deepboot", "slices", "elastic-batch"};
+  if (options.quick && !shortened.contains(options.result)) {
+    return Error{ErrorCode::invalid, "--quick does nothing for " + options.result +
+                                         "; it is for pollux, deepboot, slices and elastic-batch"};
+  }
   if (!options.report.empty() && options.result != "deepboot") {
     return Error{ErrorCode::invalid, "--report does nothing for " + options.result + "; it is for deepboot"};
   }
