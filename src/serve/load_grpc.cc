@@ -27,20 +27,44 @@ struct InferCall {
   std::unique_ptr<grpc::ClientAsyncResponseReader<inference::ModelInferResponse>> reader;
 };
 
+using Stub = inference::GRPCInferenceService::Stub;
+
+// Without authorities of its own, gRPC trusts those that it knows.
+std::shared_ptr<grpc::ChannelCredentials> load_credentials(const LoadConfig& config) {
+  if (!config.tls) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({config.tls->authorities, config.tls->key, config.tls->certificate});
+}
+
+Result<std::unique_ptr<Stub>> connect_load(const LoadConfig& config) {
+  const std::string address = fmt::format("{}:{}", config.address, config.grpc_port);
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kGrpcAnswerMax);
+  if (!config.server_name.empty()) arguments.SetSslTargetNameOverride(config.server_name);
+  const auto channel = grpc::CreateCustomChannel(address, load_credentials(config), arguments);
+  if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
+    return Error{ErrorCode::unavailable, address + ": no gRPC server answers"};
+  }
+  return inference::GRPCInferenceService::NewStub(channel);
+}
+
+// Names of metadata are in lower case.
+void add_load_header(grpc::ClientContext& context, const std::string& header) {
+  const auto colon = header.find(':');
+  if (colon == std::string::npos) return;
+  std::string name = header.substr(0, colon);
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const auto value = header.find_first_not_of(' ', colon + 1);
+  context.AddMetadata(name, value == std::string::npos ? "" : header.substr(value));
+}
+
 class GrpcLoad {
  public:
   explicit GrpcLoad(LoadTask& task) : task_(task) {}
 
   Result<Nothing> run() {
-    const std::string address = fmt::format("{}:{}", task_.config.address, task_.config.grpc_port);
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kGrpcAnswerMax);
-    if (!task_.config.server_name.empty()) arguments.SetSslTargetNameOverride(task_.config.server_name);
-    const auto channel = grpc::CreateCustomChannel(address, credentials(), arguments);
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
-      return Error{ErrorCode::unavailable, address + ": no gRPC server answers"};
-    }
-    stub_ = inference::GRPCInferenceService::NewStub(channel);
+    auto connected = connect_load(task_.config);
+    if (!connected) return connected.error();
+    stub_ = std::move(*connected);
     while (!finished()) {
       send_due();
       wait();
@@ -50,13 +74,6 @@ class GrpcLoad {
   }
 
  private:
-  // Without authorities of its own, gRPC trusts those that it knows.
-  std::shared_ptr<grpc::ChannelCredentials> credentials() const {
-    if (!task_.config.tls) return grpc::InsecureChannelCredentials();
-    const TlsMaterial& material = *task_.config.tls;
-    return grpc::SslCredentials({material.authorities, material.key, material.certificate});
-  }
-
   bool finished() const {
     if (task_.interrupted()) return true;
     if (next_ < task_.mine.size()) return false;
@@ -71,23 +88,13 @@ class GrpcLoad {
   void begin(std::size_t request) {
     auto call = std::make_unique<InferCall>();
     call->request = request;
-    for (const auto& header : task_.config.headers) add_header(call->context, header);
+    for (const auto& header : task_.config.headers) add_load_header(call->context, header);
     task_.answers[request].sent_after = task_.since_due(request);
     task_.answers[request].sent = true;
     call->reader = stub_->PrepareAsyncModelInfer(&call->context, message(request), &queue_);
     call->reader->StartCall();
     call->reader->Finish(&call->answer, &call->status, call.get());
     calls_.emplace(call.get(), std::move(call));
-  }
-
-  // Names of metadata are in lower case.
-  static void add_header(grpc::ClientContext& context, const std::string& header) {
-    const auto colon = header.find(':');
-    if (colon == std::string::npos) return;
-    std::string name = header.substr(0, colon);
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    const auto value = header.find_first_not_of(' ', colon + 1);
-    context.AddMetadata(name, value == std::string::npos ? "" : header.substr(value));
   }
 
   inference::ModelInferRequest message(std::size_t request) const {
@@ -144,7 +151,7 @@ class GrpcLoad {
   }
 
   LoadTask& task_;
-  std::unique_ptr<inference::GRPCInferenceService::Stub> stub_;
+  std::unique_ptr<Stub> stub_;
   grpc::CompletionQueue queue_;
   std::map<void*, std::unique_ptr<InferCall>> calls_;
   std::size_t next_ = 0;
@@ -154,6 +161,32 @@ class GrpcLoad {
 
 Result<Nothing> run_grpc_load(LoadTask& task) { return GrpcLoad(task).run(); }
 
+Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, const std::string& model) {
+  const auto stub = connect_load(config);
+  if (!stub) return stub.error();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kConnectPatience);
+  for (const auto& header : config.headers) add_load_header(context, header);
+  inference::ModelMetadataRequest question;
+  question.set_name(model);
+  inference::ModelMetadataResponse answer;
+  const grpc::Status status = (*stub)->ModelMetadata(&context, question, &answer);
+  if (!status.ok()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("{}: the server does not know it: {}", model, status.error_message())};
+  }
+  std::vector<TensorSpec> inputs;
+  for (const auto& told : answer.inputs()) {
+    const auto datatype = parse_datatype(told.datatype());
+    if (!datatype || told.shape_size() == 0) {
+      return Error{ErrorCode::invalid, fmt::format("{}: an input that makes no sense: {}", model, told.name())};
+    }
+    inputs.push_back({.name = told.name(), .datatype = *datatype, .shape = {}});
+    inputs.back().shape.assign(told.shape().begin() + 1, told.shape().end());
+  }
+  return inputs;
+}
+
 }  // namespace tangram::serve
 
 #else
@@ -161,6 +194,10 @@ Result<Nothing> run_grpc_load(LoadTask& task) { return GrpcLoad(task).run(); }
 namespace tangram::serve {
 
 Result<Nothing> run_grpc_load(LoadTask&) {
+  return Error{ErrorCode::unavailable, "this Tangram was built without gRPC"};
+}
+
+Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig&, const std::string&) {
   return Error{ErrorCode::unavailable, "this Tangram was built without gRPC"};
 }
 

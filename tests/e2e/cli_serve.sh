@@ -22,6 +22,7 @@ start() {
   SERVER=$!
   for _ in $(seq 200); do grep -q '"event":"ready"' "$name.err" && break; sleep 0.05; done
   HTTP=$(sed -n 's/.*"event":"serving".*"http":"http:..127.0.0.1:\([0-9]*\)".*/\1/p' "$name.err")
+  GRPC=$(sed -n 's/.*"grpc":"127.0.0.1:\([0-9]*\)".*/\1/p' "$name.err")
   METRICS=$(sed -n 's/.*"metrics":"http:..127.0.0.1:\([0-9]*\)\/.*/\1/p' "$name.err")
   [[ -n $HTTP && -n $METRICS ]] || fail "the server did not start: $(cat "$name.err")"
 }
@@ -113,6 +114,23 @@ cmp -s same.yaml examples/serving/services.yaml && fail "the example has no INT6
 expect 1 reload --port "$METRICS"; has out "has other tensors: that needs a new start"
 cp same.yaml examples/serving/services.yaml
 expect 0 reload --port "$METRICS"; has out "read its files again"
+# A pipe in the place of the plan is refused; whoever read it would wait for ever.
+mv examples/serving/plan.json regular.json; mkfifo examples/serving/plan.json
+expect 1 reload --port "$METRICS"; has out "plan.json: is a pipe"
+rm examples/serving/plan.json; mv regular.json examples/serving/plan.json
+# What the model takes is asked for by the protocol that is used: nobody listens at that HTTP port.
+if [[ -n $GRPC ]]; then
+  expect 0 load --model rank-answers --rate 50 --size 32 --slo-ms 1000 --seconds 1 --protocol grpc --grpc-port "$GRPC" \
+    --http-port 1
+  expect 3 load --model none --protocol grpc --grpc-port "$GRPC" --http-port 1; has err "the server does not know it"
+fi
+# A trace without a request is nothing to keep a promise by.
+echo at_s,size > examples/serving/silent.csv
+sed '0,/traffic: .*/s//traffic: {trace: {file: silent.csv}}/' examples/serving/services.yaml > examples/serving/silent.yaml
+expect 0 load --services examples/serving/silent.yaml --http-port "$HTTP" --seconds 1
+has err "classify-photos: its trace holds no request; nothing is sent to it"
+expect 2 load --services examples/serving/silent.yaml --only classify-photos --http-port "$HTTP" --clients 2
+has err "not one request is due"
 stop changed
 
 # A recording in which one decision is another.

@@ -229,7 +229,8 @@ def test_wrong_bytes():
 
 def test_deadlines():
     status, headers, body = ask("POST", RANK, json.dumps(rank([1])).encode(), [("Tangram-Deadline-Ms", "0.1")])
-    assert status == 429 and int(headers["retry-after"]) >= 1 and "error" in json.loads(body)
+    # Shorter than any run: to wait is no use.
+    assert status == 429 and "retry-after" not in headers and "not even an idle one" in json.loads(body)["error"]
     status, _ = ask_json("POST", RANK, rank([1], parameters={"timeout": 100}))
     assert status == 429
     assert ask_json("POST", RANK, rank([1], parameters={"priority": 1, "timeout": 0}))[0] == 200

@@ -15,6 +15,7 @@
 #include "cli/server_options.h"
 #include "cli/table.h"
 #include "lab/load_report.h"
+#include "serve/batch_rows.h"
 #include "serve/http_client.h"
 #include "serve/load.h"
 #include "sim/arrivals.h"
@@ -69,20 +70,20 @@ Result<SizeDistribution> parse_size(const std::string& text) {
       LogNormalSize{.median = *median, .sigma = *sigma, .min = 1, .max = static_cast<std::int64_t>(*max)});
 }
 
-// One input or output as the server tells it. Its first axis counts samples and is left out.
-std::optional<TensorSpec> tensor_of(const Json& told) {
-  const auto datatype = parse_datatype(told.value("datatype", ""));
-  if (!datatype || !told.contains("shape") || !told["shape"].is_array() || told["shape"].empty()) return std::nullopt;
-  TensorSpec spec{.name = told.value("name", ""), .datatype = *datatype, .shape = {}};
-  for (std::size_t i = 1; i < told["shape"].size(); ++i) {
-    if (!told["shape"][i].is_number_integer()) return std::nullopt;
-    spec.shape.push_back(told["shape"][i].get<std::int64_t>());
-  }
-  return spec;
+// How the server knows us.
+Result<Nothing> introduce(const CallerOptions& caller, serve::LoadConfig& config) {
+  const auto key = caller.key();
+  if (!key) return key.error();
+  if (!key->empty()) config.headers.push_back("Authorization: Bearer " + *key);
+  if (!caller.wants_tls()) return Nothing{};
+  auto material = caller.tls_material();
+  if (!material) return material.error();
+  config.tls = std::move(*material);
+  config.server_name = caller.server_name;
+  return Nothing{};
 }
 
-// Asks the server what the model takes.
-Result<Signature> ask_signature(const Options& options) {
+Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   ServerOptions server;
   server.address = options.config.address;
   server.port = options.http_port;
@@ -91,20 +92,37 @@ Result<Signature> ask_signature(const Options& options) {
   if (!question) return question.error();
   const auto answer = serve::ask_http(*question);
   if (!answer) return answer.error();
-  const Json told = Json::parse(answer->body, nullptr, false);
-  if (answer->status != 200 || !told.is_object() || !told.contains("inputs")) {
+  if (answer->status != 200) {
     return Error{ErrorCode::not_found, fmt::format("{}: the server does not know it: {} {}", options.model,
                                                    answer->status, answer->body.substr(0, 200))};
   }
-  Signature signature;
-  for (const auto& input : told["inputs"]) {
-    auto spec = tensor_of(input);
-    if (!spec || spec->datatype == Datatype::bytes) {
-      return invalid(fmt::format("{}: an input that cannot be made up: {}", options.model, input.dump()));
-    }
-    signature.inputs.push_back(std::move(*spec));
+  return serve::read_model_inputs(answer->body);
+}
+
+// What goes with every request.
+Result<serve::LoadConfig> config_of(const Options& options) {
+  serve::LoadConfig config = options.config;
+  config.http_port = static_cast<std::uint16_t>(options.http_port);
+  config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
+  config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
+  config.answer_timeout = from_seconds(options.answer_timeout_s);
+  config.seed = options.seed;
+  if (const auto known = introduce(options.caller, config); !known) return known.error();
+  return config;
+}
+
+// Asks the server what the model takes, by the protocol that is used: there may be no port for the other.
+Result<Signature> ask_signature(const Options& options) {
+  const auto config = config_of(options);
+  if (!config) return config.error();
+  auto inputs =
+      options.protocol == "grpc" ? serve::ask_inputs_by_grpc(*config, options.model) : ask_inputs_by_http(options);
+  if (!inputs) return inputs.error();
+  for (const auto& input : *inputs) {
+    if (input.datatype != Datatype::bytes) continue;
+    return invalid(fmt::format("{}: an input that cannot be made up: {} is BYTES", options.model, input.name));
   }
-  return signature;
+  return Signature{std::move(*inputs), {}};
 }
 
 // One model, described by options instead of a file.
@@ -157,10 +175,12 @@ std::vector<serve::LoadRequest> requests_at_once(const Options& options, const W
   std::vector<sim::ArrivalSource> sources;
   for (std::size_t i = 0; i < workload.services.size(); ++i) sources.emplace_back(workload.services[i], rng, i, 1.0);
   std::vector<serve::LoadRequest> requests;
-  for (std::uint64_t n = 0; n < options.requests; ++n) {
-    const std::size_t i = n % sources.size();
+  // A service whose trace is at its end is passed over; when all are, there is no more.
+  std::size_t ended = 0;
+  for (std::size_t i = 0; requests.size() < options.requests && ended < sources.size(); i = (i + 1) % sources.size()) {
     const auto arrival = sources[i].next();
-    if (!arrival) break;  // The end of a trace.
+    ended = arrival ? 0 : ended + 1;
+    if (!arrival) continue;
     requests.push_back(
         {.at = {}, .target = static_cast<std::uint32_t>(i), .size = arrival->size, .samples = arrival->samples});
   }
@@ -168,8 +188,7 @@ std::vector<serve::LoadRequest> requests_at_once(const Options& options, const W
 }
 
 // The arrivals of all services, as the simulator would have them of the same seed.
-Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
-  if (options.clients > 0) return requests_at_once(options, workload);
+Result<std::vector<serve::LoadRequest>> requests_as_due(const Options& options, const Workload& workload) {
   const Rng rng(options.seed);
   const TimePoint end = TimePoint{} + from_seconds(options.seconds);
   std::vector<serve::LoadRequest> requests;
@@ -191,8 +210,26 @@ Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, cons
   }
   std::ranges::stable_sort(requests, {}, &serve::LoadRequest::at);
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].protocol = protocol_of(options, i);
-  if (requests.empty()) return invalid("not one request is due in that time");
   return requests;
+}
+
+Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
+  auto requests = options.clients > 0 ? requests_at_once(options, workload) : requests_as_due(options, workload);
+  if (requests && requests->empty()) return invalid("not one request is due in that time");
+  return requests;
+}
+
+// A service that is asked for nothing keeps its promise in every table.
+void warn_of_silence(Session& session, const Workload& workload, const std::vector<serve::LoadRequest>& requests) {
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    const auto its = [&](const serve::LoadRequest& request) { return request.target == i; };
+    if (std::ranges::any_of(requests, its)) continue;
+    const Service& service = workload.services[i];
+    const auto* trace = std::get_if<TraceTraffic>(&service.traffic);
+    session.warn(fmt::format("{}: {}; nothing is sent to it", service.name,
+                             trace != nullptr && trace->trace.empty() ? "its trace holds no request"
+                                                                      : "not one request is due in that time"));
+  }
 }
 
 // ---- What became of it ----
@@ -319,32 +356,15 @@ Result<Nothing> write_page(const Options& options, const Workload& workload,
   return write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
 }
 
-// How the server knows us.
-Result<Nothing> introduce(const CallerOptions& caller, serve::LoadConfig& config) {
-  const auto key = caller.key();
-  if (!key) return key.error();
-  if (!key->empty()) config.headers.push_back("Authorization: Bearer " + *key);
-  if (!caller.wants_tls()) return Nothing{};
-  auto material = caller.tls_material();
-  if (!material) return material.error();
-  config.tls = std::move(*material);
-  config.server_name = caller.server_name;
-  return Nothing{};
-}
-
 Result<serve::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
                                 const std::vector<serve::LoadRequest>& requests, bool& interrupted) {
   std::vector<serve::LoadTarget> targets;
   for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
   const InterruptGuard guard;
   Progress progress = session.progress("sending", requests.size());
-  serve::LoadConfig config = options.config;
-  config.http_port = static_cast<std::uint16_t>(options.http_port);
-  config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
-  config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
-  config.answer_timeout = from_seconds(options.answer_timeout_s);
-  config.seed = options.seed;
-  if (const auto known = introduce(options.caller, config); !known) return known.error();
+  auto made = config_of(options);
+  if (!made) return made.error();
+  serve::LoadConfig& config = *made;
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
   auto result = serve::run_load(targets, requests, config);
@@ -375,6 +395,7 @@ ExitCode run(Session& session, const Options& options) {
   if (!workload) return session.fail(workload.error());
   const auto requests = requests_of(options, *workload);
   if (!requests) return session.fail(requests.error());
+  warn_of_silence(session, *workload, *requests);
   bool interrupted = false;
   const auto result = drive(session, options, *workload, *requests, interrupted);
   if (!result) return session.fail(result.error());
