@@ -230,6 +230,8 @@ Result<Nothing> RowTranslator::read_header(const Row& header) {
 
 Result<std::string> RowTranslator::request_of(const Row& row) const {
   if (row.too_long) return row_problem(fmt::format("longer than {} bytes", kRowBytesMax));
+  // Readers of JSON take it for the end of the text.
+  if (row.text.find('\0') != std::string::npos) return row_problem("holds a zero byte");
   return format_ == RowFormat::csv ? from_csv(row) : from_json(row);
 }
 

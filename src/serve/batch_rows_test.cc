@@ -132,6 +132,19 @@ TEST(RowTranslator, ReadsCellsOfCsv) {
   EXPECT_EQ(translator.request_of(row_of("r,1")).error().message, "2 fields; the header has 4");
 }
 
+// What stands behind the zero byte would be lost, in a number, an array, a text and a whole row.
+TEST(RowTranslator, CutsNoRowAtAZeroByte) {
+  RowTranslator csv(RowFormat::csv, text_and_number());
+  ASSERT_TRUE(csv.read_header(row_of("ids,title")).ok());
+  const std::string zero(1, '\0');
+  for (const std::string& text : {"1" + zero + "2,t", "\"[1]" + zero + "\",t", "1,a" + zero + "b"}) {
+    const auto body = csv.request_of(row_of(text));
+    ASSERT_FALSE(body.ok()) << *body;
+    EXPECT_EQ(body.error().message, "holds a zero byte");
+  }
+  EXPECT_EQ(problem_with(R"({"ids":[1]})" + zero + "2"), "holds a zero byte");
+}
+
 TEST(RowTranslator, RefusesAHeaderThatTheModelDoesNotKnow) {
   RowTranslator translator(RowFormat::csv, text_and_number());
   EXPECT_EQ(

@@ -138,6 +138,12 @@ diff <(sed 's/^{"row":[0-9]*,//' csv.out) <(sed 's/^{"row":[0-9]*,//' short.out)
 
 # ---- What makes no sense ----
 expect 2 batch submit --model rank-answers; has err "--input FILE"
+mkfifo pipe.jsonl
+expect 2 batch submit --model rank-answers --http-port "$HTTP" --input pipe.jsonl --output pipe.out
+has err "is no regular file; its rows are read more than once"
+printf 'input_ids\n1 2\n"[3]\0 4"\n' > zero.csv
+expect 1 batch submit --model rank-answers --http-port "$HTTP" --input zero.csv --output zero.out
+has zero.out.failed.jsonl '{"row":2,"line":3,"reason":"holds a zero byte"}'
 expect 2 batch submit --model rank-answers --input rows.txt --output x; has err "--format"
 ln -s /dev/full full
 for device in /dev/full full; do

@@ -338,6 +338,10 @@ Result<serve::Job> describe(const Options& options) {
   if (!options.job.empty()) return invalid(fmt::format("{}: a job gets its name by itself", options.job));
   const auto format = serve::parse_row_format(options.format.empty() ? options.input : options.format);
   if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
+  std::error_code error;
+  if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
+    return invalid(fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
+  }
   auto writable = check_outputs({{"--output", options.output}}, {options.input});
   if (!writable) return writable.error();
   const auto output = output_file(options);
