@@ -78,6 +78,20 @@ TEST(ImportParvagpu, RefusesAScenarioThatHasAModelTwice) {
   EXPECT_FALSE(import("parvagpu", header + "A,net,100,10\nB,net,50,10\n").starts_with("error"));
 }
 
+// Services are called as plans allow, models as the measurements call them; two that come out alike are told apart.
+TEST(ImportParvagpu, TakesModelsOfAnyName) {
+  const std::string text = import("parvagpu:S 1",
+                                  "scenario,model,slo_latency_ms,request_rate_per_s\n"
+                                  "S 1,hub/net 1,100,10\nS 1,hub-net-1,50,10\nS 1,_,50,10\n");
+  const auto workload = parse_workload({"services.yaml", text}, {});
+  ASSERT_TRUE(workload.ok()) << text;
+  ASSERT_EQ(workload->services.size(), 3u);
+  EXPECT_EQ(workload->services[0].name, "hub-net-1");
+  EXPECT_EQ(workload->services[0].model, "hub/net 1");
+  EXPECT_EQ(workload->services[1].name, "hub-net-1-2");
+  EXPECT_EQ(workload->services[2].name, "service");
+}
+
 TEST(ImportParvagpu, DoesNotIgnoreAScenarioThatMeasurementsDoNotHave) {
   EXPECT_EQ(import("parvagpu:SLO1",
                    "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\nnet,3,1,2,100,0.01,1\n"),

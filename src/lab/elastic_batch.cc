@@ -184,9 +184,12 @@ class Run {
     // As many as alone always suffice in capacity; from one upwards, by doubling and halving.
     int low = 0;
     int high = 1;
-    while (high <= kSharedDevicesMax && !holds(shared_plan(alone, high))) {
+    while (!holds(shared_plan(alone, high))) {
       low = high;
       high *= 2;
+      if (high <= kSharedDevicesMax) continue;
+      result.reason = fmt::format("models that share all devices do not keep their promises on {} of them", low);
+      return;
     }
     while (high - low > 1) {
       const int middle = (low + high) / 2;

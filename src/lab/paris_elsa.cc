@@ -411,8 +411,12 @@ std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measuremen
   for (const auto& setting : reference) {
     if (std::ranges::binary_search(models, setting.model)) settings.push_back(setting);
   }
-  if (!settings.empty()) return settings;
-  for (const auto& model : models) settings.push_back({model, 48, 1.0, 0.9});
+  // The reference is a choice among the models of its own measurements. Of others, every model is looked at.
+  if (settings.size() == reference.size()) return settings;
+  for (const auto& model : models) {
+    const bool chosen = std::ranges::any_of(reference, [&](const auto& s) { return s.model == model; });
+    if (!chosen) settings.push_back({model, 48, 1.0, 0.9});
+  }
   return settings;
 }
 

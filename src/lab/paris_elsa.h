@@ -24,7 +24,8 @@ struct ParisElsaSetting {
   double slo_factor = 1.5;  // Slo = this times the run time of the largest query on seven compute slices.
 };
 
-// The eleven settings of the reference whose model was measured; if none was, one setting for each model that was.
+// The eleven settings of the reference. Where not all of their models were measured: those whose model was, and one
+// setting for every other model.
 std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measurements);
 
 // Why nothing can be said about the setting whatever the cut and the policy, with the row that is missing; nothing

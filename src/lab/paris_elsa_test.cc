@@ -51,10 +51,23 @@ TEST(ParisElsa, NamesTheRowWithoutWhichNothingCanBeJudged) {
   EXPECT_NE(slice->find("on 7g.80gb with batch 1,"), std::string::npos) << *slice;
 }
 
-TEST(ParisElsa, TriesEveryMeasuredModelWhereNoneOfTheReferenceWasMeasured) {
-  const auto settings = paris_elsa_settings(made_up());
-  ASSERT_EQ(settings.size(), 1U);
-  EXPECT_EQ(settings[0].model, "made-up");
+// One model of the reference among others hides none of them; with all of its models the eleven settings stand alone.
+TEST(ParisElsa, TriesEveryMeasuredModelWhereTheReferenceWasNotMeasuredInFull) {
+  Measurements measurements = made_up();
+  ASSERT_EQ(paris_elsa_settings(measurements).size(), 1U);
+  EXPECT_EQ(paris_elsa_settings(measurements)[0].model, "made-up");
+  Measurement other = measurements.front();
+  other.model = "vgg16";
+  measurements.push_back(other);
+  const auto settings = paris_elsa_settings(measurements);
+  ASSERT_EQ(settings.size(), 2U);
+  EXPECT_EQ(settings[0].model, "vgg16");
+  EXPECT_EQ(settings[1].model, "made-up");
+  for (const char* model : {"mobilenetv2", "resnet50", "bert", "inceptionv3"}) {
+    other.model = model;
+    measurements.push_back(other);
+  }
+  EXPECT_EQ(paris_elsa_settings(measurements).size(), 11U);
 }
 
 // The largest query takes 32/7 ms on seven compute slices; the promise is one and a half times that.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "cli/inputs.h"
@@ -44,14 +45,17 @@ Result<Measurements> read_measurements(const std::string& format, const std::str
   return formats::parse_measurements({path, *imported});
 }
 
-// The distinct values of a column, in the order of the file.
-std::vector<std::string> values_of(const formats::Source& source, std::string_view column) {
+// The distinct values of a column, in the order of the file, which has to have it.
+Result<std::vector<std::string>> values_of(const formats::Source& source, std::string_view column) {
   formats::Problems problems(source.name);
   formats::CsvReader reader(source.text, problems);
   std::vector<formats::CsvField> row;
   std::vector<std::string> values;
-  if (!reader.next(row)) return values;
+  if (!reader.next(row)) return Error{ErrorCode::invalid, source.name + ": the file is empty"};
   const auto at = std::ranges::find(row, column, &formats::CsvField::text);
+  if (at == row.end()) {
+    return Error{ErrorCode::invalid, fmt::format("{}:1:1: column {} is missing", source.name, column)};
+  }
   const auto index = static_cast<std::size_t>(at - row.begin());
   while (reader.next(row)) {
     if (index >= row.size()) continue;
@@ -65,7 +69,9 @@ Result<std::vector<lab::ParvaScenario>> read_scenarios(const std::string& path) 
   const auto source = read_source(path);
   if (!source) return with_hint(source.error(), "parvagpu/scenarios.csv");
   std::vector<lab::ParvaScenario> scenarios;
-  for (const auto& name : values_of(*source, "scenario")) {
+  const auto names = values_of(*source, "scenario");
+  if (!names) return names.error();
+  for (const auto& name : *names) {
     const auto imported = formats::import_text("parvagpu:" + name, {*source});
     if (!imported) return imported.error();
     const auto workload = formats::parse_workload({path, *imported}, reader_beside(path));
@@ -150,7 +156,9 @@ Result<std::vector<lab::LengthDistribution>> read_lengths(Session& session, cons
     session.note(source.error().message + "\nonly the log-normal lengths are used");
     return all;
   }
-  for (const auto& corpus : values_of(*source, "corpus")) {
+  const auto corpora = values_of(*source, "corpus");
+  if (!corpora) return corpora.error();
+  for (const auto& corpus : *corpora) {
     const auto imported = formats::import_text("text-lengths:" + corpus, {*source});
     if (!imported) return imported.error();
     const auto words = formats::parse_histogram({path, *imported});
@@ -291,6 +299,17 @@ class HighestRates {
   std::vector<std::vector<Setting>*> order_;
 };
 
+// Why variants were impossible, each reason once.
+void note_reasons(Session& session, const std::vector<std::vector<lab::ElasticBatchResult>>& settings) {
+  std::set<std::string> told;
+  for (const auto& results : settings) {
+    for (const auto& result : results) {
+      if (result.gpus > 0 || result.reason.empty()) continue;
+      if (told.insert(result.reason).second) session.note(result.variant + ": " + result.reason);
+    }
+  }
+}
+
 void print_variants(Session& session, const std::vector<lab::ElasticBatchVariant>& variants) {
   for (const auto& variant : variants) session.print(fmt::format("  {:<19} {}\n", variant.name, variant.summary));
 }
@@ -366,6 +385,7 @@ ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& o
         },
         [&] { progress.set(done); });
     progress.finish();
+    note_reasons(session, results);
     HighestRates rates(input, results);
     done = 0;
     Progress searching = session.progress("finding the highest rates", rates.size());

@@ -67,8 +67,8 @@ struct ScenarioRow {
 
 template <typename Visitor>
 void describe(Visitor& v, ScenarioRow& c) {
-  v.field("scenario", c.scenario, {.required = true, .text = TextRule::name}, "");
-  v.field("model", c.model, {.required = true, .text = TextRule::name}, "");
+  v.field("scenario", c.scenario, {.required = true}, "");
+  v.field("model", c.model, {.required = true}, "");
   v.field("slo_latency_ms", c.slo_latency_ms, {.min = 1e-6, .max = kLatencyMsMax, .required = true}, "");
   v.field("request_rate_per_s", c.request_rate_per_s, {.max = kRateMax, .above = 0, .required = true}, "");
 }
@@ -126,10 +126,31 @@ Result<std::string> measurements(const Files& files) {
   return write_measurements(result);
 }
 
-// Scenarios serve the same models, so unless one is chosen its name goes in front: SLO1-bert.
+// A text as a name in a plan, which holds fewer characters.
+std::string as_name(std::string text) {
+  for (char& c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
+    if (!plain && c != '_') c = '-';
+  }
+  text.erase(0, text.find_first_not_of("-._"));
+  return text;
+}
+
+// The name of a service: `text` as a name, with a number behind it where that is taken.
+std::string service_name(const std::string& text, std::set<std::string>& taken) {
+  std::string name = as_name(text);
+  if (name.empty()) name = "service";
+  const std::string plain = name;
+  for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}-{}", plain, number);
+  return name;
+}
+
+// Scenarios serve the same models, so unless one is chosen its name goes in front: SLO1-bert. Models are called as in
+// the measurements, whatever characters that takes.
 Result<std::string> services(const Files& files, std::string_view selection) {
   Workload workload;
   std::set<std::string> scenarios;
+  std::set<std::string> names;
   std::set<std::pair<std::string, std::string>> seen;
   const auto problems =
       for_each_row_of<ScenarioRow>(files, [&](ScenarioRow row, const RowPlace& place, Problems& bad, const Source&) {
@@ -139,7 +160,7 @@ Result<std::string> services(const Files& files, std::string_view selection) {
         }
         if (!selection.empty() && row.scenario != selection) return;
         Service service;
-        service.name = selection.empty() ? row.scenario + "-" + row.model : row.model;
+        service.name = service_name(selection.empty() ? row.scenario + "-" + row.model : row.model, names);
         service.model = row.model;
         service.slo.latency = from_milliseconds(row.slo_latency_ms);
         service.traffic = PoissonTraffic{row.request_rate_per_s};
@@ -202,16 +223,6 @@ Result<std::string> plan_of(const PublishedGpus& gpus) {
     plan.devices.push_back({.name = gpu.name, .type = kDevice, .geometry = geometry, .slices = std::move(*slices)});
   }
   return write_plan(plan);
-}
-
-// The name of a file as a part of names in a plan, which hold fewer characters.
-std::string as_name(std::string text) {
-  for (char& c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
-    if (!plain) c = '-';
-  }
-  text.erase(0, text.find_first_not_of("-."));
-  return text;
 }
 
 // The files whose name, which is that of a scenario, was selected; all if nothing was.
