@@ -26,10 +26,13 @@ class SliceHeap {
     return SliceId(entries_.front().slice);
   }
 
+  // A slice that is here, in no order. Cost 1.
+  SliceId any() const { return SliceId(entries_.front().slice); }
+
   void insert(SliceId slice, std::int64_t key) {
     settle();
     entries_.push_back({key, slice.value()});
-    sift_up(entries_.size() - 1);
+    sift_up(entries_.size() - 1, entries_.back());
   }
 
   void update(SliceId slice, std::int64_t key) {
@@ -49,10 +52,8 @@ class SliceHeap {
     const Entry last = entries_.back();
     entries_.pop_back();
     if (at == entries_.size()) return;
-    entries_[at] = last;
-    (*positions_)[last.slice] = static_cast<std::uint32_t>(at);
-    sift_up(at);
-    sift_down((*positions_)[last.slice]);
+    sift_up(at, last);
+    sift_down((*positions_)[last.slice], last);
   }
 
  private:
@@ -73,14 +74,11 @@ class SliceHeap {
   void settle() const {
     for (const std::uint32_t slice : moved_) {
       const std::size_t at = (*positions_)[slice];
-      Entry& entry = entries_[at];
-      const std::int64_t before = entry.key;
-      entry.key = entry.next_key;
-      entry.moved = false;
-      if (entry.key < before) {
-        sift_up(at);
-      } else if (entry.key > before) {
-        sift_down(at);
+      const Entry entry{entries_[at].next_key, slice};
+      if (entry.key <= entries_[at].key) {
+        sift_up(at, entry);
+      } else {
+        sift_down(at, entry);
       }
     }
     moved_.clear();
@@ -91,8 +89,8 @@ class SliceHeap {
     (*positions_)[entry.slice] = static_cast<std::uint32_t>(at);
   }
 
-  void sift_up(std::size_t at) const {
-    const Entry entry = entries_[at];
+  // Both put the entry where it belongs on the way up or down from the gap `at`.
+  void sift_up(std::size_t at, const Entry entry) const {
     while (at > 0) {
       const std::size_t parent = (at - 1) / 4;
       if (!(entry < entries_[parent])) break;
@@ -116,8 +114,7 @@ class SliceHeap {
     return least;
   }
 
-  void sift_down(std::size_t at) const {
-    const Entry entry = entries_[at];
+  void sift_down(std::size_t at, const Entry entry) const {
     while (true) {
       const std::size_t first = 4 * at + 1;
       if (first >= entries_.size()) break;

@@ -8,78 +8,30 @@
 namespace tangram::sched {
 namespace {
 
-bool goes_before(const Waiting& a, const Waiting& b) {
-  if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
-  if (a.request.deadline != b.request.deadline) return a.request.deadline < b.request.deadline;
-  return a.request.id < b.request.id;
-}
-
 // How many classes of sample counts a table of this width has.
 std::size_t class_count(std::int32_t samples_max) { return sample_class(samples_max) + 1; }
 
 }  // namespace
 
-void RequestQueue::insert(Waiting* waiting) {
-  Waiting* before = tail_;
-  while (before != nullptr && goes_before(*waiting, *before)) before = before->previous;
-  waiting->previous = before;
-  waiting->next = before == nullptr ? head_ : before->next;
-  (before == nullptr ? head_ : before->next) = waiting;
-  (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting;
-  ++count_;
-  samples_ += waiting->request.samples;
-}
-
-void RequestQueue::append(Waiting* waiting) {
-  waiting->previous = tail_;
-  waiting->next = nullptr;
-  (tail_ == nullptr ? head_ : tail_->next) = waiting;
-  tail_ = waiting;
-  ++count_;
-  samples_ += waiting->request.samples;
-}
-
-void RequestQueue::erase(Waiting* waiting) {
-  (waiting->previous == nullptr ? head_ : waiting->previous->next) = waiting->next;
-  (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting->previous;
-  waiting->next = waiting->previous = nullptr;
-  --count_;
-  samples_ -= waiting->request.samples;
-}
-
-Waiting* RequestStore::take(const Request& request, std::uint32_t bucket) {
-  TANGRAM_CHECK(!full(), "the caller asks before it takes");
-  if (free_ == nullptr) {
-    blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
-    for (std::size_t i = 0; i < kBlock; ++i) {
-      blocks_.back()[i].next = free_;
-      free_ = &blocks_.back()[i];
-    }
+void RequestStore::add_block() {
+  blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    blocks_.back()[i].next = free_;
+    free_ = &blocks_.back()[i];
   }
-  Waiting* taken = free_;
-  free_ = taken->next;
-  *taken = {.request = request, .bucket = bucket};
-  ++used_;
-  return taken;
-}
-
-void RequestStore::give_back(Waiting* waiting) {
-  waiting->next = free_;
-  free_ = waiting;
-  --used_;
 }
 
 void Corrections::resize(const Deployment& deployment) {
   const std::vector<Row> rows_before = std::move(rows_);
   const std::vector<Cell> cells_before = std::move(cells_);
   rows_.clear();
-  begins_.clear();
+  extents_.clear();
   std::size_t total = 0;
   for (const auto& pool : deployment.pools) {
     for (const auto& entry : pool.services) {
       const std::size_t classes = class_count(std::max(1, entry.latency.samples_max()));
-      rows_.push_back({pool.kind, entry.service, deployment.services[entry.service.index()].edges, total, classes});
-      begins_.push_back(total);
+      rows_.push_back({pool.kind, entry.service, deployment.services[entry.service.index()].edges, {total, classes}});
+      extents_.push_back({total, classes});
       total += entry.batch_max.size() * classes;
     }
   }
@@ -96,8 +48,8 @@ void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const 
     const auto same = std::ranges::find(before.edges, row.edges[b]);
     if (same == before.edges.end()) continue;
     const auto from = static_cast<std::size_t>(same - before.edges.begin());
-    for (std::size_t c = 0; c < std::min(before.classes, row.classes); ++c) {
-      cells_[row.begin + b * row.classes + c] = cells[before.begin + from * before.classes + c];
+    for (std::size_t c = 0; c < std::min(before.cells.classes, row.cells.classes); ++c) {
+      cells_[row.cells.begin + b * row.cells.classes + c] = cells[before.cells.begin + from * before.cells.classes + c];
     }
   }
 }
@@ -107,18 +59,6 @@ void Corrections::doubt(std::size_t row, std::size_t bucket, std::int32_t sample
   Cell& cell = cells_[at(row, bucket, samples)];
   if (cell.factor > 1) cell.factor += weight_ * (1 - cell.factor);
   if (cell.spread > spread) cell.spread += weight_ * (spread - cell.spread);
-}
-
-// Of a normal distribution the p99 lies 2.33 and the mean distance 0.80 standard deviations from the mean. A spread
-// needs more measurements than a mean, so it moves at a quarter of the weight.
-void Corrections::learn(std::size_t row, std::size_t bucket, std::int32_t samples, double ratio, double spread) {
-  if (weight_ == 0) return;
-  Cell& cell = cells_[at(row, bucket, samples)];
-  ratio = std::min(ratio, kOutlier * cell.factor);
-  if (cell.spread < 0) cell.spread = spread;
-  const double distance = std::abs(ratio / cell.factor - 1);
-  cell.spread += weight_ / 4 * (2.33 / 0.80 * distance - cell.spread);
-  cell.factor += weight_ * (ratio - cell.factor);
 }
 
 State::State(Deployment d, std::size_t requests_max, double correction_weight)
@@ -226,27 +166,6 @@ void State::file(SliceId id) {
     list->last = id.value();
     ++list->count;
   }
-}
-
-void State::lane_insert(LaneId id, Waiting* waiting) {
-  Lane& lane = lanes[id.index()];
-  ServiceState& service = services[lane.service.index()];
-  lane.queue.insert(waiting);
-  const std::uint32_t bit = id.value() - service.lanes_begin;
-  service.occupied[bit / 64] |= std::uint64_t{1} << (bit % 64);
-  if (!lane.late) service.backlog_ns += service.backlog_of(*waiting);
-}
-
-void State::lane_erase(LaneId id, Waiting* waiting) {
-  Lane& lane = lanes[id.index()];
-  ServiceState& service = services[lane.service.index()];
-  lane.queue.erase(waiting);
-  if (lane.queue.empty()) {
-    const std::uint32_t bit = id.value() - service.lanes_begin;
-    service.occupied[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
-    lane.hold = kTimeNever;
-  }
-  if (!lane.late) service.backlog_ns -= service.backlog_of(*waiting);
 }
 
 }  // namespace tangram::sched
