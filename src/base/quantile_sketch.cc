@@ -33,6 +33,17 @@ void QuantileSketch::reserve_for(std::size_t bucket) {
   }
 }
 
+void QuantileSketch::add(std::uint64_t value, std::uint64_t times) {
+  if (times == 0) return;
+  const std::size_t bucket = bucket_of(value);
+  if (bucket - first_ >= counts_.size()) reserve_for(bucket);
+  counts_[bucket - first_] += times;
+  count_ += times;
+  sum_ += static_cast<double>(value) * static_cast<double>(times);
+  min_ = std::min(min_, value);
+  max_ = std::max(max_, value);
+}
+
 void QuantileSketch::merge(const QuantileSketch& other) {
   if (other.empty()) return;
   reserve_for(other.first_);

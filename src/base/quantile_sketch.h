@@ -20,23 +20,14 @@ class QuantileSketch {
   void add(std::uint64_t value) {
     const std::size_t bucket = bucket_of(value);
     if (bucket - first_ >= counts_.size()) [[unlikely]]
-      reserve_for(bucket);
+      return add(value, 1);
     ++counts_[bucket - first_];
     ++count_;
     sum_ += static_cast<double>(value);
     if (value < min_) min_ = value;
     if (value > max_) max_ = value;
   }
-  void add(std::uint64_t value, std::uint64_t times) {
-    if (times == 0) return;
-    const std::size_t bucket = bucket_of(value);
-    if (bucket - first_ >= counts_.size()) reserve_for(bucket);
-    counts_[bucket - first_] += times;
-    count_ += times;
-    sum_ += static_cast<double>(value) * static_cast<double>(times);
-    if (value < min_) min_ = value;
-    if (value > max_) max_ = value;
-  }
+  void add(std::uint64_t value, std::uint64_t times);
   void merge(const QuantileSketch& other);
 
   std::uint64_t count() const { return count_; }

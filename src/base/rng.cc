@@ -26,29 +26,22 @@ std::uint64_t hash(std::string_view text) {
   return h;
 }
 
-// The ziggurat of the exponential distribution: 256 layers of equal area (Marsaglia and Tsang 2000). The tables are
-// computed once from our own exp and log, so they too are the same everywhere.
-struct ExponentialZiggurat {
-  static constexpr double kTail = 7.69711747013104972;   // Where the lowest layer turns into the tail.
-  static constexpr double kArea = 3.949659822581572e-3;  // The area of each layer.
-  std::array<double, 257> x;
-  std::array<double, 257> y;
+// The ziggurat of the exponential distribution: 256 layers of equal area. The tables are computed once from our own exp
+// and log, so they too are the same everywhere.
+constexpr double kTail = 7.69711747013104972;   // Where the lowest layer turns into the tail.
+constexpr double kArea = 3.949659822581572e-3;  // The area of each layer.
 
-  ExponentialZiggurat() {
-    x[0] = kArea / math::exp(-kTail);
-    x[1] = kTail;
-    for (std::size_t i = 2; i < 256; ++i) x[i] = -math::log(math::exp(-x[i - 1]) + kArea / x[i - 1]);
-    x[256] = 0;
-    for (std::size_t i = 0; i < 257; ++i) y[i] = math::exp(-x[i]);
-  }
-};
-
-const ExponentialZiggurat& exponential_ziggurat() {
-  static const ExponentialZiggurat table;
-  return table;
+std::array<double, 257> exponential_widths() {
+  std::array<double, 257> x{};
+  x[0] = kArea / math::exp(-kTail);
+  x[1] = kTail;
+  for (std::size_t i = 2; i < 256; ++i) x[i] = -math::log(math::exp(-x[i - 1]) + kArea / x[i - 1]);
+  return x;
 }
 
 }  // namespace
+
+const std::array<double, 257> Rng::kExponentialWidths = exponential_widths();
 
 Rng::Rng(std::uint64_t seed) : Rng(seed, 0) {}
 
@@ -86,21 +79,21 @@ std::int64_t Rng::integer(std::int64_t low, std::int64_t high) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + below(span));
 }
 
-double Rng::exponential(double mean) {
-  const ExponentialZiggurat& table = exponential_ziggurat();
+double Rng::exponential_beyond(double mean, std::size_t layer, double x) {
   double shift = 0;
-  while (true) {
-    const std::uint64_t bits = next_u64();
-    const std::size_t layer = bits & 255;
-    const double x = static_cast<double>(bits >> 11) * 0x1p-53 * table.x[layer];
-    if (x < table.x[layer + 1]) return mean * (shift + x);
+  do {
     if (layer == 0) {
-      shift += ExponentialZiggurat::kTail;  // The tail of an exponential is the same exponential again.
-      continue;
+      shift += kTail;  // The tail of an exponential is the same exponential again.
+    } else {
+      const double low = math::exp(-kExponentialWidths[layer]);
+      const double high = math::exp(-kExponentialWidths[layer + 1]);
+      if (low + (high - low) * uniform() < math::exp(-x)) break;
     }
-    const double height = table.y[layer] + (table.y[layer + 1] - table.y[layer]) * uniform();
-    if (height < math::exp(-x)) return mean * (shift + x);
-  }
+    const std::uint64_t bits = next_u64();
+    layer = bits & 255;
+    x = unit(bits) * kExponentialWidths[layer];
+  } while (x >= kExponentialWidths[layer + 1]);
+  return mean * (shift + x);
 }
 
 double Rng::normal() {

@@ -37,7 +37,7 @@ class Rng {
   }
 
   // Uniform in [0, 1) with 53 bits.
-  double uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
+  double uniform() { return unit(next_u64()); }
   // Uniform in [low, high).
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   // Uniform in [0, bound), without bias. `bound` > 0.
@@ -47,8 +47,16 @@ class Rng {
   // True with probability p.
   bool chance(double p) { return uniform() < p; }
 
-  // Exponential with the given mean.
-  double exponential(double mean);
+  // Exponential with the given mean: the ziggurat of Marsaglia and Tsang (2000), whose first look suffices in 98 of
+  // 100 draws.
+  double exponential(double mean) {
+    const std::uint64_t bits = next_u64();
+    const std::size_t layer = bits & 255;
+    const double x = unit(bits) * kExponentialWidths[layer];
+    if (x < kExponentialWidths[layer + 1]) [[likely]]
+      return mean * x;
+    return exponential_beyond(mean, layer, x);
+  }
   // Standard normal.
   double normal();
   double normal(double mean, double deviation) { return mean + deviation * normal(); }
@@ -67,6 +75,16 @@ class Rng {
 
  private:
   Rng(std::uint64_t seed, std::uint64_t salt);
+
+  // The high 53 bits as a number in [0, 1). They fit a signed number, which converts in one instruction.
+  static double unit(std::uint64_t bits) {
+    return static_cast<double>(static_cast<std::int64_t>(bits >> 11)) * 0x1p-53;
+  }
+  // The rest of an exponential draw whose first point, `x` in `layer`, does not lie wholly under the curve.
+  double exponential_beyond(double mean, std::size_t layer, double x);
+
+  // The layers of the exponential ziggurat, widest first. Computed before main() begins: nothing draws earlier.
+  static const std::array<double, 257> kExponentialWidths;
 
   std::uint64_t root_;  // What streams are derived from; drawing does not change it.
   std::array<std::uint64_t, 4> state_;
