@@ -68,6 +68,8 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
       samples_sampler_(service.samples) {
   TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
   flows_ = mean_rate_per_s(service.traffic) > 0;
+  if (const auto* poisson = std::get_if<PoissonTraffic>(&service.traffic))
+    gap_mean_s_ = 1 / (poisson->rate_per_s * scale_);
   if (service.size_drift) later_sampler_.emplace(service.size_drift->to);
   if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
     bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
@@ -76,35 +78,39 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
 }
 
 std::optional<Arrival> ArrivalSource::next() {
+  std::optional<Arrival> arrival;
   const auto at = next_time();
-  if (!at) return std::nullopt;
-  Arrival arrival = fill(*at);
+  if (!at) return arrival;
+  arrival.emplace().at = *at;
+  fill(*arrival);
   if (const auto* replay = std::get_if<TraceTraffic>(&service_->traffic)) {
     const TraceEntry& entry = replay->trace[emitted_];
-    if (std::holds_alternative<TraceSize>(service_->input_size)) arrival.size = entry.size;
-    arrival.samples = static_cast<std::int32_t>(std::max<std::int64_t>(entry.samples, arrival.samples));
+    if (std::holds_alternative<TraceSize>(service_->input_size)) arrival->size = entry.size;
+    arrival->samples = static_cast<std::int32_t>(std::max<std::int64_t>(entry.samples, arrival->samples));
   }
   ++emitted_;
   return arrival;
 }
 
-Arrival ArrivalSource::fill(TimePoint at) {
+void ArrivalSource::fill(Arrival& arrival) {
   // The extra draw is made only for sizes that drift, so that others see the same random numbers as ever.
-  const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(to_seconds(at)));
-  const std::int64_t size = later ? later_sampler_->draw(sizes_) : size_sampler_.draw(sizes_);
-  return {at, size, static_cast<std::int32_t>(samples_sampler_.draw(sizes_))};
+  const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(to_seconds(arrival.at)));
+  arrival.size = later ? later_sampler_->draw(sizes_) : size_sampler_.draw(sizes_);
+  arrival.samples = static_cast<std::int32_t>(samples_sampler_.draw(sizes_));
 }
 
 Arrival ArrivalSource::after_answer(TimePoint answered) {
   const double think = std::get<ClosedLoopTraffic>(service_->traffic).think_mean_s / scale_;
-  return fill(answered + (think > 0 ? from_seconds(times_.exponential(think)) : Duration::zero()));
+  Arrival arrival;
+  arrival.at = answered + (think > 0 ? from_seconds(times_.exponential(think)) : Duration::zero());
+  fill(arrival);
+  return arrival;
 }
 
 std::optional<TimePoint> ArrivalSource::next_time() {
-  if (const auto* poisson = std::get_if<PoissonTraffic>(&service_->traffic)) {
-    const double rate = poisson->rate_per_s * scale_;
-    if (rate <= 0) return std::nullopt;
-    at_s_ += times_.exponential(1 / rate);
+  if (std::holds_alternative<PoissonTraffic>(service_->traffic)) {
+    if (!flows_) return std::nullopt;
+    at_s_ += times_.exponential(gap_mean_s_);
     return at_seconds(at_s_);
   }
   if (const auto* constant = std::get_if<ConstantTraffic>(&service_->traffic)) {

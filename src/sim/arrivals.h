@@ -47,10 +47,12 @@ class ArrivalSource {
   TimePoint next_piecewise();
   void enter_piece();
   TimePoint next_diurnal();
-  Arrival fill(TimePoint at);
+  // Draws what the arrival holds.
+  void fill(Arrival& arrival);
 
   const Service* service_;
   double scale_;
+  double gap_mean_s_ = 0;  // Of Poisson traffic that flows.
   Rng times_;
   Rng states_;
   Rng sizes_;

@@ -29,39 +29,42 @@ inline bool comes_before(const Event& a, const Event& b) {
   return wide(a) < wide(b);
 }
 
-// A four-way heap. Costs: top 1, push and pop log4 n.
+// A four-way heap. Costs: push, pop and then top log4 n, a further top 1.
 //
 // Which of two events comes first cannot be foreseen, so a wrong guess of the processor would cost more than the
 // comparison: the least of four children is found by arithmetic. Behind the last event stand kWays others that never
 // come, so that every parent has four children.
+//
+// The end of a batch is mostly answered by the start of the next. So the event that is popped leaves a gap, which the
+// next push fills on one way down; only if somebody looks first does the last event go there.
 class EventQueue {
  public:
   EventQueue() : events_(kWays, kNever) {}
 
-  bool empty() const { return size_ == 0; }
-  std::size_t size() const { return size_; }
-  const Event& top() const { return events_.front(); }
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return size_ - (gap_ ? 1 : 0); }
+  // The next event; of an empty queue one that comes after all others.
+  const Event& top() {
+    if (gap_) close_gap();
+    return events_.front();
+  }
 
   void push(TimePoint when, EventLane lane, std::uint32_t kind, std::uint32_t index, std::uint64_t tag) {
     const Event event{when, (static_cast<std::uint64_t>(lane) << 62) | sequence_++, kind, index, tag};
-    events_.push_back(kNever);
-    rise(size_++, event);
+    if (gap_) {
+      gap_ = false;
+      sink(event);
+    } else {
+      if (size_ + kWays == events_.size()) [[unlikely]]
+        events_.resize(2 * events_.size(), kNever);
+      rise(size_++, event);
+    }
   }
 
-  // The gap that the first leaves is filled with children down to the last row, and the last event goes there: it
-  // seldom rises from it.
+  // Of a queue that is not empty.
   Event pop() {
-    const Event first = events_.front();
-    const Event last = events_[--size_];
-    events_[size_] = kNever;
-    events_.pop_back();
-    std::size_t at = 0;
-    for (std::size_t child = 1; child < size_; child = kWays * at + 1) {
-      const std::size_t least = least_of_four(child);
-      events_[at] = events_[least];
-      at = least;
-    }
-    if (size_ > 0) rise(at, last);
+    const Event first = top();
+    gap_ = true;
     return first;
   }
 
@@ -76,6 +79,32 @@ class EventQueue {
     return a + (b - a) * second;
   }
 
+  // The gap is filled with children down to the last row, and the last event goes there: it seldom rises from it.
+  void close_gap() {
+    gap_ = false;
+    const Event last = events_[--size_];
+    events_[size_] = kNever;
+    std::size_t at = 0;
+    for (std::size_t child = 1; child < size_; child = kWays * at + 1) {
+      const std::size_t least = least_of_four(child);
+      events_[at] = events_[least];
+      at = least;
+    }
+    if (size_ > 0) rise(at, last);
+  }
+
+  // Puts the event where it belongs on the way from the gap at the top to the last row.
+  void sink(const Event& event) {
+    std::size_t at = 0;
+    for (std::size_t child = 1; child < size_; child = kWays * at + 1) {
+      const std::size_t least = least_of_four(child);
+      if (comes_before(event, events_[least])) break;
+      events_[at] = events_[least];
+      at = least;
+    }
+    events_[at] = event;
+  }
+
   // Puts the event where it belongs on the way from the gap `at` to the top.
   void rise(std::size_t at, const Event& event) {
     while (at > 0) {
@@ -88,7 +117,8 @@ class EventQueue {
   }
 
   std::vector<Event> events_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0;  // With the gap.
+  bool gap_ = false;      // The first event was taken and its place is free.
   std::uint64_t sequence_ = 0;
 };
 

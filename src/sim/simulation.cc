@@ -50,6 +50,8 @@ constexpr Duration kRowRefusedPause = std::chrono::milliseconds(100);
 // Rows are numbered from here, so that requests have the numbers that they have without them.
 constexpr std::uint64_t kRowIds = std::uint64_t{1} << 40;
 
+// Functions that are marked cold run seldom or only while decisions are logged; their code stays out of the way of the
+// rest, which a run spends its time in.
 class Simulation final : public sched::World {
  public:
   Simulation(const sched::Deployment& deployment, const Workload& workload, const SimulationConfig& config)
@@ -148,7 +150,7 @@ class Simulation final : public sched::World {
     if (config_.log_decisions) log_launch(batch);
   }
 
-  void restart(SliceId slice) override {
+  [[gnu::cold]] void restart(SliceId slice) override {
     SliceRun& run = slice_run(slice);
     if (run.batch != 0) {
       count_busy(slice.index());
@@ -159,7 +161,7 @@ class Simulation final : public sched::World {
     events_.push(now_ + from_seconds(config_.faults.restart_s), EventLane::completion, kRestarted, slice.value(), 0);
   }
 
-  void reshape(DeviceId device, const Layout& target) override {
+  [[gnu::cold]] void reshape(DeviceId device, const Layout& target) override {
     const auto& geometry = scheduler_.state().deployment.devices[device.index()].geometry;
     log("reshape device {} to {}", device.value(), to_string(geometry, target));
     ++result_.reshapes;
@@ -206,12 +208,14 @@ class Simulation final : public sched::World {
     bool background = false;  // Its batch consists of rows.
   };
 
+  // What a request holds.
+  struct Content {
+    std::int64_t size = 1;
+    std::int32_t samples = 1;
+  };
+
   // Arrivals have a queue of their own: it holds one for each service, so it costs little beside that of the slices.
-  Event next_event() {
-    if (arrivals_.empty()) return events_.pop();
-    if (events_.empty() || comes_before(arrivals_.top(), events_.top())) return arrivals_.pop();
-    return events_.pop();
-  }
+  Event next_event() { return comes_before(arrivals_.top(), events_.top()) ? arrivals_.pop() : events_.pop(); }
 
   static void observe(ServiceObservation& service, OutcomeKind kind) {
     if (kind == OutcomeKind::served) {
@@ -257,7 +261,7 @@ class Simulation final : public sched::World {
     if (made_ + pending_count_ >= config_.requests_max) return;
     const auto arrival = sources_[service].next();
     if (!arrival || cut_off(*arrival)) return;
-    pending_[service] = *arrival;
+    pending_[service] = {arrival->size, arrival->samples};
     ++pending_count_;
     arrivals_.push(arrival->at, EventLane::arrival, kArrival, service, 0);
   }
@@ -280,18 +284,18 @@ class Simulation final : public sched::World {
   void arrive(const Event& event) {
     --pending_count_;
     const std::uint32_t service = event.index;
-    Arrival arrival = pending_[service];
+    Content content = pending_[service];
     if (event.tag != 0) {
-      arrival.size = static_cast<std::int64_t>(event.tag >> 20);
-      arrival.samples = static_cast<std::int32_t>(event.tag & 0xfffff);
+      content.size = static_cast<std::int64_t>(event.tag >> 20);
+      content.samples = static_cast<std::int32_t>(event.tag & 0xfffff);
     }
     Request request;
     request.id = RequestId(made_++);
     request.service = ServiceId(service);
     request.tenant = TenantId(config_.tenants > 1 ? static_cast<std::uint32_t>(tenant_rng_.below(config_.tenants)) : 0);
     request.priority = workload_.services[service].priority;
-    request.samples = arrival.samples;
-    request.size = arrival.size;
+    request.samples = content.samples;
+    request.size = content.size;
     request.arrival = now_;
     request.deadline = now_ + workload_.services[service].slo.latency;
     result_.requests = made_;
@@ -365,7 +369,7 @@ class Simulation final : public sched::World {
   }
 
   // The batch of the slice has failed: its members wait again, or are resolved as if they had.
-  void rejoin_queue(SliceId slice) {
+  [[gnu::cold]] void rejoin_queue(SliceId slice) {
     for (const Request* member : scheduler_.state().slices[slice.index()].members) {
       if (sched::is_background(*member)) continue;
       ++result_.metrics.queue_by_service[member->service.index()].waiting;
@@ -375,7 +379,7 @@ class Simulation final : public sched::World {
   }
 
   // The edges of buckets have moved, so what waits stands in other buckets than those it joined.
-  void recount_buckets() {
+  [[gnu::cold]] void recount_buckets() {
     for (auto& queues : result_.metrics.queue_by_bucket) {
       for (auto& queue : queues) queue.waiting = 0;
     }
@@ -445,7 +449,7 @@ class Simulation final : public sched::World {
     }
   }
 
-  void change_plan(std::uint32_t index) {
+  [[gnu::cold]] void change_plan(std::uint32_t index) {
     const std::size_t configured = config_.plan_changes.size();
     const sched::Deployment& next =
         index < configured ? config_.plan_changes[index].deployment : decided_[index - configured];
@@ -460,7 +464,7 @@ class Simulation final : public sched::World {
   }
 
   // Tells the controller what happened, and starts counting anew.
-  void control() {
+  [[gnu::cold]] void control() {
     observed_.at = now_;
     observed_.moving = scheduler_.moving();
     for (std::size_t s = 0; s < observed_.services.size(); ++s) {
@@ -501,7 +505,8 @@ class Simulation final : public sched::World {
     const Duration took = now_ - run.started;
     const Duration counts = tail ? std::max(Duration::zero(), last_end_ - run.started) : took;
     result_.metrics.slices[slice].busy_ns += counts.count();
-    return took > Duration::zero() ? static_cast<double>(counts.count()) / static_cast<double>(took.count()) : 1;
+    if (counts == took) return 1;
+    return static_cast<double>(counts.count()) / static_cast<double>(took.count());
   }
 
   void complete(const Event& event) {
@@ -536,7 +541,7 @@ class Simulation final : public sched::World {
     events_.push(now_ + from_seconds(gap), EventLane::completion, kSliceLost, 0, 0);
   }
 
-  void lose_slice() {
+  [[gnu::cold]] void lose_slice() {
     const auto& slices = scheduler_.state().slices;
     if (slices.empty()) return;
     const auto victim = static_cast<std::uint32_t>(fault_rng_.below(slices.size()));
@@ -548,7 +553,7 @@ class Simulation final : public sched::World {
     if (pending_count_ > 0) schedule_loss();
   }
 
-  bool report_progress() {
+  [[gnu::cold]] bool report_progress() {
     if (!config_.progress) return true;
     double share = 0;
     if (config_.requests_max != UINT64_MAX) {
@@ -719,14 +724,14 @@ class Simulation final : public sched::World {
                                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  void log_launch(const sched::Batch& batch) {
+  [[gnu::cold]] void log_launch(const sched::Batch& batch) {
     std::string members;
     for (const Request* member : batch.members) members += fmt::format(" r{}", member->id.value());
     log("launch b{} slice {} padded {} samples {}:{}", batch.id.value(), batch.slice.value(), batch.padded_size,
         batch.samples, members);
   }
 
-  void log_outcome(const Request& request, const Outcome& outcome) {
+  [[gnu::cold]] void log_outcome(const Request& request, const Outcome& outcome) {
     const bool dated = outcome.kind == OutcomeKind::rejected && outcome.earliest != kTimeNever;
     log("resolve r{} {}{}", request.id.value(), name_of(outcome.kind),
         dated ? fmt::format(" earliest {:.6f}", to_seconds(outcome.earliest)) : "");
@@ -754,7 +759,7 @@ class Simulation final : public sched::World {
   Rng tenant_rng_;
   Rng row_rng_;
   std::vector<ArrivalSource> sources_;
-  std::vector<Arrival> pending_;
+  std::vector<Content> pending_;  // By service: the arrival that is on its way.
   std::uint64_t made_ = 0;
   std::uint64_t pending_count_ = 0;
   std::uint64_t resolved_ = 0;             // Requests, without rows.
