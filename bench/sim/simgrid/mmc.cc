@@ -1,6 +1,6 @@
 // M/M/c on SimGrid, as bare as it goes. Prints the CPU seconds of the run and the mean wait in milliseconds.
 //
-//   sim_simgrid_mmc SERVERS SERVICE_SECONDS RATE REQUESTS mailbox|semaphore
+//   sim_simgrid_mmc SERVERS SERVICE_SECONDS RATE REQUESTS SEED mailbox|semaphore
 //
 // `mailbox` is how SimGrid's users write it: the source sends each request to a mailbox that the workers read.
 // `semaphore` goes around the messages, with a queue in memory and a semaphore that counts it: the fastest way that we
@@ -25,8 +25,9 @@ struct Model {
   double service_s;
   double rate;
   long requests;
-  tangram::Rng arrivals = tangram::Rng(1).stream("arrivals");
-  tangram::Rng services = tangram::Rng(1).stream("services");
+  std::uint64_t seed;
+  tangram::Rng arrivals = tangram::Rng(seed).stream("arrivals");
+  tangram::Rng services = tangram::Rng(seed).stream("services");
   double wait_sum = 0;
   long started = 0;
 
@@ -77,14 +78,15 @@ void with_mailbox(Model& model, s4u::Host* host) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 6) return 2;
-  Model model{std::atoi(argv[1]), std::atof(argv[2]), std::atof(argv[3]), std::atol(argv[4])};
+  if (argc < 7) return 2;
+  Model model{std::atoi(argv[1]), std::atof(argv[2]), std::atof(argv[3]), std::atol(argv[4]),
+              std::strtoull(argv[5], nullptr, 10)};
   int engine_argc = 1;
   s4u::Engine engine(&engine_argc, argv);
   auto* zone = s4u::create_full_zone("cluster");
   auto* host = zone->create_host("host", 1e9)->seal();
   zone->seal();
-  (std::string(argv[5]) == "mailbox" ? with_mailbox : with_semaphore)(model, host);
+  (std::string(argv[6]) == "mailbox" ? with_mailbox : with_semaphore)(model, host);
   const std::clock_t begin = std::clock();
   engine.run();
   const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
