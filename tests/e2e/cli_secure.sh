@@ -97,7 +97,7 @@ for threads in 1 2; do
   grep -qF "$(cut -d_ -f3- search.key)" "s$threads.err" && fail "a key stands in the log"
 
   # Load, over both protocols.
-  expect 0 load --services examples/serving/services.yaml --seconds 1 --rate-scale 0.5 --protocol both \
+  answers --services examples/serving/services.yaml --seconds 1 --rate-scale 0.5 --protocol both \
     --http-port "$HTTP" --grpc-port "$GRPC" --ca ca.pem --token-file search.key
   expect 1 load --services examples/serving/services.yaml --seconds 0.3 --protocol both \
     --http-port "$HTTP" --grpc-port "$GRPC" --ca ca.pem; has err "expected a key"

@@ -94,12 +94,12 @@ expect 0 replay rw; has out "the same decisions"
 # What was recorded is in the file a second later, whatever becomes of the server; and a file that cannot be written is
 # said once, and in the exit code.
 start killed --record rk
-expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
+answers --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
 for _ in $(seq 100); do grep -q '^< resolve' rk && break; sleep 0.05; done
 kill -9 "$SERVER"; wait "$SERVER" 2>/dev/null
 expect 0 replay rk --output json; has out '"complete": false'
 start full --record /dev/full
-expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
+answers --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 1
 code=0; kill -TERM "$SERVER"; wait "$SERVER" || code=$?
 [[ $code == 3 ]] || fail "a recording that cannot be written: exit $code"
 [[ $(grep -c '"event":"recording_failed"' full.err) == 1 ]] || fail "recording_failed: $(cat full.err)"
@@ -120,14 +120,14 @@ expect 1 reload --port "$METRICS"; has out "plan.json: is a pipe"
 rm examples/serving/plan.json; mv regular.json examples/serving/plan.json
 # What the model takes is asked for by the protocol that is used: nobody listens at that HTTP port.
 if [[ -n $GRPC ]]; then
-  expect 0 load --model rank-answers --rate 50 --size 32 --slo-ms 1000 --seconds 1 --protocol grpc --grpc-port "$GRPC" \
+  answers --model rank-answers --rate 50 --size 32 --slo-ms 1000 --seconds 1 --protocol grpc --grpc-port "$GRPC" \
     --http-port 1
   expect 3 load --model none --protocol grpc --grpc-port "$GRPC" --http-port 1; has err "the server does not know it"
 fi
 # A trace without a request is nothing to keep a promise by.
 echo at_s,size > examples/serving/silent.csv
 sed '0,/traffic: .*/s//traffic: {trace: {file: silent.csv}}/' examples/serving/services.yaml > examples/serving/silent.yaml
-expect 0 load --services examples/serving/silent.yaml --http-port "$HTTP" --seconds 1
+answers --services examples/serving/silent.yaml --http-port "$HTTP" --seconds 1
 has err "classify-photos: its trace holds no request; nothing is sent to it"
 expect 2 load --services examples/serving/silent.yaml --only classify-photos --http-port "$HTTP" --clients 2
 has err "not one request is due"
@@ -141,7 +141,7 @@ expect 2 replay examples/serving/plan.json; has err "not a recording"
 # Batches that take half as long again as the model says: the log says so, and the model is fitted anew.
 expect 0 learn examples/measurements.csv -o model.json
 start drift --model model.json --time-scale 1.5 --refit refitted.json
-expect 0 load --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 4
+answers --services examples/serving/services.yaml --http-port "$HTTP" --protocol http --seconds 4
 stop drift
 has drift.err '"event":"model_drift"'
 expect 0 predict refitted.json --device a100-80gb --model mobile-vision --slice 4g.40gb --batch 4
