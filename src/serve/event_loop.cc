@@ -15,7 +15,8 @@ namespace tangram::serve {
 namespace {
 
 // Handled before the owner goes on. Few, because who came first waits for all of them: with 256 the p99 of what the
-// gateway adds was three times as long in bursts (bench/macro/added_latency), and no more requests a second were served.
+// gateway adds was three times as long in bursts (bench/macro/added_latency), and no more requests a second were
+// served.
 constexpr int kEventsMax = 32;
 
 std::int64_t monotonic_ns() {
