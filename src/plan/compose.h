@@ -25,8 +25,9 @@ CoverModel cover_model(const Problem& problem, const Stock& stock, const std::ve
 // Whether the slices of `cover` have the capacity, before and after sizes drift.
 bool carries(const Demand& demand, const Cover& cover);
 
-// Whether the slices of `cover` keep the service's promise, before and after sizes drift, as the problem's certifier says. A job is not simulated: it
-// ends in time if its slices run its rows in time, and the latency told is when it ends.
+// Whether the slices of `cover` keep the service's promise, before and after sizes drift, as the problem's certifier
+// says. A job is not simulated: it ends in time if its slices run its rows in time, and the latency told is when it
+// ends.
 Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
                       bool confirm);
 
