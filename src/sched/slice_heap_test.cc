@@ -41,6 +41,8 @@ TEST(SliceHeap, AgreesWithASearchOverAllSlices) {
       }
       ASSERT_EQ(heap.size(), keys.size());
       ASSERT_EQ(heap.empty(), keys.empty());
+      // Without putting anything in order, one of those that are in it.
+      ASSERT_TRUE(keys.empty() || keys.contains(heap.any().value()));
       // Who looks only now and then finds what all updates since have made of it.
       if (keys.empty() || rng.chance(0.5)) continue;
       std::pair<std::int64_t, std::uint32_t> least{INT64_MAX, 0};
