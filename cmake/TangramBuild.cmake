@@ -78,14 +78,14 @@ endif()
 #
 # src/<name> becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
 # <name>_test. Files are found by their place, so that none falls out of the build unnoticed: *_test.cc are
-# tests, *_fuzz.cc are fuzz targets, cli/main.cc and serve/worker_main.cc are the programs, engines/torch is a shared object of its own
+# tests, *_fuzz.cc are fuzz targets, cli/main.cc and worker/worker_main.cc are the programs, engines/torch is a shared object of its own
 # (TangramTorch.cmake), the rest is the room.
 function(tangram_room name)
   cmake_parse_arguments(room "" "" "USES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   set(tests ${files})
   set(fuzzers ${files})
-  list(FILTER files EXCLUDE REGEX "(_test|_fuzz)\\.cc$|/(cli/main|serve/worker_main)\\.cc$|/engines/torch/")
+  list(FILTER files EXCLUDE REGEX "(_test|_fuzz)\\.cc$|/(cli/main|worker/worker_main)\\.cc$|/engines/torch/")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER tests EXCLUDE REGEX "/engines/torch/")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")

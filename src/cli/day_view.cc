@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "cli/run_view.h"
-#include "cli/text_width.h"
-#include "cli/tile.h"
+#include "report/text_width.h"
+#include "report/tile.h"
 
 namespace tangram::cli {
 namespace {
@@ -59,9 +59,9 @@ std::string hours_line(double span_s, int width) {
     const auto minutes = static_cast<int>(std::lround(at_s / 60));
     const std::string label =
         span_s >= 7200 ? fmt::format("{:02}:{:02}", minutes / 60, minutes % 60) : fmt::format("{:.0f} s", at_s);
-    const int place = width * quarter / 4 - (quarter == 4 ? display_width(label) : quarter == 0 ? 0 : 2);
-    if (place < display_width(line) + (quarter == 0 ? 0 : 1)) continue;
-    line = pad_right(line, place) + label;
+    const int place = width * quarter / 4 - (quarter == 4 ? report::display_width(label) : quarter == 0 ? 0 : 2);
+    if (place < report::display_width(line) + (quarter == 0 ? 0 : 1)) continue;
+    line = report::pad_right(line, place) + label;
   }
   return line;
 }
@@ -69,7 +69,7 @@ std::string hours_line(double span_s, int width) {
 std::string bar(double share, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * width * 8));
-  return pad_right(repeat("█", eighths / 8) + kEighths[eighths % 8], width);
+  return report::pad_right(repeat("█", eighths / 8) + kEighths[eighths % 8], width);
 }
 
 // What a slice shows: its name and services above, a bar and a number below.
@@ -106,7 +106,7 @@ std::string sparkline(std::span<const double> values) {
 
 std::string draw_day(const lab::RunView& view, const lab::Run& run, const Terminal& terminal, int indent) {
   int name_width = 0;
-  for (const auto& service : view.services) name_width = std::max(name_width, display_width(service.name));
+  for (const auto& service : view.services) name_width = std::max(name_width, report::display_width(service.name));
   const int width = std::clamp(terminal.width - indent - name_width - 27, 12, kColumnsMax);
   const sim::Metrics& metrics = run.result.metrics;
   const std::string begin(static_cast<std::size_t>(indent), ' ');
@@ -121,7 +121,7 @@ std::string draw_day(const lab::RunView& view, const lab::Run& run, const Termin
     for (const auto& column : columns) load.push_back(most > 0 ? column.arrived / most : 0);
     const double peak_per_s = most / (span_s / width);
     out += fmt::format("{}{}  {}  {:.{}f}/s at the peak\n", begin,
-                       paint(terminal, Style::accent, pad_right(service.name, name_width)), sparkline(load), peak_per_s,
+                       paint(terminal, Style::accent, report::pad_right(service.name, name_width)), sparkline(load), peak_per_s,
                        peak_per_s < 10 ? 1 : 0);
     out += fmt::format("{}{}  {}  {} ({})\n", begin, std::string(static_cast<std::size_t>(name_width), ' '),
                        attainment_line(columns, *service.slo, terminal),
@@ -134,7 +134,7 @@ std::string draw_day(const lab::RunView& view, const lab::Run& run, const Termin
                                    text::shortest(to_milliseconds(service.slo->latency))));
   }
   const std::string under(static_cast<std::size_t>(name_width) + 2, ' ');
-  return out + begin + under + paint(terminal, Style::dim, pad_right(hours_line(span_s, width), width)) + "  " +
+  return out + begin + under + paint(terminal, Style::dim, report::pad_right(hours_line(span_s, width), width)) + "  " +
          paint(terminal, Style::dim, "load, and in time below") + "\n";
 }
 
@@ -142,7 +142,7 @@ std::string draw_utilisation(const lab::Scenario& scenario, const lab::RunView& 
                              int indent) {
   const auto& devices = scenario.deployment.devices;
   int name_width = 0;
-  for (const auto& device : devices) name_width = std::max(name_width, display_width(device.name));
+  for (const auto& device : devices) name_width = std::max(name_width, report::display_width(device.name));
   const std::string begin(static_cast<std::size_t>(indent), ' ');
   std::string out;
   for (std::size_t d = 0; d < devices.size() && d < kDevicesMax; ++d) {
@@ -151,7 +151,7 @@ std::string draw_utilisation(const lab::Scenario& scenario, const lab::RunView& 
     const int unit = std::max(6, room / geometry.units);
     std::string above;
     std::string below;
-    for (const auto& tile : tiles_of(geometry, devices[d].layout)) {
+    for (const auto& tile : report::tiles_of(geometry, devices[d].layout)) {
       const int width = tile.units * unit - 1;
       above += "│";
       below += "│";
@@ -162,14 +162,14 @@ std::string draw_utilisation(const lab::Scenario& scenario, const lab::RunView& 
       }
       const auto profile = static_cast<std::uint16_t>(tile.profile - geometry.profiles.data());
       const SliceText slice = slice_text(view, d, {profile, static_cast<std::uint16_t>(tile.start)}, *tile.profile);
-      above += pad_right(cut_to_width(slice.above, width), width);
+      above += report::pad_right(report::cut_to_width(slice.above, width), width);
       const std::string number = fmt::format("{:3.0f} %", 100 * slice.busy);
-      const int bar_width = std::max(0, width - display_width(number) - 1);
+      const int bar_width = std::max(0, width - report::display_width(number) - 1);
       below += !slice.serves ? std::string(static_cast<std::size_t>(width), ' ')
                              : paint(terminal, Style::good, bar(slice.busy, bar_width)) + " " +
-                                   pad_right(number, width - bar_width - 1);
+                                   report::pad_right(number, width - bar_width - 1);
     }
-    out += begin + paint(terminal, Style::accent, pad_right(devices[d].name, name_width)) + " " + above + "│\n";
+    out += begin + paint(terminal, Style::accent, report::pad_right(devices[d].name, name_width)) + " " + above + "│\n";
     out += begin + std::string(static_cast<std::size_t>(name_width) + 1, ' ') + below + "│\n";
   }
   if (devices.size() > kDevicesMax)

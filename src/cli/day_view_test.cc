@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "cli/text_width.h"
+#include "report/text_width.h"
 
 namespace tangram::cli {
 namespace {

@@ -42,16 +42,16 @@ Evidence weakest(const Geometry& geometry, Of of) {
   return result;
 }
 
-Json figure_json(const Figure<int>& figure) {
-  return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(figure.value);
+report::Json figure_json(const Figure<int>& figure) {
+  return figure.evidence == Evidence::unknown ? report::Json(nullptr) : report::Json(figure.value);
 }
 
 // No listing of memory is finer than two decimals, and estimates are coarser.
-Json figure_json(const Figure<double>& figure) {
-  return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(std::round(figure.value * 100) / 100);
+report::Json figure_json(const Figure<double>& figure) {
+  return figure.evidence == Evidence::unknown ? report::Json(nullptr) : report::Json(std::round(figure.value * 100) / 100);
 }
 
-Json media_json(const MediaEngines& media, Evidence evidence) {
+report::Json media_json(const MediaEngines& media, Evidence evidence) {
   if (evidence != Evidence::verified) return nullptr;
   return {{"decoders", media.decoders},
           {"encoders", media.encoders},
@@ -59,7 +59,7 @@ Json media_json(const MediaEngines& media, Evidence evidence) {
           {"optical_flow", media.optical_flow}};
 }
 
-Json profile_json(const MigProfile& profile, Evidence media_evidence) {
+report::Json profile_json(const MigProfile& profile, Evidence media_evidence) {
   return {{"name", profile.name},
           {"family", to_text(profile.family)},
           {"compute_slices", profile.compute_slices},
@@ -71,7 +71,7 @@ Json profile_json(const MigProfile& profile, Evidence media_evidence) {
           {"starts", profile.starts},
           {"count_max", profile.count_max},
           {"media", media_json(profile.media, media_evidence)},
-          {"vendor_id", profile.vendor_id < 0 ? Json(nullptr) : Json(profile.vendor_id)}};
+          {"vendor_id", profile.vendor_id < 0 ? report::Json(nullptr) : report::Json(profile.vendor_id)}};
 }
 
 }  // namespace
@@ -92,13 +92,13 @@ std::string starts_text(const std::vector<int>& starts) {
   return fmt::format("{}", fmt::join(starts, ","));
 }
 
-Table catalog_table(std::span<const Geometry> geometries) {
-  Table table({{"TYPE"}, {"DEVICE", Align::left, true}, {"UNITS", Align::right}, {"MIG PROFILES"}, {"P S M"}});
+report::Table catalog_table(std::span<const Geometry> geometries) {
+  report::Table table({{"TYPE"}, {"DEVICE", report::Align::left, true}, {"UNITS", report::Align::right}, {"MIG PROFILES"}, {"P S M"}});
   for (const auto& geometry : geometries) {
     const std::string title = geometry.title.starts_with("NVIDIA ") ? geometry.title.substr(7) : geometry.title;
     const auto sm = weakest(geometry, [](const MigProfile& p) { return p.sm_count.evidence; });
     const auto memory = weakest(geometry, [](const MigProfile& p) { return p.memory_gib.evidence; });
-    table.add({{geometry.type, Style::accent},
+    table.add({{geometry.type, report::Style::accent},
                title,
                fmt::format("{}", geometry.units),
                fmt::format("{}, {} to {}", geometry.profiles.size(), geometry.profiles.front().name,
@@ -108,20 +108,20 @@ Table catalog_table(std::span<const Geometry> geometries) {
   return table;
 }
 
-Table profile_table(const Geometry& geometry) {
+report::Table profile_table(const Geometry& geometry) {
   const bool host = geometry.units_per_core > 0;
-  Table table({{host ? "SLICE" : "MIG PROFILE"},
-               {host ? "CORES" : "SLICES", Align::right},
-               {"SMS", Align::right},
-               {"GIB", Align::right},
-               {"UNITS", Align::right},
+  report::Table table({{host ? "SLICE" : "MIG PROFILE"},
+               {host ? "CORES" : "SLICES", report::Align::right},
+               {"SMS", report::Align::right},
+               {"GIB", report::Align::right},
+               {"UNITS", report::Align::right},
                {"STARTS"},
-               {"MAX", Align::right}});
+               {"MAX", report::Align::right}});
   const std::string doubt = geometry.placements == Evidence::verified ? "" : "?";
   for (const auto& profile : geometry.profiles) {
     const std::string size = host ? text::shortest(static_cast<double>(profile.units) / geometry.units_per_core)
                                   : fmt::format("{}", profile.compute_slices);
-    table.add({{profile.name, Style::accent},
+    table.add({{profile.name, report::Style::accent},
                size,
                figure_text(profile.sm_count),
                figure_text(profile.memory_gib),
@@ -132,15 +132,15 @@ Table profile_table(const Geometry& geometry) {
   return table;
 }
 
-Json geometry_json(const Geometry& geometry) {
+report::Json geometry_json(const Geometry& geometry) {
   const auto hexadecimal = [](const std::vector<std::uint16_t>& ids) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto id : ids) list.push_back(fmt::format("0x{:04X}", id));
     return list;
   };
-  Json profiles = Json::array();
+  report::Json profiles = report::Json::array();
   for (const auto& profile : geometry.profiles) profiles.push_back(profile_json(profile, geometry.media_evidence));
-  Json json{{"type", geometry.type},
+  report::Json json{{"type", geometry.type},
             {"title", geometry.title},
             {"units", geometry.units},
             {"compute_slices", geometry.compute_slices},
@@ -153,8 +153,8 @@ Json geometry_json(const Geometry& geometry) {
   return json;
 }
 
-Json layout_json(const Geometry& geometry, const Layout& layout) {
-  Json slices = Json::array();
+report::Json layout_json(const Geometry& geometry, const Layout& layout) {
+  report::Json slices = report::Json::array();
   for (const auto& slice : layout.slices) {
     const MigProfile& profile = geometry.profiles[slice.profile];
     slices.push_back({{"mig_profile", profile.name}, {"start", slice.start}, {"units", profile.units}});
@@ -165,15 +165,15 @@ Json layout_json(const Geometry& geometry, const Layout& layout) {
           {"compute_slices_used", compute_slices_used(geometry, layout)}};
 }
 
-Json multiset_json(const Geometry& geometry, const Multiset& multiset) {
-  Json counts = Json::object();
+report::Json multiset_json(const Geometry& geometry, const Multiset& multiset) {
+  report::Json counts = report::Json::object();
   for (std::size_t i = multiset.size(); i-- > 0;) {
     if (multiset[i] > 0) counts[geometry.profiles[i].name] = multiset[i];
   }
   return {{"multiset", to_string(geometry, multiset)}, {"counts", std::move(counts)}};
 }
 
-Json counts_json(const LayoutCounts& counts) {
+report::Json counts_json(const LayoutCounts& counts) {
   return {
       {"valid", counts.valid}, {"maximal", counts.maximal}, {"multisets", counts.multisets}, {"pareto", counts.pareto}};
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/table.h"
-#include "cli/yaml.h"
+#include "report/table.h"
+#include "report/yaml.h"
 #include "core/layout.h"
 
 namespace tangram::cli {
@@ -17,14 +17,14 @@ std::string figure_text(const Figure<double>& figure);
 // "0-6", or "0,4" where there are gaps.
 std::string starts_text(const std::vector<int>& starts);
 
-Table catalog_table(std::span<const Geometry> geometries);
-Table profile_table(const Geometry& geometry);
+report::Table catalog_table(std::span<const Geometry> geometries);
+report::Table profile_table(const Geometry& geometry);
 
 // The whole type but for its layouts. Unknown numbers are null, and every number tells its evidence.
-Json geometry_json(const Geometry& geometry);
-Json layout_json(const Geometry& geometry, const Layout& layout);
-Json multiset_json(const Geometry& geometry, const Multiset& multiset);
-Json counts_json(const LayoutCounts& counts);
+report::Json geometry_json(const Geometry& geometry);
+report::Json layout_json(const Geometry& geometry, const Layout& layout);
+report::Json multiset_json(const Geometry& geometry, const Multiset& multiset);
+report::Json counts_json(const LayoutCounts& counts);
 
 // Where `profile` could still start in `layout`.
 std::vector<int> places_left(const Geometry& geometry, const Layout& layout, std::size_t profile);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "cli/exit_code.h"
-#include "cli/text_width.h"
+#include "report/text_width.h"
 
 namespace tangram::cli {
 namespace {
@@ -24,18 +24,18 @@ struct Entry {
 std::string entries_text(const std::vector<Entry>& entries, const Terminal& terminal) {
   int width = 0;
   for (const auto& entry : entries) {
-    const int own = display_width(entry.term);
+    const int own = report::display_width(entry.term);
     if (own <= kTermWidthMax) width = std::max(width, own);
   }
   const int indent = 2 + width + 2;
   const int columns = std::min(terminal.width, kHelpWidthMax) - indent;
   std::string result;
   for (const auto& entry : entries) {
-    const bool fits = display_width(entry.term) <= width;
-    result += "  " + paint(terminal, Style::accent, fits ? pad_right(entry.term, width) : entry.term);
+    const bool fits = report::display_width(entry.term) <= width;
+    result += "  " + paint(terminal, Style::accent, fits ? report::pad_right(entry.term, width) : entry.term);
     result += fits ? "  " : "\n" + std::string(static_cast<std::size_t>(indent), ' ');
     // wrap counts the indent of later lines within its width.
-    std::string wrapped = wrap(entry.text, columns, 0);
+    std::string wrapped = report::wrap(entry.text, columns, 0);
     for (std::size_t at = 0; (at = wrapped.find('\n', at)) != std::string::npos; at += 1) {
       wrapped.insert(at + 1, std::string(static_cast<std::size_t>(indent), ' '));
     }
@@ -150,7 +150,7 @@ std::string program_help(const CommandTree& tree, const Terminal& terminal) {
 
 std::string verb_help(const VerbTree& verb, const Terminal& terminal) {
   std::string text = fmt::format("Usage: {}\n\n{}\n", usage_line(verb),
-                                 wrap(verb.info.description, std::min(terminal.width, kHelpWidthMax), 0));
+                                 report::wrap(verb.info.description, std::min(terminal.width, kHelpWidthMax), 0));
   text += section("Arguments", verb.options, terminal, is_argument);
   text += section("Options", verb.options, terminal, is_own);
   text += section("Common options", verb.options, terminal, is_common);

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "adapters/cpu_host/cpu_host.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "formats/fleet_file.h"
 #include "formats/workload_file.h"
 
@@ -30,14 +30,14 @@ CpuHost this_host() {
 }
 
 Result<formats::Source> read_source(const std::string& path) {
-  auto content = read_file(path);
+  auto content = host::read_file(path);
   if (!content) return content.error();
   return formats::Source{path == "-" ? "standard input" : path, std::move(*content)};
 }
 
 formats::ReadFile reader_beside(const std::string& path) {
   const fs::path folder = path == "-" ? fs::path() : fs::path(path).parent_path();
-  return [folder](const std::string& name) { return read_file((folder / name).string()); };
+  return [folder](const std::string& name) { return host::read_file((folder / name).string()); };
 }
 
 Result<Fleet> load_fleet(const std::string& path) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cli/table.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -18,7 +18,7 @@ std::string digits(double value) {
 std::string optional_digits(const std::optional<double>& value) { return value ? digits(*value) : "-"; }
 
 // "± 1.3 %"; nothing to say of a single run, which an engine without variation needs no more than.
-Cell interval_cell(const measure::Timing& timing, double precision) {
+report::Cell interval_cell(const measure::Timing& timing, double precision) {
   if (timing.runs == 0 || !std::isfinite(timing.half_width)) return "-";
   const bool narrow = timing.half_width <= precision;
   return {fmt::format("± {:.1f} %", 100 * timing.half_width), narrow ? Style::plain : Style::bad};
@@ -30,9 +30,9 @@ std::string runs_text(const measure::Timing& timing) {
                               : fmt::format("{} ({} left out)", timing.runs, timing.outliers);
 }
 
-void add_row(Table& table, const measure::MeasuredPoint& point, double precision) {
+void add_row(report::Table& table, const measure::MeasuredPoint& point, double precision) {
   const Measurement& m = point.measurement;
-  const Cell latency = m.latency_ms ? Cell(digits(*m.latency_ms)) : Cell("out of memory", Style::bad);
+  const report::Cell latency = m.latency_ms ? report::Cell(digits(*m.latency_ms)) : report::Cell("out of memory", Style::bad);
   table.add({{m.mig_profile, Style::accent},
              fmt::format("{}", m.batch),
              fmt::format("{}", m.size),
@@ -45,15 +45,15 @@ void add_row(Table& table, const measure::MeasuredPoint& point, double precision
 }
 
 std::string points_table(const measure::Report& report, double precision, const Terminal& terminal) {
-  Table table({{"SLICE"},
-               {"BATCH", Align::right},
-               {"SIZE", Align::right},
-               {"PROCESSES", Align::right},
-               {"LATENCY MS", Align::right},
-               {"95 %", Align::right},
-               {"RUNS", Align::right},
-               {"MEMORY MIB", Align::right},
-               {"WHY", Align::left, true}});
+  report::Table table({{"SLICE"},
+               {"BATCH", report::Align::right},
+               {"SIZE", report::Align::right},
+               {"PROCESSES", report::Align::right},
+               {"LATENCY MS", report::Align::right},
+               {"95 %", report::Align::right},
+               {"RUNS", report::Align::right},
+               {"MEMORY MIB", report::Align::right},
+               {"WHY", report::Align::left, true}});
   for (const auto& point : report.points) add_row(table, point, precision);
   return table.empty() ? "" : table.render(terminal) + "\n";
 }
@@ -62,9 +62,9 @@ std::string plural(std::size_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-Json point_json(const measure::MeasuredPoint& point) {
+report::Json point_json(const measure::MeasuredPoint& point) {
   const Measurement& m = point.measurement;
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  const auto number = [](const std::optional<double>& value) { return value ? report::Json(*value) : report::Json(nullptr); };
   const bool has_interval = point.timing.runs > 0 && std::isfinite(point.timing.half_width);
   return {{"mig_profile", m.mig_profile},
           {"batch", m.batch},
@@ -73,7 +73,7 @@ Json point_json(const measure::MeasuredPoint& point) {
           {"out_of_memory", m.out_of_memory()},
           {"latency_ms", number(m.latency_ms)},
           {"latency_spread_ms", number(m.latency_spread_ms)},
-          {"half_width", has_interval ? Json(point.timing.half_width) : Json(nullptr)},
+          {"half_width", has_interval ? report::Json(point.timing.half_width) : report::Json(nullptr)},
           {"memory_mib", number(m.memory_mib)},
           {"throughput_per_s", number(m.throughput_per_s)},
           {"runs", point.timing.runs},
@@ -99,10 +99,10 @@ std::string measure_table(const measure::Report& report, double precision, const
   return text;
 }
 
-Json measure_json(const measure::Report& report) {
-  Json points = Json::array();
+report::Json measure_json(const measure::Report& report) {
+  report::Json points = report::Json::array();
   for (const auto& point : report.points) points.push_back(point_json(point));
-  Json skipped = Json::array();
+  report::Json skipped = report::Json::array();
   for (const auto& group : report.skipped) {
     skipped.push_back({{"reason", group.reason}, {"configurations", group.candidates.size()}});
   }
@@ -111,8 +111,8 @@ Json measure_json(const measure::Report& report) {
           {"stop_reason", report.stop_reason},
           {"measurements", report.measurements.size()},
           {"measured_before", report.measurements.size() - report.points.size()},
-          {"expected_error", stated ? Json(report.expected_error) : Json(nullptr)},
-          {"expected_regret", stated ? Json(report.expected_regret) : Json(nullptr)},
+          {"expected_error", stated ? report::Json(report.expected_error) : report::Json(nullptr)},
+          {"expected_regret", stated ? report::Json(report.expected_regret) : report::Json(nullptr)},
           {"elapsed_s", to_seconds(report.elapsed)},
           {"points", std::move(points)},
           {"skipped", std::move(skipped)}};

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "cli/terminal.h"
-#include "cli/yaml.h"
+#include "report/yaml.h"
 #include "measure/session.h"
 
 namespace tangram::cli {
 
 // Points with their intervals, what was skipped and why, and why it ended.
 std::string measure_table(const measure::Report& report, double precision, const Terminal& terminal);
-Json measure_json(const measure::Report& report);
+report::Json measure_json(const measure::Report& report);
 
 }  // namespace tangram::cli

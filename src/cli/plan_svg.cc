@@ -9,7 +9,7 @@
 #include "cli/build_info.h"
 #include "cli/plan_view.h"
 
-#include "cli/mosaic_svg.h"
+#include "report/mosaic_svg.h"
 
 namespace tangram::cli {
 namespace {
@@ -54,7 +54,7 @@ struct PlanPoint {
 
 std::string plan_text_at(PlanPoint at, const char* style, const char* anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
-                     anchor, escape_svg(text));
+                     anchor, report::escape_svg(text));
 }
 
 // As much of the text as has room, at about seven pixels a letter.
@@ -148,7 +148,7 @@ class Picture {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
         "fill=\"{}\"><title>{}</title></rect>"
         "\n",
-        at.x, at.y, width, kPlanRowHeight, fill, escape_svg(hint));
+        at.x, at.y, width, kPlanRowHeight, fill, report::escape_svg(hint));
     svg += plan_text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
                         cut_to(free ? "free" : text::join(names, " + "), width));
     return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
@@ -182,15 +182,15 @@ std::string plan_html(const PlanStory& story) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"{}\">\n<title>{}</title>\n",
-      escape_svg(generator), escape_svg(Picture(story).title()));
+      report::escape_svg(generator), report::escape_svg(Picture(story).title()));
   page +=
       "<style>body { margin: 24px auto; max-width: 1100px; padding: 0 16px; font-family: system-ui, sans-serif; "
       "color-scheme: light dark; } svg { max-width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; "
       "line-height: 1.4; }</style>\n</head>\n<body>\n";
   page += plan_svg(story);
-  page += "<pre>" + escape_svg(plan_text(story, wide)) + "</pre>\n";
-  if (story.explained) page += "<pre>" + escape_svg(explanation_text(story, wide)) + "</pre>\n";
-  page += fmt::format("<p>{}, seed {}</p>\n", escape_svg(generator), story.seed);
+  page += "<pre>" + report::escape_svg(plan_text(story, wide)) + "</pre>\n";
+  if (story.explained) page += "<pre>" + report::escape_svg(explanation_text(story, wide)) + "</pre>\n";
+  page += fmt::format("<p>{}, seed {}</p>\n", report::escape_svg(generator), story.seed);
   return page + "</body>\n</html>\n";
 }
 

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "base/text.h"
-#include "cli/mosaic.h"
+#include "report/mosaic.h"
 #include "cli/run_view.h"
-#include "cli/table.h"
-#include "cli/text_width.h"
+#include "report/table.h"
+#include "report/text_width.h"
 #include "formats/plan_file.h"
 #include "lab/report.h"
 
@@ -124,7 +124,7 @@ std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent
   std::string text;
   for (const auto& type : types_of(story.answer.plan)) {
     const auto devices = rows_of(story.answer.plan, type);
-    std::vector<MosaicRow> rows;
+    std::vector<report::MosaicRow> rows;
     int drawn = 0;
     int all = 0;
     for (const auto& row : devices) {
@@ -137,14 +137,14 @@ std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent
     const Geometry& geometry = devices.front().first->geometry;
     text += fmt::format("\n{}{}\n", std::string(static_cast<std::size_t>(indent), ' '),
                         paint(terminal, Style::bold, fmt::format("{} x {}", all, geometry.title)));
-    text += draw_mosaic(geometry, rows, terminal, {.indent = indent, .boxed = rows.size() <= 12});
+    text += report::draw_mosaic(geometry, rows, terminal, {.indent = indent, .boxed = rows.size() <= 12});
     if (drawn < all) text += fmt::format("... and {} more\n", all - drawn);
   }
   return text;
 }
 
-Table device_table(const Plan& plan) {
-  Table table({{"DEVICE"}, {"LAYOUT"}, {"SERVICES", Align::left, true}});
+report::Table device_table(const Plan& plan) {
+  report::Table table({{"DEVICE"}, {"LAYOUT"}, {"SERVICES", report::Align::left, true}});
   for (const auto& type : types_of(plan)) {
     const auto rows = rows_of(plan, type);
     for (std::size_t i = 0; i < std::min(rows.size(), kDevicesDrawn); ++i) {
@@ -157,17 +157,17 @@ Table device_table(const Plan& plan) {
   return table;
 }
 
-Table service_table(const PlanStory& story) {
-  Table table({{"SERVICE"},
-               {"BUCKET:BATCH", Align::left, true},
-               {"SLICES", Align::left, true},
-               {"NEEDS /S", Align::right},
-               {"CAPACITY", Align::right},
-               {"SLO", Align::right},
-               {"RUN P99", Align::right},
-               {"CERTIFIED", Align::right},
-               {"IN TIME", Align::right},
-               {"COST", Align::right}});
+report::Table service_table(const PlanStory& story) {
+  report::Table table({{"SERVICE"},
+               {"BUCKET:BATCH", report::Align::left, true},
+               {"SLICES", report::Align::left, true},
+               {"NEEDS /S", report::Align::right},
+               {"CAPACITY", report::Align::right},
+               {"SLO", report::Align::right},
+               {"RUN P99", report::Align::right},
+               {"CERTIFIED", report::Align::right},
+               {"IN TIME", report::Align::right},
+               {"COST", report::Align::right}});
   for (std::size_t s = 0; s < story.answer.services.size(); ++s) {
     const auto& service = story.answer.services[s];
     const auto& verdict = service.verdict;
@@ -211,16 +211,16 @@ std::string verdict_line(const PlanStory& story) {
 
 // JSON.
 
-Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
-  Json buckets = Json::array();
+report::Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
+  report::Json buckets = report::Json::array();
   for (const auto& bucket : group.replica.buckets) {
     const auto run = run_of(problem, group, bucket);
-    Json json{{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}};
-    json["run_mean_ms"] = run ? Json(to_milliseconds(run->mean)) : Json(nullptr);
-    json["run_p99_ms"] = run ? Json(to_milliseconds(run->p99)) : Json(nullptr);
+    report::Json json{{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}};
+    json["run_mean_ms"] = run ? report::Json(to_milliseconds(run->mean)) : report::Json(nullptr);
+    json["run_p99_ms"] = run ? report::Json(to_milliseconds(run->p99)) : report::Json(nullptr);
     json["throughput_per_s"] =
-        run ? Json(static_cast<double>(bucket.batch_size) * group.replica.processes / to_seconds(run->mean))
-            : Json(nullptr);
+        run ? report::Json(static_cast<double>(bucket.batch_size) * group.replica.processes / to_seconds(run->mean))
+            : report::Json(nullptr);
     buckets.push_back(std::move(json));
   }
   return {{"device_type", group.device_type},
@@ -231,21 +231,21 @@ Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
 }
 
 // Requests that are never answered have no latency.
-Json latency_json(Duration latency) {
-  return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
+report::Json latency_json(Duration latency) {
+  return latency == Duration::max() ? report::Json(nullptr) : report::Json(to_milliseconds(latency));
 }
 
-Json service_json(const PlanStory& story, std::size_t s) {
+report::Json service_json(const PlanStory& story, std::size_t s) {
   const auto& service = story.answer.services[s];
   const Service& asked = service_of(story.problem, service.service);
-  Json groups = Json::array();
+  report::Json groups = report::Json::array();
   for (const auto& group : service.groups) groups.push_back(group_json(story.problem, group));
-  Json json{{"service", service.service},
+  report::Json json{{"service", service.service},
             {"model", asked.model},
             {"slo_latency_ms", to_milliseconds(asked.slo.latency)},
             {"slo_percentile", asked.slo.percentile},
-            {"job", asked.job ? Json{{"rows", asked.job->rows}, {"deadline_s", to_seconds(asked.job->deadline)}}
-                              : Json(nullptr)},
+            {"job", asked.job ? report::Json{{"rows", asked.job->rows}, {"deadline_s", to_seconds(asked.job->deadline)}}
+                              : report::Json(nullptr)},
             {"samples_per_s", service.rate_per_s},
             {"load_factor", service.load_factor},
             {"bucket_edges", service.edges},
@@ -270,9 +270,9 @@ double price_per_hour(const PlanStory& story) {
   return plan::plan_price(priced, story.answer.plan);
 }
 
-Json explanation_json(const PlanStory& story) {
-  Json json{{"why_not_fewer", plan::why_not_fewer(story.problem, story.answer)}};
-  json["slo_relief"] = Json::array();
+report::Json explanation_json(const PlanStory& story) {
+  report::Json json{{"why_not_fewer", plan::why_not_fewer(story.problem, story.answer)}};
+  json["slo_relief"] = report::Json::array();
   for (const auto& relief : story.relief.value_or(std::vector<plan::Relief>{})) {
     json["slo_relief"].push_back({{"service", relief.service},
                                   {"slo_factor", relief.slo_factor},
@@ -281,7 +281,7 @@ Json explanation_json(const PlanStory& story) {
                                   {"saved", relief.saved()},
                                   {"basis", relief.basis == plan::ReliefBasis::planned ? "planned" : "bound"}});
   }
-  json["confidence"] = Json::array();
+  json["confidence"] = report::Json::array();
   for (const auto& c : story.confidence) {
     json["confidence"].push_back({{"service", c.service},
                                   {"widest", c.where},
@@ -346,15 +346,15 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
 std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   const bool headroom = story.problem.options.objective == plan::Objective::headroom;
   std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
-                     wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
+                     report::wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
   if (story.relief && !story.relief->empty()) {
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
     text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
             (bound ? "  (bounds without waiting compared; no plan was certified)\n" : "  (planned again)\n");
-    Table table({{"SERVICE"},
-                 {bound ? "BOUND NOW" : "NOW", Align::right},
-                 {bound ? "BOUND THEN" : "THEN", Align::right},
-                 {bound ? "SAVES AT MOST" : "SAVES", Align::right}});
+    report::Table table({{"SERVICE"},
+                 {bound ? "BOUND NOW" : "NOW", report::Align::right},
+                 {bound ? "BOUND THEN" : "THEN", report::Align::right},
+                 {bound ? "SAVES AT MOST" : "SAVES", report::Align::right}});
     for (const auto& relief : *story.relief) {
       table.add({{relief.service, Style::accent},
                  number_text(relief.price_before),
@@ -369,7 +369,7 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
            "  They are measurements, and straight lines between them: no intervals are known. tangram learn\n"
            "  fits a model that has them.\n";
   }
-  Table table({{"SERVICE"}, {"RUNS"}, {"LEAST SURE", Align::left, true}, {"MEAN", Align::right}, {"BETWEEN"}});
+  report::Table table({{"SERVICE"}, {"RUNS"}, {"LEAST SURE", report::Align::left, true}, {"MEAN", report::Align::right}, {"BETWEEN"}});
   for (const auto& c : story.confidence) {
     table.add({{c.service, Style::accent},
                fmt::format("{} of {} measured", c.runs_measured, c.runs),
@@ -381,30 +381,30 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   return text + table.render(terminal, 2);
 }
 
-Json plan_json(const PlanStory& story) {
+report::Json plan_json(const PlanStory& story) {
   const auto& answer = story.answer;
   const bool planned = answer.status == plan::PlanStatus::planned;
-  Json json{{"status", planned ? "planned" : "infeasible"},
+  report::Json json{{"status", planned ? "planned" : "infeasible"},
             {"planner", story.planner},
             {"rule", to_string(story.problem.options.rule)},
             {"objective", to_string(story.problem.options.objective)},
             {"memory_headroom", story.problem.options.memory_headroom},
             {"seed", story.seed}};
-  json["reason"] = planned ? Json(nullptr) : Json(answer.reason);
-  json["infeasible_service"] = answer.service.empty() ? Json(nullptr) : Json(answer.service);
+  json["reason"] = planned ? report::Json(nullptr) : report::Json(answer.reason);
+  json["infeasible_service"] = answer.service.empty() ? report::Json(nullptr) : report::Json(answer.service);
   if (!planned) return json;
   json["devices"] = answer.devices;
   json["price"] = price_per_hour(story);
-  json["bound"] = answer.bound > 0 || answer.proved ? Json(answer.bound) : Json(nullptr);
-  json["gap"] = answer.bound > 0 || answer.proved ? Json(gap_of(answer)) : Json(nullptr);
+  json["bound"] = answer.bound > 0 || answer.proved ? report::Json(answer.bound) : report::Json(nullptr);
+  json["gap"] = answer.bound > 0 || answer.proved ? report::Json(gap_of(answer)) : report::Json(nullptr);
   json["proved"] = answer.proved;
   json["among"] = answer.among.empty() ? "plans" : answer.among;
   json["headroom"] = answer.headroom;
   json["certifications"] = answer.certifications;
-  json["services"] = Json::array();
+  json["services"] = report::Json::array();
   for (std::size_t s = 0; s < answer.services.size(); ++s) json["services"].push_back(service_json(story, s));
   if (story.explained) json["explanation"] = explanation_json(story);
-  json["plan"] = Json::parse(formats::write_plan(answer.plan));
+  json["plan"] = report::Json::parse(formats::write_plan(answer.plan));
   return json;
 }
 

@@ -49,7 +49,7 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
 std::string explanation_text(const PlanStory& story, const Terminal& terminal);
 
 // Stable keys; the plan itself under "plan", as a plan file has it.
-Json plan_json(const PlanStory& story);
+report::Json plan_json(const PlanStory& story);
 
 // One row for each device, its slices coloured by the service on them. Complete documents.
 std::string plan_svg(const PlanStory& story);

@@ -26,7 +26,7 @@ std::size_t name_length(std::string_view text, std::string_view name) {
   return 0;
 }
 
-Json number_json(const std::optional<int>& number) { return number ? Json(*number) : Json(nullptr); }
+report::Json number_json(const std::optional<int>& number) { return number ? report::Json(*number) : report::Json(nullptr); }
 
 }  // namespace
 
@@ -42,8 +42,8 @@ ProblemText parse_problem(std::string_view text, std::string_view name) {
   return problem;
 }
 
-Json problems_json(std::string_view message, std::string_view name) {
-  Json list = Json::array();
+report::Json problems_json(std::string_view message, std::string_view name) {
+  report::Json list = report::Json::array();
   for (const auto line : text::split(message, '\n')) {
     if (line.empty()) continue;
     const ProblemText problem = parse_problem(line, name);

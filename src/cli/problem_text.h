@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/yaml.h"
+#include "report/yaml.h"
 
 namespace tangram::cli {
 
@@ -21,6 +21,6 @@ struct ProblemText {
 ProblemText parse_problem(std::string_view text, std::string_view name);
 
 // One object {file, line, column, message} for each line of an error's message.
-Json problems_json(std::string_view message, std::string_view name);
+report::Json problems_json(std::string_view message, std::string_view name);
 
 }  // namespace tangram::cli

@@ -233,7 +233,7 @@ TEST(Geometry, SaysWhyALayoutIsWrong) {
 TEST(Geometry, AdvisesWhereToPutASlice) {
   const auto outcome = run({"geometry", "a100-40gb", "--layout", "3g@4", "--place", "1g", "--output", "json"});
   EXPECT_EQ(outcome.code, ExitCode::done);
-  const Json json = Json::parse(outcome.out);
+  const report::Json json = report::Json::parse(outcome.out);
   EXPECT_EQ(json["start"], 0);
   EXPECT_EQ(json["layout_after"], "1g.5gb@0 + 3g.20gb@4");
   EXPECT_EQ(json["candidates"].size(), 4U);
@@ -254,7 +254,7 @@ TEST(Geometry, TakesTheSmallestSetThatKnowsEveryName) {
 
 TEST(Geometry, ListsTheSameNumberAsItCounts) {
   for (const char* kind : {"valid", "maximal", "multisets", "pareto"}) {
-    const Json json = Json::parse(run({"geometry", "a100-80gb", "--layouts", kind, "--output", "json"}).out);
+    const report::Json json = report::Json::parse(run({"geometry", "a100-80gb", "--layouts", kind, "--output", "json"}).out);
     EXPECT_EQ(json["layouts"].size(), json["counts"][kind].get<std::size_t>()) << kind;
   }
 }
@@ -262,7 +262,7 @@ TEST(Geometry, ListsTheSameNumberAsItCounts) {
 TEST(Geometry, MarksWhatIsNotCertain) {
   const std::string table = run({"geometry", "b200-180gb"}).out;
   EXPECT_NE(table.find("0,4?"), std::string::npos);  // Placements from mock tables only.
-  const Json json = Json::parse(run({"geometry", "b200-180gb", "--output", "json"}).out);
+  const report::Json json = report::Json::parse(run({"geometry", "b200-180gb", "--output", "json"}).out);
   EXPECT_EQ(json["placements_evidence"], "unverified");
   EXPECT_TRUE(json["profiles"].back()["sm_count"].is_null());
   EXPECT_EQ(json["profiles"].back()["sm_count_evidence"], "unknown");
@@ -280,11 +280,11 @@ TEST(Geometry, ShowsALargeHostWithoutItsLayouts) {
 
 // Media engines are published for this board and not for that one; the usable memory of the latter is an estimate.
 TEST(Geometry, PrintsNoFigureFinerThanItIsKnown) {
-  const auto json = [](const char* type) { return Json::parse(run({"geometry", type, "--output", "json"}).out); };
+  const auto json = [](const char* type) { return report::Json::parse(run({"geometry", type, "--output", "json"}).out); };
   EXPECT_EQ(json("rtx-pro-6000")["media"]["decoders"], 4);
   EXPECT_TRUE(json("b200-180gb")["media"].is_null());
   EXPECT_TRUE(json("b200-180gb")["profiles"][0]["media"].is_null());
-  for (const auto& geometry : Json::parse(run({"geometry", "--output", "json"}).out)) {
+  for (const auto& geometry : report::Json::parse(run({"geometry", "--output", "json"}).out)) {
     for (const auto& profile : geometry["profiles"]) {
       if (profile["memory_gib"].is_null()) continue;
       const double hundredths = profile["memory_gib"].get<double>() * 100;
@@ -297,7 +297,7 @@ TEST(Geometry, SaysInJsonWhatItDrew) {
   const std::string path = testing::TempDir() + "program_test.svg";
   const auto outcome = run({"geometry", "a30", "--svg", path, "--output", "json", "--quiet"});
   EXPECT_EQ(outcome.code, ExitCode::done);
-  const Json json = Json::parse(outcome.out);
+  const report::Json json = report::Json::parse(outcome.out);
   EXPECT_EQ(json["file"], path);
   EXPECT_EQ(json["layouts"], 5);
 }
@@ -356,13 +356,13 @@ TEST(Import, SaysInJsonWhatItWrote) {
   const Folder folder(kPollux);
   const std::string to = folder / "training.csv";
   const auto written = run({"import", "pollux", folder / "traces", "-o", to, "--output", "json", "--quiet"});
-  const Json json = Json::parse(written.out);
+  const report::Json json = report::Json::parse(written.out);
   EXPECT_EQ(json["file"], to);
   EXPECT_EQ(json["kind"], "training");
   EXPECT_EQ(json["rows"], 2);
   EXPECT_EQ(json["files_read"], 2);
   const auto printed = run({"import", "pollux", folder / "workloads", "--output", "json"});
-  EXPECT_EQ(Json::parse(printed.out)["text"], run({"import", "pollux", folder / "workloads"}).out);
+  EXPECT_EQ(report::Json::parse(printed.out)["text"], run({"import", "pollux", folder / "workloads"}).out);
   // And what it wrote is one of our files.
   const auto judged = run({"validate", to});
   EXPECT_EQ(judged.out, to + ": 2 rows of 1 training application\n") << judged.err;
@@ -378,8 +378,8 @@ TEST(Validate, GivesProblemsAsObjects) {
   const Folder folder({{"fleet.yaml", "devices:\n  - type: a30\n    layout: 2g@1\n"}, {"empty.yaml", ""}});
   const auto outcome = run({"validate", folder / "fleet.yaml", folder / "empty.yaml", "--output", "json"});
   EXPECT_EQ(outcome.code, ExitCode::wrong_input);
-  const Json json = Json::parse(outcome.out);
-  const Json& problem = json[0]["problems"][0];
+  const report::Json json = report::Json::parse(outcome.out);
+  const report::Json& problem = json[0]["problems"][0];
   EXPECT_EQ(problem["file"], folder / "fleet.yaml");
   EXPECT_EQ(problem["line"], 3);
   EXPECT_EQ(problem["column"], 13);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/text_width.h"
+#include "report/text_width.h"
 
 namespace tangram::cli {
 namespace {
@@ -22,7 +22,7 @@ std::string bar(double share, int width) {
   std::string text;
   for (int i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];
-  return pad_right(text, width);
+  return report::pad_right(text, width);
 }
 
 std::string duration_text(double seconds) {
@@ -51,7 +51,7 @@ void Progress::set(std::uint64_t done) {
 void Progress::draw(Clock::time_point now) {
   const double elapsed_s = std::chrono::duration<double>(now - begin_).count();
   // The line ends one column early: some terminals break when the last is used.
-  out_ << "\r\x1b[K" << cut_to_width(line(elapsed_s), terminal_.width - 1) << std::flush;
+  out_ << "\r\x1b[K" << report::cut_to_width(line(elapsed_s), terminal_.width - 1) << std::flush;
   shown_ = true;
 }
 
@@ -60,7 +60,7 @@ std::string Progress::line(double elapsed_s) const {
   const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(options_.total));
   const std::string left =
       share <= 0 ? "" : fmt::format("about {} left", duration_text(elapsed_s * (1 - share) / share));
-  const int room = terminal_.width - display_width(options_.label) - 28;
+  const int room = terminal_.width - report::display_width(options_.label) - 28;
   return fmt::format("{}  {} {:3.0f}%  {}", options_.label, bar(share, std::clamp(room, 0, kBarMax)), share * 100,
                      left);
 }

@@ -13,10 +13,10 @@
 
 #include "adapters/nvml/owners.h"
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/interrupt.h"
-#include "cli/mosaic.h"
-#include "cli/table.h"
+#include "report/mosaic.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -27,45 +27,45 @@ constexpr std::size_t kMosaicsMax = 16;
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now())); }
 
-std::string obstacle_text(const Obstacle& obstacle) {
+std::string obstacle_text(const recut::Obstacle& obstacle) {
   return fmt::format("process {}{} uses {}", obstacle.pid,
                      obstacle.command.empty() ? "" : fmt::format(" ({})", obstacle.command), obstacle.where);
 }
 
-Json obstacles_json(const std::vector<Obstacle>& list) {
-  Json json = Json::array();
+report::Json obstacles_json(const std::vector<recut::Obstacle>& list) {
+  report::Json json = report::Json::array();
   for (const auto& obstacle : list) {
     json.push_back({{"pid", obstacle.pid}, {"command", obstacle.command}, {"where", obstacle.where}});
   }
   return json;
 }
 
-Json recut_step_json(const RecutStep& step) {
-  return {{"action", to_string(step.action)},
+report::Json recut_step_json(const recut::RecutStep& step) {
+  return {{"action", recut::to_string(step.action)},
           {"device", step.device},
           {"gpu_index", step.gpu_index},
           {"gpu_uuid", step.gpu_uuid},
-          {"slice", step.slice.empty() ? Json(nullptr) : Json(step.slice)},
+          {"slice", step.slice.empty() ? report::Json(nullptr) : report::Json(step.slice)},
           {"expected_s", to_seconds(step.expected)},
           {"status", "planned"}};
 }
 
-Json steps_json(const std::vector<RecutStep>& steps) {
-  Json json = Json::array();
+report::Json steps_json(const std::vector<recut::RecutStep>& steps) {
+  report::Json json = report::Json::array();
   for (const auto& step : steps) json.push_back(recut_step_json(step));
   return json;
 }
 
-const char* outcome_text(StepOutcome outcome) {
+const char* outcome_text(recut::StepOutcome outcome) {
   switch (outcome) {
-    case StepOutcome::done: return "done";
-    case StepOutcome::failed: return "failed";
-    case StepOutcome::not_reached: return "not reached";
+    case recut::StepOutcome::done: return "done";
+    case recut::StepOutcome::failed: return "failed";
+    case recut::StepOutcome::not_reached: return "not reached";
   }
   return "";
 }
 
-double expected_seconds(const std::vector<RecutStep>& steps) {
+double expected_seconds(const std::vector<recut::RecutStep>& steps) {
   double seconds = 0;
   for (const auto& step : steps) seconds += to_seconds(step.expected);
   return seconds;
@@ -75,17 +75,17 @@ std::string steps_word(std::size_t count) { return fmt::format("{} step{}", coun
 
 // Whether the GPUs of `goals` are cut the same way, part by part.
 bool same_cuts(const adapters::DriverReport& before, const adapters::DriverReport& now,
-               const std::vector<GpuGoal>& goals) {
-  return std::ranges::all_of(goals, [&](const GpuGoal& goal) {
+               const std::vector<recut::GpuGoal>& goals) {
+  return std::ranges::all_of(goals, [&](const recut::GpuGoal& goal) {
     const auto gpu = std::ranges::find(before.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     if (gpu == before.gpus.end()) return false;
-    const auto was = goal_of(*gpu, goal.device);
-    return was && is_as_it_was({"", "", ChangeState::open, {*was}}, now);
+    const auto was = recut::goal_of(*gpu, goal.device);
+    return was && recut::is_as_it_was({"", "", recut::ChangeState::open, {*was}}, now);
   });
 }
 
 // The UUID of the part that has all of a slice, as the driver says now.
-std::string mig_uuid_of(const adapters::DriverReport& now, const GpuGoal& goal, const Slice& slice) {
+std::string mig_uuid_of(const adapters::DriverReport& now, const recut::GpuGoal& goal, const Slice& slice) {
   const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
   return gpu == now.gpus.end() ? "" : adapters::find_mig_uuid(goal.geometry, *gpu, slice);
 }
@@ -113,20 +113,20 @@ void add_recut_options(Program& program, Arguments& verb, RecutOptions& options)
 }
 
 RecutSession::RecutSession(Session& session, RecutOptions options)
-    : session_(session), options_(std::move(options)), directory_(state_directory(options_.state)) {}
+    : session_(session), options_(std::move(options)), directory_(recut::state_directory(options_.state)) {}
 RecutSession::~RecutSession() = default;
 
 Result<Nothing> RecutSession::open() {
   if (!options_.dry_run) {
-    auto lock = RecutLock::take(directory_);
+    auto lock = recut::RecutLock::take(directory_);
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
   }
-  auto driver = adapters::MigDriver::open(nvml_library());
+  auto driver = adapters::MigDriver::open(recut::nvml_library());
   if (!driver) return driver.error();
   driver_ = std::move(*driver);
   now_ = driver_->read();
-  json_["warnings"] = Json::array();
+  json_["warnings"] = report::Json::array();
   for (const auto& owner : adapters::other_mig_owners()) {
     session_.warn(owner + ": GPUs should have one owner");
     json_["warnings"].push_back(owner);
@@ -134,19 +134,19 @@ Result<Nothing> RecutSession::open() {
   return Nothing{};
 }
 
-ExitCode RecutSession::apply(const std::vector<GpuGoal>& goals, const std::string& plan) {
+ExitCode RecutSession::apply(const std::vector<recut::GpuGoal>& goals, const std::string& plan) {
   checkpoint_.plan = plan;
   return run(goals);
 }
 
-ExitCode RecutSession::roll_back(const Checkpoint& checkpoint) {
+ExitCode RecutSession::roll_back(const recut::Checkpoint& checkpoint) {
   checkpoint_ = checkpoint;
   state_before_ = checkpoint.state;
   rolls_back_ = true;
   return run(checkpoint.gpus);
 }
 
-ExitCode RecutSession::run(const std::vector<GpuGoal>& goals) {
+ExitCode RecutSession::run(const std::vector<recut::GpuGoal>& goals) {
   json_["dry_run"] = options_.dry_run;
   const Ending ending = go(goals);
   json_["status"] = ending.status;
@@ -154,9 +154,9 @@ ExitCode RecutSession::run(const std::vector<GpuGoal>& goals) {
   return ending.code;
 }
 
-Result<Nothing> RecutSession::look_again(const std::vector<GpuGoal>& goals) {
+Result<Nothing> RecutSession::look_again(const std::vector<recut::GpuGoal>& goals) {
   now_ = driver_->read();
-  auto steps = plan_recut(now_, goals);
+  auto steps = recut::plan_recut(now_, goals);
   if (!steps) return steps.error();
   steps_ = std::move(*steps);
   return Nothing{};
@@ -167,11 +167,11 @@ RecutSession::Ending RecutSession::failed(const Error& error) {
   return {"failed", session_.fail(error)};
 }
 
-RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
+RecutSession::Ending RecutSession::go(const std::vector<recut::GpuGoal>& goals) {
   if (const auto looked = look_again(goals); !looked) return failed(looked.error());
   print_goals(goals);
   if (steps_.empty()) return nothing_to_do(goals);
-  if (rolls_back_ && checkpoint_.state == ChangeState::undone) {
+  if (rolls_back_ && checkpoint_.state == recut::ChangeState::undone) {
     return failed({ErrorCode::unavailable,
                    fmt::format("the change that began at {} was rolled back, and others have cut these GPUs since: "
                                "there is nothing to go back from; --checkpoint {} goes there all the same",
@@ -179,7 +179,7 @@ RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
   }
   print_steps();
   if (options_.dry_run) {
-    const auto in_the_way = obstacles(now_, steps_);
+    const auto in_the_way = recut::obstacles(now_, steps_);
     json_["in_use"] = obstacles_json(in_the_way);
     for (const auto& obstacle : in_the_way) session_.note(obstacle_text(obstacle));
     session_.remark("\nnothing was changed\n");
@@ -192,14 +192,14 @@ RecutSession::Ending RecutSession::go(const std::vector<GpuGoal>& goals) {
 }
 
 // True when no process is in the way, perhaps after a wait. Nothing has been changed until then.
-bool RecutSession::clear_the_way(const std::vector<GpuGoal>& goals, Ending& ending) {
+bool RecutSession::clear_the_way(const std::vector<recut::GpuGoal>& goals, Ending& ending) {
   const InterruptGuard interrupt;
   using Clock = std::chrono::steady_clock;
   const double wait_s = options_.force && options_.wait_s == 0 ? kForcedWaitSeconds : options_.wait_s;
   const auto until = Clock::now() + std::chrono::duration<double>(wait_s);
   bool told = false;
   for (;;) {
-    const auto in_the_way = obstacles(now_, steps_);
+    const auto in_the_way = recut::obstacles(now_, steps_);
     if (in_the_way.empty()) return true;
     json_["in_use"] = obstacles_json(in_the_way);
     for (const auto& obstacle : in_the_way) {
@@ -230,14 +230,14 @@ bool RecutSession::clear_the_way(const std::vector<GpuGoal>& goals, Ending& endi
 }
 
 // A change that had stopped half way may have come to its end by other hands.
-RecutSession::Ending RecutSession::nothing_to_do(const std::vector<GpuGoal>& goals) {
+RecutSession::Ending RecutSession::nothing_to_do(const std::vector<recut::GpuGoal>& goals) {
   if (!session_.structured()) session_.print("nothing to do: every slice is where it should be\n");
   json_["changed"] = false;
   if (!options_.dry_run) {
     const auto stored = stored_checkpoint();
     if (!stored) return failed(stored.error());
-    const bool closes = *stored && ((*stored)->state == ChangeState::open || rolls_back_);
-    if (closes && (*stored)->state != ChangeState::undone) {
+    const bool closes = *stored && ((*stored)->state == recut::ChangeState::open || rolls_back_);
+    if (closes && (*stored)->state != recut::ChangeState::undone) {
       checkpoint_ = **stored;
       const bool more = rolls_back_ && !checkpoint_.previous.empty();
       if (const auto closed = close_checkpoint(goals); !closed) return failed(closed.error());
@@ -249,35 +249,35 @@ RecutSession::Ending RecutSession::nothing_to_do(const std::vector<GpuGoal>& goa
 }
 
 // Before the first step. The way back is open until it has come to its end, too.
-Result<Nothing> RecutSession::prepare(const std::vector<GpuGoal>& goals) {
+Result<Nothing> RecutSession::prepare(const std::vector<recut::GpuGoal>& goals) {
   start_ = now_;
   if (rolls_back_) {
-    checkpoint_.state = ChangeState::open;
+    checkpoint_.state = recut::ChangeState::open;
     return store_checkpoint();
   }
   const auto old = stored_checkpoint();
   if (!old) return old.error();
   checkpoint_.made = utc_now();
-  if (*old && (*old)->state == ChangeState::open) {
+  if (*old && (*old)->state == recut::ChangeState::open) {
     checkpoint_.previous = (*old)->previous;
-    if (!is_as_it_was(**old, now_)) {
+    if (!recut::is_as_it_was(**old, now_)) {
       session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", (*old)->made));
       checkpoint_.made = (*old)->made;
       checkpoint_.gpus = (*old)->gpus;
     }
   } else if (*old) {
-    checkpoint_.previous = write_checkpoint(**old, now_);
+    checkpoint_.previous = recut::write_checkpoint(**old, now_);
   }
   if (const auto added = add_to_checkpoint(goals); !added) return added;
   return store_checkpoint();
 }
 
 // The GPUs of `goals` as they are, but for those that the checkpoint has already.
-Result<Nothing> RecutSession::add_to_checkpoint(const std::vector<GpuGoal>& goals) {
+Result<Nothing> RecutSession::add_to_checkpoint(const std::vector<recut::GpuGoal>& goals) {
   for (const auto& goal : goals) {
-    if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
+    if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &recut::GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
     const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
-    auto before = goal_of(*gpu, goal.device);
+    auto before = recut::goal_of(*gpu, goal.device);
     if (!before) return before.error();
     checkpoint_.gpus.push_back(std::move(*before));
   }
@@ -285,29 +285,29 @@ Result<Nothing> RecutSession::add_to_checkpoint(const std::vector<GpuGoal>& goal
 }
 
 // Nothing where there is none, or one that this machine's GPUs make no sense of. Error: it cannot be read.
-Result<std::optional<Checkpoint>> RecutSession::stored_checkpoint() const {
+Result<std::optional<recut::Checkpoint>> RecutSession::stored_checkpoint() const {
   std::error_code error;
-  if (!std::filesystem::exists(checkpoint_file(), error)) return std::optional<Checkpoint>();
-  const auto text = read_file(checkpoint_file());
+  if (!std::filesystem::exists(checkpoint_file(), error)) return std::optional<recut::Checkpoint>();
+  const auto text = host::read_file(checkpoint_file());
   if (!text) return text.error();
-  auto stored = read_checkpoint(checkpoint_file(), *text, now_);
-  return stored ? std::optional<Checkpoint>(std::move(*stored)) : std::nullopt;
+  auto stored = recut::read_checkpoint(checkpoint_file(), *text, now_);
+  return stored ? std::optional<recut::Checkpoint>(std::move(*stored)) : std::nullopt;
 }
 
 Result<Nothing> RecutSession::store_checkpoint() {
   json_["checkpoint"] = checkpoint_file();
-  return write_file_atomically(checkpoint_file(), write_checkpoint(checkpoint_, now_));
+  return host::write_file_atomically(checkpoint_file(), recut::write_checkpoint(checkpoint_, now_));
 }
 
 // After `goals` were reached.
-Result<Nothing> RecutSession::close_checkpoint(const std::vector<GpuGoal>& goals) {
-  if (is_as_it_was(checkpoint_, now_)) return take_checkpoint_back();
-  if (!is_settled(checkpoint_, goals, now_)) {
+Result<Nothing> RecutSession::close_checkpoint(const std::vector<recut::GpuGoal>& goals) {
+  if (recut::is_as_it_was(checkpoint_, now_)) return take_checkpoint_back();
+  if (!recut::is_settled(checkpoint_, goals, now_)) {
     session_.note(fmt::format("other GPUs are half way of the change that began at {}: its checkpoint is kept",
                               checkpoint_.made));
     return store_checkpoint();
   }
-  checkpoint_.state = ChangeState::done;
+  checkpoint_.state = recut::ChangeState::done;
   checkpoint_.previous.clear();
   return store_checkpoint();
 }
@@ -315,11 +315,11 @@ Result<Nothing> RecutSession::close_checkpoint(const std::vector<GpuGoal>& goals
 // Every GPU is as the checkpoint says. What was rolled back is undone; any other change has not happened.
 Result<Nothing> RecutSession::take_checkpoint_back() {
   const std::string previous = std::exchange(checkpoint_.previous, {});
-  checkpoint_.state = ChangeState::undone;
+  checkpoint_.state = recut::ChangeState::undone;
   const bool happened = rolls_back_ && !start_.gpus.empty();
   if (happened || previous.empty()) return store_checkpoint();
   json_["checkpoint"] = checkpoint_file();
-  return write_file_atomically(checkpoint_file(), previous);
+  return host::write_file_atomically(checkpoint_file(), previous);
 }
 
 // After a stop.
@@ -328,41 +328,41 @@ Result<Nothing> RecutSession::reconsider_checkpoint(bool changed) {
     checkpoint_.state = state_before_;
     return store_checkpoint();
   }
-  return is_as_it_was(checkpoint_, now_) ? take_checkpoint_back() : Result<Nothing>(Nothing{});
+  return recut::is_as_it_was(checkpoint_, now_) ? take_checkpoint_back() : Result<Nothing>(Nothing{});
 }
 
-RecutSession::Ending RecutSession::execute(const std::vector<GpuGoal>& goals) {
+RecutSession::Ending RecutSession::execute(const std::vector<recut::GpuGoal>& goals) {
   const InterruptGuard interrupt;
   if (!rolls_back_) session_.remark(fmt::format("\ncheckpoint: {}\n", checkpoint_file()));
-  const auto told = [&](std::size_t index, const StepResult& result) {
+  const auto told = [&](std::size_t index, const recut::StepResult& result) {
     json_["steps"][index]["status"] = outcome_text(result.outcome);
     json_["steps"][index]["took_s"] = result.seconds;
     if (session_.structured()) return;
-    const bool done = result.outcome == StepOutcome::done;
-    session_.print(fmt::format("{}/{}  {}  {}  {:.2f} s\n", index + 1, steps_.size(), to_text(steps_[index]),
+    const bool done = result.outcome == recut::StepOutcome::done;
+    session_.print(fmt::format("{}/{}  {}  {}  {:.2f} s\n", index + 1, steps_.size(), recut::to_text(steps_[index]),
                                paint(session_.terminal, done ? Style::good : Style::bad, outcome_text(result.outcome)),
                                result.seconds));
     session_.out.flush();
   };
-  const RecutRun run = run_recut(*driver_, steps_, told, [&] { return interrupt.interrupted(); });
+  const recut::RecutRun run = recut::run_recut(*driver_, steps_, told, [&] { return interrupt.interrupted(); });
   for (std::size_t i = run.done() + (run.error ? 1 : 0); i < steps_.size(); ++i) {
-    json_["steps"][i]["status"] = outcome_text(StepOutcome::not_reached);
+    json_["steps"][i]["status"] = outcome_text(recut::StepOutcome::not_reached);
   }
   return run.complete() ? finish(goals) : stop(run, goals);
 }
 
-RecutSession::Ending RecutSession::finish(const std::vector<GpuGoal>& goals) {
+RecutSession::Ending RecutSession::finish(const std::vector<recut::GpuGoal>& goals) {
   const auto count = steps_.size();
   if (const auto looked = look_again(goals); !looked) return failed(looked.error());
   if (!steps_.empty()) {
     return failed({ErrorCode::unavailable,
                    fmt::format("the driver did every step, but {} is still to be done: another program cuts these GPUs",
-                               to_text(steps_.front()))});
+                               recut::to_text(steps_.front()))});
   }
   json_["changed"] = true;
   if (const auto closed = close_checkpoint(goals); !closed) return failed(closed.error());
   if (!session_.structured()) {
-    const bool back = rolls_back_ || checkpoint_.state == ChangeState::undone;
+    const bool back = rolls_back_ || checkpoint_.state == recut::ChangeState::undone;
     session_.print(fmt::format("\n{} done{}\n", steps_word(count),
                                back ? ": everything is as it was" : "; tangram rollback goes back"));
   }
@@ -371,15 +371,15 @@ RecutSession::Ending RecutSession::finish(const std::vector<GpuGoal>& goals) {
 }
 
 // What was done stays done, and each GPU is in a state that the next run understands.
-RecutSession::Ending RecutSession::stop(const RecutRun& run, const std::vector<GpuGoal>& goals) {
+RecutSession::Ending RecutSession::stop(const recut::RecutRun& run, const std::vector<recut::GpuGoal>& goals) {
   const std::string what = rolls_back_ ? "tangram rollback" : "tangram apply";
   Ending ending{"interrupted", ExitCode::interrupted};
   if (run.error) ending = failed(*run.error);
   session_.note(fmt::format("{} after {} of {}; {} goes on from here", run.error ? "stopped" : "interrupted",
                             run.done(), steps_word(steps_.size()), what));
   now_ = driver_->read();
-  json_["made_anew"] = Json::array();
-  const auto anew = made_anew(start_, now_, goals);
+  json_["made_anew"] = report::Json::array();
+  const auto anew = recut::made_anew(start_, now_, goals);
   for (const auto& [where, before, after] : anew) {
     session_.note(
         fmt::format("{} was taken apart and made again: its MIG device is {} now, no longer {}", where, after, before));
@@ -395,26 +395,26 @@ RecutSession::Ending RecutSession::stop(const RecutRun& run, const std::vector<G
 void RecutSession::tell_way_back(std::string_view changed) {
   const auto stored = stored_checkpoint();
   if (rolls_back_ || !stored || !*stored) return;
-  const Checkpoint& last = **stored;
-  json_["rollback"] = Json::array();
-  if (last.state == ChangeState::undone) {
+  const recut::Checkpoint& last = **stored;
+  json_["rollback"] = report::Json::array();
+  if (last.state == recut::ChangeState::undone) {
     return session_.note(fmt::format("{}: tangram rollback has nothing to do", changed));
   }
-  const auto back = plan_recut(now_, last.gpus);
+  const auto back = recut::plan_recut(now_, last.gpus);
   if (!back) return session_.note("tangram rollback could not start now: " + back.error().message);
   json_["rollback"] = steps_json(*back);
   std::vector<std::string> texts;
-  for (const auto& step : *back) texts.push_back(to_text(step));
+  for (const auto& step : *back) texts.push_back(recut::to_text(step));
   const std::string steps = text::join(texts, ", ");
-  if (last.state == ChangeState::open) return session_.note("tangram rollback would " + steps);
+  if (last.state == recut::ChangeState::open) return session_.note("tangram rollback would " + steps);
   session_.note(fmt::format("{}; tangram rollback would undo the change before, of {} at {}: {}", changed, last.plan,
                             last.made, steps));
 }
 
 // What is said.
 
-void RecutSession::print_goals(const std::vector<GpuGoal>& goals) {
-  json_["gpus"] = Json::array();
+void RecutSession::print_goals(const std::vector<recut::GpuGoal>& goals) {
+  json_["gpus"] = report::Json::array();
   std::size_t drawn = 0;
   for (const auto& goal : goals) {
     const auto gpu = std::ranges::find(now_.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
@@ -429,19 +429,19 @@ void RecutSession::print_goals(const std::vector<GpuGoal>& goals) {
     session_.print(fmt::format("{} is GPU {}, {} ({})\n", paint(session_.terminal, Style::bold, goal.device),
                                goal.gpu_index, gpu->name, goal.gpu_uuid));
     if (before == goal.layout) continue;
-    const MosaicRow rows[] = {{before, "now", ""}, {goal.layout, "then", ""}};
-    session_.print(draw_mosaic(goal.geometry, rows, session_.terminal, {.left_title = "unit"}));
+    const report::MosaicRow rows[] = {{before, "now", ""}, {goal.layout, "then", ""}};
+    session_.print(report::draw_mosaic(goal.geometry, rows, session_.terminal, {.left_title = "unit"}));
   }
 }
 
 void RecutSession::print_steps() {
   json_["steps"] = steps_json(steps_);
   if (session_.structured()) return;
-  Table table({{"#", Align::right}, {"STEP"}, {"SLICE"}, {"DEVICE"}, {"GPU", Align::right}, {"ABOUT S", Align::right}});
+  report::Table table({{"#", report::Align::right}, {"STEP"}, {"SLICE"}, {"DEVICE"}, {"GPU", report::Align::right}, {"ABOUT S", report::Align::right}});
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const RecutStep& step = steps_[i];
+    const recut::RecutStep& step = steps_[i];
     table.add({fmt::format("{}", i + 1),
-               std::string(to_string(step.action)),
+               std::string(recut::to_string(step.action)),
                step.slice,
                {step.device, Style::accent},
                fmt::format("{}", step.gpu_index),
@@ -453,9 +453,9 @@ void RecutSession::print_steps() {
 }
 
 // Where each slice is reached. UUIDs change with each cut, so they are worth saying.
-void RecutSession::print_slices(const std::vector<GpuGoal>& goals) {
-  Table table({{"DEVICE"}, {"SLICE"}, {"CUDA_VISIBLE_DEVICES"}});
-  json_["slices"] = Json::array();
+void RecutSession::print_slices(const std::vector<recut::GpuGoal>& goals) {
+  report::Table table({{"DEVICE"}, {"SLICE"}, {"CUDA_VISIBLE_DEVICES"}});
+  json_["slices"] = report::Json::array();
   for (const auto& goal : goals) {
     for (const auto& slice : goal.layout.slices) {
       const std::string name = fmt::format("{}@{}", goal.geometry.profiles[slice.profile].name, slice.start);
@@ -463,7 +463,7 @@ void RecutSession::print_slices(const std::vector<GpuGoal>& goals) {
       json_["slices"].push_back({{"device", goal.device},
                                  {"gpu_uuid", goal.gpu_uuid},
                                  {"slice", name},
-                                 {"mig_uuid", uuid.empty() ? Json(nullptr) : Json(uuid)}});
+                                 {"mig_uuid", uuid.empty() ? report::Json(nullptr) : report::Json(uuid)}});
       table.add({{goal.device, Style::accent}, name, uuid.empty() ? "in parts" : uuid});
     }
   }

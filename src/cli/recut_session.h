@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/checkpoint.h"
+#include "recut/checkpoint.h"
 #include "cli/program.h"
-#include "cli/recut.h"
+#include "recut/recut.h"
 
 namespace tangram::cli {
 
@@ -35,15 +35,15 @@ class RecutSession {
   // Takes the lock, but for a dry run, opens the driver and reads what there is. Warns of other owners.
   Result<Nothing> open();
   const adapters::DriverReport& now() const { return now_; }
-  std::string checkpoint_file() const { return checkpoint_path(directory_); }
+  std::string checkpoint_file() const { return recut::checkpoint_path(directory_); }
   // Added to the answer for programs.
-  Json& json() { return json_; }
+  report::Json& json() { return json_; }
 
   // From what there is to `goals`, with a checkpoint before the first step that says `plan` was being applied.
-  ExitCode apply(const std::vector<GpuGoal>& goals, const std::string& plan);
+  ExitCode apply(const std::vector<recut::GpuGoal>& goals, const std::string& plan);
   // Back to `checkpoint`, the one of checkpoint_file(). One that is undone is refused where the GPUs are cut otherwise:
   // others cut them since.
-  ExitCode roll_back(const Checkpoint& checkpoint);
+  ExitCode roll_back(const recut::Checkpoint& checkpoint);
 
  private:
   // What happened to the steps, and what is said at the end.
@@ -52,39 +52,39 @@ class RecutSession {
     ExitCode code = ExitCode::done;
   };
 
-  ExitCode run(const std::vector<GpuGoal>& goals);
-  Result<Nothing> look_again(const std::vector<GpuGoal>& goals);
-  Ending go(const std::vector<GpuGoal>& goals);
-  bool clear_the_way(const std::vector<GpuGoal>& goals, Ending& ending);
-  Ending nothing_to_do(const std::vector<GpuGoal>& goals);
-  Result<Nothing> prepare(const std::vector<GpuGoal>& goals);
-  Result<Nothing> add_to_checkpoint(const std::vector<GpuGoal>& goals);
-  Result<std::optional<Checkpoint>> stored_checkpoint() const;
+  ExitCode run(const std::vector<recut::GpuGoal>& goals);
+  Result<Nothing> look_again(const std::vector<recut::GpuGoal>& goals);
+  Ending go(const std::vector<recut::GpuGoal>& goals);
+  bool clear_the_way(const std::vector<recut::GpuGoal>& goals, Ending& ending);
+  Ending nothing_to_do(const std::vector<recut::GpuGoal>& goals);
+  Result<Nothing> prepare(const std::vector<recut::GpuGoal>& goals);
+  Result<Nothing> add_to_checkpoint(const std::vector<recut::GpuGoal>& goals);
+  Result<std::optional<recut::Checkpoint>> stored_checkpoint() const;
   Result<Nothing> store_checkpoint();
-  Result<Nothing> close_checkpoint(const std::vector<GpuGoal>& goals);
+  Result<Nothing> close_checkpoint(const std::vector<recut::GpuGoal>& goals);
   Result<Nothing> take_checkpoint_back();
   Result<Nothing> reconsider_checkpoint(bool changed);
-  Ending execute(const std::vector<GpuGoal>& goals);
-  Ending finish(const std::vector<GpuGoal>& goals);
-  Ending stop(const RecutRun& run, const std::vector<GpuGoal>& goals);
+  Ending execute(const std::vector<recut::GpuGoal>& goals);
+  Ending finish(const std::vector<recut::GpuGoal>& goals);
+  Ending stop(const recut::RecutRun& run, const std::vector<recut::GpuGoal>& goals);
   void tell_way_back(std::string_view changed);
-  void print_goals(const std::vector<GpuGoal>& goals);
+  void print_goals(const std::vector<recut::GpuGoal>& goals);
   void print_steps();
-  void print_slices(const std::vector<GpuGoal>& goals);
+  void print_slices(const std::vector<recut::GpuGoal>& goals);
   Ending failed(const Error& error);
 
   Session& session_;
   RecutOptions options_;
   std::string directory_;
-  std::unique_ptr<RecutLock> lock_;
+  std::unique_ptr<recut::RecutLock> lock_;
   std::unique_ptr<adapters::MigDriver> driver_;
   adapters::DriverReport now_;
-  Checkpoint checkpoint_;
+  recut::Checkpoint checkpoint_;
   adapters::DriverReport start_;                  // What there was before the first step.
-  ChangeState state_before_ = ChangeState::open;  // Of a checkpoint that is gone back to.
+  recut::ChangeState state_before_ = recut::ChangeState::open;  // Of a checkpoint that is gone back to.
   bool rolls_back_ = false;
-  std::vector<RecutStep> steps_;
-  Json json_;
+  std::vector<recut::RecutStep> steps_;
+  report::Json json_;
 };
 
 }  // namespace tangram::cli

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/run_view.h"
-#include "cli/table.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -23,7 +23,7 @@ double saved_share(const lab::ReplanComparison& comparison, const lab::ReplanRun
 
 std::uint64_t refused(const sim::Tally& tally) { return tally.failed + tally.rejected_total(); }
 
-Json service_json(const Service& service, const sim::Tally& tally) {
+report::Json service_json(const Service& service, const sim::Tally& tally) {
   return {{"service", service.name},
           {"arrived", tally.arrived},
           {"served", tally.served},
@@ -34,7 +34,7 @@ Json service_json(const Service& service, const sim::Tally& tally) {
           {"slo_kept", 100 * tally.slo_attainment() >= service.slo.percentile}};
 }
 
-Json step_json(const lab::PlanStep& step) {
+report::Json step_json(const lab::PlanStep& step) {
   return {{"at_s", to_seconds(step.at)},
           {"devices", step.devices},
           {"compute_slices", step.compute_slices},
@@ -44,16 +44,16 @@ Json step_json(const lab::PlanStep& step) {
           {"reasons", step.reasons}};
 }
 
-Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+report::Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
   const auto& metrics = run.result.metrics;
   const sim::Tally total = metrics.total();
-  Json services = Json::array();
+  report::Json services = report::Json::array();
   for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
     services.push_back(service_json(scenario.workload.services[s], metrics.service_total(s)));
   }
-  Json steps = Json::array();
+  report::Json steps = report::Json::array();
   for (const auto& step : run.steps) steps.push_back(step_json(step));
-  Json use = Json::array();
+  report::Json use = report::Json::array();
   for (const auto& each : run.result.fleet_use) {
     use.push_back({{"at_s", to_seconds(each.at)},
                    {"devices", each.devices},
@@ -84,12 +84,12 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
 
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal) {
-  std::vector<Column> columns{{"PLAN"}};
+  std::vector<report::Column> columns{{"PLAN"}};
   for (const char* name : {"GPU-HOURS", "SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "LATE", "REFUSED", "LOST",
                            "PLANS", "RE-CUTS", "LOADED"}) {
-    columns.push_back({name, Align::right});
+    columns.push_back({name, report::Align::right});
   }
-  Table table(std::move(columns));
+  report::Table table(std::move(columns));
   for (const auto& run : comparison.runs) {
     const sim::Tally total = run.result.metrics.total();
     table.add({{run.name, Style::accent},
@@ -105,12 +105,12 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
                std::to_string(run.result.reshapes),
                std::to_string(run.replicas_loaded)});
   }
-  std::vector<Column> by_service{{"SERVICE"}, {"PROMISE", Align::right}};
-  for (const auto& run : comparison.runs) by_service.push_back({"IN TIME, " + run.name, Align::right});
-  Table services(std::move(by_service));
+  std::vector<report::Column> by_service{{"SERVICE"}, {"PROMISE", report::Align::right}};
+  for (const auto& run : comparison.runs) by_service.push_back({"IN TIME, " + run.name, report::Align::right});
+  report::Table services(std::move(by_service));
   for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
     const Service& service = scenario.workload.services[s];
-    std::vector<Cell> cells{{service.name, Style::accent}, fmt::format("{:g} %", service.slo.percentile)};
+    std::vector<report::Cell> cells{{service.name, Style::accent}, fmt::format("{:g} %", service.slo.percentile)};
     for (const auto& run : comparison.runs) {
       const double share = run.result.metrics.service_total(s).slo_attainment();
       cells.push_back({share_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
@@ -120,8 +120,8 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
   return table.render(terminal) + "\n" + services.render(terminal);
 }
 
-Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {
-  Json runs = Json::array();
+report::Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {
+  report::Json runs = report::Json::array();
   for (const auto& run : comparison.runs) runs.push_back(run_json(scenario, comparison, run));
   return {{"scenario", scenario.name}, {"duration_s", comparison.duration_s}, {"runs", runs}};
 }

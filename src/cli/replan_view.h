@@ -11,6 +11,6 @@ namespace tangram::cli {
 // One row for each way of planning, with the share of the static plan's GPU-hours that it saves.
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal);
-Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison);
+report::Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison);
 
 }  // namespace tangram::cli

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/build_info.h"
 #include "cli/parallel.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "lab/training_fleet.h"
 #include "sched/policy.h"
 
@@ -55,11 +55,11 @@ std::string padding_text(const lab::TallyView& view) {
 
 std::string depth_text(double depth) { return fmt::format("{:.{}f}", depth, depth < 100 ? 1 : 0); }
 
-std::vector<Cell> tally_cells(const lab::TallyView& view) {
+std::vector<report::Cell> tally_cells(const lab::TallyView& view) {
   const sim::Tally& tally = view.tally;
   const bool judged = view.slo && tally.arrived > 0;
   const Style style = !judged ? Style::plain : view.kept() ? Style::good : Style::bad;
-  std::vector<Cell> cells{{view.name, Style::accent},
+  std::vector<report::Cell> cells{{view.name, Style::accent},
                           std::to_string(tally.arrived),
                           {in_time_text(view), style},
                           rate_text(view.goodput_per_s)};
@@ -70,18 +70,18 @@ std::vector<Cell> tally_cells(const lab::TallyView& view) {
   return cells;
 }
 
-std::vector<Column> tally_columns(std::string first) {
-  return {{std::move(first)},       {"REQUESTS", Align::right}, {"IN TIME", Align::right},
-          {"GOOD/S", Align::right}, {"P50 MS", Align::right},   {"P90", Align::right},
-          {"P95", Align::right},    {"P99", Align::right},      {"P99.9", Align::right},
-          {"LATE", Align::right},   {"FAILED", Align::right},   {"REJECTED", Align::left, true}};
+std::vector<report::Column> tally_columns(std::string first) {
+  return {{std::move(first)},       {"REQUESTS", report::Align::right}, {"IN TIME", report::Align::right},
+          {"GOOD/S", report::Align::right}, {"P50 MS", report::Align::right},   {"P90", report::Align::right},
+          {"P95", report::Align::right},    {"P99", report::Align::right},      {"P99.9", report::Align::right},
+          {"LATE", report::Align::right},   {"FAILED", report::Align::right},   {"REJECTED", report::Align::left, true}};
 }
 
 std::string service_table(const lab::RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
-  columns.insert(columns.begin() + 3, {"PROMISE", Align::right});
-  columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
-  Table table(std::move(columns));
+  columns.insert(columns.begin() + 3, {"PROMISE", report::Align::right});
+  columns.insert(columns.end() - 1, {{"BATCH", report::Align::right}, {"PADDING", report::Align::right}, {"QUEUE", report::Align::right}});
+  report::Table table(std::move(columns));
   for (const auto& service : run.services) {
     auto cells = tally_cells(service);
     cells.insert(cells.begin() + 3, fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
@@ -96,8 +96,8 @@ std::string service_table(const lab::RunView& run, const Terminal& terminal, int
 std::string bucket_table(const lab::RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
   columns.insert(columns.begin() + 1, {"BUCKET"});
-  columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
-  Table table(std::move(columns));
+  columns.insert(columns.end() - 1, {{"BATCH", report::Align::right}, {"PADDING", report::Align::right}, {"QUEUE", report::Align::right}});
+  report::Table table(std::move(columns));
   for (std::size_t s = 0; s < run.buckets.size(); ++s) {
     for (const auto& bucket : run.buckets[s]) {
       auto cells = tally_cells(bucket);
@@ -117,19 +117,19 @@ std::string slice_quantile_text(const lab::SliceView& slice, double q) {
 }
 
 std::string slice_table(const lab::RunView& run, const Terminal& terminal, int indent) {
-  Table table({{"DEVICE"},
+  report::Table table({{"DEVICE"},
                {"SLICE"},
-               {"BUSY", Align::right},
-               {"USEFUL", Align::right},
-               {"BATCHES", Align::right},
-               {"SAMPLES", Align::right},
-               {"ANSWERED", Align::right},
-               {"IN TIME", Align::right},
-               {"P50 MS", Align::right},
-               {"P99", Align::right},
-               {"PADDING", Align::right},
-               {"QUEUE", Align::right},
-               {"SERVES", Align::left, true}});
+               {"BUSY", report::Align::right},
+               {"USEFUL", report::Align::right},
+               {"BATCHES", report::Align::right},
+               {"SAMPLES", report::Align::right},
+               {"ANSWERED", report::Align::right},
+               {"IN TIME", report::Align::right},
+               {"P50 MS", report::Align::right},
+               {"P99", report::Align::right},
+               {"PADDING", report::Align::right},
+               {"QUEUE", report::Align::right},
+               {"SERVES", report::Align::left, true}});
   for (const auto& slice : run.slices) {
     const std::uint64_t answered = slice.served + slice.late;
     table.add({{slice.device, Style::accent},
@@ -151,8 +151,8 @@ std::string slice_table(const lab::RunView& run, const Terminal& terminal, int i
 
 std::string tenant_table(const lab::RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("TENANT");
-  columns.insert(columns.end() - 1, {{"PADDING", Align::right}, {"QUEUE", Align::right}});
-  Table table(std::move(columns));
+  columns.insert(columns.end() - 1, {{"PADDING", report::Align::right}, {"QUEUE", report::Align::right}});
+  report::Table table(std::move(columns));
   for (const auto& tenant : run.tenants) {
     auto cells = tally_cells(tenant);
     cells.insert(cells.end() - 1, {padding_text(tenant), depth_text(tenant.queue.mean)});
@@ -179,24 +179,24 @@ std::string totals(const lab::RunView& run, const Terminal& terminal, int indent
       share_text(run.padding_share));
 }
 
-Json duration_json(Duration latency) {
-  return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
+report::Json duration_json(Duration latency) {
+  return latency == Duration::max() ? report::Json(nullptr) : report::Json(to_milliseconds(latency));
 }
 
-Json queue_json(const lab::QueueView& queue) {
+report::Json queue_json(const lab::QueueView& queue) {
   return {{"mean", queue.mean}, {"p50", queue.p50}, {"p99", queue.p99}, {"max", queue.max}};
 }
 
 // Nothing was answered: there is no latency and no padding to speak of.
-Json answered_json(const sim::Tally& tally, double value) {
-  return tally.latency.empty() ? Json(nullptr) : Json(value);
+report::Json answered_json(const sim::Tally& tally, double value) {
+  return tally.latency.empty() ? report::Json(nullptr) : report::Json(value);
 }
 
-Json tally_json(const lab::TallyView& view) {
+report::Json tally_json(const lab::TallyView& view) {
   const sim::Tally& tally = view.tally;
-  Json rejected;
+  report::Json rejected;
   for (std::size_t i = 1; i < tally.rejected.size(); ++i) rejected[kReasons[i]] = tally.rejected[i];
-  Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
+  report::Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
   for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
     latency[fmt::format("{}_ms", kQuantileNames[i])] = duration_json(tally.latency_quantile(kQuantiles[i]));
   }
@@ -208,7 +208,7 @@ Json tally_json(const lab::TallyView& view) {
           {"failed", tally.failed},
           {"rejected", tally.rejected_total()},
           {"rejected_by_reason", std::move(rejected)},
-          {"slo_attainment", view.counted() ? Json(tally.slo_attainment()) : Json(nullptr)},
+          {"slo_attainment", view.counted() ? report::Json(tally.slo_attainment()) : report::Json(nullptr)},
           {"arrived_per_s", view.arrived_per_s},
           {"goodput_per_s", view.goodput_per_s},
           {"latency", std::move(latency)},
@@ -216,8 +216,8 @@ Json tally_json(const lab::TallyView& view) {
           {"queue_depth", queue_json(view.queue)}};
 }
 
-Json batch_sizes_json(const CountHistogram& sizes) {
-  Json list = Json::array();
+report::Json batch_sizes_json(const CountHistogram& sizes) {
+  report::Json list = report::Json::array();
   for (std::size_t n = 0; n <= sizes.limit(); ++n) {
     if (sizes.count(n) > 0) list.push_back({{"samples", n}, {"batches", sizes.count(n)}});
   }
@@ -225,17 +225,17 @@ Json batch_sizes_json(const CountHistogram& sizes) {
   return list;
 }
 
-Json service_json(const lab::RunView& run, const lab::Run& source, std::size_t s) {
+report::Json service_json(const lab::RunView& run, const lab::Run& source, std::size_t s) {
   const auto& service = run.services[s];
-  Json json = tally_json(service);
+  report::Json json = tally_json(service);
   json["slo_latency_ms"] = to_milliseconds(service.slo->latency);
   json["slo_percentile"] = service.slo->percentile;
-  json["slo_kept"] = service.counted() ? Json(service.kept()) : Json(nullptr);
+  json["slo_kept"] = service.counted() ? report::Json(service.kept()) : report::Json(nullptr);
   json["batch_mean_samples"] = service.batch_mean;
   json["batch_sizes"] = batch_sizes_json(source.result.metrics.service_batch_sizes(s));
-  Json buckets = Json::array();
+  report::Json buckets = report::Json::array();
   for (const auto& bucket : run.buckets[s]) {
-    Json entry = tally_json(bucket);
+    report::Json entry = tally_json(bucket);
     entry["batch_mean_samples"] = bucket.batch_mean;
     entry["batch_sizes"] = batch_sizes_json(source.result.metrics.batch_sizes[s][bucket.number]);
     buckets.push_back(std::move(entry));
@@ -245,9 +245,9 @@ Json service_json(const lab::RunView& run, const lab::Run& source, std::size_t s
 }
 
 // Of a slice only what it answered is known: what was refused had none.
-Json slice_json(const lab::SliceView& slice) {
+report::Json slice_json(const lab::SliceView& slice) {
   const std::uint64_t answered = slice.served + slice.late;
-  Json json{{"device", slice.device},
+  report::Json json{{"device", slice.device},
             {"slice", slice.slice},
             {"later_plan", !slice.first_plan},
             {"services", slice.services},
@@ -257,21 +257,21 @@ Json slice_json(const lab::SliceView& slice) {
             {"batches", slice.batches},
             {"samples", slice.samples},
             {"batch_mean_samples", slice.batches == 0
-                                       ? Json(nullptr)
-                                       : Json(static_cast<double>(slice.samples) / static_cast<double>(slice.batches))},
+                                       ? report::Json(nullptr)
+                                       : report::Json(static_cast<double>(slice.samples) / static_cast<double>(slice.batches))},
             {"served", slice.served},
             {"late", slice.late},
             {"in_time_share",
-             answered == 0 ? Json(nullptr) : Json(static_cast<double>(slice.served) / static_cast<double>(answered))},
+             answered == 0 ? report::Json(nullptr) : report::Json(static_cast<double>(slice.served) / static_cast<double>(answered))},
             {"goodput_per_s", slice.goodput_per_s},
-            {"padding_share", slice.batches == 0 ? Json(nullptr) : Json(slice.padding_share)},
+            {"padding_share", slice.batches == 0 ? report::Json(nullptr) : report::Json(slice.padding_share)},
             {"queue_depth", {{"mean", slice.queue_mean}, {"max", slice.queue_max}}}};
   if (!slice.latency) return json;
-  Json latency;
+  report::Json latency;
   for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
     latency[fmt::format("{}_ms", kQuantileNames[i])] =
-        slice.latency->empty() ? Json(nullptr)
-                               : Json(static_cast<double>(slice.latency->quantile(kQuantiles[i])) * 1e-6);
+        slice.latency->empty() ? report::Json(nullptr)
+                               : report::Json(static_cast<double>(slice.latency->quantile(kQuantiles[i])) * 1e-6);
   }
   json["latency"] = std::move(latency);
   return json;
@@ -296,7 +296,7 @@ lab::Run simulate(const lab::Scenario& scenario, sim::SimulationConfig config, c
   return {policy, std::move(result), std::move(training)};
 }
 
-Json ownership_json(const lab::Ownership& now) {
+report::Json ownership_json(const lab::Ownership& now) {
   return {{"training", now.training},
           {"running", now.running},
           {"protected", now.guarded},
@@ -304,16 +304,16 @@ Json ownership_json(const lab::Ownership& now) {
           {"free", now.free}};
 }
 
-Json training_json(const lab::TrainingResult& training) {
-  Json timeline = Json::array();
+report::Json training_json(const lab::TrainingResult& training) {
+  report::Json timeline = report::Json::array();
   for (const auto& step : training.timeline) {
     timeline.push_back(ownership_json(step));
     timeline.back()["at_s"] = step.at_s;
   }
-  Json unfinished = Json::array();
+  report::Json unfinished = report::Json::array();
   for (const auto& job : training.unfinished) unfinished.push_back(job.name);
   // Where no job ended, none has a time.
-  const auto of_ended = [&](double seconds) { return training.jcts_s.empty() ? Json(nullptr) : Json(seconds); };
+  const auto of_ended = [&](double seconds) { return training.jcts_s.empty() ? report::Json(nullptr) : report::Json(seconds); };
   return {{"jobs", training.jobs},
           {"jobs_ended", training.jcts_s.size()},
           {"jct_mean_s", of_ended(training.jct_mean_s)},
@@ -398,7 +398,7 @@ std::string run_tables(const lab::RunView& run, const Terminal& terminal, bool w
 
 std::string training_tables(const lab::TrainingResult& training, const Terminal& terminal) {
   const auto& hours = training.gpu_hours;
-  Table table({{"TRAINING"}, {"", Align::right}});
+  report::Table table({{"TRAINING"}, {"", report::Align::right}});
   table.add({"jobs ended", fmt::format("{} of {}", training.jcts_s.size(), training.jobs)});
   if (!training.unfinished.empty()) table.add({"did not end", lab::unfinished_text(training)});
   const std::string ended = training.unfinished.empty() ? "" : " " + lab::ended_text(training);
@@ -407,7 +407,7 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
   table.add({"restarts a job", fmt::format("{:.1f}", training.restarts_per_job)});
   table.add({"leases of slices", fmt::format("{}, {:.0f} s each", training.leases, training.lease_mean_s)});
   table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});
-  Table owners({{"GPU-HOURS"}, {"", Align::right}, {"SHARE", Align::right}});
+  report::Table owners({{"GPU-HOURS"}, {"", report::Align::right}, {"SHARE", report::Align::right}});
   const auto row = [&](const char* name, double value) {
     owners.add({name, fmt::format("{:.1f}", value), share_text(value / std::max(hours.sum(), 1e-9))});
   };
@@ -422,7 +422,7 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
 std::string comparison_table(std::span<const lab::RunView> runs, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
   columns.insert(columns.begin() + 1, {"POLICY"});
-  Table table(std::move(columns));
+  report::Table table(std::move(columns));
   const auto add = [&](const std::string& name, const lab::RunView& run, const lab::TallyView& tally) {
     auto cells = tally_cells(tally);
     cells[0] = {name, Style::accent};
@@ -436,19 +436,19 @@ std::string comparison_table(std::span<const lab::RunView> runs, const Terminal&
   return table.render(terminal, indent);
 }
 
-Json head_json(const lab::ReportHead& head) {
+report::Json head_json(const lab::ReportHead& head) {
   return {{"program", head.program},
           {"commit", head.commit},
           {"seed", head.seed},
-          {"configuration", Json::parse(head.configuration)}};
+          {"configuration", report::Json::parse(head.configuration)}};
 }
 
-Json run_json(const lab::RunView& run, const lab::Run& source) {
-  Json total = tally_json(run.total);
-  total["busy_share"] = run.busy_share ? Json(*run.busy_share) : Json(nullptr);
-  total["useful_share"] = run.useful_share ? Json(*run.useful_share) : Json(nullptr);
-  Json json{{"policy", run.policy},
-            {"slo_kept", run.total.counted() ? Json(run.kept()) : Json(nullptr)},
+report::Json run_json(const lab::RunView& run, const lab::Run& source) {
+  report::Json total = tally_json(run.total);
+  total["busy_share"] = run.busy_share ? report::Json(*run.busy_share) : report::Json(nullptr);
+  total["useful_share"] = run.useful_share ? report::Json(*run.useful_share) : report::Json(nullptr);
+  report::Json json{{"policy", run.policy},
+            {"slo_kept", run.total.counted() ? report::Json(run.kept()) : report::Json(nullptr)},
             {"requests", run.requests},
             {"batches", run.batches},
             {"events", run.events},
@@ -457,13 +457,13 @@ Json run_json(const lab::RunView& run, const lab::Run& source) {
             {"digest", fmt::format("{:016x}", run.digest)},
             {"queue_depth", queue_json(run.total.queue)},
             {"total", std::move(total)}};
-  Json services = Json::array();
+  report::Json services = report::Json::array();
   for (std::size_t s = 0; s < run.services.size(); ++s) services.push_back(service_json(run, source, s));
   json["services"] = std::move(services);
-  Json slices = Json::array();
+  report::Json slices = report::Json::array();
   for (const auto& slice : run.slices) slices.push_back(slice_json(slice));
   json["slices"] = std::move(slices);
-  Json tenants = Json::array();
+  report::Json tenants = report::Json::array();
   for (const auto& tenant : run.tenants) tenants.push_back(tally_json(tenant));
   json["tenants"] = std::move(tenants);
   if (source.training) json["training"] = training_json(*source.training);

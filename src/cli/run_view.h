@@ -40,8 +40,8 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
 // The policies of several runs, one row for each service and policy.
 std::string comparison_table(std::span<const lab::RunView> runs, const Terminal& terminal, int indent = 0);
 
-Json head_json(const lab::ReportHead& head);
-Json run_json(const lab::RunView& run, const lab::Run& source);
+report::Json head_json(const lab::ReportHead& head);
+report::Json run_json(const lab::RunView& run, const lab::Run& source);
 
 // "99.53 %", with more digits near the whole.
 std::string share_text(double share);

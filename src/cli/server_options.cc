@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cli/files.h"
-#include "cli/yaml.h"
+#include "host/files.h"
+#include "report/yaml.h"
 
 namespace tangram::cli {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kSmallFileMax = 1 << 20;
 
 Result<std::string> read_small(const std::string& path) {
-  return path.empty() ? Result<std::string>(std::string()) : read_file(path, kSmallFileMax);
+  return path.empty() ? Result<std::string>(std::string()) : host::read_file(path, kSmallFileMax);
 }
 
 // What to say where somebody answers, but not as one should: what TLS needs to know.
@@ -41,13 +41,13 @@ Error no_server(const Error& error, const ServerOptions& options) {
 }
 
 // What the server said in {"error": "..."}.
-std::string told(const serve::HttpAnswer& answer) {
-  const Json body = Json::parse(answer.body, nullptr, false);
+std::string told(const client::HttpAnswer& answer) {
+  const report::Json body = report::Json::parse(answer.body, nullptr, false);
   return body.is_object() && body.contains("error") && body["error"].is_string() ? body["error"].get<std::string>()
                                                                                  : answer.body.substr(0, 200);
 }
 
-Error refused(const serve::HttpQuestion& question, const serve::HttpAnswer& answer) {
+Error refused(const client::HttpQuestion& question, const client::HttpAnswer& answer) {
   const std::string place = question.place();
   switch (answer.status) {
     case 401:
@@ -66,7 +66,7 @@ bool CallerOptions::wants_tls() const {
   return tls || !authorities.empty() || !server_name.empty() || !certificate.empty();
 }
 
-Result<serve::TlsMaterial> CallerOptions::tls_material() const {
+Result<host::TlsMaterial> CallerOptions::tls_material() const {
   if (certificate.empty() != certificate_key.empty()) {
     return Error{ErrorCode::invalid, "--certificate and --certificate-key belong together"};
   }
@@ -76,15 +76,15 @@ Result<serve::TlsMaterial> CallerOptions::tls_material() const {
   if (!secret) return secret.error();
   auto trusted = read_small(authorities);
   if (!trusted) return trusted.error();
-  return serve::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted),
+  return host::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted),
                             certificate,     certificate_key,    authorities};
 }
 
-Result<std::shared_ptr<const serve::TlsContext>> CallerOptions::tls_context() const {
-  if (!wants_tls()) return std::shared_ptr<const serve::TlsContext>();
+Result<std::shared_ptr<const host::TlsContext>> CallerOptions::tls_context() const {
+  if (!wants_tls()) return std::shared_ptr<const host::TlsContext>();
   const auto material = tls_material();
   if (!material) return material.error();
-  return serve::TlsContext::for_client(*material);
+  return host::TlsContext::for_client(*material);
 }
 
 Result<std::string> CallerOptions::key() const {
@@ -101,8 +101,8 @@ Result<std::string> CallerOptions::key() const {
   return key;
 }
 
-Result<serve::HttpQuestion> ServerOptions::question(std::string method, std::string path, std::string body) const {
-  serve::HttpQuestion question{.address = address,
+Result<client::HttpQuestion> ServerOptions::question(std::string method, std::string path, std::string body) const {
+  client::HttpQuestion question{.address = address,
                                .port = static_cast<std::uint16_t>(port),
                                .method = std::move(method),
                                .path = std::move(path),
@@ -153,10 +153,10 @@ Result<std::string> ask_server(const ServerOptions& options, const std::string& 
                                const std::string& body) {
   const auto question = options.question(method, path, body);
   if (!question) return question.error();
-  serve::HttpStage reached{};
-  auto answer = serve::ask_http(*question, &reached);
-  if (!answer && reached == serve::HttpStage::connecting) return no_server(answer.error(), options);
-  if (!answer) return reached == serve::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
+  client::HttpStage reached{};
+  auto answer = client::ask_http(*question, &reached);
+  if (!answer && reached == client::HttpStage::connecting) return no_server(answer.error(), options);
+  if (!answer) return reached == client::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
   if (answer->status != 200) return refused(*question, *answer);
   return std::move(answer->body);
 }

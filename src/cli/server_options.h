@@ -6,8 +6,8 @@
 
 #include "base/result.h"
 #include "cli/program.h"
-#include "serve/http_client.h"
-#include "serve/tls.h"
+#include "client/http_client.h"
+#include "host/tls.h"
 
 namespace tangram::cli {
 
@@ -23,9 +23,9 @@ struct CallerOptions {
   // Whatever else is said of TLS means TLS, too.
   bool wants_tls() const;
   // The certificates, read.
-  Result<serve::TlsMaterial> tls_material() const;
+  Result<host::TlsMaterial> tls_material() const;
   // The same, ready for use; null where TLS is not wanted.
-  Result<std::shared_ptr<const serve::TlsContext>> tls_context() const;
+  Result<std::shared_ptr<const host::TlsContext>> tls_context() const;
   // The key that the server knows us by: in the file, or in $TANGRAM_TOKEN, or empty.
   Result<std::string> key() const;
 };
@@ -37,7 +37,7 @@ struct ServerOptions {
   std::string socket;
   CallerOptions caller;
 
-  Result<serve::HttpQuestion> question(std::string method, std::string path, std::string body = "") const;
+  Result<client::HttpQuestion> question(std::string method, std::string path, std::string body = "") const;
 };
 
 // `prefix` stands in front of the names: "remote-" makes --remote-ca.

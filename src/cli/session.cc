@@ -2,11 +2,11 @@
 
 namespace tangram::cli {
 
-void Session::print_value(const Json& value, bool compact) {
+void Session::print_value(const report::Json& value, bool compact) {
   if (format == OutputFormat::yaml) {
-    out << to_yaml(value);
+    out << report::to_yaml(value);
   } else {
-    out << value.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) << '\n';
+    out << value.dump(compact ? -1 : 2, ' ', false, report::Json::error_handler_t::replace) << '\n';
   }
 }
 

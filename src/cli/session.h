@@ -7,7 +7,7 @@
 #include "cli/exit_code.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
-#include "cli/yaml.h"
+#include "report/yaml.h"
 
 namespace tangram::cli {
 
@@ -27,7 +27,7 @@ struct Session {
   // The answer, as text.
   void print(std::string_view text) { out << text; }
   // The answer, as a value in the chosen form. `compact` puts JSON on one line.
-  void print_value(const Json& value, bool compact = false);
+  void print_value(const report::Json& value, bool compact = false);
 
   // What is pleasant to know but not the answer: to `out` in table form, left out by --quiet and in the other forms.
   void remark(std::string_view text);

@@ -2,24 +2,24 @@
 
 #include <fmt/format.h>
 
-#include "cli/table.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
 
-std::string services_table(const Json& services, const Terminal& terminal) {
-  Table table({{"service"},
-               {"SLO ms", Align::right},
-               {"kept", Align::right},
-               {"served", Align::right},
-               {"late", Align::right},
-               {"rejected", Align::right},
-               {"impossible", Align::right},
-               {"failed", Align::right},
-               {"waiting", Align::right},
-               {"mean ms", Align::right},
-               {"batch", Align::right},
-               {"slices", Align::right}});
+std::string services_table(const report::Json& services, const Terminal& terminal) {
+  report::Table table({{"service"},
+               {"SLO ms", report::Align::right},
+               {"kept", report::Align::right},
+               {"served", report::Align::right},
+               {"late", report::Align::right},
+               {"rejected", report::Align::right},
+               {"impossible", report::Align::right},
+               {"failed", report::Align::right},
+               {"waiting", report::Align::right},
+               {"mean ms", report::Align::right},
+               {"batch", report::Align::right},
+               {"slices", report::Align::right}});
   for (const auto& s : services) {
     const auto count = [&](const char* key) { return fmt::format("{}", s.at(key).get<std::uint64_t>()); };
     // Those that no slice could ever have served are counted apart; a server of before does not.
@@ -34,13 +34,13 @@ std::string services_table(const Json& services, const Terminal& terminal) {
   return table.render(terminal);
 }
 
-std::string slices_table(const Json& slices, const Terminal& terminal) {
-  Table table({{"slice"},
+std::string slices_table(const report::Json& slices, const Terminal& terminal) {
+  report::Table table({{"slice"},
                {"status"},
                {"serves"},
-               {"busy", Align::right},
-               {"batches", Align::right},
-               {"restarts", Align::right}});
+               {"busy", report::Align::right},
+               {"batches", report::Align::right},
+               {"restarts", report::Align::right}});
   for (const auto& s : slices) {
     std::string serves;
     for (const auto& name : s.at("serves")) serves += (serves.empty() ? "" : ", ") + name.get<std::string>();
@@ -53,16 +53,16 @@ std::string slices_table(const Json& slices, const Terminal& terminal) {
 }
 
 // Only where the server asks who calls.
-std::string tenants_table(const Json& tenants, const Terminal& terminal) {
+std::string tenants_table(const report::Json& tenants, const Terminal& terminal) {
   if (tenants.empty()) return "";
-  Table table({{"tenant"},
-               {"served", Align::right},
-               {"late", Align::right},
-               {"rejected", Align::right},
-               {"failed", Align::right},
-               {"over limits", Align::right},
-               {"forbidden", Align::right},
-               {"in flight", Align::right}});
+  report::Table table({{"tenant"},
+               {"served", report::Align::right},
+               {"late", report::Align::right},
+               {"rejected", report::Align::right},
+               {"failed", report::Align::right},
+               {"over limits", report::Align::right},
+               {"forbidden", report::Align::right},
+               {"in flight", report::Align::right}});
   for (const auto& t : tenants) {
     const auto count = [&](const char* key) { return fmt::format("{}", t.value(key, std::int64_t{0})); };
     table.add({t.at("name").get<std::string>(), count("served"), count("late"), count("rejected"), count("failed"),
@@ -73,16 +73,16 @@ std::string tenants_table(const Json& tenants, const Terminal& terminal) {
 
 }  // namespace
 
-Result<Json> ask_status(const ServerOptions& options) {
+Result<report::Json> ask_status(const ServerOptions& options) {
   const auto answer = ask_server(options, "GET", "/status");
   if (!answer) return answer.error();
-  Json status = Json::parse(*answer, nullptr, false);
+  report::Json status = report::Json::parse(*answer, nullptr, false);
   if (status.is_object() && status.contains("services")) return status;
   return Error{ErrorCode::unavailable,
                fmt::format("{}:{}: not the metrics port of a Tangram server", options.address, options.port)};
 }
 
-std::string status_text(const Json& status, const Terminal& terminal) {
+std::string status_text(const report::Json& status, const Terminal& terminal) {
   const bool draining = status.at("draining").get<bool>();
   const char* how = draining ? "draining" : status.at("ready").get<bool>() ? "ready" : "not ready";
   return fmt::format("{} for {:.0f} s, {} requests in flight, {} connections, {} plan changes{}\n\n", how,
@@ -90,7 +90,7 @@ std::string status_text(const Json& status, const Terminal& terminal) {
                      status.at("connections").get<std::uint64_t>(), status.at("plan_changes").get<std::uint64_t>(),
                      status.at("plan_moving").get<bool>() ? ", one under way" : "") +
          services_table(status.at("services"), terminal) + "\n" + slices_table(status.at("slices"), terminal) +
-         tenants_table(status.value("tenants", Json::array()), terminal);
+         tenants_table(status.value("tenants", report::Json::array()), terminal);
 }
 
 }  // namespace tangram::cli

@@ -6,14 +6,14 @@
 #include "base/result.h"
 #include "cli/server_options.h"
 #include "cli/terminal.h"
-#include "cli/yaml.h"
+#include "report/yaml.h"
 
 namespace tangram::cli {
 
 // Asks the server at its admin interface.
-Result<Json> ask_status(const ServerOptions& options);
+Result<report::Json> ask_status(const ServerOptions& options);
 
 // Services with their promises, slices with their load.
-std::string status_text(const Json& status, const Terminal& terminal);
+std::string status_text(const report::Json& status, const Terminal& terminal);
 
 }  // namespace tangram::cli

@@ -1,29 +1,17 @@
-// What the place that text goes to can show.
+// Asks the machine what the terminal can show.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include "report/style.h"
 
 namespace tangram::cli {
 
-inline constexpr int kWidthDefault = 80;  // Columns where nobody says.
-
-struct Terminal {
-  bool interactive = false;  // A person watches: progress bars and cut-off columns make sense.
-  bool colour = false;
-  int width = kWidthDefault;
-};
+using report::Style;
+using report::Terminal;
+using report::paint;
+using report::paint_tile;
 
 // Asks the file descriptor, then $COLUMNS. Colour is on for a terminal unless $NO_COLOR is set to anything or $TERM is
 // "dumb".
 Terminal inspect_terminal(int file_descriptor);
-
-enum class Style { plain, bold, dim, good, bad, accent };
-
-// `text` in that style; unchanged without colour.
-std::string paint(const Terminal& terminal, Style style, std::string_view text);
-
-// `text` on a background of the 256-colour palette, in whichever of black and white can be read on it.
-std::string paint_tile(const Terminal& terminal, int background, bool dark_text, std::string_view text);
 
 }  // namespace tangram::cli

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "lab/detail/page.h"
-#include "lab/detail/plot.h"
+#include "report/page.h"
+#include "report/plot.h"
 
 namespace tangram::lab {
 namespace {
@@ -36,9 +36,9 @@ std::string frontier_picture(std::span<const SharedReportRow* const> rows) {
     jct_min = std::min(jct_min, row->result->jct_mean_s);
     jct_max = std::max(jct_max, row->result->jct_mean_s);
   }
-  plot::Picture picture(kFrontierWidth, kFrontierHeight, "mean completion time against mean wait of requests");
-  const plot::Scale wait{0, wait_max * 1.1, kFrontierLeft, kFrontierWidth - 60, false};
-  const plot::Scale jct{jct_min * 0.9, jct_max * 1.05, kFrontierBottom, kFrontierTop, false};
+  report::plot::Picture picture(kFrontierWidth, kFrontierHeight, "mean completion time against mean wait of requests");
+  const report::plot::Scale wait{0, wait_max * 1.1, kFrontierLeft, kFrontierWidth - 60, false};
+  const report::plot::Scale jct{jct_min * 0.9, jct_max * 1.05, kFrontierBottom, kFrontierTop, false};
   picture.y_axis(jct, kFrontierLeft, kFrontierWidth - 60, 5, "s");
   picture.x_axis(wait, kFrontierBottom, 8, "s");
   for (const auto* row : rows) {
@@ -60,7 +60,7 @@ std::string table_of(std::span<const SharedReportRow> rows) {
     html += fmt::format(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{:.0f} s<td>{:.0f} s<td>{:.1f} %<td>{:.1f}<td>{}<td>{}<td>{:.2f} s<td>{:.1f} "
         "s\n",
-        plot::escape(row.workload), plot::escape(row.allocator), plot::escape(row.options), row.seed, r.jct_mean_s,
+        report::plot::escape(row.workload), report::plot::escape(row.allocator), report::plot::escape(row.options), row.seed, r.jct_mean_s,
         r.jct_p99_s, 100 * row.reduction, r.restarts_per_job, r.reclaims, r.leases, r.overhead_mean_s,
         r.overhead_p99_s);
   }
@@ -70,7 +70,7 @@ std::string table_of(std::span<const SharedReportRow> rows) {
 }  // namespace
 
 std::string shared_report_html(std::span<const SharedReportRow> rows) {
-  std::string html = page::opening({.title = kTitle, .program = "", .style = kFrontierStyle});
+  std::string html = report::page::opening({.title = kTitle, .program = "", .style = kFrontierStyle});
   html += fmt::format("<h1>{}</h1>\n", kTitle) + table_of(rows);
   std::map<std::string, std::vector<const SharedReportRow*>> by_workload;
   for (const auto& row : rows) {
@@ -80,18 +80,18 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
     html += fmt::format(
         "<h2>{}</h2><p>Mean completion time (up) against the mean wait of requests (right): squares are ours, "
         "circles the others.</p>\n",
-        plot::escape(workload));
+        report::plot::escape(workload));
     html += frontier_picture(mine);
     html += ownership_key();
     std::map<std::string, bool> shown;
     for (const auto* row : mine) {
       const bool wanted = row->allocator == "deepboot" || is_ours(*row);
       if (!wanted || std::exchange(shown[row->allocator + row->options], true) || shown.size() > 4) continue;
-      html += fmt::format("<h3>{}, {}</h3>\n", plot::escape(row->allocator), plot::escape(row->options));
+      html += fmt::format("<h3>{}, {}</h3>\n", report::plot::escape(row->allocator), report::plot::escape(row->options));
       html += ownership_picture(row->result->timeline, row->gpus);
     }
   }
-  return html + page::closing();
+  return html + report::page::closing();
 }
 
 }  // namespace tangram::lab

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "lab/detail/page.h"
-#include "lab/detail/plot.h"
+#include "report/page.h"
+#include "report/plot.h"
 #include "lab/learn_report.h"
 
 namespace tangram::lab {
 namespace {
 
-using plot::escape;
+using report::plot::escape;
 
 constexpr std::string_view kLearnStyle = R"(
 section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 16px}
@@ -29,9 +29,9 @@ std::string picture_of(const LearnReport& report) {
     low = std::min({low, run.measured_ms, run.predicted_ms});
     high = std::max({high, run.measured_ms, run.predicted_ms});
   }
-  const plot::Scale across{low / 1.2, high * 1.2, 50, 450, true};
-  const plot::Scale up{low / 1.2, high * 1.2, 400, 10, true};
-  plot::Picture picture(460, 430, "measured against predicted latency");
+  const report::plot::Scale across{low / 1.2, high * 1.2, 50, 450, true};
+  const report::plot::Scale up{low / 1.2, high * 1.2, 400, 10, true};
+  report::plot::Picture picture(460, 430, "measured against predicted latency");
   picture.y_axis(up, 50, 450, 5, "ms");
   picture.x_axis(across, 400, 5, "ms");
   picture.line(across(across.low), up(up.low), across(across.high), up(up.high), "axis", true);
@@ -51,22 +51,22 @@ std::string picture_of(const LearnReport& report) {
 std::string table_of(std::string_view title, const std::vector<ErrorGroup>& groups) {
   std::string out = fmt::format("<table><tr><th>{}<th>runs<th>median<th>p90<th>bias</tr>\n", title);
   for (const auto& group : groups) {
-    out += fmt::format("<tr><td>{}<td>{}<td>{:.1f} %<td>{:.1f} %<td>{:+.1f} %</tr>\n", escape(group.name), group.runs,
+    out += fmt::format("<tr><td>{}<td>{}<td>{:.1f} %<td>{:.1f} %<td>{:+.1f} %</tr>\n", report::plot::escape(group.name), group.runs,
                        100 * group.median_error, 100 * group.p90_error, 100 * group.bias);
   }
   return out + "</table>\n";
 }
 
 std::string next_text(const LearnReport& report) {
-  if (!report.next) return escape(report.next_reason);
-  return fmt::format("{} batch {} size {} processes {} ({})", escape(report.next->mig_profile), report.next->batch,
-                     report.next->size, report.next->processes, escape(report.next_reason));
+  if (!report.next) return report::plot::escape(report.next_reason);
+  return fmt::format("{} batch {} size {} processes {} ({})", report::plot::escape(report.next->mig_profile), report.next->batch,
+                     report.next->size, report.next->processes, report::plot::escape(report.next_reason));
 }
 
 std::string section_of(const LearnReport& report) {
   std::string out =
       fmt::format("<section><h2>{} on {}</h2><p>{} measurements, {} out of memory; {}; intervals {}. Next: {}.</p>\n",
-                  escape(report.model), escape(report.device), report.measurements, report.out_of_memory,
+                  report::plot::escape(report.model), report::plot::escape(report.device), report.measurements, report.out_of_memory,
                   report.members, calibration_text(report.calibration), next_text(report));
   if (report.unseen.empty()) return out + "<p>One run alone cannot be checked against others.</p></section>\n";
   out += fmt::format(
@@ -83,12 +83,12 @@ std::string section_of(const LearnReport& report) {
 }  // namespace
 
 std::string learn_html(const std::vector<LearnReport>& reports) {
-  std::string out = page::opening({.title = "Latency models", .program = "", .style = kLearnStyle});
+  std::string out = report::page::opening({.title = "Latency models", .program = "", .style = kLearnStyle});
   out +=
       "<h1>Latency models</h1><p>Each run was predicted from all others of its model. A point on the line is right; "
       "the bar is the interval.</p>\n";
   for (const auto& report : reports) out += section_of(report);
-  return out + page::closing();
+  return out + report::page::closing();
 }
 
 }  // namespace tangram::lab

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lab/detail/plot.h"
+#include "report/plot.h"
 
 namespace tangram::lab {
 namespace {
@@ -51,9 +51,9 @@ std::vector<Ownership> coarser(const std::vector<Ownership>& timeline, double en
 
 std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus) {
   const double end_s = timeline.empty() ? 1 : std::max(timeline.back().at_s, 1.0);
-  plot::Picture picture(kOwnersWidth, kOwnersHeight, "GPUs over time, by owner");
-  const plot::Scale across{0, end_s, kOwnersLeft, kOwnersWidth - 10, false};
-  const plot::Scale upwards{0, gpus, kOwnersBottom, kOwnersTop, false};
+  report::plot::Picture picture(kOwnersWidth, kOwnersHeight, "GPUs over time, by owner");
+  const report::plot::Scale across{0, end_s, kOwnersLeft, kOwnersWidth - 10, false};
+  const report::plot::Scale upwards{0, gpus, kOwnersBottom, kOwnersTop, false};
   std::vector<double> x;
   std::vector<double> low(timeline.size(), 0);
   for (const auto& now : timeline) x.push_back(across(now.at_s));

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "lab/detail/page.h"
-#include "lab/detail/plot.h"
+#include "report/page.h"
+#include "report/plot.h"
 #include "lab/replan.h"
 
 namespace tangram::lab {
 namespace {
 
-using plot::escape;
-using plot::Picture;
-using plot::Scale;
+using report::plot::escape;
+using report::plot::Picture;
+using report::plot::Scale;
 
 constexpr double kReplanWidth = 1130;
 constexpr double kReplanLeft = 44;
@@ -26,13 +26,13 @@ figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);borde
 std::string legend(const std::vector<std::string>& names) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t i = 0; i < names.size(); ++i) {
-    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", page::series_colour(i),
-                       escape(names[i]));
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", report::page::series_colour(i),
+                       report::plot::escape(names[i]));
   }
   return out + "</div>\n";
 }
 
-Scale time_scale(const ReplanComparison& comparison) {
+report::plot::Scale time_scale(const ReplanComparison& comparison) {
   return {0, comparison.duration_s, kReplanLeft, kReplanWidth - 4};
 }
 
@@ -40,9 +40,9 @@ Scale time_scale(const ReplanComparison& comparison) {
 std::string devices_picture(const ReplanComparison& comparison) {
   double most = 1;
   for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
-  const Scale x = time_scale(comparison);
-  const Scale y{0, most * 1.08, 200, 10};
-  Picture picture(kReplanWidth, 226, "GPUs in use over time");
+  const report::plot::Scale x = time_scale(comparison);
+  const report::plot::Scale y{0, most * 1.08, 200, 10};
+  report::plot::Picture picture(kReplanWidth, 226, "GPUs in use over time");
   picture.y_axis(y, x.from, x.to, 5);
   for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
     std::vector<std::pair<double, double>> points;
@@ -54,7 +54,7 @@ std::string devices_picture(const ReplanComparison& comparison) {
       points.emplace_back(at, y(level));
     }
     points.emplace_back(x.to, y(level));
-    picture.polyline(points, page::series_colour(r));
+    picture.polyline(points, report::page::series_colour(r));
   }
   picture.time_axis(x, 200, 10);
   return picture.take();
@@ -65,9 +65,9 @@ std::string rates_picture(const ReplanComparison& comparison) {
   for (const auto& rates : comparison.rates_per_s) {
     for (const double rate : rates) most = std::max(most, rate);
   }
-  const Scale x = time_scale(comparison);
-  const Scale y{0, most * 1.08, 160, 10};
-  Picture picture(kReplanWidth, 186, "requests a second over time");
+  const report::plot::Scale x = time_scale(comparison);
+  const report::plot::Scale y{0, most * 1.08, 160, 10};
+  report::plot::Picture picture(kReplanWidth, 186, "requests a second over time");
   picture.y_axis(y, x.from, x.to, 4);
   for (std::size_t s = 0; s < comparison.rates_per_s.size(); ++s) {
     const auto& rates = comparison.rates_per_s[s];
@@ -76,7 +76,7 @@ std::string rates_picture(const ReplanComparison& comparison) {
       const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(rates.size()) * comparison.duration_s;
       points.emplace_back(x(at), y(rates[i]));
     }
-    picture.polyline(points, page::series_colour(s));
+    picture.polyline(points, report::page::series_colour(s));
   }
   picture.time_axis(x, 160, 10);
   return picture.take();
@@ -87,16 +87,16 @@ std::string attainment_picture(const Scenario& scenario, const ReplanComparison&
   constexpr double kStrip = 15;
   const std::size_t services = scenario.workload.services.size();
   const double height = static_cast<double>(comparison.runs.size() * (services + 1)) * kStrip;
-  Scale x = time_scale(comparison);
+  report::plot::Scale x = time_scale(comparison);
   x.from = 190;
-  Picture picture(kReplanWidth, height + 26, "share of requests in time, by window");
+  report::plot::Picture picture(kReplanWidth, height + 26, "share of requests in time, by window");
   double top = 0;
   for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
     const auto& metrics = comparison.runs[r].result.metrics;
     const double step_s = to_seconds(metrics.timeline_step);
-    picture.text(0, top + 11, comparison.runs[r].name, Picture::Anchor::start, "ink");
+    picture.text(0, top + 11, comparison.runs[r].name, report::plot::Picture::Anchor::start, "ink");
     for (std::size_t s = 0; s < services; ++s, top += kStrip) {
-      picture.text(x.from - 8, top + 11, scenario.workload.services[s].name, Picture::Anchor::end);
+      picture.text(x.from - 8, top + 11, scenario.workload.services[s].name, report::plot::Picture::Anchor::end);
       for (std::size_t i = 0; i < metrics.timeline[s].size(); ++i) {
         const auto& window = metrics.timeline[s][i];
         if (window.arrived == 0) continue;
@@ -105,7 +105,7 @@ std::string attainment_picture(const Scenario& scenario, const ReplanComparison&
         const double right = x(std::min(comparison.duration_s, static_cast<double>(i + 1) * step_s));
         const bool kept = 100 * share >= scenario.workload.services[s].slo.percentile;
         const auto tip = fmt::format("{}: {} arrived, {} in time, {} late, {} refused",
-                                     plot::time_label(static_cast<double>(i) * step_s, comparison.duration_s),
+                                     report::plot::time_label(static_cast<double>(i) * step_s, comparison.duration_s),
                                      window.arrived, window.served, window.late, window.lost);
         picture.rect({left, top + 2, right - left + 0.15, kStrip - 4},
                      kept           ? "good"
@@ -142,8 +142,8 @@ std::string steps_table(const ReplanRun& run, double duration_s) {
     std::string reasons;
     for (const auto& reason : step.reasons) reasons += (reasons.empty() ? "" : "; ") + reason;
     out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>\n",
-                       plot::time_label(to_seconds(step.at), duration_s), step.devices, step.compute_slices,
-                       step.devices_recut, step.replicas_loaded, escape(reasons));
+                       report::plot::time_label(to_seconds(step.at), duration_s), step.devices, step.compute_slices,
+                       step.devices_recut, step.replicas_loaded, report::plot::escape(reasons));
   }
   return out + "</table></div>\n";
 }
@@ -155,11 +155,11 @@ std::string replan_html(const ReportHead& head, const Scenario& scenario, const 
   std::vector<std::string> services;
   for (const auto& run : comparison.runs) runs.push_back(run.name);
   for (const auto& service : scenario.workload.services) services.push_back(service.name);
-  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReplanStyle});
+  std::string out = report::page::opening({.title = scenario.name, .program = head.program, .style = kReplanStyle});
   out += fmt::format(
       "<h1>{}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
       "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {}.</p>\n",
-      escape(scenario.name), head.seed);
+      report::plot::escape(scenario.name), head.seed);
   out += runs_table(comparison);
   out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";
   out += "<h2>Requests a second</h2>\n<figure>" + rates_picture(comparison) + legend(services) + "</figure>\n";
@@ -168,9 +168,9 @@ std::string replan_html(const ReportHead& head, const Scenario& scenario, const 
   for (const auto& run : comparison.runs) {
     out += fmt::format("<h2>Plans of {}</h2>\n", run.name) + steps_table(run, comparison.duration_s);
   }
-  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n", escape(head.configuration));
-  out += fmt::format("<footer>{}{}; digest {:016x}.</footer>\n</main>\n", escape(head.program),
-                     head.commit.empty() ? "" : ", commit " + escape(head.commit), comparison.runs[0].result.digest);
+  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n", report::plot::escape(head.configuration));
+  out += fmt::format("<footer>{}{}; digest {:016x}.</footer>\n</main>\n", report::plot::escape(head.program),
+                     head.commit.empty() ? "" : ", commit " + report::plot::escape(head.commit), comparison.runs[0].result.digest);
   return out + "</body>\n</html>\n";
 }
 

@@ -7,18 +7,18 @@
 
 #include "base/math.h"
 #include "base/text.h"
-#include "lab/detail/page.h"
-#include "lab/detail/plot.h"
+#include "report/page.h"
+#include "report/plot.h"
 #include "lab/report.h"
 
 namespace tangram::lab {
 namespace {
 
-using plot::Box;
-using plot::escape;
-using plot::Picture;
-using plot::Scale;
-using Anchor = Picture::Anchor;
+using report::plot::Box;
+using report::plot::escape;
+using report::plot::Picture;
+using report::plot::Scale;
+using Anchor = report::plot::Picture::Anchor;
 
 constexpr std::size_t kGanttTracksMax = 24;
 constexpr std::size_t kMosaicDevicesMax = 32;
@@ -114,9 +114,9 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
   constexpr double kBottom = 168;
   double most = 0;
   for (const auto& step : steps) most = std::max(most, step.arrived / timeline.step_s);
-  const Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
-  const Scale y{0, std::max(most * 1.05, 1e-9), kBottom, 12};
-  Picture picture(kWidth, 214, "requests a second over time");
+  const report::plot::Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
+  const report::plot::Scale y{0, std::max(most * 1.05, 1e-9), kBottom, 12};
+  report::plot::Picture picture(kWidth, 214, "requests a second over time");
   picture.y_axis(y, x.from, x.to, 4);
   std::vector<double> at;
   std::vector<double> levels[4];
@@ -139,9 +139,9 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
     const double left = x(static_cast<double>(i) * timeline.step_s);
     const double right = x(static_cast<double>(i + 1) * timeline.step_s);
     const double share = step.arrived == 0 ? 1 : static_cast<double>(step.served) / step.arrived;
-    const Box box{left, kBottom + 5, right - left + 0.15, 9};
+    const report::plot::Box box{left, kBottom + 5, right - left + 0.15, 9};
     const std::string tip = fmt::format("{}: {} arrived, {} in time, {} late, {} lost",
-                                        plot::time_label(static_cast<double>(i) * timeline.step_s, timeline.span_s()),
+                                        report::plot::time_label(static_cast<double>(i) * timeline.step_s, timeline.span_s()),
                                         step.arrived, step.served, step.late, step.lost);
     if (step.arrived == 0) {
       picture.rect(box, "idle", tip);
@@ -163,9 +163,9 @@ std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline)
     for (std::size_t i = 0; i < timeline.steps; ++i) sums[i] += static_cast<double>(steps[i].queue_max);
   }
   const double most = sums.empty() ? 1 : std::max(1.0, *std::ranges::max_element(sums));
-  const Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
-  const Scale y{0, most * 1.05, 130, 10};
-  Picture picture(kWidth, 156, "waiting requests over time");
+  const report::plot::Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
+  const report::plot::Scale y{0, most * 1.05, 130, 10};
+  report::plot::Picture picture(kWidth, 156, "waiting requests over time");
   picture.y_axis(y, x.from, x.to, 3);
   std::vector<double> at;
   for (std::size_t i = 0; i < timeline.steps; ++i) at.push_back(x((static_cast<double>(i) + 0.5) * timeline.step_s));
@@ -178,7 +178,7 @@ std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline)
       sum[i] += static_cast<double>(metrics.timeline[s][i].queue_max);
       high.push_back(y(sum[i]));
     }
-    picture.area(at, low, high, page::series_colour(s), 0.75);
+    picture.area(at, low, high, report::page::series_colour(s), 0.75);
   }
   picture.time_axis(x, 130, 10);
   return picture.take();
@@ -192,7 +192,7 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
   constexpr double kBottom = 180;
   constexpr std::size_t kBins = 56;
   const sim::Tally& tally = view.tally;
-  Picture picture(kWidth, 214, "distribution of latencies");
+  report::plot::Picture picture(kWidth, 214, "distribution of latencies");
   if (tally.latency.empty()) {
     picture.text(kWidth / 2, 100, "nothing was answered", Anchor::middle);
     return picture.take();
@@ -201,14 +201,14 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
   const double least = 1e-6 * static_cast<double>(std::max<std::uint64_t>(1, tally.latency.min()));
   const double low = 0.9 * std::min(least, slo_ms);
   const double high = 1.15 * std::max({1e-6 * static_cast<double>(tally.latency.max()), slo_ms, 1.5 * low});
-  const Scale x{low, high, 8, kWidth - 8, true};
+  const report::plot::Scale x{low, high, 8, kWidth - 8, true};
   std::vector<double> bins(kBins, 0);
   for (const auto& bucket : tally.latency.buckets()) {
     const double middle = 0.5e-6 * static_cast<double>(bucket.low + bucket.high);
     const double share = math::log(std::max(middle, low) / low) / math::log(high / low);
     bins[std::min(kBins - 1, static_cast<std::size_t>(share * kBins))] += static_cast<double>(bucket.count);
   }
-  const Scale y{0, *std::ranges::max_element(bins) * 1.08, kBottom, 22};
+  const report::plot::Scale y{0, *std::ranges::max_element(bins) * 1.08, kBottom, 22};
   const double width = (x.to - x.from) / kBins;
   for (std::size_t i = 0; i < kBins; ++i) {
     if (bins[i] == 0) continue;
@@ -236,8 +236,8 @@ std::string batch_picture(const CountHistogram& sizes, const std::string& colour
     most = std::max(most, static_cast<double>(sizes.count(n)));
   }
   const double total = std::max(1.0, static_cast<double>(sizes.total()));
-  const Scale y{0, 100 * most / total * 1.08, kBottom, 12};
-  Picture picture(kWidth, 214, "samples in a batch");
+  const report::plot::Scale y{0, 100 * most / total * 1.08, kBottom, 12};
+  report::plot::Picture picture(kWidth, 214, "samples in a batch");
   const double left = 40;
   picture.y_axis(y, left, kWidth - 4, 3, "%");
   const double width = (kWidth - 4 - left) / static_cast<double>(last);
@@ -290,8 +290,8 @@ std::string fitted(const std::string& text, double width) {
 }
 
 // `nobody` says what a slice without services is.
-void draw_slice(const MigProfile& profile, const Box& box, const SliceUse& use, const RunView& view, const char* nobody,
-                Picture& picture) {
+void draw_slice(const MigProfile& profile, const report::plot::Box& box, const SliceUse& use, const RunView& view, const char* nobody,
+                report::plot::Picture& picture) {
   picture.rect(box, "idle", "", 0.7, 5);
   const std::string services = use.services.empty() ? nobody : text::join(use.services, ", ");
   picture.text(box.x + 9, box.y + 19, fitted(profile.name, box.width - 12), Anchor::start, "ink", 12.5);
@@ -305,10 +305,10 @@ void draw_slice(const MigProfile& profile, const Box& box, const SliceUse& use, 
   }
   const std::string tip =
       fmt::format("busy {}, useful {}, {} batches, {}", percent(use.busy), percent(use.useful), use.batches, services);
-  const Box bar{box.x + 9, box.y + 44, box.width - 18, 9};
+  const report::plot::Box bar{box.x + 9, box.y + 44, box.width - 18, 9};
   picture.rect(bar, "card", tip, 1, 3);
-  picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, page::series_colour(service), tip, 0.4, 3);
-  picture.rect({bar.x, bar.y, bar.width * use.useful, bar.height}, page::series_colour(service), tip, 1, 3);
+  picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, report::page::series_colour(service), tip, 0.4, 3);
+  picture.rect({bar.x, bar.y, bar.width * use.useful, bar.height}, report::page::series_colour(service), tip, 1, 3);
 }
 
 // Devices as rows of slices, each with a bar: pale while it was busy, full where the work was useful.
@@ -319,7 +319,7 @@ std::string mosaic_picture(const Scenario& scenario, const RunView& view) {
   const auto& devices = scenario.deployment.devices;
   const char* const nobody = scenario.training ? "training" : "free";  // Training has what no service has.
   const std::size_t rows = std::min(devices.size(), kMosaicDevicesMax);
-  Picture picture(kWidth, static_cast<double>(rows) * (kRow + 12), "utilisation of every slice");
+  report::plot::Picture picture(kWidth, static_cast<double>(rows) * (kRow + 12), "utilisation of every slice");
   for (std::size_t d = 0; d < rows; ++d) {
     const double y = static_cast<double>(d) * (kRow + 12) + 4;
     const Geometry& geometry = devices[d].geometry;
@@ -351,11 +351,11 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
   const TimePoint begin = metrics.batches.front().start;
   const std::size_t rows = std::min(view.slices.size(), kGanttTracksMax);
   const double bottom = static_cast<double>(rows) * (kRow + 5) + 4;
-  Picture picture(kWidth, bottom + 26, "the first batches on every slice");
+  report::plot::Picture picture(kWidth, bottom + 26, "the first batches on every slice");
   const bool long_span = end - begin > std::chrono::seconds(3);
   const double unit = long_span ? 1 : 1e3;
   const double first = unit * to_seconds(begin);
-  const Scale x{first, std::max(unit * to_seconds(end), first + 1e-6), 190, kWidth - 8};
+  const report::plot::Scale x{first, std::max(unit * to_seconds(end), first + 1e-6), 190, kWidth - 8};
   const auto top_of = [&](std::size_t row) { return static_cast<double>(row) * (kRow + 5) + 2; };
   for (std::size_t i = 0; i < rows; ++i) {
     picture.rect({x.from, top_of(i), x.to - x.from, kRow}, "idle", "", 0.6, 3);
@@ -367,7 +367,7 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
     const double left = x(unit * to_seconds(batch.start));
     const double width = std::max(1.0, x(unit * to_seconds(batch.end)) - left - 0.6);
     const double row = top_of(batch.slice.index());
-    picture.rect({left, row, width, kRow}, page::series_colour(batch.service.index()),
+    picture.rect({left, row, width, kRow}, report::page::series_colour(batch.service.index()),
                  fmt::format("{}: {} samples of {} requests, {:.2f} ms from {:.2f} ms",
                              view.services[batch.service.index()].name, batch.samples, batch.requests,
                              1e3 * to_seconds(batch.end - batch.start), 1e3 * to_seconds(batch.start)),
@@ -383,15 +383,15 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
 std::string padding_picture(const RunView& view) {
   constexpr double kWidth = 1130;
   constexpr double kRow = 24;
-  Picture picture(kWidth, static_cast<double>(view.services.size()) * (kRow + 8) + 4, "padding");
+  report::plot::Picture picture(kWidth, static_cast<double>(view.services.size()) * (kRow + 8) + 4, "padding");
   const double left = 190;
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     const double y = static_cast<double>(s) * (kRow + 8) + 2;
     const double whole = kWidth - left - 150;
     const double padding = view.services[s].padding_share;
     picture.text(left - 10, y + 17, view.services[s].name, Anchor::end, "ink", 12);
-    picture.rect({left, y, whole * (1 - padding), kRow}, page::series_colour(s), "", 0.85, 3);
-    picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, page::series_colour(s), "padding", 0.25, 3);
+    picture.rect({left, y, whole * (1 - padding), kRow}, report::page::series_colour(s), "", 0.85, 3);
+    picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, report::page::series_colour(s), "padding", 0.25, 3);
     picture.text(left + whole + 10, y + 17,
                  view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent(padding)),
                  Anchor::start, "ink", 12);
@@ -409,7 +409,7 @@ std::string bars_picture(const std::vector<RunView>& views, double high, const V
   constexpr double kRow = 17;
   const std::size_t groups = views[0].services.size();
   const double group_height = static_cast<double>(views.size()) * (kRow + 3) + 26;
-  Picture picture(kWidth, static_cast<double>(groups) * group_height, what);
+  report::plot::Picture picture(kWidth, static_cast<double>(groups) * group_height, what);
   for (std::size_t s = 0; s < groups; ++s) {
     const double top = static_cast<double>(s) * group_height;
     picture.text(0, top + 14, views[0].services[s].name, Anchor::start, "ink", 12.5);
@@ -418,7 +418,7 @@ std::string bars_picture(const std::vector<RunView>& views, double high, const V
       const double share = std::clamp(value(views[r].services[s]) / high, 0.0, 1.0);
       picture.text(86, y + 13, views[r].policy, Anchor::end, "muted", 11.5);
       picture.rect({94, y, 360, kRow}, "idle", "", 0.7, 3);
-      picture.rect({94, y, 360 * share, kRow}, page::series_colour(s), "", r == 0 ? 0.95 : 0.55, 3);
+      picture.rect({94, y, 360 * share, kRow}, report::page::series_colour(s), "", r == 0 ? 0.95 : 0.55, 3);
       picture.text(462, y + 13, label(views[r].services[s]), Anchor::start, views[r].services[s].kept() ? "ink" : "bad",
                    11.5);
     }
@@ -465,7 +465,7 @@ std::string comparison(const std::vector<RunView>& views) {
         "<tr><td>{}</td><td "
         "class=\"{}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td></tr>\n",
-        escape(view.policy), verdict(view), in_time_text(view.total), rate_text(view.total.goodput_per_s),
+        report::plot::escape(view.policy), verdict(view), in_time_text(view.total), rate_text(view.total.goodput_per_s),
         quantile_text(tally, 0.5), quantile_text(tally, 0.99), tally.late, tally.rejected_total(), tally.failed,
         view.busy_share ? percent(*view.busy_share) : "", view.useful_share ? percent(*view.useful_share) : "",
         view.batches);
@@ -497,13 +497,13 @@ std::string cards(const RunView& view) {
 std::string service_card(const Run& run, const RunView& view, const Timeline& timeline, std::size_t s) {
   const TallyView& service = view.services[s];
   const sim::Metrics& metrics = run.result.metrics;
-  const std::string colour = page::series_colour(s);
+  const std::string colour = report::page::series_colour(s);
   std::string out = fmt::format(
       "<div class=\"service\"><header><h3><i class=\"dot\" style=\"background:var(--{})\"></i>{}</h3>"
       "<span class=\"badge {}\">{} in time</span><small>{}</small><small>{} requests, {}/s</small><small>p50 {}, p99 "
       "{}</small>"
       "<small>batches of {:.1f}</small><small>{:.1f} waiting</small></header><div class=\"panels\">",
-      colour, escape(service.name), verdict(service), in_time_text(service), promise_text(*service.slo),
+      colour, report::plot::escape(service.name), verdict(service), in_time_text(service), promise_text(*service.slo),
       with_thousands(service.tally.arrived), rate_text(service.arrived_per_s), quantile_text(service.tally, 0.5),
       quantile_text(service.tally, 0.99), service.batch_mean, service.queue.mean);
   if (!metrics.timeline.empty()) {
@@ -520,7 +520,7 @@ std::string service_card(const Run& run, const RunView& view, const Timeline& ti
 std::string tally_rows(const std::string& name, const std::string& bucket, const TallyView& view) {
   const sim::Tally& tally = view.tally;
   std::string out = fmt::format("<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td class=\"{}\">{}</td>",
-                                escape(name), escape(bucket), tally.arrived, verdict(view), in_time_text(view));
+                                report::plot::escape(name), report::plot::escape(bucket), tally.arrived, verdict(view), in_time_text(view));
   for (const double q : {0.5, 0.9, 0.95, 0.99, 0.999}) out += fmt::format("<td>{}</td>", quantile_text(tally, q));
   const std::string batch = view.batch_mean > 0 ? fmt::format("{:.1f}", view.batch_mean) : "";
   return out + fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", tally.late,
@@ -560,8 +560,8 @@ std::string slice_table(const RunView& view) {
     out += fmt::format(
         "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n",
-        escape(slice.device), escape(slice.slice) + (slice.first_plan ? "" : " (later plan)"),
-        escape(text::join(slice.services, ", ")), percent(slice.busy_share), percent(slice.useful_share), slice.batches,
+        report::plot::escape(slice.device), report::plot::escape(slice.slice) + (slice.first_plan ? "" : " (later plan)"),
+        report::plot::escape(text::join(slice.services, ", ")), percent(slice.busy_share), percent(slice.useful_share), slice.batches,
         slice.samples, slice.served, slice.late, slice_quantile(slice, 0.5), slice_quantile(slice, 0.99),
         slice.batches == 0 ? "-" : percent(slice.padding_share), slice.queue_mean);
   }
@@ -574,8 +574,8 @@ std::string slice_table(const RunView& view) {
 std::string legend(const RunView& view) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
-    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", page::series_colour(s),
-                       escape(view.services[s].name));
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", report::page::series_colour(s),
+                       report::plot::escape(view.services[s].name));
   }
   return out + "</div>";
 }
@@ -584,8 +584,8 @@ std::string run_section(const Scenario& scenario, const Run& run, const RunView&
   const sim::Metrics& metrics = run.result.metrics;
   const Timeline timeline = timeline_of(metrics);
   std::string out =
-      fmt::format("<section class=\"run\" id=\"run-{}\"{}>\n", escape(run.policy), hidden ? " hidden" : "");
-  out += fmt::format("<p class=\"lead\">{}</p>\n", escape(text::join(story_of(view, run), " ")));
+      fmt::format("<section class=\"run\" id=\"run-{}\"{}>\n", report::plot::escape(run.policy), hidden ? " hidden" : "");
+  out += fmt::format("<p class=\"lead\">{}</p>\n", report::plot::escape(text::join(story_of(view, run), " ")));
   out += cards(view);
   out +=
       "<h2>Services</h2>\n<p class=\"why\">Colour: answered in time. <span style=\"color:var(--warn)\">Late</span> and "
@@ -629,25 +629,25 @@ std::string long_span_text(double seconds) {
 std::string html_report(const ReportHead& head, const Scenario& scenario, std::span<const Run> runs) {
   std::vector<RunView> views;
   for (const auto& run : runs) views.push_back(view_of(scenario, run));
-  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReportStyle});
+  std::string out = report::page::opening({.title = scenario.name, .program = head.program, .style = kReportStyle});
   out += fmt::format("<h1>{}</h1>\n<p class=\"sub\">{} of {} services on {} {}, in virtual time; seed {}{}</p>\n",
-                     escape(scenario.name), long_span_text(views[0].end_s), views[0].services.size(),
+                     report::plot::escape(scenario.name), long_span_text(views[0].end_s), views[0].services.size(),
                      scenario.deployment.devices.size(), scenario.deployment.devices.size() == 1 ? "device" : "devices",
-                     head.seed, views.size() == 1 ? ", policy " + escape(views[0].policy) : "");
+                     head.seed, views.size() == 1 ? ", policy " + report::plot::escape(views[0].policy) : "");
   if (views.size() > 1) {
     out += comparison(views) + "<nav role=\"tablist\">";
     for (std::size_t i = 0; i < views.size(); ++i) {
       out += fmt::format("<button role=\"tab\" data-run=\"run-{0}\" aria-selected=\"{1}\">{0}</button>",
-                         escape(views[i].policy), i == 0);
+                         report::plot::escape(views[i].policy), i == 0);
     }
     out += "</nav>\n";
   }
   for (std::size_t i = 0; i < views.size(); ++i) out += run_section(scenario, runs[i], views[i], i > 0);
-  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n", escape(head.configuration));
+  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n", report::plot::escape(head.configuration));
   out += fmt::format(
       "<footer>{}{}; digest {:016x}. Latencies are within 0.4 %; every arrival counts, and one without an "
       "answer has infinite latency.</footer>\n</main>\n",
-      escape(head.program), head.commit.empty() ? "" : ", commit " + escape(head.commit), views[0].digest);
+      report::plot::escape(head.program), head.commit.empty() ? "" : ", commit " + report::plot::escape(head.commit), views[0].digest);
   if (views.size() > 1) out += fmt::format("<script>{}</script>\n", kScript);
   return out + "</body>\n</html>\n";
 }

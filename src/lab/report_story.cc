@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "lab/detail/plot.h"
+#include "report/plot.h"
 #include "lab/report.h"
 
 namespace tangram::lab {
@@ -50,7 +50,7 @@ std::string worst_window(const sim::Metrics& metrics, std::size_t service) {
   if (most == 0) return "";
   const double step_s = to_seconds(metrics.timeline_step);
   const double span_s = step_s * static_cast<double>(steps.size());
-  const auto label = [&](std::size_t step) { return plot::time_label(step_s * static_cast<double>(step), span_s); };
+  const auto label = [&](std::size_t step) { return report::plot::time_label(step_s * static_cast<double>(step), span_s); };
   return fmt::format("; it lost most between {} and {}", label(worst), label(std::min(worst + width, steps.size())));
 }
 

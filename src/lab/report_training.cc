@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lab/detail/plot.h"
+#include "report/plot.h"
 #include "lab/report.h"
 #include "lab/training_fleet.h"
 
@@ -27,9 +27,9 @@ std::string span_text(double seconds) {
 // The share of jobs that had ended so long after they were submitted.
 std::string completion_picture(std::vector<double> jcts_s) {
   std::ranges::sort(jcts_s);
-  plot::Picture picture(kJobsWidth, kJobsHeight, "share of jobs by time from submission to completion");
-  const plot::Scale across{0, std::max(jcts_s.back(), 1.0), kJobsLeft, kJobsWidth - 10, false};
-  const plot::Scale upwards{0, 100, kJobsBottom, kJobsTop, false};
+  report::plot::Picture picture(kJobsWidth, kJobsHeight, "share of jobs by time from submission to completion");
+  const report::plot::Scale across{0, std::max(jcts_s.back(), 1.0), kJobsLeft, kJobsWidth - 10, false};
+  const report::plot::Scale upwards{0, 100, kJobsBottom, kJobsTop, false};
   picture.y_axis(upwards, kJobsLeft, kJobsWidth - 10, 4, "%");
   picture.time_axis(across, kJobsBottom, 8);
   std::vector<std::pair<double, double>> line{{across(0), upwards(0)}};
@@ -79,7 +79,7 @@ std::string training_html(const TrainingResult& training) {
   out += card(std::to_string(training.reclaims), "reclaims from a job");
   out += "</div>\n<p></p>\n";
   if (!training.unfinished.empty()) {
-    out += fmt::format("<p class=\"why\">Did not end: {}.</p>\n", plot::escape(unfinished_text(training)));
+    out += fmt::format("<p class=\"why\">Did not end: {}.</p>\n", report::plot::escape(unfinished_text(training)));
   }
   if (!training.jcts_s.empty()) {
     out += "<div class=\"wide\"><figcaption>Share of jobs that had ended, by time since submission</figcaption>" +

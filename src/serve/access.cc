@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "serve/http_parser.h"
-#include "serve/tls.h"
+#include "host/http_parser.h"
+#include "host/tls.h"
 
 namespace tangram::serve {
 namespace {
@@ -38,7 +38,7 @@ std::string_view salt_view(const formats::AccessKey& key) {
 
 std::array<std::uint8_t, 32> digest_of(const formats::AccessKey& salted, std::string_view text) {
   std::array<std::uint8_t, 32> digest{};
-  sha256(salt_view(salted), text, digest.data());
+  host::sha256(salt_view(salted), text, digest.data());
   return digest;
 }
 
@@ -46,7 +46,7 @@ std::array<std::uint8_t, 32> digest_of(const formats::AccessKey& salted, std::st
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() <= kScheme.size()) return {};
-  if (!equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  if (!host::equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return {};
   authorization.remove_prefix(kScheme.size());
   authorization.remove_prefix(std::min(authorization.find_first_not_of(' '), authorization.size()));
   return authorization;
@@ -186,9 +186,9 @@ NewKey make_key() {
   std::array<std::uint8_t, kKeyIdBytes> id{};
   std::array<std::uint8_t, kKeySecretBytes> secret{};
   NewKey made;
-  fill_with_secrets(id.data(), id.size());
-  fill_with_secrets(secret.data(), secret.size());
-  fill_with_secrets(made.kept.salt.data(), made.kept.salt.size());
+  host::fill_with_secrets(id.data(), id.size());
+  host::fill_with_secrets(secret.data(), secret.size());
+  host::fill_with_secrets(made.kept.salt.data(), made.kept.salt.size());
   made.kept.id = "k";  // A letter, so that YAML never takes it for a number.
   for (const auto byte : id) made.kept.id += fmt::format("{:02x}", byte);
   made.text = fmt::format("{}{}_{}", kKeyBegin, made.kept.id, base64url(secret));
@@ -206,7 +206,7 @@ std::optional<std::string_view> key_id(std::string_view text) {
 
 bool is_key(std::string_view text, const formats::AccessKey& kept) {
   const auto digest = digest_of(kept, text);
-  return equal_in_constant_time(digest.data(), kept.digest.data(), digest.size());
+  return host::equal_in_constant_time(digest.data(), kept.digest.data(), digest.size());
 }
 
 }  // namespace tangram::serve

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "serve/json_reader.h"
+#include "base/json_reader.h"
 #include "serve/live_world.h"
 
 namespace tangram::serve {
@@ -22,21 +22,21 @@ Target wrong_method(std::string_view allowed) {
   return refused;
 }
 
-Target only(HttpMethod wanted, HttpMethod method, Target target) {
-  const bool get_like = wanted == HttpMethod::get && method == HttpMethod::head;
+Target only(host::HttpMethod wanted, host::HttpMethod method, Target target) {
+  const bool get_like = wanted == host::HttpMethod::get && method == host::HttpMethod::head;
   if (method == wanted || get_like) return target;
-  return wrong_method(wanted == HttpMethod::get ? "GET, HEAD" : "POST");
+  return wrong_method(wanted == host::HttpMethod::get ? "GET, HEAD" : "POST");
 }
 
 // Read with GET, changed with POST.
-Target route_logging(HttpMethod method) {
-  const bool known = method == HttpMethod::get || method == HttpMethod::head || method == HttpMethod::post;
+Target route_logging(host::HttpMethod method) {
+  const bool known = method == host::HttpMethod::get || method == host::HttpMethod::head || method == host::HttpMethod::post;
   return known ? Target{Endpoint::logging, nullptr, {}} : wrong_method("GET, HEAD, POST");
 }
 
 // A refusal of what would have been an inference request is told as such.
-Target refuse_at(std::string_view rest, HttpMethod method, Target refused) {
-  const bool infer = method == HttpMethod::post && (rest == "infer" || rest.ends_with("/infer"));
+Target refuse_at(std::string_view rest, host::HttpMethod method, Target refused) {
+  const bool infer = method == host::HttpMethod::post && (rest == "infer" || rest.ends_with("/infer"));
   if (infer) refused.endpoint = Endpoint::infer;
   return refused;
 }
@@ -97,11 +97,11 @@ void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs
 }
 
 // One setting of {"level": ...}. Each word of Triton's says whether its level is the least that is written.
-bool read_log_setting(JsonReader& json, std::string_view key, LogLevel& level, std::string& wrong) {
+bool read_log_setting(JsonReader& json, std::string_view key, host::LogLevel& level, std::string& wrong) {
   if (key == "level") {
     std::string name;
     if (!json.string(name)) return false;
-    const auto parsed = parse_log_level(name);
+    const auto parsed = host::parse_log_level(name);
     if (!parsed) wrong = fmt::format("level must be error, warning, info or requests, not '{}'", name);
     level = parsed.value_or(level);
     return true;
@@ -109,14 +109,14 @@ bool read_log_setting(JsonReader& json, std::string_view key, LogLevel& level, s
   if (key == "log_verbose_level") {
     double verbose = 0;
     if (!json.number(verbose)) return false;
-    level = verbose > 0 ? LogLevel::requests : std::min(level, LogLevel::info);
+    level = verbose > 0 ? host::LogLevel::requests : std::min(level, host::LogLevel::info);
     return true;
   }
   if (key != "log_info" && key != "log_warning") return json.skip();
   bool wanted = true;
   if (!json.boolean(wanted)) return false;
-  const LogLevel named = key == "log_info" ? LogLevel::info : LogLevel::warning;
-  const auto below = static_cast<LogLevel>(static_cast<int>(named) - 1);
+  const host::LogLevel named = key == "log_info" ? host::LogLevel::info : host::LogLevel::warning;
+  const auto below = static_cast<host::LogLevel>(static_cast<int>(named) - 1);
   level = wanted ? std::max(level, named) : std::min(level, below);
   return true;
 }
@@ -246,7 +246,7 @@ void Gateway::tell_of_refused(const RefusedRequest& refused) {
   const auto why = static_cast<std::size_t>(refused.why);
   refused_[refusal_place(refused.model)][why].fetch_add(1, std::memory_order_relaxed);
   if (config_.log == nullptr || !log_requests()) return;
-  LogLine line(LogLevel::requests, "request");
+  host::LogLine line(host::LogLevel::requests, "request");
   if (!refused.id.empty()) line.text("id", refused.id);
   if (refused.model != nullptr) line.text("model", refused.model->name);
   line.text("outcome", "refused").integer("status", refused.status).text("why", kRequestRefusals[why]);
@@ -263,16 +263,16 @@ const ServedModel* Gateway::find_model(std::string_view name) const {
 
 // ---- Addresses ----
 
-Target Gateway::route(Port port, HttpMethod method, std::string_view path) const {
+Target Gateway::route(Port port, host::HttpMethod method, std::string_view path) const {
   if (port == Port::admin) return route_admin(method, path);
   if (!path.starts_with("/v2")) return refuse(404, "unknown address");
   std::string_view rest = path.substr(3);
-  if (rest.empty() || rest == "/") return only(HttpMethod::get, method, {Endpoint::metadata, nullptr, {}});
+  if (rest.empty() || rest == "/") return only(host::HttpMethod::get, method, {Endpoint::metadata, nullptr, {}});
   if (!rest.starts_with('/')) return refuse(404, "unknown address");
   rest.remove_prefix(1);
-  if (rest == "health/live") return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
-  if (rest == "health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
-  if (rest == "models/stats") return only(HttpMethod::get, method, {Endpoint::all_stats, nullptr, {}});
+  if (rest == "health/live") return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
+  if (rest == "health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
+  if (rest == "models/stats") return only(host::HttpMethod::get, method, {Endpoint::all_stats, nullptr, {}});
   if (rest == "logging") return route_logging(method);
   const std::string_view first = take_segment(rest);
   if (first == "models") return route_model(method, rest);
@@ -280,7 +280,7 @@ Target Gateway::route(Port port, HttpMethod method, std::string_view path) const
   return refuse(404, "unknown address");
 }
 
-Target Gateway::route_model(HttpMethod method, std::string_view rest) const {
+Target Gateway::route_model(host::HttpMethod method, std::string_view rest) const {
   const std::string_view segment = take_segment(rest);
   const bool escaped = segment.find('%') != std::string_view::npos;
   const ServedModel* model = escaped ? find_model(unescape(segment)) : find_model(segment);
@@ -299,19 +299,19 @@ Target Gateway::route_model(HttpMethod method, std::string_view rest) const {
     verb = take_segment(rest);
   }
   if (!rest.empty()) return refuse(404, "unknown address");
-  if (verb == "infer") return only(HttpMethod::post, method, {Endpoint::infer, model, {}});
-  if (verb.empty()) return only(HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
-  if (verb == "ready") return only(HttpMethod::get, method, {Endpoint::model_ready, model, {}});
-  if (verb == "config") return only(HttpMethod::get, method, {Endpoint::model_config, model, {}});
-  if (verb == "stats") return only(HttpMethod::get, method, {Endpoint::model_stats, model, {}});
+  if (verb == "infer") return only(host::HttpMethod::post, method, {Endpoint::infer, model, {}});
+  if (verb.empty()) return only(host::HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
+  if (verb == "ready") return only(host::HttpMethod::get, method, {Endpoint::model_ready, model, {}});
+  if (verb == "config") return only(host::HttpMethod::get, method, {Endpoint::model_config, model, {}});
+  if (verb == "stats") return only(host::HttpMethod::get, method, {Endpoint::model_stats, model, {}});
   return refuse(404, "unknown address");
 }
 
 // index and models/NAME/load|unload, with or without the name of a repository in front.
-Target Gateway::route_repository(HttpMethod method, std::string_view rest) const {
+Target Gateway::route_repository(host::HttpMethod method, std::string_view rest) const {
   std::string_view word = take_segment(rest);
   if (word != "index" && word != "models") word = take_segment(rest);
-  if (word == "index" && rest.empty()) return only(HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
+  if (word == "index" && rest.empty()) return only(host::HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
   if (word != "models") return refuse(404, "unknown address");
   const std::string name = unescape(take_segment(rest));
   const ServedModel* model = find_model(name);
@@ -320,18 +320,18 @@ Target Gateway::route_repository(HttpMethod method, std::string_view rest) const
     const std::string shown = is_utf8(name) ? name : "?";
     return refuse(400, fmt::format("failed to {} '{}', no such service in the services file", rest, shown));
   }
-  return only(HttpMethod::post, method, {rest == "load" ? Endpoint::load : Endpoint::unload, model, {}});
+  return only(host::HttpMethod::post, method, {rest == "load" ? Endpoint::load : Endpoint::unload, model, {}});
 }
 
-Target Gateway::route_admin(HttpMethod method, std::string_view path) const {
-  if (path == "/metrics") return only(HttpMethod::get, method, {Endpoint::metrics, nullptr, {}});
-  if (path == "/status") return only(HttpMethod::get, method, {Endpoint::status, nullptr, {}});
-  if (path == "/reload") return only(HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
-  if (path == "/drain") return only(HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
+Target Gateway::route_admin(host::HttpMethod method, std::string_view path) const {
+  if (path == "/metrics") return only(host::HttpMethod::get, method, {Endpoint::metrics, nullptr, {}});
+  if (path == "/status") return only(host::HttpMethod::get, method, {Endpoint::status, nullptr, {}});
+  if (path == "/reload") return only(host::HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
+  if (path == "/drain") return only(host::HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
   if (path == "/logging") return route_logging(method);
   if (path == "/health" || path == "/v2/health/live")
-    return only(HttpMethod::get, method, {Endpoint::live, nullptr, {}});
-  if (path == "/v2/health/ready") return only(HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
+    return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
+  if (path == "/v2/health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
   return refuse(404, "unknown address");
 }
 
@@ -372,7 +372,7 @@ std::string Gateway::model_config(const ServedModel& model) const {
   return out;
 }
 
-void Gateway::set_log_level(LogLevel level) {
+void Gateway::set_log_level(host::LogLevel level) {
   log_level_ = level;
   if (config_.log != nullptr) config_.log->set_level(level);
 }
@@ -381,7 +381,7 @@ void Gateway::set_log_level(LogLevel level) {
 // Other settings are taken and ignored.
 std::optional<Reply> Gateway::handle_logging(std::string_view body) {
   if (!body.empty()) {
-    LogLevel level = log_level();
+    host::LogLevel level = log_level();
     std::string wrong;
     JsonReader json(body);
     const bool read =
@@ -390,12 +390,12 @@ std::optional<Reply> Gateway::handle_logging(std::string_view body) {
     if (!wrong.empty()) return Reply{400, kJsonType, error_body(wrong)};
     set_log_level(level);
   }
-  const LogLevel level = log_level();
+  const host::LogLevel level = log_level();
   return Reply{200, kJsonType,
                fmt::format(R"({{"level":"{}","log_error":true,"log_warning":{},"log_info":{},"log_verbose_level":{},)"
                            R"("log_format":"json"}})",
-                           to_string(level), level >= LogLevel::warning, level >= LogLevel::info,
-                           level == LogLevel::requests ? 1 : 0)};
+                           to_string(level), level >= host::LogLevel::warning, level >= host::LogLevel::info,
+                           level == host::LogLevel::requests ? 1 : 0)};
 }
 
 std::uint64_t Gateway::ask_for_reload() {

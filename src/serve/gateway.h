@@ -16,9 +16,9 @@
 
 #include "serve/access.h"
 #include "serve/call.h"
-#include "serve/http_parser.h"
+#include "host/http_parser.h"
 #include "serve/infer_json.h"
-#include "serve/log.h"
+#include "host/log.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -125,7 +125,7 @@ struct GatewayConfig {
   std::function<void()> request_reload;
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
-  LogWriter* log = nullptr;  // Whose level may be changed.
+  host::LogWriter* log = nullptr;  // Whose level may be changed.
 };
 
 // How often the files were to be read again, and how that went.
@@ -167,7 +167,7 @@ class Gateway {
   const std::vector<ServedModel>& models() const { return models_; }
   const std::string& version() const { return config_.version; }
 
-  Target route(Port port, HttpMethod method, std::string_view path) const;
+  Target route(Port port, host::HttpMethod method, std::string_view path) const;
   // Answers what needs no look at the world, or fills in call.control, which then writes the answer's text and status.
   std::optional<Reply> handle(const Target& target, std::string_view body, Call& call);
 
@@ -175,9 +175,9 @@ class Gateway {
   void set_ready(bool ready) { ready_ = ready; }
   void set_draining() { draining_ = true; }
   bool draining() const { return draining_.load(std::memory_order_relaxed); }
-  LogLevel log_level() const { return log_level_.load(std::memory_order_relaxed); }
-  bool log_requests() const { return log_level() == LogLevel::requests; }
-  void set_log_level(LogLevel level);
+  host::LogLevel log_level() const { return log_level_.load(std::memory_order_relaxed); }
+  bool log_requests() const { return log_level() == host::LogLevel::requests; }
+  void set_log_level(host::LogLevel level);
 
   // Counts the request, and writes it into the log where requests are wanted there. Any thread.
   void tell_of_refused(const RefusedRequest& refused);
@@ -211,9 +211,9 @@ class Gateway {
   using RefusalCounts = std::array<std::atomic<std::uint64_t>, kRequestRefusals.size()>;
 
   std::size_t refusal_place(const ServedModel* model) const;
-  Target route_model(HttpMethod method, std::string_view rest) const;
-  Target route_repository(HttpMethod method, std::string_view rest) const;
-  Target route_admin(HttpMethod method, std::string_view path) const;
+  Target route_model(host::HttpMethod method, std::string_view rest) const;
+  Target route_repository(host::HttpMethod method, std::string_view rest) const;
+  Target route_admin(host::HttpMethod method, std::string_view path) const;
   std::string metadata() const;
   std::string model_metadata(const ServedModel& model) const;
   std::string model_config(const ServedModel& model) const;
@@ -226,7 +226,7 @@ class Gateway {
   std::vector<RefusalCounts> refused_;  // By model, and the last of those that are not known.
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
-  std::atomic<LogLevel> log_level_{LogLevel::info};
+  std::atomic<host::LogLevel> log_level_{host::LogLevel::info};
 };
 
 // The HTTP status of a call.

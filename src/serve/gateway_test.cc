@@ -22,7 +22,7 @@ struct Served {
     gateway = std::make_unique<Gateway>(models, GatewayConfig{});
   }
   // The answer of the data port, whoever gives it.
-  Reply ask(HttpMethod method, std::string_view path, std::string_view body = "", Port port = Port::data) {
+  Reply ask(host::HttpMethod method, std::string_view path, std::string_view body = "", Port port = Port::data) {
     const Target target = gateway->route(port, method, path);
     if (target.refusal) return *target.refusal;
     Call call;
@@ -39,48 +39,48 @@ struct Served {
 
 TEST(GatewayRoutes, SayWhichMethodsAnAddressTakes) {
   Served served;
-  const auto allowed = [&](HttpMethod method, std::string_view path, Port port = Port::data) {
+  const auto allowed = [&](host::HttpMethod method, std::string_view path, Port port = Port::data) {
     const Reply reply = served.ask(method, path, "", port);
     return reply.status == 405 ? reply.headers : std::to_string(reply.status);
   };
-  EXPECT_EQ(allowed(HttpMethod::post, "/v2/health/live"), "Allow: GET, HEAD\r\n");
-  EXPECT_EQ(allowed(HttpMethod::get, "/v2/models/rank/infer"), "Allow: POST\r\n");
-  EXPECT_EQ(allowed(HttpMethod::other, "/v2/models/rank"), "Allow: GET, HEAD\r\n");
-  EXPECT_EQ(allowed(HttpMethod::remove, "/v2/logging"), "Allow: GET, HEAD, POST\r\n");
-  EXPECT_EQ(allowed(HttpMethod::put, "/logging", Port::admin), "Allow: GET, HEAD, POST\r\n");
-  EXPECT_EQ(allowed(HttpMethod::get, "/reload", Port::admin), "Allow: POST\r\n");
-  EXPECT_EQ(allowed(HttpMethod::head, "/v2/health/live"), "200");
-  EXPECT_EQ(allowed(HttpMethod::get, "/v2/logging"), "200");
+  EXPECT_EQ(allowed(host::HttpMethod::post, "/v2/health/live"), "Allow: GET, HEAD\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::get, "/v2/models/rank/infer"), "Allow: POST\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::other, "/v2/models/rank"), "Allow: GET, HEAD\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::remove, "/v2/logging"), "Allow: GET, HEAD, POST\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::put, "/logging", Port::admin), "Allow: GET, HEAD, POST\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::get, "/reload", Port::admin), "Allow: POST\r\n");
+  EXPECT_EQ(allowed(host::HttpMethod::head, "/v2/health/live"), "200");
+  EXPECT_EQ(allowed(host::HttpMethod::get, "/v2/logging"), "200");
 }
 
 // %ff is no text, so the answer shows what was sent; otherwise what was meant.
 TEST(GatewayRoutes, AnswerJsonWhateverTheNameOfAModel) {
   Served served;
-  const Reply odd = served.ask(HttpMethod::post, "/v2/models/a%ff/infer");
+  const Reply odd = served.ask(host::HttpMethod::post, "/v2/models/a%ff/infer");
   EXPECT_EQ(odd.status, 404);
   EXPECT_TRUE(nlohmann::json::accept(odd.body)) << odd.body;
   EXPECT_THAT(odd.body, HasSubstr("'a%ff'"));
-  EXPECT_THAT(served.ask(HttpMethod::post, "/v2/models/a%20b/infer").body, HasSubstr("'a b'"));
-  EXPECT_TRUE(nlohmann::json::accept(served.ask(HttpMethod::post, "/v2/repository/models/%ff/load").body));
+  EXPECT_THAT(served.ask(host::HttpMethod::post, "/v2/models/a%20b/infer").body, HasSubstr("'a b'"));
+  EXPECT_TRUE(nlohmann::json::accept(served.ask(host::HttpMethod::post, "/v2/repository/models/%ff/load").body));
 }
 
 TEST(GatewayRoutes, KnowAnInferenceRequestForAModelThatIsNotThere) {
   Served served;
-  const auto endpoint = [&](HttpMethod method, std::string_view path) {
+  const auto endpoint = [&](host::HttpMethod method, std::string_view path) {
     const Target target = served.gateway->route(Port::data, method, path);
     EXPECT_TRUE(target.refusal) << path;
     return target.endpoint;
   };
-  EXPECT_EQ(endpoint(HttpMethod::post, "/v2/models/none/infer"), Endpoint::infer);
-  EXPECT_EQ(endpoint(HttpMethod::post, "/v2/models/none/versions/1/infer"), Endpoint::infer);
-  EXPECT_EQ(endpoint(HttpMethod::post, "/v2/models/rank/versions/2/infer"), Endpoint::infer);
-  EXPECT_EQ(endpoint(HttpMethod::get, "/v2/models/none/ready"), Endpoint::none);
-  EXPECT_EQ(endpoint(HttpMethod::get, "/v2/models/rank/infer"), Endpoint::none);
+  EXPECT_EQ(endpoint(host::HttpMethod::post, "/v2/models/none/infer"), Endpoint::infer);
+  EXPECT_EQ(endpoint(host::HttpMethod::post, "/v2/models/none/versions/1/infer"), Endpoint::infer);
+  EXPECT_EQ(endpoint(host::HttpMethod::post, "/v2/models/rank/versions/2/infer"), Endpoint::infer);
+  EXPECT_EQ(endpoint(host::HttpMethod::get, "/v2/models/none/ready"), Endpoint::none);
+  EXPECT_EQ(endpoint(host::HttpMethod::get, "/v2/models/rank/infer"), Endpoint::none);
 }
 
 TEST(GatewayAnswers, EscapeTheNameOfAModel) {
   Served served("ra\"nk");
-  const Reply reply = served.ask(HttpMethod::get, "/v2/models/ra\"nk/ready");
+  const Reply reply = served.ask(host::HttpMethod::get, "/v2/models/ra\"nk/ready");
   const auto body = nlohmann::json::parse(reply.body, nullptr, false);
   ASSERT_TRUE(body.is_object()) << reply.body;
   EXPECT_EQ(body["name"], "ra\"nk");
@@ -93,7 +93,7 @@ TEST(GatewayAnswers, ReadTheQuestionForTheIndex) {
   Served served;
   served.world->set_loaded(ServiceId(0), false);
   const auto listed = [&](std::string_view body) -> std::int64_t {
-    const Reply reply = served.ask(HttpMethod::post, "/v2/repository/index", body);
+    const Reply reply = served.ask(host::HttpMethod::post, "/v2/repository/index", body);
     if (reply.status != 200) return -reply.status;
     return static_cast<std::int64_t>(nlohmann::json::parse(reply.body).size());
   };

@@ -73,7 +73,7 @@ struct Shared {
   Gateway& gateway;
   LiveWorld& world;
   GrpcService service;
-  LiveClock clock;
+  host::LiveClock clock;
 };
 
 // ---- TLS ----
@@ -82,7 +82,7 @@ struct Shared {
 // before every handshake whether there are others.
 class ReplaceableCredentials final : public grpc::ServerCredentials {
  public:
-  explicit ReplaceableCredentials(TlsMaterial material) : material_(std::move(material)) {
+  explicit ReplaceableCredentials(host::TlsMaterial material) : material_(std::move(material)) {
     const auto wanted = material_.authorities.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                                                       : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
     auto* options = grpc_ssl_server_credentials_create_options_using_config_fetcher(wanted, fetch, this);
@@ -90,7 +90,7 @@ class ReplaceableCredentials final : public grpc::ServerCredentials {
   }
   ~ReplaceableCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  void replace(const TlsMaterial& material) {
+  void replace(const host::TlsMaterial& material) {
     const std::lock_guard lock(mutex_);
     material_ = material;
     fetched_ = false;
@@ -102,7 +102,7 @@ class ReplaceableCredentials final : public grpc::ServerCredentials {
     auto& credentials = *static_cast<ReplaceableCredentials*>(self);
     const std::lock_guard lock(credentials.mutex_);
     if (std::exchange(credentials.fetched_, true)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    const TlsMaterial& material = credentials.material_;
+    const host::TlsMaterial& material = credentials.material_;
     const grpc_ssl_pem_key_cert_pair pair{material.key.c_str(), material.certificate.c_str()};
     // gRPC insists on roots, even where it asks clients for nothing.
     const std::string& roots = material.authorities.empty() ? material.certificate : material.authorities;
@@ -114,7 +114,7 @@ class ReplaceableCredentials final : public grpc::ServerCredentials {
   }
 
   std::mutex mutex_;
-  TlsMaterial material_;
+  host::TlsMaterial material_;
   bool fetched_ = false;
   grpc_server_credentials* credentials_ = nullptr;
 };
@@ -284,7 +284,7 @@ std::vector<std::string> peer_names(const grpc::ServerContext& context) {
   if (peer == nullptr || !peer->IsPeerAuthenticated()) return {};
   const auto shown = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (shown.empty()) return {};
-  return certificate_names(std::string(shown.front().data(), shown.front().size()));
+  return host::certificate_names(std::string(shown.front().data(), shown.front().size()));
 }
 
 // Who calls, while the call begins.
@@ -716,7 +716,7 @@ bool begin_loading(Rpc& rpc) {
 
 class GrpcServerImpl final : public GrpcServer {
  public:
-  GrpcServerImpl(Gateway& gateway, LiveWorld& world, const LiveClock& clock) : shared_{gateway, world, {}, clock} {}
+  GrpcServerImpl(Gateway& gateway, LiveWorld& world, const host::LiveClock& clock) : shared_{gateway, world, {}, clock} {}
 
   Result<Nothing> start(const GrpcConfig& config) {
     // gRPC writes a line of its own to standard error for each handshake that fails, so any stranger could fill the
@@ -761,7 +761,7 @@ class GrpcServerImpl final : public GrpcServer {
   std::uint16_t port() const override { return port_; }
   void set_serving(bool serving) override { health_.set_serving(serving); }
 
-  void set_tls(const TlsMaterial& material) override {
+  void set_tls(const host::TlsMaterial& material) override {
     if (credentials_) credentials_->replace(material);
   }
 

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "serve/event_loop.h"
+#include "host/event_loop.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
-#include "serve/tls.h"
+#include "host/tls.h"
 
 namespace tangram::serve {
 
@@ -26,7 +26,7 @@ class GrpcServer {
   // No new requests; those under way are answered, or cancelled after `grace`. Returns at once.
   virtual void drain(Duration grace) = 0;
   // Other certificates for connections from now on, where there were some at the start. Any thread.
-  virtual void set_tls(const TlsMaterial& material) = 0;
+  virtual void set_tls(const host::TlsMaterial& material) = 0;
 };
 
 struct GrpcConfig {
@@ -39,8 +39,8 @@ struct GrpcConfig {
   std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
   Duration grace = std::chrono::seconds(10);          // For a handshake.
   Duration idle = std::chrono::seconds(75);           // Of a connection without a call.
-  std::optional<TlsMaterial> tls = {};                // Nothing: plain.
-  LiveClock clock = {};                               // Of rates, which tenants have in common with HTTP.
+  std::optional<host::TlsMaterial> tls = {};                // Nothing: plain.
+  host::LiveClock clock = {};                               // Of rates, which tenants have in common with HTTP.
 };
 
 // Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while

@@ -15,7 +15,7 @@
 #include "core/bytes_slot.h"
 #include "health.grpc.pb.h"
 #include "inference.grpc.pb.h"
-#include "serve/event_loop.h"
+#include "host/event_loop.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -115,8 +115,8 @@ class GrpcServerTest : public testing::Test {
     return stub_->ModelInfer(&context, r, response);
   }
 
-  LiveClock clock_;
-  EventLoop loop_;
+  host::LiveClock clock_;
+  host::EventLoop loop_;
   sched::Deployment deployment_;
   std::vector<ServedModel> models_;
   std::vector<const Signature*> signatures_;

@@ -156,11 +156,11 @@ Result<int> listen_at_path(const std::string& path) {
 
 // ---- Listening ----
 
-class HttpServer::Listener final : public Readiness {
+class HttpServer::Listener final : public host::Readiness {
  public:
   Listener(HttpServer& server, int socket, const ListenOptions& options)
       : server_(server), socket_(socket), options_(options) {
-    server_.loop_.add(socket_, Interest::read, this);
+    server_.loop_.add(socket_, host::Interest::read, this);
   }
   ~Listener() override {
     server_.loop_.remove(socket_, this);
@@ -176,7 +176,7 @@ class HttpServer::Listener final : public Readiness {
 
 // ---- One client ----
 
-class HttpServer::Connection final : public Readiness {
+class HttpServer::Connection final : public host::Readiness {
  public:
   Connection(HttpServer& server, int socket, const ListenOptions& options)
       : server_(server),
@@ -184,8 +184,8 @@ class HttpServer::Connection final : public Readiness {
         port_(options.port),
         asked_who_(server.gateway_.access.on() && !options.trusted),
         quiet_since_(server.now_) {
-    if (options.tls != nullptr) tls_ = TlsStream::accept(options.tls->get(), socket);
-    server_.loop_.add(socket_, Interest::read, this);
+    if (options.tls != nullptr) tls_ = host::TlsStream::accept(options.tls->get(), socket);
+    server_.loop_.add(socket_, host::Interest::read, this);
   }
   ~Connection() override { shut(); }
 
@@ -247,7 +247,7 @@ class HttpServer::Connection final : public Readiness {
     bool has_input_size = false;
     bool has_background = false;
     std::string_view repeated;  // Which of these fields came twice.
-    ChunkedReader chunks;
+    host::ChunkedReader chunks;
     const TenantRule* tenant = nullptr;  // Who asks, where that matters.
     bool told = false;                   // That it was refused.
     Call* call = nullptr;                // Whose body is filled.
@@ -261,11 +261,11 @@ class HttpServer::Connection final : public Readiness {
   bool parse_head();
   bool parse_body();
   bool parse_chunks();
-  void begin(const HttpHead& head);
-  void take_fields(const HttpHead& head);
-  void take_field(const HttpField& field, std::string_view name, std::string& value, bool& has);
-  void check_access(const HttpHead& head);
-  std::optional<AccessDenial> why_denied(const HttpHead& head);
+  void begin(const host::HttpHead& head);
+  void take_fields(const host::HttpHead& head);
+  void take_field(const host::HttpField& field, std::string_view name, std::string& value, bool& has);
+  void check_access(const host::HttpHead& head);
+  std::optional<AccessDenial> why_denied(const host::HttpHead& head);
   void dispatch();
   void dispatch_infer(Exchange& exchange, Call* call);
   void deny(Exchange& exchange, Call* call, const AccessDenial& denial);
@@ -274,9 +274,9 @@ class HttpServer::Connection final : public Readiness {
   void reply(Exchange& exchange, const Reply& reply);
   void reply_now(Exchange& exchange, int status, std::string_view type, std::string_view extra, std::string_view body);
   void write_answer(const Call& call, Exchange& exchange);
-  void count_malformed(const HttpRefusal& refusal);
-  void refuse_head(const HttpRefusal& refusal);
-  void refuse(const HttpRefusal& refusal);
+  void count_malformed(const host::HttpRefusal& refusal);
+  void refuse_head(const host::HttpRefusal& refusal);
+  void refuse(const host::HttpRefusal& refusal);
   void refuse_and_close(const Reply& answer);
   void send_ready();
   void flush();
@@ -295,12 +295,12 @@ class HttpServer::Connection final : public Readiness {
   int socket_;
   Port port_;
   const bool asked_who_;
-  std::unique_ptr<TlsStream> tls_;  // Null: plain.
+  std::unique_ptr<host::TlsStream> tls_;  // Null: plain.
   bool tls_wants_write_ = false;    // Reading goes on when the socket can be written.
   std::optional<std::vector<std::string>> certificate_names_;
   std::shared_ptr<const AccessTable> access_;  // Of the request that is being read.
   Reading reading_ = Reading::head;
-  Interest interest_ = Interest::read;
+  host::Interest interest_ = host::Interest::read;
   bool closing_ = false;  // Nothing more is read; closed once everything is sent.
   bool peer_done_ = false;
   bool more_comes_ = false;  // The client sends a body that is not wanted.
@@ -328,7 +328,7 @@ void HttpServer::Connection::mark_dirty() {
 void HttpServer::Connection::watch() {
   const bool want_read = lingering_ || (!closing_ && !peer_done_ && !blocked());
   const bool want_write = unsent() > 0 || tls_wants_write_;
-  const auto wanted = static_cast<Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
+  const auto wanted = static_cast<host::Interest>((want_read ? 1 : 0) | (want_write ? 2 : 0));
   if (wanted == interest_ || socket_ < 0) return;
   interest_ = wanted;
   server_.loop_.change(socket_, wanted, this);
@@ -367,9 +367,9 @@ void HttpServer::Connection::read_some() {
 // Shakes hands, too, where that has not been done.
 ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room) {
   const bool established = tls_->established();
-  const TlsStream::Moved result = tls_->read(buffer, room);
-  tls_wants_write_ = result.status == TlsStream::Status::want_write;
-  if (result.status == TlsStream::Status::failed && !established) {
+  const host::TlsStream::Moved result = tls_->read(buffer, room);
+  tls_wants_write_ = result.status == host::TlsStream::Status::want_write;
+  if (result.status == host::TlsStream::Status::failed && !established) {
     server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
     if (tls_->spoke_plain_http()) {
       // What came is read first: closing over unread bytes would throw the answer away, too.
@@ -382,11 +382,11 @@ ssize_t HttpServer::Connection::receive_encrypted(char* buffer, std::size_t room
       send(socket_, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
   }
-  return bytes_moved(result);
+  return host::bytes_moved(result);
 }
 
 ssize_t HttpServer::Connection::send_encrypted(const char* bytes, std::size_t count) {
-  return bytes_moved(tls_->write(bytes, count));
+  return host::bytes_moved(tls_->write(bytes, count));
 }
 
 // Takes as many requests apart as have come and may be under way.
@@ -411,10 +411,10 @@ void HttpServer::Connection::parse() {
 
 bool HttpServer::Connection::parse_head() {
   if (in_at_ == in_.size()) return false;
-  HttpHead head;
-  const HttpHeadResult result = parse_http_head(std::string_view(in_).substr(in_at_), server_.limits_.head_max, head);
-  if (result.kind == HttpHeadResult::Kind::need_more) return false;
-  if (result.kind == HttpHeadResult::Kind::refused) {
+  host::HttpHead head;
+  const host::HttpHeadResult result = host::parse_http_head(std::string_view(in_).substr(in_at_), server_.limits_.head_max, head);
+  if (result.kind == host::HttpHeadResult::Kind::need_more) return false;
+  if (result.kind == host::HttpHeadResult::Kind::refused) {
     refuse_head(result.refusal);
     return false;
   }
@@ -424,13 +424,13 @@ bool HttpServer::Connection::parse_head() {
 }
 
 // The head is complete: where does it go, and how does its body come?
-void HttpServer::Connection::begin(const HttpHead& head) {
+void HttpServer::Connection::begin(const host::HttpHead& head) {
   incoming_.target = server_.gateway_.route(port_, head.method, head.path);
   incoming_.keep_alive = head.keep_alive && !server_.draining_;
   incoming_.http_1_1 = head.http_1_1;
   incoming_.tenant = nullptr;
   incoming_.told = false;
-  incoming_.head_only = head.method == HttpMethod::head;
+  incoming_.head_only = head.method == host::HttpMethod::head;
   incoming_.length = head.content_length;
   message_began_ = server_.now_;
   message_bytes_ = 0;
@@ -439,7 +439,7 @@ void HttpServer::Connection::begin(const HttpHead& head) {
   if (server_.bodies_ + head.content_length > server_.limits_.bodies_max)
     return refuse({503, "too many bytes are in flight"});
   const auto encoding = head.find("content-encoding");
-  if (encoding && !equals_ignoring_case(*encoding, "identity"))
+  if (encoding && !host::equals_ignoring_case(*encoding, "identity"))
     return refuse({415, "content encodings are not supported"});
   if (asked_who_ || incoming_.target.refusal) check_access(head);
   if (asked_who_) {
@@ -449,7 +449,7 @@ void HttpServer::Connection::begin(const HttpHead& head) {
   incoming_.call = server_.take_call();
   incoming_.counted = 0;
   if (head.chunked) {
-    incoming_.chunks = ChunkedReader();
+    incoming_.chunks = host::ChunkedReader();
     reading_ = Reading::chunks;
   } else {
     reading_ = Reading::body;
@@ -463,7 +463,7 @@ void HttpServer::Connection::begin(const HttpHead& head) {
 }
 
 // Who asks is known before the body is read. What they are refused takes the place of the answer.
-void HttpServer::Connection::check_access(const HttpHead& head) {
+void HttpServer::Connection::check_access(const host::HttpHead& head) {
   Target& target = incoming_.target;
   const bool infer = target.endpoint == Endpoint::infer;
   if (const auto denial = why_denied(head)) {
@@ -474,7 +474,7 @@ void HttpServer::Connection::check_access(const HttpHead& head) {
   }
 }
 
-std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& head) {
+std::optional<AccessDenial> HttpServer::Connection::why_denied(const host::HttpHead& head) {
   if (!asked_who_) return std::nullopt;
   const AccessNeed need = access_need(port_, incoming_.target.endpoint);
   if (need == AccessNeed::nothing) return std::nullopt;
@@ -490,33 +490,33 @@ std::optional<AccessDenial> HttpServer::Connection::why_denied(const HttpHead& h
   return denial;
 }
 
-void HttpServer::Connection::take_field(const HttpField& field, std::string_view name, std::string& value, bool& has) {
+void HttpServer::Connection::take_field(const host::HttpField& field, std::string_view name, std::string& value, bool& has) {
   if (std::exchange(has, true)) incoming_.repeated = name;
   value = field.value;
 }
 
-void HttpServer::Connection::take_fields(const HttpHead& head) {
+void HttpServer::Connection::take_fields(const host::HttpHead& head) {
   incoming_.has_json_length = incoming_.has_deadline = incoming_.has_input_size = incoming_.has_background = false;
   incoming_.repeated = {};
   incoming_.traceparent.clear();
   for (const auto& field : head.all_fields()) {
     switch (field.name.size()) {
       case 11:
-        if (equals_ignoring_case(field.name, "traceparent")) incoming_.traceparent = field.value;
+        if (host::equals_ignoring_case(field.name, "traceparent")) incoming_.traceparent = field.value;
         break;
       case 18:
-        if (equals_ignoring_case(field.name, "tangram-background")) {
+        if (host::equals_ignoring_case(field.name, "tangram-background")) {
           take_field(field, "Tangram-Background", incoming_.background, incoming_.has_background);
-        } else if (equals_ignoring_case(field.name, "tangram-input-size")) {
+        } else if (host::equals_ignoring_case(field.name, "tangram-input-size")) {
           take_field(field, "Tangram-Input-Size", incoming_.input_size, incoming_.has_input_size);
         }
         break;
       case 19:
-        if (!equals_ignoring_case(field.name, "tangram-deadline-ms")) break;
+        if (!host::equals_ignoring_case(field.name, "tangram-deadline-ms")) break;
         take_field(field, "Tangram-Deadline-Ms", incoming_.deadline_ms, incoming_.has_deadline);
         break;
       case 31:
-        if (!equals_ignoring_case(field.name, "inference-header-content-length")) break;
+        if (!host::equals_ignoring_case(field.name, "inference-header-content-length")) break;
         take_field(field, "Inference-Header-Content-Length", incoming_.json_length, incoming_.has_json_length);
         break;
       default: break;
@@ -540,11 +540,11 @@ bool HttpServer::Connection::parse_chunks() {
   in_at_ += incoming_.chunks.feed(std::string_view(in_).substr(in_at_), body, server_.limits_.body_max);
   server_.bodies_ += body.size() - incoming_.counted;
   incoming_.counted = body.size();
-  if (incoming_.chunks.state() == ChunkedReader::State::refused) {
+  if (incoming_.chunks.state() == host::ChunkedReader::State::refused) {
     refuse(incoming_.chunks.refusal());
     return false;
   }
-  if (incoming_.chunks.state() == ChunkedReader::State::reading) return false;
+  if (incoming_.chunks.state() == host::ChunkedReader::State::reading) return false;
   dispatch();
   return true;
 }
@@ -649,13 +649,13 @@ void HttpServer::Connection::reply_now(Exchange& exchange, int status, std::stri
 }
 
 // What is too large, too slow or too much is HTTP all the same.
-void HttpServer::Connection::count_malformed(const HttpRefusal& refusal) {
+void HttpServer::Connection::count_malformed(const host::HttpRefusal& refusal) {
   if (refusal_of_http(refusal.status) != RequestRefusal::malformed) return;
   server_.gateway_.traffic.requests_malformed.fetch_add(1, std::memory_order_relaxed);
 }
 
 // What comes cannot be understood, so nobody knows what it asks for.
-void HttpServer::Connection::refuse_head(const HttpRefusal& refusal) {
+void HttpServer::Connection::refuse_head(const host::HttpRefusal& refusal) {
   incoming_.target = {};
   incoming_.tenant = nullptr;
   incoming_.traceparent.clear();
@@ -665,7 +665,7 @@ void HttpServer::Connection::refuse_head(const HttpRefusal& refusal) {
 }
 
 // The head was understood, and the rest will not be.
-void HttpServer::Connection::refuse(const HttpRefusal& refusal) {
+void HttpServer::Connection::refuse(const host::HttpRefusal& refusal) {
   if (incoming_.target.endpoint == Endpoint::infer && !incoming_.told) {
     tell_of_refused(refusal_of_http(refusal.status), refusal.status, refusal.reason);
   }
@@ -814,7 +814,7 @@ void HttpServer::Connection::time_out() {
   if (tls_ && !tls_->established()) server_.gateway_.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   if (unsent() > 0 || !in_message) return close_now();
   server_.gateway_.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
-  const HttpRefusal slow{408, "the request took too long to come"};
+  const host::HttpRefusal slow{408, "the request took too long to come"};
   reading_ == Reading::head ? refuse_head(slow) : refuse(slow);
   flush();
 }
@@ -845,7 +845,7 @@ void HttpServer::Connection::close_now() {
 
 // ---- All clients ----
 
-HttpServer::HttpServer(EventLoop& loop, const LiveClock& clock, Gateway& gateway, LiveWorld& world,
+HttpServer::HttpServer(host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway, LiveWorld& world,
                        const HttpLimits& limits, bool same_thread)
     : loop_(loop),
       clock_(clock),
@@ -876,7 +876,7 @@ void HttpServer::append_head(std::string& out, int status, std::string_view type
     out += "HTTP/1.1 ";
     append_number(out, static_cast<std::uint64_t>(status));
     out += ' ';
-    out += http_status_text(status);
+    out += host::http_status_text(status);
     out += date_;
     out += type;
     out += "\r\nContent-Length: ";

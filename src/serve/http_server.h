@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "serve/event_loop.h"
+#include "host/event_loop.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
-#include "serve/tls.h"
+#include "host/tls.h"
 
 namespace tangram::serve {
 
@@ -41,14 +41,14 @@ Result<int> listen_at_path(const std::string& path);
 // How the clients of a listening socket are met.
 struct ListenOptions {
   Port port = Port::data;
-  const TlsSlot* tls = nullptr;  // Null: plain. Outlives the server.
+  const host::TlsSlot* tls = nullptr;  // Null: plain. Outlives the server.
   bool trusted = false;          // Who gets here has shown who they are: by the permissions of a file.
 };
 
 class HttpServer final : public CallOwner {
  public:
   // All outlive it. `same_thread`: the world is driven by the thread that drives this.
-  HttpServer(EventLoop& loop, const LiveClock& clock, Gateway& gateway, LiveWorld& world, const HttpLimits& limits,
+  HttpServer(host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway, LiveWorld& world, const HttpLimits& limits,
              bool same_thread);
   ~HttpServer() override;
 
@@ -90,8 +90,8 @@ class HttpServer final : public CallOwner {
   void give_back(Call* call);
   void post(Call* call);
 
-  EventLoop& loop_;
-  const LiveClock& clock_;
+  host::EventLoop& loop_;
+  const host::LiveClock& clock_;
   Gateway& gateway_;
   LiveWorld& world_;
   const HttpLimits limits_;

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "core/bytes_slot.h"
-#include "serve/json_reader.h"
+#include "base/json_reader.h"
 
 namespace tangram::serve {
 namespace {

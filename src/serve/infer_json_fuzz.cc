@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/infer_json.h"
-#include "serve/json_reader.h"
+#include "base/json_reader.h"
 
 namespace {
 

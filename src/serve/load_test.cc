@@ -1,4 +1,4 @@
-#include "serve/load.h"
+#include "client/load.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,10 +9,10 @@
 #include <cstring>
 #include <thread>
 
-#include "serve/sample_tensors.h"
+#include "core/sample_tensors.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
-#include "serve/test_nowhere.h"
+#include "host/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
@@ -40,20 +40,20 @@ class Served {
     thread_.join();
     server_.reset();
   }
-  LoadConfig config() const { return {.http_port = server_->http_port(), .grpc_port = server_->grpc_port()}; }
+  client::LoadConfig config() const { return {.http_port = server_->http_port(), .grpc_port = server_->grpc_port()}; }
 
  private:
-  test::Nowhere nowhere_;
-  LogWriter log_;
+  host::test::Nowhere nowhere_;
+  host::LogWriter log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
 
-std::vector<LoadTarget> targets() { return {{"rank", *test::workload().services[0].tensors}}; }
+std::vector<client::LoadTarget> targets() { return {{"rank", *test::workload().services[0].tensors}}; }
 
 // One request every 100 us, of sizes 1 to 128 in turn.
-std::vector<LoadRequest> some_requests(std::size_t count, LoadProtocol protocol) {
-  std::vector<LoadRequest> requests;
+std::vector<client::LoadRequest> some_requests(std::size_t count, client::LoadProtocol protocol) {
+  std::vector<client::LoadRequest> requests;
   for (std::size_t i = 0; i < count; ++i) {
     requests.push_back({.at = std::chrono::microseconds(100 * i),
                         .target = 0,
@@ -64,15 +64,15 @@ std::vector<LoadRequest> some_requests(std::size_t count, LoadProtocol protocol)
   return requests;
 }
 
-std::int64_t count(const LoadResult& result, LoadOutcome outcome) {
-  return std::ranges::count(result.answers, outcome, &LoadAnswer::outcome);
+std::int64_t count(const client::LoadResult& result, client::LoadOutcome outcome) {
+  return std::ranges::count(result.answers, outcome, &client::LoadAnswer::outcome);
 }
 
 TEST(Load, EveryRequestIsAnsweredOnceOverHttp) {
   const Served served(false);
-  const auto result = run_load(targets(), some_requests(300, LoadProtocol::http), served.config());
+  const auto result = client::run_load(targets(), some_requests(300, client::LoadProtocol::http), served.config());
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(count(*result, LoadOutcome::answered), 300) << result->first_failure;
+  EXPECT_EQ(count(*result, client::LoadOutcome::answered), 300) << result->first_failure;
   for (const auto& answer : result->answers) {
     EXPECT_TRUE(answer.sent);
     EXPECT_GE(answer.sent_after, 0ms);
@@ -83,45 +83,45 @@ TEST(Load, EveryRequestIsAnsweredOnceOverHttp) {
 #ifdef TANGRAM_WITH_GRPC
 TEST(Load, BothProtocolsRunBesideEachOther) {
   const Served served(false);
-  auto requests = some_requests(200, LoadProtocol::http);
-  for (std::size_t i = 0; i < requests.size(); i += 2) requests[i].protocol = LoadProtocol::grpc;
-  const auto result = run_load(targets(), requests, served.config());
+  auto requests = some_requests(200, client::LoadProtocol::http);
+  for (std::size_t i = 0; i < requests.size(); i += 2) requests[i].protocol = client::LoadProtocol::grpc;
+  const auto result = client::run_load(targets(), requests, served.config());
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(count(*result, LoadOutcome::answered), 200) << result->first_failure;
+  EXPECT_EQ(count(*result, client::LoadOutcome::answered), 200) << result->first_failure;
 }
 #endif
 
 // Two connections for 50 requests that are due at once: most wait, and their waiting counts.
 TEST(Load, RequestsThatFindNoConnectionWaitForOne) {
   const Served served(false);
-  auto requests = some_requests(50, LoadProtocol::http);
+  auto requests = some_requests(50, client::LoadProtocol::http);
   for (auto& request : requests) request.at = {};
-  LoadConfig config = served.config();
+  client::LoadConfig config = served.config();
   config.connections_max = 2;
-  const auto result = run_load(targets(), requests, config);
+  const auto result = client::run_load(targets(), requests, config);
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(count(*result, LoadOutcome::answered), 50);
+  EXPECT_EQ(count(*result, client::LoadOutcome::answered), 50);
   EXPECT_GT(result->answers.back().sent_after, result->answers.front().sent_after);
 }
 
 // The plan's largest bucket holds 128; what is larger is answered with 400, which is a failure with a reason.
 TEST(Load, TellsWhyTheFirstRequestFailed) {
   const Served served;
-  auto requests = some_requests(2, LoadProtocol::http);
+  auto requests = some_requests(2, client::LoadProtocol::http);
   requests[1].size = 129;
-  const auto result = run_load(targets(), requests, served.config());
+  const auto result = client::run_load(targets(), requests, served.config());
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(result->answers[1].outcome, LoadOutcome::failed);
+  EXPECT_EQ(result->answers[1].outcome, client::LoadOutcome::failed);
   EXPECT_THAT(result->first_failure, HasSubstr("400"));
 }
 
 TEST(Load, SendsNothingMoreWhenInterrupted) {
   const Served served(false);
-  auto requests = some_requests(10, LoadProtocol::http);
+  auto requests = some_requests(10, client::LoadProtocol::http);
   requests.back().at = 1h;
-  LoadConfig config = served.config();
+  client::LoadConfig config = served.config();
   config.interrupted = [calls = 0]() mutable { return ++calls > 25; };
-  const auto result = run_load(targets(), requests, config);
+  const auto result = client::run_load(targets(), requests, config);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_FALSE(result->answers.back().sent);
 }
@@ -129,7 +129,7 @@ TEST(Load, SendsNothingMoreWhenInterrupted) {
 TEST(Load, IsAnErrorWhereNobodyListens) {
   std::uint16_t port = 0;
   { port = Served().config().http_port; }
-  const auto result = run_load(targets(), some_requests(1, LoadProtocol::http), {.http_port = port});
+  const auto result = client::run_load(targets(), some_requests(1, client::LoadProtocol::http), {.http_port = port});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::unavailable);
 }

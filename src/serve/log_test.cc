@@ -1,4 +1,4 @@
-#include "serve/log.h"
+#include "host/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string logged(Use&& use) {
   std::array<int, 2> ends{};
   EXPECT_EQ(pipe(ends.data()), 0);
   {
-    LogWriter log(ends[1]);
+    host::LogWriter log(ends[1]);
     use(log);
   }  // Everything is written when it goes.
   close(ends[1]);
@@ -33,14 +33,14 @@ std::string logged(Use&& use) {
 }
 
 TEST(Log, WritesWhatItsLevelHolds) {
-  const std::string text = logged([](LogWriter& log) {
-    log.set_level(LogLevel::warning);
-    log.write(LogLine(LogLevel::error, "one").text("reason", "a"));
-    log.write(LogLine(LogLevel::warning, "two").text("reason", "a"));
-    log.write(LogLine(LogLevel::info, "three").text("reason", "a"));
-    log.set_level(LogLevel::info);
-    log.write(LogLine(LogLevel::info, "four").text("reason", "a"));
-    log.write(LogLine(LogLevel::requests, "five").text("reason", "a"));
+  const std::string text = logged([](host::LogWriter& log) {
+    log.set_level(host::LogLevel::warning);
+    log.write(host::LogLine(host::LogLevel::error, "one").text("reason", "a"));
+    log.write(host::LogLine(host::LogLevel::warning, "two").text("reason", "a"));
+    log.write(host::LogLine(host::LogLevel::info, "three").text("reason", "a"));
+    log.set_level(host::LogLevel::info);
+    log.write(host::LogLine(host::LogLevel::info, "four").text("reason", "a"));
+    log.write(host::LogLine(host::LogLevel::requests, "five").text("reason", "a"));
   });
   EXPECT_THAT(text, HasSubstr(R"("event":"one")"));
   EXPECT_THAT(text, HasSubstr(R"("event":"two")"));
@@ -50,7 +50,7 @@ TEST(Log, WritesWhatItsLevelHolds) {
 }
 
 // The level as the logging address leaves it after `body`, from `before`.
-std::string level_after(const std::string& body, LogLevel before, int status = 200) {
+std::string level_after(const std::string& body, host::LogLevel before, int status = 200) {
   const std::vector<ServedModel> models;
   Gateway gateway(models, {});
   gateway.set_log_level(before);
@@ -61,15 +61,15 @@ std::string level_after(const std::string& body, LogLevel before, int status = 2
 }
 
 TEST(Log, TakesItsLevelInOurWordsAndInTritons) {
-  EXPECT_EQ(level_after(R"({"level":"error"})", LogLevel::info), "error");
-  EXPECT_EQ(level_after(R"({"log_verbose_level":1})", LogLevel::info), "requests");
-  EXPECT_EQ(level_after(R"({"log_verbose_level":0})", LogLevel::requests), "info");
-  EXPECT_EQ(level_after(R"({"log_info":false})", LogLevel::requests), "warning");
-  EXPECT_EQ(level_after(R"({"log_warning":false})", LogLevel::info), "error");
-  EXPECT_EQ(level_after(R"({"log_info":true,"log_file":"x"})", LogLevel::error), "info");
-  EXPECT_EQ(level_after("", LogLevel::warning), "warning");
-  EXPECT_EQ(level_after(R"({"level":"loud"})", LogLevel::info, 400), "info");
-  EXPECT_EQ(level_after("{", LogLevel::info, 400), "info");
+  EXPECT_EQ(level_after(R"({"level":"error"})", host::LogLevel::info), "error");
+  EXPECT_EQ(level_after(R"({"log_verbose_level":1})", host::LogLevel::info), "requests");
+  EXPECT_EQ(level_after(R"({"log_verbose_level":0})", host::LogLevel::requests), "info");
+  EXPECT_EQ(level_after(R"({"log_info":false})", host::LogLevel::requests), "warning");
+  EXPECT_EQ(level_after(R"({"log_warning":false})", host::LogLevel::info), "error");
+  EXPECT_EQ(level_after(R"({"log_info":true,"log_file":"x"})", host::LogLevel::error), "info");
+  EXPECT_EQ(level_after("", host::LogLevel::warning), "warning");
+  EXPECT_EQ(level_after(R"({"level":"loud"})", host::LogLevel::info, 400), "info");
+  EXPECT_EQ(level_after("{", host::LogLevel::info, 400), "info");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "core/bytes_slot.h"
 #include "engines/tensor_memory.h"
-#include "serve/http_parser.h"
+#include "host/http_parser.h"
 
 namespace tangram::serve {
 namespace {
@@ -93,31 +93,31 @@ class AnswerReader {
     if (colon == std::string_view::npos) return false;
     const std::string_view name = line.substr(0, colon);
     const std::string_view value = text::trim(line.substr(colon + 1));
-    if (equals_ignoring_case(name, "content-length")) {
+    if (host::equals_ignoring_case(name, "content-length")) {
       const auto length = text::parse_integer(value);
       if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > kBodyMax) return false;
       length_ = static_cast<std::size_t>(*length);
-    } else if (equals_ignoring_case(name, "inference-header-content-length")) {
+    } else if (host::equals_ignoring_case(name, "inference-header-content-length")) {
       const auto length = text::parse_integer(value);
       if (!length || *length < 0) return false;
       json_length_ = static_cast<std::size_t>(*length);
-    } else if (equals_ignoring_case(name, "transfer-encoding")) {
-      chunked_ = equals_ignoring_case(value, "chunked");
+    } else if (host::equals_ignoring_case(name, "transfer-encoding")) {
+      chunked_ = host::equals_ignoring_case(value, "chunked");
       return chunked_;
-    } else if (equals_ignoring_case(name, "retry-after")) {
+    } else if (host::equals_ignoring_case(name, "retry-after")) {
       // It may also be a date, which says as much as nothing here.
       const std::int64_t seconds = text::parse_integer(value).value_or(0);
       if (seconds > 0) retry_after_ = std::chrono::seconds(std::min(seconds, kTurnedAwayMaxSeconds));
-    } else if (equals_ignoring_case(name, "connection")) {
-      keep_alive_ = !equals_ignoring_case(value, "close");
+    } else if (host::equals_ignoring_case(name, "connection")) {
+      keep_alive_ = !host::equals_ignoring_case(value, "close");
     }
     return true;
   }
 
   State read_chunks() {
     in_.erase(0, chunks_.feed(in_, body_, kBodyMax));
-    if (chunks_.state() == ChunkedReader::State::refused) return State::broken;
-    if (chunks_.state() == ChunkedReader::State::reading) return State::reading;
+    if (chunks_.state() == host::ChunkedReader::State::refused) return State::broken;
+    if (chunks_.state() == host::ChunkedReader::State::reading) return State::reading;
     return in_.empty() ? State::complete : State::broken;
   }
 
@@ -131,7 +131,7 @@ class AnswerReader {
   Duration retry_after_ = kTurnedAway;
   std::size_t length_ = 0;
   std::optional<std::size_t> json_length_;
-  ChunkedReader chunks_;
+  host::ChunkedReader chunks_;
 };
 
 // What an error body says; {"error":"..."} where the server keeps to the protocol.
@@ -230,7 +230,7 @@ Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_
   }
 }
 
-class RemoteLink final : public engines::Executor, private Readiness {
+class RemoteLink final : public engines::Executor, private host::Readiness {
  public:
   RemoteLink(Remotes& remotes, SliceId slice, RemoteConfig config, engines::ExecutorEvents& events)
       : remotes_(remotes),
@@ -301,7 +301,7 @@ class RemoteLink final : public engines::Executor, private Readiness {
   int attempts_in_vain_ = 0;
   std::size_t model_asked_ = 0;
   int socket_ = -1;
-  std::unique_ptr<TlsStream> tls_;
+  std::unique_ptr<host::TlsStream> tls_;
   bool tls_wants_write_ = false;
   bool used_before_ = false;  // The connection has carried an answer, so its end may mean that it was idle too long.
   std::string out_;
@@ -336,10 +336,10 @@ bool RemoteLink::connect_now() {
   }
   if (config_.caller.tls != nullptr) {
     const std::string& name = config_.caller.server_name;
-    tls_ = TlsStream::connect(config_.caller.tls, socket_, name.empty() ? config_.address.host : name);
+    tls_ = host::TlsStream::connect(config_.caller.tls, socket_, name.empty() ? config_.address.host : name);
   }
   used_before_ = tls_wants_write_ = false;
-  remotes_.loop_.add(socket_, Interest::both, this);
+  remotes_.loop_.add(socket_, host::Interest::both, this);
   return true;
 }
 
@@ -362,16 +362,16 @@ void RemoteLink::send(std::string request) {
 ssize_t RemoteLink::send_some() {
   const std::string_view rest = std::string_view(out_).substr(out_at_);
   if (tls_ == nullptr) return ::send(socket_, rest.data(), rest.size(), MSG_NOSIGNAL);
-  const TlsStream::Moved moved = tls_->write(rest.data(), rest.size());
-  tls_wants_write_ = moved.status == TlsStream::Status::want_write;
-  return bytes_moved(moved);
+  const host::TlsStream::Moved moved = tls_->write(rest.data(), rest.size());
+  tls_wants_write_ = moved.status == host::TlsStream::Status::want_write;
+  return host::bytes_moved(moved);
 }
 
 ssize_t RemoteLink::receive_some(char* buffer, std::size_t room) {
   if (tls_ == nullptr) return recv(socket_, buffer, room, 0);
-  const TlsStream::Moved moved = tls_->read(buffer, room);
-  tls_wants_write_ = moved.status == TlsStream::Status::want_write;
-  return bytes_moved(moved);
+  const host::TlsStream::Moved moved = tls_->read(buffer, room);
+  tls_wants_write_ = moved.status == host::TlsStream::Status::want_write;
+  return host::bytes_moved(moved);
 }
 
 void RemoteLink::flush() {
@@ -387,7 +387,7 @@ void RemoteLink::flush() {
 // A plain connection waits for room while it has something to send; an encrypted one says itself what it waits for.
 void RemoteLink::watch() {
   const bool writes = tls_ == nullptr ? out_at_ < out_.size() : tls_wants_write_;
-  remotes_.loop_.change(socket_, writes ? Interest::both : Interest::read, this);
+  remotes_.loop_.change(socket_, writes ? host::Interest::both : host::Interest::read, this);
 }
 
 void RemoteLink::on_ready(bool readable, bool writable, bool broken) {
@@ -491,7 +491,7 @@ void RemoteLink::not_ready(std::string reason) {
 }
 
 void RemoteLink::log_not_ready(std::string_view reason) const {
-  remotes_.log_.write(LogLine(LogLevel::warning, "remote_not_ready")
+  remotes_.log_.write(host::LogLine(host::LogLevel::warning, "remote_not_ready")
                           .text("slice", config_.title)
                           .text("server", place_)
                           .text("reason", reason));

@@ -13,9 +13,9 @@
 #include "base/result.h"
 #include "engines/batch_engine.h"
 #include "engines/executor.h"
-#include "serve/event_loop.h"
-#include "serve/log.h"
-#include "serve/tls.h"
+#include "host/event_loop.h"
+#include "host/log.h"
+#include "host/tls.h"
 
 namespace tangram::serve {
 
@@ -36,7 +36,7 @@ Result<RemoteAddress> parse_remote_address(std::string_view text);
 // How the other servers know us, and we them.
 struct RemoteCaller {
   std::string key = {};                             // Shown as a bearer token; empty: none.
-  std::shared_ptr<const TlsContext> tls = nullptr;  // Null: plain.
+  std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
   std::string server_name = {};                     // Whose certificate it must be; empty: the address.
 };
 
@@ -56,7 +56,7 @@ class RemoteLink;
 // All slices of a gateway that run elsewhere.
 class Remotes {
  public:
-  Remotes(EventLoop& loop, const LiveClock& clock, LogWriter& log) : loop_(loop), clock_(clock), log_(log) {}
+  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : loop_(loop), clock_(clock), log_(log) {}
   ~Remotes();
   Remotes(const Remotes&) = delete;
   Remotes& operator=(const Remotes&) = delete;
@@ -71,9 +71,9 @@ class Remotes {
  private:
   friend class RemoteLink;
 
-  EventLoop& loop_;
-  const LiveClock& clock_;
-  LogWriter& log_;
+  host::EventLoop& loop_;
+  const host::LiveClock& clock_;
+  host::LogWriter& log_;
   std::vector<RemoteLink*> links_;
 };
 

@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "engines/tensor_memory.h"
-#include "serve/http_client.h"
+#include "client/http_client.h"
 #include "serve/server.h"
 #include "serve/test_calls.h"
-#include "serve/test_certificates.h"
+#include "host/test_certificates.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -108,7 +108,7 @@ bool until(Done&& done) {
 class OtherServer {
  public:
   OtherServer(const Workload& workload, sched::Deployment deployment, ServerConfig config)
-      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<LogWriter>(file_)) {
+      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<host::LogWriter>(file_)) {
     config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
     server_ = std::make_unique<Server>(std::move(deployment), workload, std::move(config), *log_);
@@ -126,11 +126,11 @@ class OtherServer {
   OtherServer& operator=(const OtherServer&) = delete;
   std::uint16_t port() const { return server_->http_port(); }
   void reload() { server_->request_reload(); }
-  HttpAnswer ask(const std::string& path, const std::string& body = "") const {
-    auto answer = ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
-    return answer ? *answer : HttpAnswer{};
+  client::HttpAnswer ask(const std::string& path, const std::string& body = "") const {
+    auto answer = client::ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
+    return answer ? *answer : client::HttpAnswer{};
   }
-  std::string log() const { return test::written_to(file_); }
+  std::string log() const { return host::test::written_to(file_); }
   // Asks until it is ready; each question waits for its answer, so this does not spin.
   bool wait_until_ready() const {
     return until([&] { return ask("/v2/health/ready").status == 200; });
@@ -138,7 +138,7 @@ class OtherServer {
 
  private:
   int file_;
-  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<host::LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
@@ -190,13 +190,13 @@ TEST(Remote, RunsBatchesOnASecondServer) {
     const auto at = body.find("\"outputs\"");
     return at == std::string::npos ? body : body.substr(at);
   };
-  const HttpAnswer near = here.ask("/v2/models/rank/infer", question);
-  const HttpAnswer far = there->ask("/v2/models/encoder/infer", question);
+  const client::HttpAnswer near = here.ask("/v2/models/rank/infer", question);
+  const client::HttpAnswer far = there->ask("/v2/models/encoder/infer", question);
   ASSERT_EQ(near.status, 200) << near.body;
   EXPECT_EQ(strip(near.body), strip(far.body));
 
   there.reset();
-  HttpAnswer lost = here.ask("/v2/models/rank/infer", question);
+  client::HttpAnswer lost = here.ask("/v2/models/rank/infer", question);
   EXPECT_TRUE(lost.status == 500 || lost.status == 503) << lost.status << lost.body;
   there = std::make_unique<OtherServer>(there_workload, there_deployment, at_port(there_port));
   EXPECT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", question).status == 200; }));
@@ -220,7 +220,7 @@ TEST(Remote, IsUnavailableWhileTheSecondServerIs) {
   ASSERT_TRUE(here.wait_until_ready());
   ASSERT_EQ(there.ask("/v2/repository/models/encoder/unload", "{}").status, 200);
   for (int i = 0; i < 3; ++i) {
-    const HttpAnswer answer = here.ask("/v2/models/rank/infer", kBriefQuestion);
+    const client::HttpAnswer answer = here.ask("/v2/models/rank/infer", kBriefQuestion);
     EXPECT_EQ(answer.status, 503) << answer.body;
     EXPECT_THAT(answer.head, testing::HasSubstr("Retry-After: 1"));
   }
@@ -238,7 +238,7 @@ TEST(Remote, PassesOnHowLongTheSecondServerHasNoRoom) {
   const OtherServer here = first_server(on_server(there.port(), key.text));
   ASSERT_TRUE(here.wait_until_ready());
   EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);
-  const HttpAnswer refused = here.ask("/v2/models/rank/infer", kBriefQuestion);
+  const client::HttpAnswer refused = here.ask("/v2/models/rank/infer", kBriefQuestion);
   EXPECT_EQ(refused.status, 429) << refused.body;
   EXPECT_EQ(times(here.log(), "batch_failed"), 0u) << here.log();
   EXPECT_TRUE(refused.head.find("Retry-After: 100\r") != std::string::npos ||
@@ -298,25 +298,25 @@ TEST(Remote, ShowsTheKeyOfTheLastReload) {
 TEST(Remote, RunsBatchesOverTlsWithAKey) {
   const std::string question =
       R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],"parameters":{"tangram_deadline_ms":60000}})";
-  const test::Authority authority("ca");
-  const test::Authority stranger("stranger");
+  const host::test::Authority authority("ca");
+  const host::test::Authority stranger("stranger");
   const NewKey key = make_key();
   ServerConfig there_config = at_port(0);
   there_config.security.tls = authority.server();
   there_config.security.tls->authorities = authority.pem();
   there_config.security.access = formats::Access{{{.name = "gateway", .keys = {key.kept}}}};
   const OtherServer there = second_server(std::move(there_config));
-  const auto asked_with = [&](const std::string& shown, const test::Authority& trusted) {
-    TlsMaterial own = authority.issue("gateway");
+  const auto asked_with = [&](const std::string& shown, const host::test::Authority& trusted) {
+    host::TlsMaterial own = authority.issue("gateway");
     own.authorities = trusted.pem();
     ServerConfig config = on_server(there.port());
-    config.remote_caller = {shown, *TlsContext::for_client(own), "localhost"};
+    config.remote_caller = {shown, *host::TlsContext::for_client(own), "localhost"};
     return config;
   };
   const OtherServer here = first_server(asked_with(key.text, authority));
   ASSERT_TRUE(here.wait_until_ready()) << here.log();
   for (int i = 0; i < 20; ++i) {
-    const HttpAnswer answer = here.ask("/v2/models/rank/infer", question);
+    const client::HttpAnswer answer = here.ask("/v2/models/rank/infer", question);
     ASSERT_EQ(answer.status, 200) << answer.body;
   }
   const OtherServer nobody = first_server(asked_with("", authority));

@@ -36,7 +36,7 @@ std::string_view name_of(OutcomeKind kind) {
 }
 
 std::string request_line(const LiveWorld& world, const Call& call, const Outcome& outcome, TimePoint now) {
-  LogLine line(LogLevel::requests, "request");
+  host::LogLine line(host::LogLevel::requests, "request");
   line.text("id", call.id).text("model", call.model->name).text("outcome", name_of(outcome.kind));
   line.integer("status", http_status(call.status));
   if (call.tenant_state != nullptr) line.text("tenant", call.tenant_state->name);
@@ -53,10 +53,10 @@ std::string request_line(const LiveWorld& world, const Call& call, const Outcome
 }
 
 // A plan may leave a service out; whoever made it may not have meant to.
-void warn_of_unserved(LogWriter& log, const sched::Deployment& deployment) {
+void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment) {
   for (const auto& service : deployment.services) {
     if (!service.pools.empty()) continue;
-    log.write(LogLine(LogLevel::warning, "service_without_replica")
+    log.write(host::LogLine(host::LogLevel::warning, "service_without_replica")
                   .text("model", service.name)
                   .text("reason", "no slice of the plan holds it: every request for it is refused"));
   }
@@ -66,13 +66,13 @@ void warn_of_unserved(LogWriter& log, const sched::Deployment& deployment) {
 // begin to come, and then once a minute while they do.
 class BeyondPlan {
  public:
-  void add(LogWriter& log, const LiveWorld& world, const Call& call, TimePoint now) {
+  void add(host::LogWriter& log, const LiveWorld& world, const Call& call, TimePoint now) {
     ++count_;
     size_max_ = std::max(size_max_, call.size);
     samples_max_ = std::max(samples_max_, call.samples);
     if (now < quiet_until_) return;
     const auto& service = world.scheduler().state().deployment.services[call.model->service.index()];
-    log.write(LogLine(LogLevel::warning, "requests_beyond_plan")
+    log.write(host::LogLine(host::LogLevel::warning, "requests_beyond_plan")
                   .text("model", call.model->name)
                   .integer("requests", count_)
                   .integer("size_max", size_max_)
@@ -109,13 +109,13 @@ sigset_t server_signals() {
 }
 
 // Signals as something to wait for.
-class SignalWatch final : public Readiness {
+class SignalWatch final : public host::Readiness {
  public:
-  SignalWatch(EventLoop& loop, std::function<void(int)> handle) : loop_(loop), handle_(std::move(handle)) {
+  SignalWatch(host::EventLoop& loop, std::function<void(int)> handle) : loop_(loop), handle_(std::move(handle)) {
     const sigset_t set = server_signals();
     descriptor_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     TANGRAM_CHECK(descriptor_ >= 0, "the process may open one more descriptor");
-    loop_.add(descriptor_, Interest::read, this);
+    loop_.add(descriptor_, host::Interest::read, this);
   }
   ~SignalWatch() override {
     loop_.remove(descriptor_, this);
@@ -128,7 +128,7 @@ class SignalWatch final : public Readiness {
   }
 
  private:
-  EventLoop& loop_;
+  host::EventLoop& loop_;
   std::function<void(int)> handle_;
   int descriptor_ = -1;
 };
@@ -137,13 +137,13 @@ class SignalWatch final : public Readiness {
 
 // An I/O thread with its loop and its sockets.
 struct IoThread {
-  EventLoop loop;
+  host::EventLoop loop;
   std::unique_ptr<HttpServer> http;
   std::thread thread;
 };
 
 struct Server::Parts final : public CallOwner {
-  Parts(sched::Deployment deployment, const Workload& workload, ServerConfig c, LogWriter& l)
+  Parts(sched::Deployment deployment, const Workload& workload, ServerConfig c, host::LogWriter& l)
       : config(std::move(c)), log(l), models(served_models(deployment, workload, config.engine)) {
     for (const auto& model : models) signatures.push_back(&model.signature);
     GatewayConfig gateway_config{config.version, config.triton_metrics, nullptr};
@@ -172,7 +172,7 @@ struct Server::Parts final : public CallOwner {
     world_config.on_refused = [this](const Call& call) { gateway->tell_of_refused(refused_by_world(call)); };
     world_config.on_failure = [this](SliceId slice, const ServedModel& model, std::size_t requests,
                                      const std::string& reason) {
-      log.write(LogLine(LogLevel::warning, "batch_failed")
+      log.write(host::LogLine(host::LogLevel::warning, "batch_failed")
                     .text("slice", slice_name(*world, slice.index()))
                     .text("model", model.name)
                     .integer("requests", static_cast<std::int64_t>(requests))
@@ -217,11 +217,11 @@ struct Server::Parts final : public CallOwner {
     return remote;
   }
 
-  WorkerConfig worker_config(SliceId slice, const sched::Place& place) const {
+  worker::WorkerConfig worker_config(SliceId slice, const sched::Place& place) const {
     const sched::Deployment& deployment = world->scheduler().state().deployment;
     const Geometry& geometry = deployment.devices[place.device.index()].geometry;
-    WorkerConfig worker;
-    worker.program = config.worker_program.empty() ? find_worker_program() : config.worker_program;
+    worker::WorkerConfig worker;
+    worker.program = config.worker_program.empty() ? worker::find_worker_program() : config.worker_program;
     worker.title = slice_name(*world, slice.index());
     worker.patience = config.patience;
     worker.spec.engine = config.engine;
@@ -266,17 +266,17 @@ struct Server::Parts final : public CallOwner {
   bool one_thread() const { return config.threads == 1; }
   bool reloads_anything() const { return config.reload || config.reload_security || config.reload_remote_caller; }
 
-  const TlsSlot* tls_slot() const { return config.security.tls ? &tls : nullptr; }
+  const host::TlsSlot* tls_slot() const { return config.security.tls ? &tls : nullptr; }
 
   Result<Nothing> open() {
     if (config.security.tls) {
-      auto made = TlsContext::for_server(*config.security.tls);
+      auto made = host::TlsContext::for_server(*config.security.tls);
       if (!made) return made.error();
       tls.set(std::move(*made));
     }
     const int io_threads = one_thread() ? 1 : config.threads;
     for (int i = 0; i < io_threads; ++i) {
-      EventLoop* its_loop = &loop;
+      host::EventLoop* its_loop = &loop;
       if (!one_thread()) its_loop = &io.emplace_back(std::make_unique<IoThread>())->loop;
       auto http = std::make_unique<HttpServer>(*its_loop, clock, *gateway, *world, config.limits, one_thread());
       const auto data = listen_at(config.address, i == 0 ? config.http_port : data_port, !one_thread());
@@ -352,7 +352,7 @@ struct Server::Parts final : public CallOwner {
     workers.end_first_start();
     gateway->set_ready(true);
     if (grpc) grpc->set_serving(true);
-    log.write(LogLine(LogLevel::info, "ready").number("after_s", to_seconds(clock.now())));
+    log.write(host::LogLine(host::LogLevel::info, "ready").number("after_s", to_seconds(clock.now())));
   }
 
   // Waits for something to happen and handles it.
@@ -398,7 +398,7 @@ struct Server::Parts final : public CallOwner {
     draining = true;
     drain_deadline = clock.now() + config.exit_timeout;
     gateway->set_draining();
-    log.write(LogLine(LogLevel::info, "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())));
+    log.write(host::LogLine(host::LogLevel::info, "draining").integer("in_flight", static_cast<std::int64_t>(world->in_flight())));
     world->begin_drain();
     if (grpc) grpc->drain(config.exit_timeout);
     if (main_http) main_http->drain();
@@ -424,7 +424,7 @@ struct Server::Parts final : public CallOwner {
       auto files = read_files();
       reload_call.control = [this, read = std::make_shared<Result<Files>>(std::move(files))](LiveWorld& w, Call&) {
         const Result<Nothing> taken = *read ? take_files(w, **read) : Result<Nothing>(read->error());
-        if (!taken) log.write(LogLine(LogLevel::error, "reload_failed").text("reason", taken.error().message));
+        if (!taken) log.write(host::LogLine(host::LogLevel::error, "reload_failed").text("reason", taken.error().message));
         gateway->reloads.end(reload_number, taken ? "" : taken.error().message);
       };
       reload_call.owner = this;
@@ -439,7 +439,7 @@ struct Server::Parts final : public CallOwner {
   struct Files {
     std::optional<sched::Deployment> deployment;
     std::optional<Security> security;
-    std::shared_ptr<const TlsContext> tls;
+    std::shared_ptr<const host::TlsContext> tls;
     std::optional<RemoteCaller> remote_caller;
   };
 
@@ -449,7 +449,7 @@ struct Server::Parts final : public CallOwner {
       auto security = config.reload_security();
       if (!security) return security.error();
       if (security->tls && config.security.tls) {
-        auto made = TlsContext::for_server(*security->tls);
+        auto made = host::TlsContext::for_server(*security->tls);
         if (!made) return made.error();
         files.tls = std::move(*made);
       }
@@ -476,7 +476,7 @@ struct Server::Parts final : public CallOwner {
       const auto& services = files.deployment->services;
       for (std::size_t i = 0; i < services.size(); ++i) models[i].samples_max = services[i].samples_max;
       warn_of_unserved(log, *files.deployment);
-      log.write(LogLine(LogLevel::info, "plan_changed")
+      log.write(host::LogLine(host::LogLevel::info, "plan_changed")
                     .integer("plan_changes", static_cast<std::int64_t>(w.plans_applied())));
     }
     if (files.remote_caller) {
@@ -490,21 +490,21 @@ struct Server::Parts final : public CallOwner {
       if (grpc) grpc->set_tls(*next.tls);
     }
     if (next.access && config.security.access) gateway->access.set(*next.access);
-    log.write(LogLine(LogLevel::info, "security_reloaded")
+    log.write(host::LogLine(host::LogLevel::info, "security_reloaded")
                   .integer("tenants", next.access ? static_cast<std::int64_t>(next.access->tenants.size()) : 0));
     return Nothing{};
   }
 
   ServerConfig config;
-  LogWriter& log;
-  LiveClock clock;
-  EventLoop loop;
-  Workers workers{loop, clock, log};
+  host::LogWriter& log;
+  host::LiveClock clock;
+  host::EventLoop loop;
+  worker::Workers workers{loop, clock, log};
   Remotes remotes{loop, clock, log};
   std::atomic<std::thread::id> driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;
-  TlsSlot tls;
+  host::TlsSlot tls;
   BeyondPlan beyond_plan;
   std::unique_ptr<Gateway> gateway;
   std::unique_ptr<LiveWorld> world;
@@ -532,7 +532,7 @@ void keep_signals_for_server() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log)
+Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log)
     : parts_(std::make_unique<Parts>(std::move(deployment), workload, std::move(config), log)) {}
 Server::~Server() = default;
 

@@ -16,17 +16,17 @@
 #include "serve/gateway.h"
 #include "serve/http_server.h"
 #include "serve/live_world.h"
-#include "serve/log.h"
+#include "host/log.h"
 #include "serve/remote_link.h"
-#include "serve/tls.h"
-#include "serve/worker_link.h"
+#include "host/tls.h"
+#include "worker/worker_link.h"
 
 namespace tangram::serve {
 
 // What keeps others out. Whether there is TLS, and whether callers are asked who they are, stays as it was at the
 // start.
 struct Security {
-  std::optional<TlsMaterial> tls;         // Nothing: plain connections.
+  std::optional<host::TlsMaterial> tls;         // Nothing: plain connections.
   std::optional<formats::Access> access;  // Nothing: nobody is asked.
 };
 
@@ -60,11 +60,11 @@ struct ServerConfig {
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
   RemoteCaller remote_caller;          // Of all of them.
-  WorkerPatience patience;             // With workers.
+  worker::WorkerPatience patience;             // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;
   bool triton_metrics = false;
-  LogLevel log_level = LogLevel::info;
+  host::LogLevel log_level = host::LogLevel::info;
   RecordingSink recording;
   Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
   // Reads plan and services again, on a thread of its own. Empty: no reload.
@@ -83,7 +83,7 @@ void keep_signals_for_server();
 
 class Server {
  public:
-  Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, LogWriter& log);
+  Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "serve/grpc_server.h"
-#include "serve/http_client.h"
+#include "client/http_client.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
 
@@ -46,11 +46,11 @@ const std::string kWrongTensors =
 // A server that logs every request. What it wrote can be read once it has stopped.
 class Watched {
  public:
-  explicit Watched(ServerConfig config = {}) : file_(std::tmpfile()), log_(std::make_unique<LogWriter>(fileno(file_))) {
+  explicit Watched(ServerConfig config = {}) : file_(std::tmpfile()), log_(std::make_unique<host::LogWriter>(fileno(file_))) {
     config.http_port = config.metrics_port = 0;
     if (has_grpc()) config.grpc_port = 0;
     config.emulated.time_scale = 0;
-    config.log_level = LogLevel::requests;
+    config.log_level = host::LogLevel::requests;
     server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), *log_);
     const auto opened = server_->open();
     EXPECT_TRUE(opened) << opened.error().message;
@@ -63,16 +63,16 @@ class Watched {
   Watched(const Watched&) = delete;
   Watched& operator=(const Watched&) = delete;
 
-  HttpAnswer ask(const std::string& path, const std::string& body = "", const std::string& key = "",
+  client::HttpAnswer ask(const std::string& path, const std::string& body = "", const std::string& key = "",
                  bool admin = false) {
-    HttpQuestion asked{.port = admin ? server_->metrics_port() : server_->http_port(),
+    client::HttpQuestion asked{.port = admin ? server_->metrics_port() : server_->http_port(),
                        .method = body.empty() ? "GET" : "POST",
                        .path = path,
                        .body = body};
     asked.key = key;
-    const auto answer = ask_http(asked);
+    const auto answer = client::ask_http(asked);
     EXPECT_TRUE(answer) << answer.error().message;
-    return answer ? *answer : HttpAnswer{};
+    return answer ? *answer : client::HttpAnswer{};
   }
   int infer(const std::string& body, const std::string& key = "") { return ask(kInfer, body, key).status; }
   std::string metrics(const std::string& key = "") { return ask("/metrics", "", key, true).body; }
@@ -125,7 +125,7 @@ class Watched {
 
  private:
   std::FILE* file_;
-  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<host::LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };

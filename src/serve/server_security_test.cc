@@ -17,9 +17,9 @@
 #include <thread>
 
 #include "serve/grpc_server.h"
-#include "serve/http_client.h"
+#include "client/http_client.h"
 #include "serve/server.h"
-#include "serve/test_certificates.h"
+#include "host/test_certificates.h"
 #include "serve/test_deployment.h"
 
 #ifdef TANGRAM_WITH_GRPC
@@ -37,9 +37,9 @@ constexpr const char* kInfer = "/v2/models/rank/infer";
 const std::string kAsked = R"({"inputs":[{"name":"ids","datatype":"INT64","shape":[1,2],"data":[1,2]}],)"
                            R"("parameters":{"tangram_deadline_ms":60000}})";
 
-std::shared_ptr<const TlsContext> trusting(const std::string& authorities, TlsMaterial own = {}) {
+std::shared_ptr<const host::TlsContext> trusting(const std::string& authorities, host::TlsMaterial own = {}) {
   own.authorities = authorities;
-  auto made = TlsContext::for_client(own);
+  auto made = host::TlsContext::for_client(own);
   EXPECT_TRUE(made) << made.error().message;
   return *made;
 }
@@ -48,7 +48,7 @@ std::shared_ptr<const TlsContext> trusting(const std::string& authorities, TlsMa
 class SecureServer {
  public:
   explicit SecureServer(ServerConfig config = {})
-      : sink_(open("/dev/null", O_WRONLY)), log_(std::make_unique<LogWriter>(sink_)) {
+      : sink_(open("/dev/null", O_WRONLY)), log_(std::make_unique<host::LogWriter>(sink_)) {
     config.http_port = config.metrics_port = 0;
     if (has_grpc()) config.grpc_port = 0;
     config.emulated.time_scale = 0;
@@ -67,39 +67,39 @@ class SecureServer {
   SecureServer(const SecureServer&) = delete;
   SecureServer& operator=(const SecureServer&) = delete;
 
-  HttpQuestion question(const std::string& path, const std::string& key = "", const std::string& body = "") const {
-    HttpQuestion asked{
+  client::HttpQuestion question(const std::string& path, const std::string& key = "", const std::string& body = "") const {
+    client::HttpQuestion asked{
         .port = server_->http_port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body};
     asked.key = key;
     asked.tls = tls;
     return asked;
   }
-  HttpAnswer ask(const HttpQuestion& asked) const {
-    auto answer = ask_http(asked);
+  client::HttpAnswer ask(const client::HttpQuestion& asked) const {
+    auto answer = client::ask_http(asked);
     EXPECT_TRUE(answer) << answer.error().message;
-    return answer ? std::move(*answer) : HttpAnswer{};
+    return answer ? std::move(*answer) : client::HttpAnswer{};
   }
   int status(const std::string& path, const std::string& key = "", const std::string& body = "") const {
     return ask(question(path, key, body)).status;
   }
   int admin_status(const std::string& method, const std::string& path, const std::string& key = "") const {
-    HttpQuestion asked = question(path, key);
+    client::HttpQuestion asked = question(path, key);
     asked.port = server_->metrics_port();
     asked.method = method;
     return ask(asked).status;
   }
   Server& server() { return *server_; }
 
-  std::shared_ptr<const TlsContext> tls;
+  std::shared_ptr<const host::TlsContext> tls;
 
  private:
   int sink_;
-  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<host::LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
 
-ServerConfig with_tls(const TlsMaterial& material, int threads = 1) {
+ServerConfig with_tls(const host::TlsMaterial& material, int threads = 1) {
   ServerConfig config;
   config.threads = threads;
   config.security.tls = material;
@@ -150,7 +150,7 @@ struct RawSocket {
 };
 
 TEST(SecureServerTls, AnswersOverHttpsOnEveryThread) {
-  const test::Authority authority("authority");
+  const host::test::Authority authority("authority");
   for (const int threads : {1, 3}) {
     SecureServer server(with_tls(authority.server(), threads));
     server.tls = trusting(authority.pem());
@@ -161,7 +161,7 @@ TEST(SecureServerTls, AnswersOverHttpsOnEveryThread) {
 
 // Eight megabytes up, and an answer that has to be sent in many records.
 TEST(SecureServerTls, CarriesLargeBodies) {
-  const test::Authority authority("authority");
+  const host::test::Authority authority("authority");
   SecureServer server(with_tls(authority.server()));
   server.tls = trusting(authority.pem());
   const std::string padded = kAsked + std::string(8 << 20, ' ');
@@ -170,23 +170,23 @@ TEST(SecureServerTls, CarriesLargeBodies) {
 }
 
 TEST(SecureServerTls, TellsPlainHttpThatThisPortSpeaksHttps) {
-  const test::Authority authority("authority");
+  const host::test::Authority authority("authority");
   SecureServer server(with_tls(authority.server()));
-  const HttpAnswer answer = server.ask(server.question("/v2"));
+  const client::HttpAnswer answer = server.ask(server.question("/v2"));
   EXPECT_EQ(answer.status, 400);
   EXPECT_THAT(answer.body, HasSubstr("HTTPS"));
 }
 
 TEST(SecureServerTls, TurnsAwayWhoHasNoGoodCertificate) {
-  const test::Authority authority("authority");
-  const test::Authority foreign("foreign");
-  TlsMaterial material = authority.server();
+  const host::test::Authority authority("authority");
+  const host::test::Authority foreign("foreign");
+  host::TlsMaterial material = authority.server();
   material.authorities = authority.pem();
   SecureServer server(with_tls(material));
   server.tls = trusting(authority.pem());
-  EXPECT_FALSE(ask_http(server.question("/v2")));
+  EXPECT_FALSE(client::ask_http(server.question("/v2")));
   server.tls = trusting(authority.pem(), foreign.issue("search"));
-  EXPECT_FALSE(ask_http(server.question("/v2")));
+  EXPECT_FALSE(client::ask_http(server.question("/v2")));
   server.tls = trusting(authority.pem(), authority.issue("search"));
   EXPECT_EQ(server.status("/v2"), 200);
 }
@@ -194,7 +194,7 @@ TEST(SecureServerTls, TurnsAwayWhoHasNoGoodCertificate) {
 // A client that says nothing, one that stops inside its hello, and one that talks rubbish hold nobody up, and the first
 // two are let go when the time for a handshake is over.
 TEST(SecureServerTls, IsNotHeldUpByClientsThatDoNotShakeHands) {
-  const test::Authority authority("authority");
+  const host::test::Authority authority("authority");
   ServerConfig config = with_tls(authority.server());
   config.limits.grace = std::chrono::milliseconds(200);
   SecureServer server(std::move(config));
@@ -214,8 +214,8 @@ TEST(SecureServerTls, IsNotHeldUpByClientsThatDoNotShakeHands) {
 
 // The next connection meets the new certificate, which another authority signed.
 TEST(SecureServerTls, TakesNewCertificatesAndKeysOnReload) {
-  const test::Authority before("before");
-  const test::Authority after("after");
+  const host::test::Authority before("before");
+  const host::test::Authority after("after");
   Keys keys;
   Keys later;
   ServerConfig config = with_tls(before.server());
@@ -241,7 +241,7 @@ TEST(SecureServerTls, TakesNewCertificatesAndKeysOnReload) {
   server.tls = trusting(after.pem());
   EXPECT_EQ(server.status("/v2", later.client.text), 200);
   server.tls = trusting(before.pem());
-  EXPECT_FALSE(ask_http(server.question("/v2", later.client.text)));
+  EXPECT_FALSE(client::ask_http(server.question("/v2", later.client.text)));
 }
 
 TEST(SecureServerAccess, AsksEveryoneButProbesWhoTheyAre) {
@@ -250,7 +250,7 @@ TEST(SecureServerAccess, AsksEveryoneButProbesWhoTheyAre) {
   config.security.access = keys.access();
   SecureServer server(std::move(config));
   EXPECT_EQ(server.status("/v2/health/live"), 200);
-  const HttpAnswer refused = server.ask(server.question("/v2"));
+  const client::HttpAnswer refused = server.ask(server.question("/v2"));
   EXPECT_EQ(refused.status, 401);
   EXPECT_THAT(refused.head, HasSubstr("WWW-Authenticate: Bearer"));
   EXPECT_THAT(refused.body, HasSubstr(R"({"error":")"));
@@ -285,7 +285,7 @@ TEST(SecureServerAccess, KeepsModelsFromTenantsThatMayNotUseThem) {
   ServerConfig config;
   config.security.access = keys.access(limits);
   SecureServer server(std::move(config));
-  const HttpAnswer answer = server.ask(server.question(kInfer, keys.client.text, kAsked));
+  const client::HttpAnswer answer = server.ask(server.question(kInfer, keys.client.text, kAsked));
   EXPECT_EQ(answer.status, 403);
   EXPECT_THAT(answer.body, HasSubstr("tenant 'search' may not use model 'rank'"));
   EXPECT_EQ(server.status("/v2/models/rank/stats", keys.client.text), 403);
@@ -302,11 +302,11 @@ TEST(SecureServerAccess, RefusesBeyondTheQuotaAndCountsByTenant) {
   config.security.access = keys.access(limits);
   SecureServer server(std::move(config));
   EXPECT_EQ(server.status(kInfer, keys.client.text, kAsked), 200);
-  const HttpAnswer answer = server.ask(server.question(kInfer, keys.client.text, kAsked));
+  const client::HttpAnswer answer = server.ask(server.question(kInfer, keys.client.text, kAsked));
   EXPECT_EQ(answer.status, 429);
   EXPECT_THAT(answer.head, HasSubstr("Retry-After: "));
   EXPECT_EQ(server.status(kInfer, keys.admin.text, kAsked), 200);  // Another's quota.
-  HttpQuestion metrics = server.question("/metrics", keys.viewer.text);
+  client::HttpQuestion metrics = server.question("/metrics", keys.viewer.text);
   metrics.port = server.server().metrics_port();
   const std::string text = server.ask(metrics).body;
   EXPECT_THAT(text, HasSubstr("tangram_tenant_requests_total{tenant=\"search\",outcome=\"served\"} 1"));
@@ -315,8 +315,8 @@ TEST(SecureServerAccess, RefusesBeyondTheQuotaAndCountsByTenant) {
 }
 
 TEST(SecureServerAccess, KnowsATenantByItsCertificate) {
-  const test::Authority authority("authority");
-  TlsMaterial material = authority.server();
+  const host::test::Authority authority("authority");
+  host::TlsMaterial material = authority.server();
   material.authorities = authority.pem();
   ServerConfig config = with_tls(material);
   formats::AccessTenant tenant{.name = "search"};
@@ -338,7 +338,7 @@ TEST(SecureServerAccess, KeepsRoomForTheOperator) {
   const RawSocket holding(server.server().http_port());
   const std::string part = "GET /v2 HTTP/1.1\r\n";
   ASSERT_GT(send(holding.descriptor, part.data(), part.size(), MSG_NOSIGNAL), 0);
-  const auto refused = ask_http(server.question("/v2/health/live"));
+  const auto refused = client::ask_http(server.question("/v2/health/live"));
   EXPECT_TRUE(!refused || refused->status == 503);  // Closed at once: the answer may be lost on the way.
   EXPECT_EQ(server.admin_status("GET", "/status"), 200);
 }
@@ -354,9 +354,9 @@ TEST(SecureServerAccess, TrustsWhoeverMayOpenTheAdminSocket) {
     config.security.access = keys.access();
     config.admin_socket = path;
     SecureServer server(std::move(config));
-    HttpQuestion asked = server.question("/logging", "", R"({"level":"warning"})");
+    client::HttpQuestion asked = server.question("/logging", "", R"({"level":"warning"})");
     asked.socket_path = path;
-    const HttpAnswer answer = server.ask(asked);
+    const client::HttpAnswer answer = server.ask(asked);
     EXPECT_EQ(answer.status, 200);
     EXPECT_THAT(answer.body, HasSubstr(R"("level":"warning")"));
     EXPECT_EQ(std::filesystem::status(path).permissions(),
@@ -410,14 +410,14 @@ GrpcTried infer_over_grpc(std::uint16_t port, const std::shared_ptr<grpc::Channe
 }
 
 TEST(SecureServerGrpc, SpeaksTlsAndAsksForCertificates) {
-  const test::Authority authority("authority");
-  const test::Authority foreign("foreign");
-  TlsMaterial material = authority.server();
+  const host::test::Authority authority("authority");
+  const host::test::Authority foreign("foreign");
+  host::TlsMaterial material = authority.server();
   material.authorities = authority.pem();
   SecureServer server(with_tls(material));
   const auto own = authority.issue("search");
   const std::uint16_t port = server.server().grpc_port();
-  const auto tried = [&](const std::string& roots, const TlsMaterial& shown) {
+  const auto tried = [&](const std::string& roots, const host::TlsMaterial& shown) {
     return infer_over_grpc(port, grpc::SslCredentials({roots, shown.key, shown.certificate}), {}).status.error_code();
   };
   EXPECT_EQ(tried(authority.pem(), own), grpc::StatusCode::OK);
@@ -427,7 +427,7 @@ TEST(SecureServerGrpc, SpeaksTlsAndAsksForCertificates) {
 }
 
 TEST(SecureServerGrpc, SaysWhoMayNotAndWhenToComeAgain) {
-  const test::Authority authority("authority");
+  const host::test::Authority authority("authority");
   const Keys keys;
   formats::AccessTenant limits;
   limits.quota_per_day = 1;
@@ -480,8 +480,8 @@ TEST(SecureServerGrpc, GivesEachRoleItsPartAndAsksStreams) {
 }
 
 TEST(SecureServerGrpc, TakesNewCertificatesOnReload) {
-  const test::Authority before("before");
-  const test::Authority after("after");
+  const host::test::Authority before("before");
+  const host::test::Authority after("after");
   ServerConfig config = with_tls(before.server());
   std::atomic<int> reloads{0};
   config.reload_security = [&]() -> Result<Security> {
@@ -489,7 +489,7 @@ TEST(SecureServerGrpc, TakesNewCertificatesOnReload) {
     return Security{after.server(), std::nullopt};
   };
   SecureServer server(std::move(config));
-  const auto tried = [&](const test::Authority& trusted) {
+  const auto tried = [&](const host::test::Authority& trusted) {
     return infer_over_grpc(server.server().grpc_port(), grpc::SslCredentials({trusted.pem(), "", ""}), {}).status.ok();
   };
   EXPECT_TRUE(tried(before));

@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "serve/http_client.h"
+#include "client/http_client.h"
 #include "serve/test_calls.h"
 #include "serve/test_deployment.h"
-#include "serve/test_nowhere.h"
+#include "host/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 class Running {
  public:
   explicit Running(ServerConfig config)
-      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<LogWriter>(file_)) {
+      : file_(memfd_create("log", MFD_CLOEXEC)), log_(std::make_unique<host::LogWriter>(file_)) {
     config.http_port = config.metrics_port = 0;
     config.emulated.time_scale = 0.1;
     server_ = std::make_unique<Server>(test::deployment(), test::workload(), std::move(config), *log_);
@@ -46,13 +46,13 @@ class Running {
     log_.reset();
   }
   // All of it once the server has stopped; before, the last lines may be on their way.
-  std::string log() const { return test::written_to(file_); }
+  std::string log() const { return host::test::written_to(file_); }
 
-  Result<HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
-    return ask_http({.port = server_->http_port(), .method = method, .path = path, .body = body});
+  Result<client::HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
+    return client::ask_http({.port = server_->http_port(), .method = method, .path = path, .body = body});
   }
-  Result<HttpAnswer> ask_admin(const std::string& method, const std::string& path) {
-    return ask_http({.port = server_->metrics_port(), .method = method, .path = path});
+  Result<client::HttpAnswer> ask_admin(const std::string& method, const std::string& path) {
+    return client::ask_http({.port = server_->metrics_port(), .method = method, .path = path});
   }
   void reload() { server_->request_reload(); }
   // Asks until every slice is ready, for far too long at most.
@@ -81,7 +81,7 @@ class Running {
 
  private:
   int file_;
-  std::unique_ptr<LogWriter> log_;
+  std::unique_ptr<host::LogWriter> log_;
   std::unique_ptr<Server> server_;
   std::thread thread_;
 };
@@ -178,13 +178,13 @@ TEST(ServerReload, TakesAllFilesOrNone) {
 class MoodyWorker {
  public:
   MoodyWorker() : program((std::filesystem::temp_directory_path() / ("moody-" + std::to_string(getpid()))).string()) {
-    WorkerMessage message;
-    message.kind = WorkerMessageKind::not_loaded;
+    worker::WorkerMessage message;
+    message.kind = worker::WorkerMessageKind::not_loaded;
     message.set_text("the model file is gone");
     std::ofstream(program + ".answer", std::ios::binary).write(reinterpret_cast<const char*>(&message), sizeof message);
     std::ofstream(program) << "#!/bin/sh\nif [ -e " << program << ".refuses ]; then\n"
                            << "dd bs=256 count=1 <&3 >/dev/null 2>&1; cat " << program << ".answer >&3; exec sleep 60\n"
-                           << "fi\nexec " << find_worker_program() << " \"$@\"\n";
+                           << "fi\nexec " << worker::find_worker_program() << " \"$@\"\n";
     chmod(program.c_str(), 0755);
   }
   ~MoodyWorker() {
@@ -236,8 +236,8 @@ TEST(ServerReload, OutlivesWorkersThatCannotLoad) {
 TEST(Server, EndsWhenAWorkerOfTheFirstStartCannotLoad) {
   const MoodyWorker worker;
   worker.refuse();
-  const test::Nowhere nowhere;
-  LogWriter log(nowhere.descriptor);
+  const host::test::Nowhere nowhere;
+  host::LogWriter log(nowhere.descriptor);
   ServerConfig config;
   config.http_port = config.metrics_port = 0;
   config.workers = true;

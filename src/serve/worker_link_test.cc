@@ -1,4 +1,4 @@
-#include "serve/worker_link.h"
+#include "worker/worker_link.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,8 +24,8 @@ namespace {
 using namespace std::chrono_literals;
 
 struct BenchConfig {
-  std::string program = find_worker_program();
-  WorkerPatience patience = {};
+  std::string program = worker::find_worker_program();
+  worker::WorkerPatience patience = {};
   double time_scale = 1;
   Duration stuck_min = 2s;
   double quota_cores = 0;
@@ -36,13 +36,13 @@ class WorkerBench {
  public:
   explicit WorkerBench(const BenchConfig& bench = {})
       : log_file_(memfd_create("log", MFD_CLOEXEC)),
-        log_(std::make_unique<LogWriter>(log_file_)),
+        log_(std::make_unique<host::LogWriter>(log_file_)),
         models_(served_models(deployment_, test::workload(), "emulated")) {
-    workers = std::make_unique<Workers>(loop_, clock_, *log_);
+    workers = std::make_unique<worker::Workers>(loop_, clock_, *log_);
     LiveWorldConfig config;
     config.scheduler.stuck_min = bench.stuck_min;
     config.make_executor = [this, bench](SliceId slice, const sched::Place&, engines::ExecutorEvents& events) {
-      WorkerConfig worker;
+      worker::WorkerConfig worker;
       worker.program = bench.program;
       worker.title = "slice";
       worker.patience = bench.patience;
@@ -113,17 +113,17 @@ class WorkerBench {
   TimePoint now() const { return clock_.now(); }
 
   test::Collector owner;
-  std::unique_ptr<Workers> workers;
+  std::unique_ptr<worker::Workers> workers;
   std::unique_ptr<LiveWorld> world;
 
   // What the log says so far.
-  std::string log() const { return test::written_to(log_file_); }
+  std::string log() const { return host::test::written_to(log_file_); }
 
  private:
   int log_file_;
-  std::unique_ptr<LogWriter> log_;
-  LiveClock clock_;
-  EventLoop loop_;
+  std::unique_ptr<host::LogWriter> log_;
+  host::LiveClock clock_;
+  host::EventLoop loop_;
   sched::Deployment deployment_ = test::deployment();
   std::vector<ServedModel> models_;
   std::vector<std::unique_ptr<Call>> calls_;
@@ -273,8 +273,8 @@ TEST(WorkerLink, ReplacesAnIdleWorkerThatHangs) {
 std::string script(const std::string& name, const std::string& lines) {
   const std::string path = testing::TempDir() + "/worker_" + std::to_string(getpid()) + "_" + name;
   const std::string ready = path + ".ready";
-  WorkerMessage message;
-  message.kind = WorkerMessageKind::ready;
+  worker::WorkerMessage message;
+  message.kind = worker::WorkerMessageKind::ready;
   std::ofstream(ready, std::ios::binary).write(reinterpret_cast<const char*>(&message), sizeof message);
   std::ofstream(path) << "#!/bin/sh\nready=" << ready << "\nhear() { dd bs=256 count=1 <&3 >/dev/null 2>&1; }\n"
                       << lines << "\nexec sleep 60\n";
@@ -318,18 +318,18 @@ TEST(WorkerLink, PausesLongerAndLongerWhereAWorkerCannotStart) {
 TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   {
-    LogWriter log(null);
-    LiveClock clock;
-    EventLoop loop;
-    Workers workers(loop, clock, log);
+    host::LogWriter log(null);
+    host::LiveClock clock;
+    host::EventLoop loop;
+    worker::Workers workers(loop, clock, log);
     struct Heard final : public engines::ExecutorEvents {
       void on_done(SliceId, BatchId, std::string) override {}
       void on_lost(SliceId, std::string) override {}
       void on_restarted(SliceId, bool ok) override { answers.push_back(ok); }
       std::vector<bool> answers;
     } heard;
-    WorkerConfig config;
-    config.program = find_worker_program();
+    worker::WorkerConfig config;
+    config.program = worker::find_worker_program();
     config.title = "host-0/2c@0";
     config.spec.engine = "steam";
     const auto executor = workers.make(SliceId(0), std::move(config), heard);

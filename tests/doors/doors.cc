@@ -14,24 +14,30 @@ struct Room {
   std::string_view sees;  // The rooms directly to the left; what those see is seen too.
 };
 
-// base <- core <- {formats, learn, plan, train} <- sched <- sim <- lab <- cli, and sched <- serve <- cli. Engines and
-// adapters see core; serve and measure use them; measure also sees learn. The tool that runs the whole, cli, may use
-// every room.
+// base <- core <- {formats, learn, plan, train} <- sched <- control <- sim <- lab <- report <- experiments <- cli, and
+// control <- serve <- cli. Loud rooms may see host. The tool that runs the whole, cli, may use every room.
 constexpr std::array kRooms{
     Room{"base", true, ""},
+    Room{"host", false, "base"},
     Room{"core", true, "base"},
     Room{"learn", true, "core"},
     Room{"plan", true, "core"},
     Room{"train", true, "core"},
     Room{"formats", true, "core"},
     Room{"sched", true, "formats learn plan train"},
-    Room{"sim", true, "sched"},
+    Room{"control", true, "sched"},
+    Room{"sim", true, "control"},
     Room{"lab", true, "sim"},
-    Room{"engines", false, "core"},
-    Room{"adapters", false, "core"},
-    Room{"measure", false, "engines adapters learn"},
-    Room{"serve", false, "sched engines adapters"},
-    Room{"cli", false, "lab serve measure"},
+    Room{"report", true, "lab"},
+    Room{"experiments", true, "report"},
+    Room{"client", false, "core formats host"},
+    Room{"engines", false, "core client"},  // The remote engine is a client of another server.
+    Room{"adapters", false, "core host"},
+    Room{"recut", false, "formats plan adapters host"},
+    Room{"worker", false, "engines adapters host"},  // Adapters: a worker confines itself to the cores of its slice.
+    Room{"measure", false, "engines adapters learn worker"},
+    Room{"serve", false, "control engines adapters client worker recut host"},
+    Room{"cli", false, "experiments serve measure"},
 };
 
 // Headers that bring a clock, a thread, a lock, a file, a socket, a log or the environment.

@@ -55,15 +55,24 @@ TEST(Doors, OpenOnlyLeftwards) {
   };
   expect_sees("base", {});
   expect_sees("core", {"base"});
-  for (const auto sibling : {"formats", "learn", "plan", "train", "engines", "adapters"}) {
-    expect_sees(sibling, {"base", "core"});
-  }
+  for (const auto sibling : {"formats", "learn", "plan", "train"}) expect_sees(sibling, {"base", "core"});
   expect_sees("sched", {"base", "core", "formats", "learn", "plan", "train"});
-  expect_sees("sim", brain);
-  expect_sees("lab", with(brain, {"sim"}));
-  expect_sees("measure", {"base", "core", "engines", "adapters", "learn"});
-  expect_sees("serve", with(brain, {"engines", "adapters"}));
-  expect_sees("cli", with(brain, {"sim", "lab", "engines", "adapters", "measure", "serve"}));
+  expect_sees("control", brain);
+  expect_sees("sim", with(brain, {"control"}));
+  expect_sees("lab", with(brain, {"control", "sim"}));
+  expect_sees("report", with(brain, {"control", "sim", "lab"}));
+  expect_sees("experiments", with(brain, {"control", "sim", "lab", "report"}));
+  expect_sees("host", {"base"});
+  expect_sees("client", {"base", "host", "core", "formats"});
+  expect_sees("adapters", {"base", "host", "core"});
+  expect_sees("engines", {"base", "host", "core", "formats", "client"});
+  expect_sees("recut", {"base", "host", "core", "formats", "plan", "adapters"});
+  const std::set<std::string_view> worker{"base", "host", "core", "formats", "client", "engines", "adapters"};
+  expect_sees("worker", worker);
+  expect_sees("measure", with(worker, {"worker", "learn"}));
+  expect_sees("serve", with(brain, {"control", "host", "client", "engines", "adapters", "worker", "recut"}));
+  expect_sees("cli", with(brain, {"control", "sim", "lab", "report", "experiments", "host", "client", "engines", "adapters",
+                                  "worker", "recut", "measure", "serve"}));
 }
 
 TEST(Doors, AreNotCrossedRightwardsOrSideways) {

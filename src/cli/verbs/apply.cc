@@ -61,7 +61,7 @@ ExitCode run(Session& session, const Options& options) {
   if (!loaded) return session.fail(loaded.error());
   const auto plan = chosen_devices(options, std::move(*loaded));
   if (!plan) return session.fail(plan.error());
-  const auto choices = parse_gpu_choices(options.gpus);
+  const auto choices = recut::parse_gpu_choices(options.gpus);
   if (!choices) return session.fail(choices.error());
   const auto notes = tell_of_hosts(session, *plan);
   if (notes.size() == plan->devices.size()) {
@@ -74,11 +74,11 @@ ExitCode run(Session& session, const Options& options) {
   RecutSession recut(session, options.recut);
   if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
   const adapters::DriverReport driver = recut.now();
-  const auto matched = match_devices(*plan, driver, *choices);
+  const auto matched = recut::match_devices(*plan, driver, *choices);
   if (!matched) return session.fail(matched.error());
   recut.json()["plan"] = options.plan;
   recut.json()["notes"] = notes;
-  return recut.apply(goals_of(*matched), options.plan);
+  return recut.apply(recut::goals_of(*matched), options.plan);
 }
 
 VerbInfo info() {

@@ -13,12 +13,12 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
-#include "cli/table.h"
-#include "serve/batch_job.h"
+#include "report/table.h"
+#include "client/offline_job.h"
 
 extern char** environ;
 
@@ -79,15 +79,15 @@ std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoc
 
 // ---- How a job stands ----
 
-std::string state_text(const serve::Job& job, bool running) {
-  if (job.state != serve::JobState::open) return std::string(serve::to_string(job.state));
+std::string state_text(const client::Job& job, bool running) {
+  if (job.state != client::JobState::open) return std::string(client::to_string(job.state));
   return running ? "running" : "interrupted";
 }
 
 // Whether the job will end before its deadline, as far as its rate tells.
-std::string deadline_text(const serve::Job& job) {
+std::string deadline_text(const client::Job& job) {
   if (job.deadline_ms == 0) return "-";
-  if (job.state == serve::JobState::done) {
+  if (job.state == client::JobState::done) {
     return job.updated_ms <= job.deadline_ms ? "kept"
                                              : "missed by " + span_text((job.updated_ms - job.deadline_ms) * 1ms);
   }
@@ -99,8 +99,8 @@ std::string deadline_text(const serve::Job& job) {
   return in + (kept ? ", will be kept" : ", will be missed");
 }
 
-Json job_json(const serve::Job& job, bool running) {
-  Json json{{"id", job.id},
+report::Json job_json(const client::Job& job, bool running) {
+  report::Json json{{"id", job.id},
             {"state", state_text(job, running)},
             {"model", job.model},
             {"input", job.input},
@@ -113,27 +113,27 @@ Json job_json(const serve::Job& job, bool running) {
             {"submitted_ms", job.submitted_ms},
             {"updated_ms", job.updated_ms}};
   if (job.deadline_ms != 0) json["deadline_ms"] = job.deadline_ms;
-  if (job.failed > 0) json["failed_rows"] = serve::failed_path(job.output);
+  if (job.failed > 0) json["failed_rows"] = client::failed_path(job.output);
   if (!job.message.empty()) json["message"] = job.message;
   return json;
 }
 
 ExitCode status(Session& session, const Options& options) {
   const std::string folder = store_folder(options);
-  const auto ids = options.job.empty() ? serve::JobStore::list(folder) : std::vector<std::string>{options.job};
-  Table table({{"JOB"},
+  const auto ids = options.job.empty() ? client::JobStore::list(folder) : std::vector<std::string>{options.job};
+  report::Table table({{"JOB"},
                {"STATE"},
-               {"ROWS", Align::right},
-               {"DONE", Align::right},
-               {"FAILED", Align::right},
-               {"ROWS/S", Align::right},
-               {"TIME LEFT", Align::right},
+               {"ROWS", report::Align::right},
+               {"DONE", report::Align::right},
+               {"FAILED", report::Align::right},
+               {"ROWS/S", report::Align::right},
+               {"TIME LEFT", report::Align::right},
                {"DEADLINE"},
-               {"OUTPUT", Align::left, true}});
-  Json all = Json::array();
+               {"OUTPUT", report::Align::left, true}});
+  report::Json all = report::Json::array();
   std::string messages;
   for (const auto& id : ids) {
-    const auto store = serve::JobStore::open(folder, id);
+    const auto store = client::JobStore::open(folder, id);
     if (!store) return session.fail(store.error());
     const auto job = store->read();
     if (!job) return session.fail(job.error());
@@ -163,7 +163,7 @@ ExitCode status(Session& session, const Options& options) {
 
 // ---- Running ----
 
-std::string label_of(const std::string& id, const serve::JobView& view) {
+std::string label_of(const std::string& id, const client::JobView& view) {
   std::string label = fmt::format("{}  {:.0f} rows/s", id, view.rows_per_s);
   if (view.failed > 0) label += fmt::format(", {} failed", view.failed);
   if (view.deadline_in && view.needed) {
@@ -179,7 +179,7 @@ class StallNotes {
  public:
   explicit StallNotes(Session& session) : session_(session) {}
 
-  void look_at(const std::string& id, const serve::JobView& view) {
+  void look_at(const std::string& id, const client::JobView& view) {
     const auto now = std::chrono::steady_clock::now();
     if (!view.stalled || view.trouble == told_ || (!told_.empty() && now - told_at_ < kNoteEvery)) return;
     told_ = view.trouble;
@@ -198,14 +198,14 @@ class StallNotes {
 };
 
 // Says how the job ended, and whether all went well.
-ExitCode conclude(Session& session, const serve::JobStore& store, serve::JobEnd end) {
+ExitCode conclude(Session& session, const client::JobStore& store, client::JobEnd end) {
   const auto job = store.read();
   if (!job) return session.fail(job.error());
-  if (end == serve::JobEnd::interrupted) {
+  if (end == client::JobEnd::interrupted) {
     session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job->rows - job->left(), job->id));
     return ExitCode::interrupted;
   }
-  if (end == serve::JobEnd::cancelled) {
+  if (end == client::JobEnd::cancelled) {
     session.note(fmt::format("{}: cancelled; {} of {} rows were done", job->id, job->rows - job->left(), job->rows));
     return ExitCode::answer_is_no;
   }
@@ -214,13 +214,13 @@ ExitCode conclude(Session& session, const serve::JobStore& store, serve::JobEnd 
                              span_text((job->updated_ms - job->submitted_ms) * 1ms)));
   const bool late = job->deadline_ms != 0 && job->updated_ms > job->deadline_ms;
   if (job->failed > 0)
-    session.warn(fmt::format("{}: {} rows have no answer", serve::failed_path(job->output), job->failed));
+    session.warn(fmt::format("{}: {} rows have no answer", client::failed_path(job->output), job->failed));
   if (late) session.warn(fmt::format("the deadline was {}", deadline_text(*job)));
   return job->failed > 0 || late ? ExitCode::answer_is_no : ExitCode::done;
 }
 
 // Who asks, and how the server is spoken to.
-Result<Nothing> identify(const CallerOptions& caller, serve::JobRunConfig& config) {
+Result<Nothing> identify(const CallerOptions& caller, client::JobRunConfig& config) {
   auto key = caller.key();
   if (!key) return key.error();
   config.key = std::move(*key);
@@ -231,26 +231,26 @@ Result<Nothing> identify(const CallerOptions& caller, serve::JobRunConfig& confi
   return Nothing{};
 }
 
-ExitCode run_here(Session& session, serve::JobStore& store, const Options& options, Duration patience) {
+ExitCode run_here(Session& session, client::JobStore& store, const Options& options, Duration patience) {
   if (auto locked = store.lock(); !locked) return session.fail(locked.error());
   const auto job = store.read();
   if (!job) return session.fail(job.error());
   const InterruptGuard guard;
   const std::uint64_t before = job->rows - job->left();
   Progress progress = session.progress(job->id, job->left());
-  serve::JobRunConfig config;
+  client::JobRunConfig config;
   config.headers = options.headers;
   if (auto known = identify(options.caller, config); !known) return session.fail(known.error());
   config.under_way_max = options.under_way_max;
   config.patience = patience;
   config.interrupted = [&] { return guard.interrupted(); };
   StallNotes stalls(session);
-  config.progress = [&](const serve::JobView& view) {
+  config.progress = [&](const client::JobView& view) {
     progress.label(label_of(job->id, view));
     progress.set(view.answered + view.failed - before);
     stalls.look_at(job->id, view);
   };
-  const auto end = serve::run_job(store, config);
+  const auto end = client::run_job(store, config);
   progress.finish();
   if (!end) {
     const ExitCode code = session.fail(end.error());
@@ -264,7 +264,7 @@ ExitCode run_here(Session& session, serve::JobStore& store, const Options& optio
 }
 
 // Starts this program anew, without a terminal, to run the job.
-ExitCode run_apart(Session& session, const serve::JobStore& store, const Options& options) {
+ExitCode run_apart(Session& session, const client::JobStore& store, const Options& options) {
   std::vector<std::string> words{"tangram",
                                  "batch",
                                  "resume",
@@ -320,8 +320,8 @@ Result<std::string> output_file(const Options& options) {
     return invalid(
         fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
   }
-  for (const auto& id : serve::JobStore::list(store_folder(options))) {
-    const auto store = serve::JobStore::open(store_folder(options), id);
+  for (const auto& id : client::JobStore::list(store_folder(options))) {
+    const auto store = client::JobStore::open(store_folder(options), id);
     if (!store) continue;
     const auto job = store->read();
     if (job && store->running() && job->output == path) {
@@ -331,22 +331,22 @@ Result<std::string> output_file(const Options& options) {
   return path.string();
 }
 
-Result<serve::Job> describe(const Options& options) {
+Result<client::Job> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
     return invalid("submit needs --model NAME, --input FILE and --output FILE");
   }
   if (!options.job.empty()) return invalid(fmt::format("{}: a job gets its name by itself", options.job));
-  const auto format = serve::parse_row_format(options.format.empty() ? options.input : options.format);
+  const auto format = client::parse_row_format(options.format.empty() ? options.input : options.format);
   if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
   std::error_code error;
   if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
     return invalid(fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
   }
-  auto writable = check_outputs({{"--output", options.output}}, {options.input});
+  auto writable = host::check_outputs({{"--output", options.output}}, {options.input});
   if (!writable) return writable.error();
   const auto output = output_file(options);
   if (!output) return output.error();
-  serve::Job job;
+  client::Job job;
   job.model = options.model;
   job.input = fs::absolute(options.input).string();
   job.output = *output;
@@ -359,7 +359,7 @@ Result<serve::Job> describe(const Options& options) {
     if (!span) return span.error();
     job.deadline_ms = job.submitted_ms + *span / 1ms;
   }
-  const auto facts = serve::scan_input(job.input, job.format);
+  const auto facts = client::scan_input(job.input, job.format);
   if (!facts) return facts.error();
   job.rows = facts->rows;
   job.input_bytes = facts->bytes;
@@ -372,7 +372,7 @@ ExitCode submit(Session& session, const Options& options) {
   if (!patience) return session.fail(patience.error());
   auto job = describe(options);
   if (!job) return session.fail(job.error());
-  auto store = serve::JobStore::create(store_folder(options), *job);
+  auto store = client::JobStore::create(store_folder(options), *job);
   if (!store) return session.fail(store.error());
   session.remark(fmt::format("{}: {} rows\n", store->id(), job->rows));
   session.out.flush();  // Whoever wants to resume after a kill must know the name.
@@ -382,15 +382,15 @@ ExitCode submit(Session& session, const Options& options) {
 ExitCode resume(Session& session, const Options& options) {
   const auto patience = parse_span("--wait", options.wait);
   if (!patience) return session.fail(patience.error());
-  auto store = serve::JobStore::open(store_folder(options), options.job);
+  auto store = client::JobStore::open(store_folder(options), options.job);
   if (!store) return session.fail(store.error());
   const auto job = store->read();
   if (!job) return session.fail(job.error());
   if (store->running()) {
     return session.fail({ErrorCode::unavailable, fmt::format("{}: another process runs this job", options.job)});
   }
-  if (job->state == serve::JobState::cancelled) {
-    if (auto opened = store->change_state(serve::JobState::cancelled, serve::JobState::open); !opened)
+  if (job->state == client::JobState::cancelled) {
+    if (auto opened = store->change_state(client::JobState::cancelled, client::JobState::open); !opened)
       return session.fail(opened.error());
   }
   if (!options.address.empty() || options.http_port != 0) {
@@ -402,14 +402,14 @@ ExitCode resume(Session& session, const Options& options) {
 }
 
 ExitCode cancel(Session& session, const Options& options) {
-  auto store = serve::JobStore::open(store_folder(options), options.job);
+  auto store = client::JobStore::open(store_folder(options), options.job);
   if (!store) return session.fail(store.error());
-  const auto changed = store->change_state(serve::JobState::open, serve::JobState::cancelled);
+  const auto changed = store->change_state(client::JobState::open, client::JobState::cancelled);
   if (!changed) return session.fail(changed.error());
   if (!*changed) {
     const auto job = store->read();
     if (!job) return session.fail(job.error());
-    session.note(fmt::format("{}: it is {} already", options.job, serve::to_string(job->state)));
+    session.note(fmt::format("{}: it is {} already", options.job, client::to_string(job->state)));
     return ExitCode::answer_is_no;
   }
   session.remark(fmt::format("{}: cancelled\n", options.job));

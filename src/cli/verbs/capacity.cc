@@ -9,7 +9,7 @@
 #include "cli/parallel.h"
 #include "cli/program.h"
 #include "cli/run_view.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "lab/capacity.h"
 #include "sched/policy.h"
 
@@ -63,36 +63,36 @@ Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Sce
   return results;
 }
 
-Json result_json(const lab::CapacityResult& result) {
-  Json services = Json::array();
+report::Json result_json(const lab::CapacityResult& result) {
+  report::Json services = report::Json::array();
   for (const auto& service : result.services) {
     services.push_back({{"name", service.service},
                         {"rate_per_s", service.rate_per_s},
                         {"percentile", service.percentile},
-                        {"slo_attainment", service.counted ? Json(service.attainment) : Json(nullptr)},
+                        {"slo_attainment", service.counted ? report::Json(service.attainment) : report::Json(nullptr)},
                         {"latency_ms", !service.counted || service.latency == Duration::max()
-                                           ? Json(nullptr)
-                                           : Json(to_milliseconds(service.latency))},
+                                           ? report::Json(nullptr)
+                                           : report::Json(to_milliseconds(service.latency))},
                         {"slo_latency_ms", to_milliseconds(service.slo)}});
   }
   return {{"policy", result.policy},
           {"rate_scale", result.rate_scale},
           {"rate_per_s", result.rate_per_s},
-          {"infeasible_rate_scale", result.infeasible_scale > 0 ? Json(result.infeasible_scale) : Json(nullptr)},
-          {"binding_service", result.binding.empty() ? Json(nullptr) : Json(result.binding)},
+          {"infeasible_rate_scale", result.infeasible_scale > 0 ? report::Json(result.infeasible_scale) : report::Json(nullptr)},
+          {"binding_service", result.binding.empty() ? report::Json(nullptr) : report::Json(result.binding)},
           {"trials", result.trials},
           {"services", std::move(services)}};
 }
 
 std::string capacity_table(const std::vector<lab::CapacityResult>& results, const Terminal& terminal) {
-  Table table({{"POLICY"},
-               {"RATE SCALE", Align::right},
-               {"REQUESTS/S", Align::right},
+  report::Table table({{"POLICY"},
+               {"RATE SCALE", report::Align::right},
+               {"REQUESTS/S", report::Align::right},
                {"BINDING"},
                {"SERVICE"},
-               {"PER S", Align::right},
-               {"IN TIME", Align::right},
-               {"LATENCY", Align::right},
+               {"PER S", report::Align::right},
+               {"IN TIME", report::Align::right},
+               {"LATENCY", report::Align::right},
                {"PROMISE"}});
   for (const auto& result : results) {
     if (result.services.empty()) {
@@ -129,9 +129,9 @@ ExitCode run(Session& session, Options options) {
   if (!found) return session.fail(found.error());
   const auto& results = *found;
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& result : results) list.push_back(result_json(result));
-    Json json = head_json(report_head(*scenario));
+    report::Json json = head_json(report_head(*scenario));
     json["scenario"] = scenario->name;
     json["tolerance"] = options.tolerance;
     json["results"] = std::move(list);

@@ -12,17 +12,17 @@
 
 #include "base/text.h"
 #include "cli/day_view.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/geometry_view.h"
 #include "cli/inputs.h"
-#include "cli/mosaic.h"
+#include "report/mosaic.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_view.h"
 #include "cli/program.h"
 #include "cli/run_view.h"
-#include "cli/table.h"
-#include "cli/text_width.h"
-#include "cli/tile.h"
+#include "report/table.h"
+#include "report/text_width.h"
+#include "report/tile.h"
 #include "formats/fleet_file.h"
 #include "lab/certify.h"
 
@@ -88,8 +88,8 @@ void show_fleet(Session& session, int number, const Inputs& inputs) {
         group.price_per_hour > 0 ? fmt::format(", {:.2f} an hour each", group.price_per_hour) : "";
     session.print(fmt::format("\n  {}: {}{}\n", paint(session.terminal, Style::accent, count_text(group)),
                               geometry.title, price));
-    const MosaicRow row{layout, "", ""};
-    session.print(draw_mosaic(geometry, {&row, 1}, session.terminal, {.indent = 2}));
+    const report::MosaicRow row{layout, "", ""};
+    session.print(report::draw_mosaic(geometry, {&row, 1}, session.terminal, {.indent = 2}));
   }
 }
 
@@ -115,8 +115,8 @@ void show_services(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "The services", near_path(inputs.services_path));
   double largest = 0;
   for (const auto& service : inputs.workload.services) largest = std::max(largest, mean_rate_per_s(service.traffic));
-  Table table(
-      {{"SERVICE"}, {"MODEL", Align::left, true}, {"PROMISE"}, {"INPUT SIZE"}, {"PER S", Align::right}, {"LOAD"}});
+  report::Table table(
+      {{"SERVICE"}, {"MODEL", report::Align::left, true}, {"PROMISE"}, {"INPUT SIZE"}, {"PER S", report::Align::right}, {"LOAD"}});
   for (const auto& service : inputs.workload.services) {
     const double rate = mean_rate_per_s(service.traffic);
     table.add({{service.name, Style::accent},
@@ -140,7 +140,7 @@ std::vector<Layout> ways_to_fill(const Geometry& geometry, const Layout& layout)
   auto maximal = maximal_layouts(geometry);
   if (!maximal) return {};
   std::erase_if(*maximal, [&](const Layout& candidate) { return !contains(candidate, layout); });
-  sort_for_display(geometry, *maximal);
+  report::sort_for_display(geometry, *maximal);
   return std::move(*maximal);
 }
 
@@ -167,9 +167,9 @@ void show_free_layouts(Session& session, int number, const Inputs& inputs) {
     }
     session.print(fmt::format("\n  {}: {}\n", name,
                               ways.empty() ? "more ways than can be listed" : fmt::format("{} ways", ways.size())));
-    std::vector<MosaicRow> rows;
+    std::vector<report::MosaicRow> rows;
     for (std::size_t i = 0; i < std::min(ways.size(), kRowsMax); ++i) rows.push_back({ways[i], "", ""});
-    session.print(draw_mosaic(group.geometry, rows, session.terminal, {.indent = 2, .ruler = false}));
+    session.print(report::draw_mosaic(group.geometry, rows, session.terminal, {.indent = 2, .ruler = false}));
     if (ways.size() > kRowsMax) session.print(fmt::format("    ... and {} more\n", ways.size() - kRowsMax));
   }
 }
@@ -177,7 +177,7 @@ void show_free_layouts(Session& session, int number, const Inputs& inputs) {
 // Where the next small slice goes so that large ones stay possible.
 void show_next_slice(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "Where the next slice goes", "so that the largest ones stay possible");
-  Table table({{"DEVICE"}, {"NEXT"}, {"GOES TO"}, {"THEN STILL FITS", Align::left, true}});
+  report::Table table({{"DEVICE"}, {"NEXT"}, {"GOES TO"}, {"THEN STILL FITS", report::Align::left, true}});
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
     const auto& [device, geometry, layout] = group;
@@ -215,7 +215,7 @@ void show_plan(Session& session, int number, const Inputs& inputs) {
   problem.certifier = &certifier;
   const plan::PlanAnswer answer = plan::find_planner("elastic")->make()->plan(problem);
   if (answer.status != plan::PlanStatus::planned) {
-    session.print("\n  " + wrap("no plan: " + answer.reason, session.terminal.width - 2, 2) + "\n");
+    session.print("\n  " + report::wrap("no plan: " + answer.reason, session.terminal.width - 2, 2) + "\n");
     return;
   }
   PlanStory story{problem, answer, "elastic", 1};
@@ -235,7 +235,7 @@ std::vector<lab::Run> simulate_day(Session& session, const lab::Scenario& scenar
 bool free_or_ours(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return !error;
-  const auto content = read_file(path);
+  const auto content = host::read_file(path);
   return content && content->substr(0, 1000).find("name=\"generator\" content=\"tangram ") != std::string::npos;
 }
 
@@ -245,7 +245,7 @@ Result<std::string> place_report(const std::string& report) {
   for (int n = 1; n <= 9; ++n) {
     const std::string name = n == 1 ? "tangram-demo.html" : fmt::format("tangram-demo-{}.html", n);
     if (!free_or_ours(name)) continue;
-    if (write_file_atomically(name, report)) return name;
+    if (host::write_file_atomically(name, report)) return name;
     break;
   }
   std::error_code error;
@@ -254,7 +254,7 @@ Result<std::string> place_report(const std::string& report) {
     return Error{ErrorCode::unavailable, "no place was found for the report; name one with --html"};
   }
   const std::string path = folder + "/demo.html";
-  const auto written = write_file_atomically(path, report);
+  const auto written = host::write_file_atomically(path, report);
   if (!written) return written.error();
   return path;
 }
@@ -263,7 +263,7 @@ Result<std::string> write_report(const std::string& wanted, const lab::Scenario&
                                  const std::vector<lab::Run>& runs) {
   const std::string report = lab::html_report(report_head(scenario), scenario, runs);
   if (wanted.empty()) return place_report(report);
-  const auto written = write_file_atomically(wanted, report);
+  const auto written = host::write_file_atomically(wanted, report);
   if (!written) return written.error();
   return wanted;
 }
@@ -282,7 +282,7 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
                             share_text(view.useful_share.value_or(0))));
   session.print(draw_utilisation(inputs.scenario, view, session.terminal, 2));
   const std::string story = text::join(lab::story_of(view, runs[0]), " ");
-  session.print("\n  " + wrap(story, session.terminal.width - 2, 2) + "\n");
+  session.print("\n  " + report::wrap(story, session.terminal.width - 2, 2) + "\n");
   const auto report = write_report(inputs.html, inputs.scenario, runs);
   if (!report) return session.fail(report.error());
   session.remark(
@@ -299,29 +299,29 @@ using Scene = void (*)(Session&, int, const Inputs&);
 // In the order of the show; the day comes last.
 constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_next_slice, show_plan};
 
-Json day_json(Session& session, const lab::Scenario& scenario) {
+report::Json day_json(Session& session, const lab::Scenario& scenario) {
   const auto runs = simulate_day(session, scenario);
-  Json json = head_json(report_head(scenario));
+  report::Json json = head_json(report_head(scenario));
   json["scenario"] = scenario.name;
-  json["runs"] = Json::array({run_json(lab::view_of(scenario, runs[0]), runs[0])});
+  json["runs"] = report::Json::array({run_json(lab::view_of(scenario, runs[0]), runs[0])});
   return json;
 }
 
-Json demo_json(Session& session, const Inputs& inputs) {
-  Json devices = Json::array();
+report::Json demo_json(Session& session, const Inputs& inputs) {
+  report::Json devices = report::Json::array();
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
     const auto advice = advise_placement(group.geometry, group.layout, 0);
     const auto ways = ways_to_fill(group.geometry, group.layout);
     devices.push_back({{"name", group.group.name},
                        {"type", group.group.type},
-                       {"count", group.group.count ? Json(*group.group.count) : Json(nullptr)},
+                       {"count", group.group.count ? report::Json(*group.group.count) : report::Json(nullptr)},
                        {"layout", to_string(group.geometry, group.layout)},
-                       {"ways_to_fill", ways.empty() ? Json(nullptr) : Json(ways.size())},
+                       {"ways_to_fill", ways.empty() ? report::Json(nullptr) : report::Json(ways.size())},
                        {"next_slice", group.geometry.profiles.front().name},
-                       {"next_slice_start", advice ? Json(advice->start) : Json(nullptr)}});
+                       {"next_slice_start", advice ? report::Json(advice->start) : report::Json(nullptr)}});
   }
-  Json services = Json::array();
+  report::Json services = report::Json::array();
   for (const auto& service : inputs.workload.services) {
     services.push_back({{"name", service.name},
                         {"model", service.model},
@@ -360,7 +360,7 @@ Result<Inputs> load(const Options& options) {
 ExitCode run(Session& session, const Options& options) {
   const auto inputs = load(options);
   if (!inputs) return session.fail(inputs.error());
-  if (const auto possible = check_outputs({{"--html", options.html}}, {inputs->scenario_path}); !possible) {
+  if (const auto possible = host::check_outputs({{"--html", options.html}}, {inputs->scenario_path}); !possible) {
     return session.fail(possible.error());
   }
   if (session.structured()) {

@@ -6,13 +6,13 @@
 
 #include "adapters/nvml/nvml.h"
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
-#include "cli/live_gpus.h"
-#include "cli/mosaic.h"
+#include "recut/live_gpus.h"
+#include "report/mosaic.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/plan_file.h"
 #include "plan/demand.h"
 #include "plan/replica_capacity.h"
@@ -109,11 +109,11 @@ Result<Nothing> read_live(const Options& options, Question& question) {
         options.devices.empty() || std::ranges::find(options.devices, device.name) != options.devices.end();
     return device.geometry.units_per_core > 0 || !asked;
   });
-  const auto choices = parse_gpu_choices(options.gpus);
+  const auto choices = recut::parse_gpu_choices(options.gpus);
   if (!choices) return choices.error();
-  const auto driver = adapters::probe_nvml(nvml_library());
+  const auto driver = adapters::probe_nvml(recut::nvml_library());
   if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
-  const auto matched = match_devices(*plan, driver, *choices);
+  const auto matched = recut::match_devices(*plan, driver, *choices);
   if (!matched) return matched.error();
   for (const auto& [device, gpu] : *matched) {
     for (const auto& slice : layout_of(*device).slices) {
@@ -124,8 +124,8 @@ Result<Nothing> read_live(const Options& options, Question& question) {
       if (is_apart) question.apart.push_back(device->name + "/" + slice_text(device->geometry, slice));
     }
   }
-  question.before = live_plan(*matched);
-  question.after = cuts_of(*plan);
+  question.before = recut::live_plan(*matched);
+  question.after = recut::cuts_of(*plan);
   return Nothing{};
 }
 
@@ -211,19 +211,19 @@ void print_mosaics(Session& session, const plan::Difference& difference) {
   for (const auto& device : difference.devices) {
     if (!differs(device)) continue;
     if (++drawn > kDevicesDrawn) break;
-    const MosaicRow rows[] = {{layout_of(device.before), "before", ""}, {layout_of(device.after), "after", ""}};
+    const report::MosaicRow rows[] = {{layout_of(device.before), "before", ""}, {layout_of(device.after), "after", ""}};
     const std::string role = device.role.empty()                 ? ", no longer used"
                              : device.role == device.before.name ? ""
                                                                  : fmt::format(", {} in the new plan", device.role);
     session.print(fmt::format("\n{} ({}){}\n", paint(session.terminal, Style::bold, device.before.name),
                               device.before.type, role));
-    session.print(draw_mosaic(device.before.geometry, rows, session.terminal, {.left_title = "unit"}));
+    session.print(report::draw_mosaic(device.before.geometry, rows, session.terminal, {.left_title = "unit"}));
   }
   if (drawn > kDevicesDrawn) session.remark(fmt::format("... and more devices; the table has them all\n"));
 }
 
 std::string slices_table(const plan::Difference& difference, const Terminal& terminal) {
-  Table table({{"DEVICE"}, {"SLICE"}, {""}, {"BEFORE", Align::left, true}, {"AFTER", Align::left, true}});
+  report::Table table({{"DEVICE"}, {"SLICE"}, {""}, {"BEFORE", report::Align::left, true}, {"AFTER", report::Align::left, true}});
   for (const auto& device : difference.devices) {
     for (const auto& slice : device.slices) {
       if (slice.change == plan::SliceChange::kept) continue;
@@ -265,15 +265,15 @@ std::string capacity_text(const plan::Step& step) {
 
 std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries,
                         bool requests, const Terminal& terminal) {
-  Table table({{"#", Align::right},
-               {"PHASE", Align::right},
-               {"AT S", Align::right},
-               {"TAKES S", Align::right},
+  report::Table table({{"#", report::Align::right},
+               {"PHASE", report::Align::right},
+               {"AT S", report::Align::right},
+               {"TAKES S", report::Align::right},
                {"STEP"},
                {"DEVICE"},
                {"SLICE"},
-               {"REPLICA", Align::left, true},
-               {requests ? "REQUESTS/S THEN" : "COMPUTE SLICES THEN", Align::left, true}});
+               {"REPLICA", report::Align::left, true},
+               {requests ? "REQUESTS/S THEN" : "COMPUTE SLICES THEN", report::Align::left, true}});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const plan::Step& step = steps[i];
     const Style style = step.below.empty() ? Style::plain : Style::bad;
@@ -336,10 +336,10 @@ std::string verdict(const plan::Transition& moved, bool all_known) {
 
 // Values.
 
-Json replicas_json(const std::vector<Replica>& replicas) {
-  Json list = Json::array();
+report::Json replicas_json(const std::vector<Replica>& replicas) {
+  report::Json list = report::Json::array();
   for (const auto& replica : replicas) {
-    Json buckets = Json::array();
+    report::Json buckets = report::Json::array();
     for (const auto& bucket : replica.buckets) {
       buckets.push_back({{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}});
     }
@@ -348,7 +348,7 @@ Json replicas_json(const std::vector<Replica>& replicas) {
   return list;
 }
 
-Json counts_json(const plan::DifferenceCounts& c) {
+report::Json counts_json(const plan::DifferenceCounts& c) {
   return {{"devices_before", c.devices_before},     {"devices_after", c.devices_after},
           {"slices_kept", c.slices_kept},           {"slices_changed", c.slices_changed},
           {"slices_destroyed", c.slices_destroyed}, {"slices_created", c.slices_created},
@@ -356,11 +356,11 @@ Json counts_json(const plan::DifferenceCounts& c) {
           {"replicas_stopped", c.replicas_stopped}, {"replicas_loaded", c.replicas_loaded}};
 }
 
-Json difference_json(const plan::Difference& difference) {
-  Json devices = Json::array();
+report::Json difference_json(const plan::Difference& difference) {
+  report::Json devices = report::Json::array();
   for (const auto& device : difference.devices) {
     const Geometry& geometry = device.before.geometry;
-    Json slices = Json::array();
+    report::Json slices = report::Json::array();
     for (const auto& slice : device.slices) {
       slices.push_back({{"slice", slice_text(geometry, slice.slice)},
                         {"change", change_text(slice.change)},
@@ -369,7 +369,7 @@ Json difference_json(const plan::Difference& difference) {
     }
     devices.push_back({{"name", device.before.name},
                        {"type", device.before.type},
-                       {"role", device.role.empty() ? Json(nullptr) : Json(device.role)},
+                       {"role", device.role.empty() ? report::Json(nullptr) : report::Json(device.role)},
                        {"layout_before", to_string(geometry, layout_of(device.before))},
                        {"layout_after", to_string(geometry, layout_of(device.after))},
                        {"slices", std::move(slices)}});
@@ -377,10 +377,10 @@ Json difference_json(const plan::Difference& difference) {
   return {{"same", difference.empty()}, {"counts", counts_json(difference.counts)}, {"devices", std::move(devices)}};
 }
 
-Json step_json(const plan::Step& step, const Geometry& geometry) {
-  Json slices = Json::array();
+report::Json step_json(const plan::Step& step, const Geometry& geometry) {
+  report::Json slices = report::Json::array();
   for (const auto& slice : step.slices) slices.push_back(slice_text(geometry, slice));
-  Json json{{"action", to_string(step.action)}, {"device", step.device}, {"slices", std::move(slices)}};
+  report::Json json{{"action", to_string(step.action)}, {"device", step.device}, {"slices", std::move(slices)}};
   if (!step.replica.service.empty()) json["replica"] = replicas_json({step.replica})[0];
   if (step.action == plan::StepAction::retune) json["retuned"] = replicas_json({step.retuned})[0];
   json["temporary"] = step.temporary;
@@ -392,20 +392,20 @@ Json step_json(const plan::Step& step, const Geometry& geometry) {
   return json;
 }
 
-Json steps_json(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries) {
-  Json list = Json::array();
+report::Json steps_json(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries) {
+  report::Json list = report::Json::array();
   for (const auto& step : steps) list.push_back(step_json(step, *geometries.at(step.device)));
   return list;
 }
 
-Json transition_json(const plan::Transition& moved, const Question& question) {
+report::Json transition_json(const plan::Transition& moved, const Question& question) {
   const auto geometries = geometries_of(moved.difference, question.options);
-  Json json{{"capacity_unit", question.workload ? "requests_per_s" : "compute_slices"},
+  report::Json json{{"capacity_unit", question.workload ? "requests_per_s" : "compute_slices"},
             {"capacity_before", moved.capacity_before},
             {"capacity_after", moved.capacity_after},
             {"floors", moved.floors}};
   json["steps"] = steps_json(moved.steps, geometries);
-  json["first_below"] = moved.first_below ? Json(*moved.first_below + 1) : Json(nullptr);
+  json["first_below"] = moved.first_below ? report::Json(*moved.first_below + 1) : report::Json(nullptr);
   json["every_order_tried"] = moved.exhaustive;
   json["temporaries"] = moved.temporaries;
   json["phases"] = moved.phases;
@@ -413,7 +413,7 @@ Json transition_json(const plan::Transition& moved, const Question& question) {
   return json;
 }
 
-ExitCode print_difference(Session& session, const plan::Difference& difference, Json* json) {
+ExitCode print_difference(Session& session, const plan::Difference& difference, report::Json* json) {
   if (json != nullptr) {
     *json = difference_json(difference);
     return ExitCode::done;
@@ -425,7 +425,7 @@ ExitCode print_difference(Session& session, const plan::Difference& difference, 
 }
 
 Result<ExitCode> print_steps(Session& session, const Options& options, const Question& question,
-                             const plan::Transition& moved, Json* json) {
+                             const plan::Transition& moved, report::Json* json) {
   const bool rolls_back = options.rollback.has_value();
   if (rolls_back && *options.rollback > moved.steps.size()) {
     return Error{ErrorCode::invalid,
@@ -454,8 +454,8 @@ ExitCode run(Session& session, const Options& options) {
   if (const auto read = read_question(options, question); !read) return session.fail(read.error());
   const auto moved = plan::transition(question.before, question.after, question.options);
   if (!moved) return session.fail(moved.error());
-  Json json;
-  Json* structured = session.structured() ? &json : nullptr;
+  report::Json json;
+  report::Json* structured = session.structured() ? &json : nullptr;
   ExitCode code = print_difference(session, moved->difference, structured);
   if (options.steps || options.rollback) {
     for (const auto& what : question.unknown)
@@ -465,7 +465,7 @@ ExitCode run(Session& session, const Options& options) {
     code = *printed;
   }
   if (!options.to.empty()) {
-    const auto written = write_file_atomically(options.to, formats::write_plan(moved->difference.target));
+    const auto written = host::write_file_atomically(options.to, formats::write_plan(moved->difference.target));
     if (!written) return session.fail(written.error());
     session.note("wrote " + options.to);
   }

@@ -7,10 +7,10 @@
 #include "adapters/nvml/owners.h"
 #include "adapters/nvml/permissions.h"
 #include "base/text.h"
-#include "cli/live_gpus.h"
-#include "cli/mosaic.h"
+#include "recut/live_gpus.h"
+#include "report/mosaic.h"
 #include "cli/program.h"
-#include "cli/text_width.h"
+#include "report/text_width.h"
 
 namespace tangram::cli {
 namespace {
@@ -33,7 +33,7 @@ const char* to_text(adapters::CgroupVersion version) {
 
 // True for a board that is cut like a type and is another one, such as the PCIe board beside the SXM.
 bool only_cut_alike(const adapters::DriverGpu& gpu) {
-  const Geometry* geometry = geometry_of(gpu);
+  const Geometry* geometry = recut::geometry_of(gpu);
   return geometry != nullptr && geometry->title != find_geometry(geometry->type)->title;
 }
 
@@ -60,7 +60,7 @@ std::vector<std::string> consequences(const Findings& findings) {
   bool any_off = false;
   for (const auto& gpu : findings.driver.gpus) {
     any_off = any_off || (gpu.mig_capable && !gpu.mig_enabled);
-    if (gpu.mig_capable && geometry_of(gpu) == nullptr) {
+    if (gpu.mig_capable && recut::geometry_of(gpu) == nullptr) {
       list.push_back(fmt::format("GPU {} can be cut, but its type (PCI id 0x{:04X}) is not in the tables.", gpu.index,
                                  gpu.pci_device_id));
     }
@@ -68,7 +68,7 @@ std::vector<std::string> consequences(const Findings& findings) {
       list.push_back(
           fmt::format("GPU {} is cut like {}, but the multiprocessors and the memory of its slices are not "
                       "in the tables: measure on it rather than use what another board took.",
-                      gpu.index, geometry_of(gpu)->type));
+                      gpu.index, recut::geometry_of(gpu)->type));
     }
   }
   if (any_off) {
@@ -103,22 +103,22 @@ std::vector<int> processes_on(const adapters::DriverGpu& gpu, const adapters::Dr
   return pids;
 }
 
-Json gpu_json(const adapters::DriverGpu& gpu) {
-  const Geometry* geometry = geometry_of(gpu);
-  Json json{{"index", gpu.index},
+report::Json gpu_json(const adapters::DriverGpu& gpu) {
+  const Geometry* geometry = recut::geometry_of(gpu);
+  report::Json json{{"index", gpu.index},
             {"name", gpu.name},
             {"uuid", gpu.uuid},
             {"pci_bus_id", gpu.pci_bus_id},
             {"pci_device_id", fmt::format("0x{:04X}", gpu.pci_device_id)},
-            {"type", geometry == nullptr ? Json(nullptr) : Json(geometry->type)},
+            {"type", geometry == nullptr ? report::Json(nullptr) : report::Json(geometry->type)},
             {"sm_count_known", geometry != nullptr && !only_cut_alike(gpu)},
             {"memory_gib", gpu.memory_gib},
             {"mig_capable", gpu.mig_capable},
             {"mig_enabled", gpu.mig_enabled},
             {"mig_enabled_after_reset", gpu.mig_pending}};
-  Json slices = Json::array();
+  report::Json slices = report::Json::array();
   for (const auto& slice : gpu.slices) {
-    Json uuids = Json::array();
+    report::Json uuids = report::Json::array();
     for (const auto& part : slice.parts) uuids.push_back(part.uuid);
     slices.push_back({{"slice", slice_text(geometry, slice)},
                       {"vendor_id", slice.vendor_id},
@@ -133,18 +133,18 @@ Json gpu_json(const adapters::DriverGpu& gpu) {
     json["layout"] = to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout);
     json["differences"] = adapters::compare_profiles(*geometry, gpu);
   }
-  json["problem"] = gpu.problem.empty() ? Json(nullptr) : Json(gpu.problem);
+  json["problem"] = gpu.problem.empty() ? report::Json(nullptr) : report::Json(gpu.problem);
   return json;
 }
 
-Json findings_json(const Findings& findings) {
+report::Json findings_json(const Findings& findings) {
   const auto& host = findings.host;
-  Json gpus = Json::array();
+  report::Json gpus = report::Json::array();
   for (const auto& gpu : findings.driver.gpus) gpus.push_back(gpu_json(gpu));
-  Json json;
+  report::Json json;
   json["host"] = {{"cores_online", host.cores_online},
                   {"cores_usable", host.cores_usable},
-                  {"quota_cores", host.quota_cores ? Json(*host.quota_cores) : Json(nullptr)},
+                  {"quota_cores", host.quota_cores ? report::Json(*host.quota_cores) : report::Json(nullptr)},
                   {"memory_gib", host.memory_gib},
                   {"cgroup", to_text(host.cgroup)},
                   {"cgroup_directory", host.cgroup_directory},
@@ -152,7 +152,7 @@ Json findings_json(const Findings& findings) {
                   {"quota_reason", host.quota_reason}};
   json["driver"] = {{"found", findings.driver.library_found},
                     {"version", findings.driver.driver_version},
-                    {"problem", findings.driver.problem.empty() ? Json(nullptr) : Json(findings.driver.problem)}};
+                    {"problem", findings.driver.problem.empty() ? report::Json(nullptr) : report::Json(findings.driver.problem)}};
   json["gpus"] = std::move(gpus);
   json["permissions"] = {{"root", findings.permissions.root},
                          {"cap_sys_admin", findings.permissions.sys_admin},
@@ -174,10 +174,10 @@ class Report {
     begun_ = true;
   }
   void line(const std::string& term, const std::string& text, Style style = Style::plain) {
-    const std::string wrapped = wrap(text, session_.terminal.width - kIndent, 0);
+    const std::string wrapped = report::wrap(text, session_.terminal.width - kIndent, 0);
     std::string body;
     for (const char c : wrapped) body += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
-    session_.print("  " + pad_right(term, kIndent - 2) + paint(session_.terminal, style, body) + "\n");
+    session_.print("  " + report::pad_right(term, kIndent - 2) + paint(session_.terminal, style, body) + "\n");
   }
 
  private:
@@ -210,7 +210,7 @@ void report_slice(Report& report, const Geometry* geometry, const adapters::Driv
 }
 
 void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu) {
-  const Geometry* geometry = geometry_of(gpu);
+  const Geometry* geometry = recut::geometry_of(gpu);
   report.heading(fmt::format("GPU {}: {}", gpu.index, gpu.name.empty() ? "no answer" : gpu.name));
   if (!gpu.problem.empty()) report.line("problem", gpu.problem, Style::bad);
   if (gpu.name.empty()) return;
@@ -233,8 +233,8 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   const auto recognised = adapters::recognise_layout(*geometry, gpu);
   report.line("layout", to_string(*geometry, recognised.layout));
   for (const auto& unknown : recognised.unknown) report.line("unknown slice", unknown, Style::bad);
-  const MosaicRow row{recognised.layout, "", ""};
-  session.print(draw_mosaic(*geometry, {&row, 1}, session.terminal, {.indent = 2}));
+  const report::MosaicRow row{recognised.layout, "", ""};
+  session.print(report::draw_mosaic(*geometry, {&row, 1}, session.terminal, {.indent = 2}));
   for (const auto& slice : gpu.slices) report_slice(report, geometry, gpu, slice);
 }
 
@@ -248,7 +248,7 @@ void report_permissions(Report& report, const adapters::GpuPermissions& permissi
 }
 
 ExitCode run(Session& session) {
-  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(nvml_library()),
+  const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(recut::nvml_library()),
                           adapters::probe_gpu_permissions(), adapters::other_mig_owners()};
   if (session.structured()) {
     session.print_value(findings_json(findings));
@@ -263,7 +263,7 @@ ExitCode run(Session& session) {
   report_permissions(report, findings.permissions);
   report.heading("What follows");
   for (const auto& sentence : consequences(findings)) {
-    session.print("  - " + wrap(sentence, session.terminal.width - 4, 4) + "\n");
+    session.print("  - " + report::wrap(sentence, session.terminal.width - 4, 4) + "\n");
   }
   return ExitCode::done;
 }

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/export.h"
 
 namespace tangram::cli {
@@ -36,14 +36,14 @@ std::vector<std::string> format_names() {
 
 ExitCode list_formats(Session& session) {
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& format : formats::export_formats()) {
       list.push_back({{"name", format.name}, {"summary", format.summary}, {"several_files", format.several}});
     }
     session.print_value(list);
     return ExitCode::done;
   }
-  Table table({{"FORMAT"}, {"MAKES"}, {"WHAT IT IS", Align::left, true}});
+  report::Table table({{"FORMAT"}, {"MAKES"}, {"WHAT IT IS", report::Align::left, true}});
   for (const auto& format : formats::export_formats()) {
     table.add({{std::string(format.name), Style::accent},
                format.several ? "a folder" : "a file",
@@ -138,7 +138,7 @@ Result<Nothing> write_folder(const std::string& folder, const std::vector<format
       return Error{ErrorCode::denied,
                    fmt::format("{}: cannot make the folder: {}", path.parent_path().string(), error.message())};
     }
-    if (const auto written = write_file_atomically(path.string(), file.text); !written) return written;
+    if (const auto written = host::write_file_atomically(path.string(), file.text); !written) return written;
   }
   return Nothing{};
 }
@@ -148,7 +148,7 @@ std::string counted_files(std::size_t count) { return fmt::format("{} file{}", c
 Result<Nothing> write(Session& session, const Options& options, const formats::ExportFormat& format,
                       const formats::Export& result) {
   if (!format.several) {
-    const auto written = write_file_atomically(options.to, result.files.front().text);
+    const auto written = host::write_file_atomically(options.to, result.files.front().text);
     if (written) session.note("wrote " + options.to);
     return written;
   }
@@ -170,14 +170,14 @@ Result<Nothing> print(Session& session, const formats::ExportFormat& format, con
   return Nothing{};
 }
 
-Json answer_json(const Options& options, bool to_file, const formats::ExportFormat& format,
+report::Json answer_json(const Options& options, bool to_file, const formats::ExportFormat& format,
                  const formats::Export& result) {
-  Json files = Json::array();
+  report::Json files = report::Json::array();
   for (const auto& file : result.files) {
     const std::string path = !to_file         ? file.path
                              : format.several ? (fs::path(options.to) / file.path).string()
                                               : options.to;
-    Json item{{"path", path}};
+    report::Json item{{"path", path}};
     if (!to_file) item["text"] = file.text;
     files.push_back(std::move(item));
   }

@@ -7,12 +7,12 @@
 
 #include "adapters/cpu_host/cpu_host.h"
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/geometry_view.h"
-#include "cli/mosaic.h"
-#include "cli/mosaic_svg.h"
+#include "report/mosaic.h"
+#include "report/mosaic_svg.h"
 #include "cli/program.h"
-#include "cli/tile.h"
+#include "report/tile.h"
 
 namespace tangram::cli {
 namespace {
@@ -54,7 +54,7 @@ ExitCode list_types(Session& session) {
   std::vector<Geometry> all(known_geometries().begin(), known_geometries().end());
   all.push_back(host_geometry({}));
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& geometry : all) list.push_back(geometry_json(geometry));
     session.print_value(list);
     return ExitCode::done;
@@ -78,7 +78,7 @@ Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) 
     auto layouts = kind == "valid" ? all_layouts(geometry) : maximal_layouts(geometry);
     if (!layouts) return layouts.error();
     listing.layouts = std::move(*layouts);
-    sort_for_display(geometry, listing.layouts);
+    report::sort_for_display(geometry, listing.layouts);
     return listing;
   }
   auto multisets = kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry);
@@ -108,7 +108,7 @@ std::string draw_listing(const Geometry& geometry, const Listing& listing, const
   const std::size_t shown =
       options.limit == 0 ? listing.layouts.size() : std::min(options.limit, listing.layouts.size());
   const bool host = geometry.units_per_core > 0;
-  std::vector<MosaicRow> rows;
+  std::vector<report::MosaicRow> rows;
   for (std::size_t i = 0; i < shown; ++i) {
     const Layout& layout = listing.layouts[i];
     const std::string used =
@@ -116,7 +116,7 @@ std::string draw_listing(const Geometry& geometry, const Listing& listing, const
     rows.push_back({layout, fmt::format("{}", i + 1), used});
   }
   std::string text = "\n" + paint(terminal, Style::bold, listing_title(options.layouts, listing.layouts.size())) + "\n";
-  text += draw_mosaic(geometry, rows, terminal,
+  text += report::draw_mosaic(geometry, rows, terminal,
                       {.left_title = "unit", .right_title = host ? "" : "slices", .boxed = shown <= kBoxedRowsMax});
   if (shown < listing.layouts.size()) {
     text += fmt::format("... and {} more; --limit 0 shows all\n", listing.layouts.size() - shown);
@@ -136,10 +136,10 @@ ExitCode count(Session& session, const Geometry& geometry) {
   return ExitCode::done;
 }
 
-Json listing_json(const Geometry& geometry, const Listing& listing) {
-  Json list = Json::array();
+report::Json listing_json(const Geometry& geometry, const Listing& listing) {
+  report::Json list = report::Json::array();
   for (std::size_t i = 0; i < listing.layouts.size(); ++i) {
-    Json item = listing.multisets.empty() ? Json::object() : multiset_json(geometry, listing.multisets[i]);
+    report::Json item = listing.multisets.empty() ? report::Json::object() : multiset_json(geometry, listing.multisets[i]);
     item.update(layout_json(geometry, listing.layouts[i]));
     list.push_back(std::move(item));
   }
@@ -151,8 +151,8 @@ ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& li
   if (options.layouts == "maximal") {
     subtitle = fmt::format("The {} ways to cut it that leave no room for another slice", listing.layouts.size());
   }
-  const std::string svg = mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
-  const auto written = write_file_atomically(options.svg, svg);
+  const std::string svg = report::mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
+  const auto written = host::write_file_atomically(options.svg, svg);
   if (!written) return session.fail(written.error());
   session.note(fmt::format("{}: {} layouts drawn", options.svg, listing.layouts.size()));
   if (session.structured()) {
@@ -172,12 +172,12 @@ ExitCode show(Session& session, const Geometry& geometry, const Options& options
     return listing ? write_svg(session, geometry, *listing, options) : session.fail(listing.error());
   }
   if (session.structured()) {
-    Json json = geometry_json(geometry);
+    report::Json json = geometry_json(geometry);
     const auto counts = count_layouts(geometry);
     json["set"] = options.set;
-    json["counts"] = counts ? counts_json(*counts) : Json(nullptr);
+    json["counts"] = counts ? counts_json(*counts) : report::Json(nullptr);
     json["layouts_kind"] = options.layouts;
-    json["layouts"] = listing ? listing_json(geometry, *listing) : Json(nullptr);
+    json["layouts"] = listing ? listing_json(geometry, *listing) : report::Json(nullptr);
     session.print_value(json);
     if (!listing) session.note("layouts are left out: " + listing.error().message);
     return ExitCode::done;
@@ -259,15 +259,15 @@ constexpr std::size_t kCandidateColumnsMax = 8;
 std::string candidate_table(const Question& question, const std::vector<Candidate>& candidates, int advised,
                             const Terminal& terminal) {
   const auto& profiles = question.geometry.profiles;
-  std::vector<Column> columns{{"START", Align::right}};
+  std::vector<report::Column> columns{{"START", report::Align::right}};
   const std::size_t shown = std::min(profiles.size(), kCandidateColumnsMax);
-  for (std::size_t i = 0; i < shown; ++i) columns.push_back({profiles[profiles.size() - 1 - i].name, Align::right});
+  for (std::size_t i = 0; i < shown; ++i) columns.push_back({profiles[profiles.size() - 1 - i].name, report::Align::right});
   columns.push_back({""});
-  Table table(columns);
+  report::Table table(columns);
   for (const auto& candidate : candidates) {
     const bool chosen = candidate.start == advised;
     const Style style = chosen ? Style::good : Style::plain;
-    std::vector<Cell> row{{fmt::format("{}", candidate.start), style}};
+    std::vector<report::Cell> row{{fmt::format("{}", candidate.start), style}};
     for (std::size_t i = 0; i < shown; ++i) {
       row.emplace_back(fmt::format("{}", candidate.places[profiles.size() - 1 - i]), style);
     }
@@ -277,10 +277,10 @@ std::string candidate_table(const Question& question, const std::vector<Candidat
   return table.render(terminal, 2);
 }
 
-Json candidates_json(const Question& question, const std::vector<Candidate>& candidates) {
-  Json list = Json::array();
+report::Json candidates_json(const Question& question, const std::vector<Candidate>& candidates) {
+  report::Json list = report::Json::array();
   for (const auto& candidate : candidates) {
-    Json places = Json::object();
+    report::Json places = report::Json::object();
     for (std::size_t i = candidate.places.size(); i-- > 0;) {
       places[question.geometry.profiles[i].name] = candidate.places[i];
     }
@@ -292,8 +292,8 @@ Json candidates_json(const Question& question, const std::vector<Candidate>& can
 ExitCode describe_layout(Session& session, const Question& question) {
   const std::string room = room_left(question.geometry, question.layout);
   if (session.structured()) {
-    Json json = layout_json(question.geometry, question.layout);
-    Json places = Json::object();
+    report::Json json = layout_json(question.geometry, question.layout);
+    report::Json places = report::Json::object();
     for (std::size_t i = question.geometry.profiles.size(); i-- > 0;) {
       places[question.geometry.profiles[i].name] = places_left(question.geometry, question.layout, i);
     }
@@ -301,9 +301,9 @@ ExitCode describe_layout(Session& session, const Question& question) {
     session.print_value(json);
     return ExitCode::done;
   }
-  const MosaicRow row{question.layout, "", ""};
+  const report::MosaicRow row{question.layout, "", ""};
   session.print(fmt::format("{} on {}\n", to_string(question.geometry, question.layout), question.geometry.type));
-  session.print(draw_mosaic(question.geometry, {&row, 1}, session.terminal));
+  session.print(report::draw_mosaic(question.geometry, {&row, 1}, session.terminal));
   session.print(fmt::format("Still fits: {}\n", room));
   return ExitCode::done;
 }
@@ -316,7 +316,7 @@ ExitCode advise(Session& session, const Question& question) {
   const std::string before = to_string(geometry, question.layout);
   const Layout after = advice ? with_slice(geometry, question.layout, *advice) : question.layout;
   if (session.structured()) {
-    Json json{{"layout", before}, {"mig_profile", name}, {"start", nullptr}, {"layout_after", nullptr}};
+    report::Json json{{"layout", before}, {"mig_profile", name}, {"start", nullptr}, {"layout_after", nullptr}};
     if (advice) json["start"] = advice->start;
     if (advice) json["layout_after"] = to_string(geometry, after);
     json["candidates"] = candidates_json(question, candidates);
@@ -325,13 +325,13 @@ ExitCode advise(Session& session, const Question& question) {
   }
   if (!advice) {
     session.print(fmt::format("{} fits nowhere beside {}\n", name, before));
-    const MosaicRow row{question.layout, "", ""};
-    session.print(draw_mosaic(geometry, {&row, 1}, session.terminal));
+    const report::MosaicRow row{question.layout, "", ""};
+    session.print(report::draw_mosaic(geometry, {&row, 1}, session.terminal));
     return ExitCode::answer_is_no;
   }
-  const MosaicRow rows[] = {{question.layout, "now", ""}, {after, "then", ""}};
+  const report::MosaicRow rows[] = {{question.layout, "now", ""}, {after, "then", ""}};
   session.print(fmt::format("Put {} at {}: {}\n", name, advice->start, to_string(geometry, after)));
-  session.print(draw_mosaic(geometry, rows, session.terminal));
+  session.print(report::draw_mosaic(geometry, rows, session.terminal));
   session.print("\nPlaces that each start leaves for every profile; the largest profile decides first:\n");
   session.print(candidate_table(question, candidates, advice->start, session.terminal));
   return ExitCode::done;

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/import.h"
 
 namespace tangram::cli {
@@ -37,17 +37,17 @@ std::vector<std::string> format_names() {
 
 ExitCode list_formats(Session& session) {
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& format : formats::import_formats()) {
       list.push_back({{"name", format.name},
-                      {"selection", format.selection.empty() ? Json(nullptr) : Json(format.selection)},
+                      {"selection", format.selection.empty() ? report::Json(nullptr) : report::Json(format.selection)},
                       {"summary", format.summary},
                       {"output", format.output}});
     }
     session.print_value(list);
     return ExitCode::done;
   }
-  Table table({{"FORMAT"}, {"BECOMES"}, {"WHAT IT IS", Align::left, true}});
+  report::Table table({{"FORMAT"}, {"BECOMES"}, {"WHAT IT IS", report::Align::left, true}});
   for (const auto& format : formats::import_formats()) {
     table.add({{format.usage(), Style::accent}, format.output, format.summary});
   }
@@ -123,7 +123,7 @@ std::string skipped_text(const std::vector<std::string>& skipped) {
 }
 
 // Services and plans have no rows; a curve has rates and comments.
-Json rows_json(const std::string& kind, const std::string& text) {
+report::Json rows_json(const std::string& kind, const std::string& text) {
   if (kind == "services" || kind == "plan") return nullptr;
   std::int64_t rows = kind == "curve" ? 0 : -1;  // Without the header.
   for (const auto line : text::split(text, '\n')) rows += line.empty() || line.starts_with('#') ? 0 : 1;
@@ -133,7 +133,7 @@ Json rows_json(const std::string& kind, const std::string& text) {
 ExitCode answer(Session& session, const Options& options, const Input& input, const std::string& text) {
   const bool to_file = !options.to.empty() && options.to != "-";
   if (to_file) {
-    const auto written = write_file_atomically(options.to, text);
+    const auto written = host::write_file_atomically(options.to, text);
     if (!written) return session.fail(written.error());
     session.note(fmt::format("{}: {} lines from {} file{}", options.to, std::ranges::count(text, '\n'),
                              input.files.size(), input.files.size() == 1 ? "" : "s"));
@@ -143,7 +143,7 @@ ExitCode answer(Session& session, const Options& options, const Input& input, co
     return ExitCode::done;
   }
   const std::string kind = input.kinds.empty() ? "" : *input.kinds.begin();
-  Json json{{"file", to_file ? Json(options.to) : Json(nullptr)},
+  report::Json json{{"file", to_file ? report::Json(options.to) : report::Json(nullptr)},
             {"kind", kind},
             {"rows", rows_json(kind, text)},
             {"files_read", input.files.size()},

@@ -35,7 +35,7 @@ ExitCode make(Session& session, const Options& options) {
     }
   }
   if (session.structured()) {
-    Json value{{"key", made.text}, {"id", made.kept.id}, {"hash", formats::write_key_hash(made.kept)}};
+    report::Json value{{"key", made.text}, {"id", made.kept.id}, {"hash", formats::write_key_hash(made.kept)}};
     if (made.kept.expires_s) value["expires"] = formats::write_instant(*made.kept.expires_s);
     session.print_value(value);
     return ExitCode::done;
@@ -72,8 +72,8 @@ ExitCode check(Session& session, const Options& options) {
   const serve::TenantRule* tenant =
       table->identify({.authorization = {}, .api_key = *key, .certificate_names = {}}, now_s(), why);
   if (session.structured()) {
-    session.print_value(tenant == nullptr ? Json{{"tenant", nullptr}, {"reason", why}}
-                                          : Json{{"tenant", tenant->said.name}});
+    session.print_value(tenant == nullptr ? report::Json{{"tenant", nullptr}, {"reason", why}}
+                                          : report::Json{{"tenant", tenant->said.name}});
   } else {
     session.print(tenant == nullptr ? why + "\n" : fmt::format("the key is tenant {}'s\n", tenant->said.name));
   }

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/measurements_file.h"
 #include "lab/features_file.h"
 #include "lab/learn_report.h"
@@ -168,8 +168,8 @@ std::string candidate_text(const learn::Candidate& c) {
   return text;
 }
 
-Json group_json(const std::vector<lab::ErrorGroup>& groups) {
-  Json list = Json::array();
+report::Json group_json(const std::vector<lab::ErrorGroup>& groups) {
+  report::Json list = report::Json::array();
   for (const auto& group : groups) {
     list.push_back({{"name", group.name},
                     {"runs", group.runs},
@@ -180,8 +180,8 @@ Json group_json(const std::vector<lab::ErrorGroup>& groups) {
   return list;
 }
 
-Json report_json(const lab::LearnReport& report) {
-  Json json{{"model", report.model},
+report::Json report_json(const lab::LearnReport& report) {
+  report::Json json{{"model", report.model},
             {"device", report.device},
             {"measurements", report.measurements},
             {"out_of_memory", report.out_of_memory},
@@ -189,14 +189,14 @@ Json report_json(const lab::LearnReport& report) {
             {"intervals", lab::calibration_text(report.calibration)},
             {"coverage_stated", report.coverage_stated},
             {"checked", report.unseen.size()},
-            {"median_error", report.unseen.empty() ? Json(nullptr) : Json(report.median_error)},
-            {"p90_error", report.unseen.empty() ? Json(nullptr) : Json(report.p90_error)},
-            {"coverage", report.unseen.empty() ? Json(nullptr) : Json(report.coverage)},
+            {"median_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.median_error)},
+            {"p90_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.p90_error)},
+            {"coverage", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.coverage)},
             {"by_slice", group_json(report.by_slice)},
             {"by_batch", group_json(report.by_batch)},
             {"by_size", group_json(report.by_size)},
             {"by_processes", group_json(report.by_processes)}};
-  Json validation = Json::array();
+  report::Json validation = report::Json::array();
   for (const auto& v : report.validation) {
     validation.push_back({{"member", v.member}, {"median_error", v.median_error}, {"p90_error", v.p90_error}});
   }
@@ -213,12 +213,12 @@ Json report_json(const lab::LearnReport& report) {
 }
 
 std::string overview(const std::vector<lab::LearnReport>& reports, const Terminal& terminal) {
-  Table table({{"MODEL"},
+  report::Table table({{"MODEL"},
                {"DEVICE"},
-               {"RUNS", Align::right},
-               {"MEDIAN ERROR", Align::right},
-               {"P90 ERROR", Align::right},
-               {"COVERED", Align::right},
+               {"RUNS", report::Align::right},
+               {"MEDIAN ERROR", report::Align::right},
+               {"P90 ERROR", report::Align::right},
+               {"COVERED", report::Align::right},
                {"INTERVALS"},
                {"WOULD MEASURE NEXT"}});
   for (const auto& report : reports) {
@@ -235,7 +235,7 @@ std::string overview(const std::vector<lab::LearnReport>& reports, const Termina
   return table.render(terminal);
 }
 
-void add_groups(Table& table, std::string_view what, const std::vector<lab::ErrorGroup>& groups) {
+void add_groups(report::Table& table, std::string_view what, const std::vector<lab::ErrorGroup>& groups) {
   if (groups.size() < 2) return;
   for (const auto& group : groups) {
     table.add({fmt::format("{} {}", what, group.name), fmt::format("{}", group.runs), percent(group.median_error),
@@ -244,11 +244,11 @@ void add_groups(Table& table, std::string_view what, const std::vector<lab::Erro
 }
 
 std::string details(const lab::LearnReport& report, const Terminal& terminal) {
-  Table table({{"WHERE"},
-               {"RUNS", Align::right},
-               {"MEDIAN ERROR", Align::right},
-               {"P90 ERROR", Align::right},
-               {"BIAS", Align::right}});
+  report::Table table({{"WHERE"},
+               {"RUNS", report::Align::right},
+               {"MEDIAN ERROR", report::Align::right},
+               {"P90 ERROR", report::Align::right},
+               {"BIAS", report::Align::right}});
   add_groups(table, "slice", report.by_slice);
   add_groups(table, "batch", report.by_batch);
   add_groups(table, "size", report.by_size);
@@ -261,10 +261,10 @@ std::string details(const lab::LearnReport& report, const Terminal& terminal) {
 Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& model,
                               const std::vector<lab::LearnReport>& reports) {
   if (!options.to.empty()) {
-    const auto written = write_file_atomically(options.to, lab::write_model(model));
+    const auto written = host::write_file_atomically(options.to, lab::write_model(model));
     if (!written) return written.error();
   }
-  if (!options.html.empty()) return write_file_atomically(options.html, lab::learn_html(reports));
+  if (!options.html.empty()) return host::write_file_atomically(options.html, lab::learn_html(reports));
   return Nothing{};
 }
 
@@ -276,7 +276,7 @@ std::vector<std::string> inputs_of(const Options& options) {
 }
 
 ExitCode run(Session& session, const Options& options) {
-  if (const auto possible = check_outputs({{"-o", options.to}, {"--html", options.html}}, inputs_of(options));
+  if (const auto possible = host::check_outputs({{"-o", options.to}, {"--html", options.html}}, inputs_of(options));
       !possible) {
     return session.fail(possible.error());
   }
@@ -295,7 +295,7 @@ ExitCode run(Session& session, const Options& options) {
   const auto written = write_outputs(options, *model, reports);
   if (!written) return session.fail(written.error());
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& report : reports) list.push_back(report_json(report));
     session.print_value({{"models", std::move(list)}});
     return ExitCode::done;

@@ -8,16 +8,16 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "lab/load_report.h"
-#include "serve/batch_rows.h"
-#include "serve/http_client.h"
-#include "serve/load.h"
+#include "client/offline_rows.h"
+#include "client/http_client.h"
+#include "client/load.h"
 #include "sim/arrivals.h"
 
 namespace tangram::cli {
@@ -45,7 +45,7 @@ struct Options {
   std::size_t connections_max = 512;
   double answer_timeout_s = 30;
   CallerOptions caller;
-  serve::LoadConfig config;
+  client::LoadConfig config;
 };
 
 Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
@@ -71,7 +71,7 @@ Result<SizeDistribution> parse_size(const std::string& text) {
 }
 
 // How the server knows us.
-Result<Nothing> introduce(const CallerOptions& caller, serve::LoadConfig& config) {
+Result<Nothing> introduce(const CallerOptions& caller, client::LoadConfig& config) {
   const auto key = caller.key();
   if (!key) return key.error();
   if (!key->empty()) config.headers.push_back("Authorization: Bearer " + *key);
@@ -90,18 +90,18 @@ Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   server.caller = options.caller;
   const auto question = server.question("GET", "/v2/models/" + options.model);
   if (!question) return question.error();
-  const auto answer = serve::ask_http(*question);
+  const auto answer = client::ask_http(*question);
   if (!answer) return answer.error();
   if (answer->status != 200) {
     return Error{ErrorCode::not_found, fmt::format("{}: the server does not know it: {} {}", options.model,
                                                    answer->status, answer->body.substr(0, 200))};
   }
-  return serve::read_model_inputs(answer->body);
+  return client::read_model_inputs(answer->body);
 }
 
 // What goes with every request.
-Result<serve::LoadConfig> config_of(const Options& options) {
-  serve::LoadConfig config = options.config;
+Result<client::LoadConfig> config_of(const Options& options) {
+  client::LoadConfig config = options.config;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
   config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
   config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
@@ -116,7 +116,7 @@ Result<Signature> ask_signature(const Options& options) {
   const auto config = config_of(options);
   if (!config) return config.error();
   auto inputs =
-      options.protocol == "grpc" ? serve::ask_inputs_by_grpc(*config, options.model) : ask_inputs_by_http(options);
+      options.protocol == "grpc" ? client::ask_inputs_by_grpc(*config, options.model) : ask_inputs_by_http(options);
   if (!inputs) return inputs.error();
   for (const auto& input : *inputs) {
     if (input.datatype != Datatype::bytes) continue;
@@ -164,17 +164,17 @@ Result<Workload> workload_of(const Options& options) {
 }
 
 // Every other request goes by gRPC where both protocols are wanted.
-serve::LoadProtocol protocol_of(const Options& options, std::size_t number) {
-  if (options.protocol == "both") return number % 2 == 0 ? serve::LoadProtocol::http : serve::LoadProtocol::grpc;
-  return options.protocol == "grpc" ? serve::LoadProtocol::grpc : serve::LoadProtocol::http;
+client::LoadProtocol protocol_of(const Options& options, std::size_t number) {
+  if (options.protocol == "both") return number % 2 == 0 ? client::LoadProtocol::http : client::LoadProtocol::grpc;
+  return options.protocol == "grpc" ? client::LoadProtocol::grpc : client::LoadProtocol::http;
 }
 
 // For a closed loop: sizes as they would arrive, all due at once, services in turn.
-std::vector<serve::LoadRequest> requests_at_once(const Options& options, const Workload& workload) {
+std::vector<client::LoadRequest> requests_at_once(const Options& options, const Workload& workload) {
   const Rng rng(options.seed);
   std::vector<sim::ArrivalSource> sources;
   for (std::size_t i = 0; i < workload.services.size(); ++i) sources.emplace_back(workload.services[i], rng, i, 1.0);
-  std::vector<serve::LoadRequest> requests;
+  std::vector<client::LoadRequest> requests;
   // A service whose trace is at its end is passed over; when all are, there is no more.
   std::size_t ended = 0;
   for (std::size_t i = 0; requests.size() < options.requests && ended < sources.size(); i = (i + 1) % sources.size()) {
@@ -188,10 +188,10 @@ std::vector<serve::LoadRequest> requests_at_once(const Options& options, const W
 }
 
 // The arrivals of all services, as the simulator would have them of the same seed.
-Result<std::vector<serve::LoadRequest>> requests_as_due(const Options& options, const Workload& workload) {
+Result<std::vector<client::LoadRequest>> requests_as_due(const Options& options, const Workload& workload) {
   const Rng rng(options.seed);
   const TimePoint end = TimePoint{} + from_seconds(options.seconds);
-  std::vector<serve::LoadRequest> requests;
+  std::vector<client::LoadRequest> requests;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     sim::ArrivalSource source(workload.services[i], rng, i, options.rate_scale);
     if (source.closed_loop()) {
@@ -208,21 +208,21 @@ Result<std::vector<serve::LoadRequest>> requests_as_due(const Options& options, 
                           .samples = arrival->samples});
     }
   }
-  std::ranges::stable_sort(requests, {}, &serve::LoadRequest::at);
+  std::ranges::stable_sort(requests, {}, &client::LoadRequest::at);
   for (std::size_t i = 0; i < requests.size(); ++i) requests[i].protocol = protocol_of(options, i);
   return requests;
 }
 
-Result<std::vector<serve::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
+Result<std::vector<client::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
   auto requests = options.clients > 0 ? requests_at_once(options, workload) : requests_as_due(options, workload);
   if (requests && requests->empty()) return invalid("not one request is due in that time");
   return requests;
 }
 
 // A service that is asked for nothing keeps its promise in every table.
-void warn_of_silence(Session& session, const Workload& workload, const std::vector<serve::LoadRequest>& requests) {
+void warn_of_silence(Session& session, const Workload& workload, const std::vector<client::LoadRequest>& requests) {
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    const auto its = [&](const serve::LoadRequest& request) { return request.target == i; };
+    const auto its = [&](const client::LoadRequest& request) { return request.target == i; };
     if (std::ranges::any_of(requests, its)) continue;
     const Service& service = workload.services[i];
     const auto* trace = std::get_if<TraceTraffic>(&service.traffic);
@@ -234,21 +234,21 @@ void warn_of_silence(Session& session, const Workload& workload, const std::vect
 
 // ---- What became of it ----
 
-lab::LoadEnd end_of(serve::LoadOutcome outcome) {
+lab::LoadEnd end_of(client::LoadOutcome outcome) {
   switch (outcome) {
-    case serve::LoadOutcome::answered: return lab::LoadEnd::answered;
-    case serve::LoadOutcome::refused: return lab::LoadEnd::refused;
-    case serve::LoadOutcome::failed: return lab::LoadEnd::failed;
-    case serve::LoadOutcome::unanswered: return lab::LoadEnd::unanswered;
+    case client::LoadOutcome::answered: return lab::LoadEnd::answered;
+    case client::LoadOutcome::refused: return lab::LoadEnd::refused;
+    case client::LoadOutcome::failed: return lab::LoadEnd::failed;
+    case client::LoadOutcome::unanswered: return lab::LoadEnd::unanswered;
   }
   return lab::LoadEnd::unanswered;
 }
 
-std::vector<lab::LoadSample> samples_of(const std::vector<serve::LoadRequest>& requests,
-                                        const serve::LoadResult& result) {
+std::vector<lab::LoadSample> samples_of(const std::vector<client::LoadRequest>& requests,
+                                        const client::LoadResult& result) {
   std::vector<lab::LoadSample> samples;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const serve::LoadAnswer& answer = result.answers[i];
+    const client::LoadAnswer& answer = result.answers[i];
     if (!answer.sent) continue;
     samples.push_back({.service = requests[i].target,
                        .at_s = to_seconds(requests[i].at),
@@ -266,18 +266,18 @@ std::string ms_text(const QuantileSketch& sketch, double q) {
 }
 
 std::string load_table(const Workload& workload, const lab::LoadReport& report, const Terminal& terminal) {
-  Table table({{"SERVICE"},
-               {"PROMISE", Align::right},
-               {"SENT", Align::right},
-               {"/S", Align::right},
-               {"IN TIME", Align::right},
-               {"IN TIME /S", Align::right},
-               {"P50 MS", Align::right},
-               {"P95 MS", Align::right},
-               {"P99 MS", Align::right},
-               {"LATE", Align::right},
-               {"REFUSED", Align::right},
-               {"FAILED", Align::right}});
+  report::Table table({{"SERVICE"},
+               {"PROMISE", report::Align::right},
+               {"SENT", report::Align::right},
+               {"/S", report::Align::right},
+               {"IN TIME", report::Align::right},
+               {"IN TIME /S", report::Align::right},
+               {"P50 MS", report::Align::right},
+               {"P95 MS", report::Align::right},
+               {"P99 MS", report::Align::right},
+               {"LATE", report::Align::right},
+               {"REFUSED", report::Align::right},
+               {"FAILED", report::Align::right}});
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
     const lab::LoadTally& tally = report.services[i];
@@ -298,7 +298,7 @@ std::string load_table(const Workload& workload, const lab::LoadReport& report, 
   return table.render(terminal);
 }
 
-Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& report) {
+report::Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& report) {
   return {{"sent", tally.sent},
           {"in_time", tally.in_time},
           {"late", tally.late},
@@ -317,19 +317,19 @@ Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& report) {
           {"client_late_p99_ms", quantile_ms(tally.sent_after, 0.99)}};
 }
 
-Json load_json(const Options& options, const Workload& workload, const lab::LoadReport& report) {
+report::Json load_json(const Options& options, const Workload& workload, const lab::LoadReport& report) {
   const BuildInfo build = build_info();
-  Json json{{"program", "tangram " + build.version},
+  report::Json json{{"program", "tangram " + build.version},
             {"commit", build.commit},
             {"seed", options.seed},
             {"protocol", options.protocol},
             {"rate_scale", options.rate_scale},
             {"seconds", report.seconds},
             {"total", tally_json(report.total, report)},
-            {"services", Json::array()}};
+            {"services", report::Json::array()}};
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
-    Json one{{"name", service.name},
+    report::Json one{{"name", service.name},
              {"slo_latency_ms", to_milliseconds(service.slo.latency)},
              {"slo_percentile", service.slo.percentile},
              {"kept", lab::LoadReport::kept(service, report.services[i])}};
@@ -353,21 +353,21 @@ Result<Nothing> write_page(const Options& options, const Workload& workload,
                            const std::vector<lab::LoadSample>& samples, const lab::LoadReport& report) {
   const BuildInfo build = build_info();
   const lab::ReportHead head{"tangram " + build.version, build.commit, "", options.seed};
-  return write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
+  return host::write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
 }
 
-Result<serve::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
-                                const std::vector<serve::LoadRequest>& requests, bool& interrupted) {
-  std::vector<serve::LoadTarget> targets;
+Result<client::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
+                                const std::vector<client::LoadRequest>& requests, bool& interrupted) {
+  std::vector<client::LoadTarget> targets;
   for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
   const InterruptGuard guard;
   Progress progress = session.progress("sending", requests.size());
   auto made = config_of(options);
   if (!made) return made.error();
-  serve::LoadConfig& config = *made;
+  client::LoadConfig& config = *made;
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
-  auto result = serve::run_load(targets, requests, config);
+  auto result = client::run_load(targets, requests, config);
   interrupted = guard.interrupted();
   return result;
 }
@@ -388,7 +388,7 @@ double close_loop(std::vector<lab::LoadSample>& samples) {
 ExitCode run(Session& session, const Options& options) {
   if (options.clients > 0 && options.protocol != "http")
     return session.fail(invalid("--clients needs --protocol http"));
-  if (const auto possible = check_outputs({{"--html", options.html}}, {options.services}); !possible) {
+  if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.services}); !possible) {
     return session.fail(possible.error());
   }
   const auto workload = workload_of(options);

@@ -18,7 +18,7 @@ ExitCode run(Session& session, const Options& options) {
   const auto answer = ask_server(options.server, asks ? "GET" : "POST", "/logging",
                                  asks ? "" : fmt::format(R"({{"level":"{}"}})", options.level));
   if (!answer) return session.fail(answer.error());
-  const Json told = Json::parse(*answer, nullptr, false);
+  const report::Json told = report::Json::parse(*answer, nullptr, false);
   if (!told.is_object() || !told.contains("level")) {
     return session.fail({ErrorCode::unavailable, "not the metrics port of a Tangram server"});
   }

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/measure_view.h"
@@ -28,8 +28,8 @@
 #include "learn/models/table.h"
 #include "learn/sampler.h"
 #include "measure/session.h"
-#include "serve/worker_engine.h"
-#include "serve/worker_process.h"
+#include "worker/worker_engine.h"
+#include "worker/worker_process.h"
 
 namespace tangram::cli {
 namespace {
@@ -200,14 +200,14 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
                                options.device, options.engine));
   }
   if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
-  const std::string program = serve::find_worker_program();
+  const std::string program = worker::find_worker_program();
   if (program.empty()) return Error{ErrorCode::not_found, "there is no tangram-worker beside this program"};
   const auto service = described(options);
   if (!service) return service.error();
   auto spec = model_spec(options, *service);
   if (!spec) return spec.error();
   choose_axes(options, *service, *geometry);
-  return serve::make_worker_engine({.program = program,
+  return worker::make_worker_engine({.program = program,
                                     .engine = options.engine,
                                     .geometry = *geometry,
                                     .model = std::move(*spec),
@@ -381,7 +381,7 @@ struct Output {
     Measurements all = rows;
     all.insert(all.end(), measured.begin() + static_cast<std::ptrdiff_t>(std::min(of_target, measured.size())),
                measured.end());
-    return write_file_atomically(path, formats::write_measurements(all));
+    return host::write_file_atomically(path, formats::write_measurements(all));
   }
 };
 
@@ -400,7 +400,7 @@ Result<Output> open_output(const Options& options, const std::string& source) {
     output.rows = std::move(*rows);
   }
   output.of_target = learn::select(output.rows, {options.device, options.model}).size();
-  if (const auto written = write_file_atomically(output.path, formats::write_measurements(output.rows)); !written) {
+  if (const auto written = host::write_file_atomically(output.path, formats::write_measurements(output.rows)); !written) {
     return written.error();
   }
   return output;
@@ -467,7 +467,7 @@ bool has_spread(const Measurements& source) {
 ExitCode print(Session& session, const Options& options, const measure::Report& report) {
   if (session.structured()) {
     const BuildInfo build = build_info();
-    Json json{{"program", "tangram " + build.version},
+    report::Json json{{"program", "tangram " + build.version},
               {"commit", build.commit},
               {"seed", options.sampling.seed},
               {"model", options.model},

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "engines/example_models.h"
 #include "engines/torch_library.h"
 #include "formats/workload_file.h"
@@ -31,7 +31,7 @@ std::vector<std::string> model_names() {
 
 ExitCode list(Session& session) {
   if (session.structured()) {
-    Json models = Json::array();
+    report::Json models = report::Json::array();
     for (const auto& model : engines::example_models()) {
       models.push_back(
           {{"name", model.name}, {"parameters", engines::parameters_of(model)}, {"summary", model.summary}});
@@ -39,7 +39,7 @@ ExitCode list(Session& session) {
     session.print_value(models);
     return ExitCode::done;
   }
-  Table table({{"MODEL"}, {"PARAMETERS", Align::right}, {"WHAT", Align::left, true}});
+  report::Table table({{"MODEL"}, {"PARAMETERS", report::Align::right}, {"WHAT", report::Align::left, true}});
   for (const auto& model : engines::example_models()) {
     table.add({{std::string(model.name), Style::accent},
                fmt::to_string(engines::parameters_of(model)),
@@ -78,7 +78,7 @@ ExitCode make(Session& session, const Options& options) {
     session.remark(fmt::format("{}: {} parameters\n", path, engines::parameters_of(*model)));
   }
   const std::string services = (fs::path(options.folder) / "services.yaml").string();
-  const auto written = write_file_atomically(services, formats::write_workload(workload));
+  const auto written = host::write_file_atomically(services, formats::write_workload(workload));
   if (!written) return session.fail(written.error());
   session.remark(services + ": a service for each\n");
   return ExitCode::done;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_view.h"
@@ -150,7 +150,7 @@ ExitCode refuse(Session& session, const Options& options, const Question& questi
 
 Result<Nothing> write_files(Session& session, const Options& options, const PlanStory& story) {
   const auto write = [&](const std::string& path, const std::string& content) -> Result<Nothing> {
-    const auto written = write_file_atomically(path, content);
+    const auto written = host::write_file_atomically(path, content);
     if (written) session.note("wrote " + path);
     return written;
   };
@@ -192,10 +192,10 @@ Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) 
 ExitCode run(Session& session, const Options& options) {
   Question question;
   if (const auto read = read_question(options, question); !read) return session.fail(read.error());
-  const std::vector<OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
+  const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
                                         options.latency.model};
-  if (const auto possible = check_outputs(outputs, inputs); !possible) return session.fail(possible.error());
+  if (const auto possible = host::check_outputs(outputs, inputs); !possible) return session.fail(possible.error());
   const auto planner = plan::find_planner(options.planner)->make();
   lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
   const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);

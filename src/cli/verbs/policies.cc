@@ -1,7 +1,7 @@
 // `tangram policies`: how work can be dispatched.
 
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "sched/policy.h"
 
 namespace tangram::cli {
@@ -9,12 +9,12 @@ namespace {
 
 ExitCode run(Session& session) {
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& policy : sched::policies()) list.push_back({{"name", policy.name}, {"summary", policy.summary}});
     session.print_value(list);
     return ExitCode::done;
   }
-  Table table({{"POLICY"}, {"WHAT IT DOES", Align::left, true}});
+  report::Table table({{"POLICY"}, {"WHAT IT DOES", report::Align::left, true}});
   for (const auto& policy : sched::policies()) {
     table.add({{std::string(policy.name), Style::accent}, std::string(policy.summary)});
   }

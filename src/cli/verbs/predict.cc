@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "core/geometry.h"
 #include "lab/learn_report.h"
 #include "lab/model_file.h"
@@ -58,7 +58,7 @@ Result<std::string> profile_name(const learn::FittedRun& run, const std::string&
   return geometry->profiles[*index].name;
 }
 
-Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate, const learn::Estimate& estimate) {
+report::Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate, const learn::Estimate& estimate) {
   return {{"model", run.model},
           {"device", run.device},
           {"mig_profile", candidate.mig_profile},
@@ -72,7 +72,7 @@ Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidat
           {"coverage", run.coverage},
           {"intervals", lab::calibration_text(run.calibration)},
           {"throughput_per_s", estimate.throughput_per_s},
-          {"memory_mib", estimate.memory_mib ? Json(*estimate.memory_mib) : Json(nullptr)},
+          {"memory_mib", estimate.memory_mib ? report::Json(*estimate.memory_mib) : report::Json(nullptr)},
           {"fits_probability", estimate.fits_probability},
           {"measured", estimate.measured},
           {"beyond_measured", estimate.beyond_slices}};

@@ -17,7 +17,7 @@ Result<std::string> wait_for(const ServerOptions& options, std::int64_t number, 
   while (!guard.interrupted()) {
     const auto status = ask_status(options);
     if (!status) return status.error();
-    const Json& reloads = status->at("reloads");
+    const report::Json& reloads = status->at("reloads");
     if (reloads.at("ended").get<std::int64_t>() >= number) return reloads.at("problem").get<std::string>();
     std::this_thread::sleep_for(kPause);
   }
@@ -28,7 +28,7 @@ ExitCode run(Session& session, const ServerOptions& options) {
   const InterruptGuard guard;
   const auto answer = ask_server(options, "POST", "/reload");
   if (!answer) return session.fail(answer.error());
-  const Json asked = Json::parse(*answer, nullptr, false);
+  const report::Json asked = report::Json::parse(*answer, nullptr, false);
   if (!asked.is_object() || !asked.contains("number"))
     return session.fail(Error{ErrorCode::unavailable, "the server answered something else than expected"});
   const auto problem = wait_for(options, asked.at("number").get<std::int64_t>(), guard);

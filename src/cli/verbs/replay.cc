@@ -19,7 +19,7 @@ ExitCode run(Session& session, const std::string& path) {
                          {"complete", report->complete},
                          {"events", report->events},
                          {"actions", report->actions},
-                         {"difference_line", report->same ? Json(nullptr) : Json(report->difference_line)}});
+                         {"difference_line", report->same ? report::Json(nullptr) : report::Json(report->difference_line)}});
   } else if (report->same) {
     session.print(fmt::format("the same decisions: {} events, {} actions\n", report->events, report->actions));
     if (!report->complete) session.remark("the recording stops in the middle, and is the same as far as it goes\n");

@@ -14,7 +14,7 @@
 #include "cli/parallel.h"
 #include "cli/program.h"
 #include "cli/run_view.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "cli/verbs/reproduce_few_shot.h"
 #include "cli/verbs/reproduce_planner.h"
 #include "cli/verbs/reproduce_training.h"
@@ -130,41 +130,41 @@ void run_rows(Session& session, const Measurements& measurements, std::vector<Ro
 }
 
 // The sizes of slices that the experiment knows, smallest first, as `counts` has them.
-Json slices_json(const std::vector<int>& counts) {
+report::Json slices_json(const std::vector<int>& counts) {
   constexpr const char* kNames[] = {"1g", "2g", "3g", "4g", "7g"};
-  Json json = Json::object();
+  report::Json json = report::Json::object();
   for (std::size_t i = 0; i < std::min(counts.size(), std::size(kNames)); ++i) json[kNames[i]] = counts[i];
   return json;
 }
 
-Json row_json(const Row& row) {
+report::Json row_json(const Row& row) {
   const lab::ParisElsaResult& first = row.by_seed.front();
-  Json json{{"partitioning", row.cell.partitioning}, {"policy", row.cell.policy}, {"qps", first.qps}};
+  report::Json json{{"partitioning", row.cell.partitioning}, {"policy", row.cell.policy}, {"qps", first.qps}};
   const bool elastic = row.cell.partitioning == "elastic";
   if (row.cell.single || row.cell.merge || elastic) json["merge"] = row.cell.merge;
   if (elastic) {
     json["bound_qps"] = first.bound_qps;
-    json["share_of_bound"] = first.bound_qps > 0 ? Json(first.qps / first.bound_qps) : Json(nullptr);
+    json["share_of_bound"] = first.bound_qps > 0 ? report::Json(first.qps / first.bound_qps) : report::Json(nullptr);
   }
   if (const auto reference = lab::paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
   json["slices"] = slices_json(first.counts);
-  json["p95_ms"] = first.qps > 0 ? Json(first.p95_ms) : Json(nullptr);
-  json["p99_ms"] = first.qps > 0 ? Json(first.p99_ms) : Json(nullptr);
+  json["p95_ms"] = first.qps > 0 ? report::Json(first.p95_ms) : report::Json(nullptr);
+  json["p99_ms"] = first.qps > 0 ? report::Json(first.p99_ms) : report::Json(nullptr);
   json["busy_share"] = first.busy_share;
   if (row.by_seed.size() > 1) {
-    Json seeds = Json::array();
+    report::Json seeds = report::Json::array();
     for (const auto& result : row.by_seed) seeds.push_back(result.qps);
     json["qps_by_seed"] = std::move(seeds);
   }
   return json;
 }
 
-Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows) {
-  Json list = Json::array();
+report::Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows) {
+  report::Json list = report::Json::array();
   for (std::size_t s = 0; s < settings.size(); ++s) {
-    Json results = Json::array();
-    Json batching = Json::array();
-    Json merged = Json::array();
+    report::Json results = report::Json::array();
+    report::Json batching = report::Json::array();
+    report::Json merged = report::Json::array();
     double slo_ms = 0;
     for (const auto& row : rows) {
       if (row.setting != s) continue;
@@ -172,7 +172,7 @@ Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, const std::
       const bool other_merged = row.cell.merge && row.cell.partitioning != "elastic";
       (row.cell.single ? batching : other_merged ? merged : results).push_back(row_json(row));
     }
-    Json json{{"model", settings[s].model},
+    report::Json json{{"model", settings[s].model},
               {"mu", settings[s].mu},
               {"sigma", settings[s].sigma},
               {"compute_slices", settings[s].compute_slices},
@@ -206,12 +206,12 @@ std::string reference_text(const Row& row) {
 
 std::string published_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                             const Terminal& terminal) {
-  Table table({{"SETTING"},
+  report::Table table({{"SETTING"},
                {"CUT"},
-               {"FIFS", Align::right},
-               {"ELSA", Align::right},
-               {"TANGRAM", Align::right},
-               {"TANGRAM/ELSA", Align::right},
+               {"FIFS", report::Align::right},
+               {"ELSA", report::Align::right},
+               {"TANGRAM", report::Align::right},
+               {"TANGRAM/ELSA", report::Align::right},
                {"REFERENCE"}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cell.single || rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
@@ -237,18 +237,18 @@ std::string published_table(const std::vector<lab::ParisElsaSetting>& settings, 
 
 std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                            const Terminal& terminal) {
-  std::vector<Column> columns{{"SETTING"}, {"CUT"}};
+  std::vector<report::Column> columns{{"SETTING"}, {"CUT"}};
   for (const auto& dispatch : kBatching) {
-    columns.push_back({text::lower(dispatch.policy) + (dispatch.merge ? "+batching" : ""), Align::right});
+    columns.push_back({text::lower(dispatch.policy) + (dispatch.merge ? "+batching" : ""), report::Align::right});
   }
-  columns.push_back({"tangram/elsa", Align::right});
-  Table table(std::move(columns));
+  columns.push_back({"tangram/elsa", report::Align::right});
+  report::Table table(std::move(columns));
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i].cell.single) continue;
     const bool first = last != rows[i].setting;
     last = rows[i].setting;
-    std::vector<Cell> cells{{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
+    std::vector<report::Cell> cells{{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
                             rows[i].cell.partitioning};
     const double elsa = rows[i].by_seed.front().qps;
     for (std::size_t d = 0; d < std::size(kBatching); ++d) {
@@ -264,17 +264,17 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
 // The elastic cut of each setting beside the best that the others reach.
 std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                           const Terminal& terminal) {
-  Table table({{"SETTING"},
-               {"ELASTIC", Align::right},
-               {"BOUND", Align::right},
-               {"REACHED", Align::right},
-               {"BEST OTHER", Align::right},
+  report::Table table({{"SETTING"},
+               {"ELASTIC", report::Align::right},
+               {"BOUND", report::Align::right},
+               {"REACHED", report::Align::right},
+               {"BEST OTHER", report::Align::right},
                {"BY"},
-               {"ELASTIC/BEST", Align::right},
-               {"/HOMOGENEOUS+FIFS", Align::right},
-               {"MERGED", Align::right},
-               {"/ELSA MERGED", Align::right},
-               {"BOUND/ELSA MERGED", Align::right}});
+               {"ELASTIC/BEST", report::Align::right},
+               {"/HOMOGENEOUS+FIFS", report::Align::right},
+               {"MERGED", report::Align::right},
+               {"/ELSA MERGED", report::Align::right},
+               {"BOUND/ELSA MERGED", report::Align::right}});
   for (std::size_t s = 0; s < settings.size(); ++s) {
     double alone = 0, bound = 0, merged = 0, merged_bound = 0, best = 0, homogeneous = 0, elsa_merged = 0;
     std::string by;
@@ -317,12 +317,12 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
 // Every cut and policy with queries merged into batches.
 std::string merged_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                          const Terminal& terminal) {
-  Table table({{"SETTING"},
+  report::Table table({{"SETTING"},
                {"CUT"},
-               {"FIFS", Align::right},
-               {"ELSA", Align::right},
-               {"TANGRAM", Align::right},
-               {"TANGRAM/ELSA", Align::right}});
+               {"FIFS", report::Align::right},
+               {"ELSA", report::Align::right},
+               {"TANGRAM", report::Align::right},
+               {"TANGRAM/ELSA", report::Align::right}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cell.single || !rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
     const bool first = rows[i].cell.partitioning == lab::paris_elsa_partitionings().front();

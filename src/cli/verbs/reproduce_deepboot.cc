@@ -6,9 +6,9 @@
 #include <atomic>
 #include <map>
 
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/parallel.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "cli/verbs/reproduce_training.h"
 #include "lab/deepboot.h"
 #include "lab/deepboot_report.h"
@@ -173,7 +173,7 @@ class Runs {
   std::size_t baseline_ = 0;
 };
 
-Json row_json(const Row& row, const std::vector<Row>& rows) {
+report::Json row_json(const Row& row, const std::vector<Row>& rows) {
   const lab::SharedResult& r = row.result;
   return {{"workload", row.workload},
           {"allocator", row.run.allocator},
@@ -190,18 +190,18 @@ Json row_json(const Row& row, const std::vector<Row>& rows) {
 }
 
 std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
-  Table table({{"WORKLOAD"},
+  report::Table table({{"WORKLOAD"},
                {"ALLOCATOR"},
                {"OPTIONS"},
-               {"SEED", Align::right},
-               {"MEAN JCT", Align::right},
-               {"P99 JCT", Align::right},
-               {"REDUCTION", Align::right},
-               {"RESTARTS/JOB", Align::right},
-               {"RECLAIMS", Align::right},
-               {"OVERHEAD", Align::right},
-               {"P99 OVERHEAD", Align::right},
-               {"GPU USE", Align::right}});
+               {"SEED", report::Align::right},
+               {"MEAN JCT", report::Align::right},
+               {"P99 JCT", report::Align::right},
+               {"REDUCTION", report::Align::right},
+               {"RESTARTS/JOB", report::Align::right},
+               {"RECLAIMS", report::Align::right},
+               {"OVERHEAD", report::Align::right},
+               {"P99 OVERHEAD", report::Align::right},
+               {"GPU USE", report::Align::right}});
   for (const auto& row : rows) {
     const lab::SharedResult& r = row.result;
     const bool ours = row.run.allocator == "tangram";
@@ -340,7 +340,7 @@ Result<Nothing> write_report(const std::string& path, const std::vector<Row>& ro
     report.push_back({row.workload, row.run.allocator, row.options, row.run.options.seed, row.reduction(rows),
                       &row.result, row.run.nodes * row.run.gpus_per_node});
   }
-  return write_file_atomically(path, lab::shared_report_html(report));
+  return host::write_file_atomically(path, lab::shared_report_html(report));
 }
 
 }  // namespace
@@ -376,7 +376,7 @@ ExitCode reproduce_deepboot(Session& session, const TrainingOptions& options) {
     if (!written) return session.fail(written.error());
   }
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& row : runs.rows) list.push_back(row_json(row, runs.rows));
     session.print_value(list);
     return ExitCode::done;

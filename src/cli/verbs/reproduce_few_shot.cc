@@ -11,7 +11,7 @@
 
 #include "cli/inputs.h"
 #include "cli/parallel.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/few_shot.h"
@@ -151,7 +151,7 @@ void replay_all(Session& session, const std::vector<lab::FewShotTable>& tables, 
   add_whole_tables(tables, knowledge, runs);
 }
 
-Json result_json(const lab::FewShotResult& result) {
+report::Json result_json(const lab::FewShotResult& result) {
   return {{"dataset", result.dataset},
           {"model", result.model},
           {"device", result.device},
@@ -201,13 +201,13 @@ std::string summary_table(const std::vector<lab::FewShotResult>& results, const 
     summary.covered += result.coverage95 * static_cast<double>(result.held_out);
     summary.held_out += static_cast<double>(result.held_out);
   }
-  Table table({{"BUDGET", Align::right},
+  report::Table table({{"BUDGET", report::Align::right},
                {"SAMPLER"},
-               {"MODELS", Align::right},
-               {"MEDIAN ERROR (WORST)", Align::right},
-               {"P90 ERROR (WORST)", Align::right},
-               {"REGRET, MEAN (WORST)", Align::right},
-               {"COVERAGE", Align::right}});
+               {"MODELS", report::Align::right},
+               {"MEDIAN ERROR (WORST)", report::Align::right},
+               {"P90 ERROR (WORST)", report::Align::right},
+               {"REGRET, MEAN (WORST)", report::Align::right},
+               {"COVERAGE", report::Align::right}});
   for (const auto& [key, summary] : summaries) {
     const bool whole = key.first == kWhole;
     table.add({whole ? "all" : fmt::format("{}", key.first),
@@ -223,13 +223,13 @@ std::string summary_table(const std::vector<lab::FewShotResult>& results, const 
 }
 
 std::string model_table(const std::vector<lab::FewShotResult>& results, const Terminal& terminal) {
-  Table table({{"DATA SET"},
+  report::Table table({{"DATA SET"},
                {"MODEL"},
-               {"BUDGET", Align::right},
-               {"MEDIAN ERROR", Align::right},
-               {"P90 ERROR", Align::right},
-               {"REGRET", Align::right},
-               {"COVERAGE", Align::right}});
+               {"BUDGET", report::Align::right},
+               {"MEDIAN ERROR", report::Align::right},
+               {"P90 ERROR", report::Align::right},
+               {"REGRET", report::Align::right},
+               {"COVERAGE", report::Align::right}});
   for (const auto& result : results) {
     if (result.sampler != learn::SamplerKind::active || (result.budget != 5 && result.budget != 15)) continue;
     table.add({result.dataset,
@@ -253,7 +253,7 @@ ExitCode reproduce_few_shot(Session& session, const FewShotOptions& options) {
   replay_all(session, *tables, runs);
   const auto results = lab::few_shot_results(*tables, runs);
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& result : results) list.push_back(result_json(result));
     session.print_value(list);
     return ExitCode::done;

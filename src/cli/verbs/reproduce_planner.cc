@@ -14,7 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/parallel.h"
 #include "cli/run_view.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "formats/csv.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
@@ -82,10 +82,10 @@ Result<std::vector<lab::ParvaScenario>> read_scenarios(const std::string& path) 
   return scenarios;
 }
 
-Json count_or_null(int devices) { return devices > 0 ? Json(devices) : Json(nullptr); }
+report::Json count_or_null(int devices) { return devices > 0 ? report::Json(devices) : report::Json(nullptr); }
 
-Json parva_json(const lab::ParvaResult& result) {
-  Json services = Json::array();
+report::Json parva_json(const lab::ParvaResult& result) {
+  report::Json services = report::Json::array();
   for (const auto& service : result.services) {
     services.push_back({{"service", service.service},
                         {"slo_latency_ms", service.slo_ms},
@@ -110,15 +110,15 @@ Json parva_json(const lab::ParvaResult& result) {
 std::string devices_text(int devices) { return devices > 0 ? std::to_string(devices) : "none"; }
 
 std::string parva_table(const std::vector<lab::ParvaResult>& results, const Terminal& terminal) {
-  Table table({{"SCENARIO"},
-               {"PARVA", Align::right},
-               {"ELASTIC", Align::right},
-               {"BOUND", Align::right},
+  report::Table table({{"SCENARIO"},
+               {"PARVA", report::Align::right},
+               {"ELASTIC", report::Align::right},
+               {"BOUND", report::Align::right},
                {"PROVED"},
-               {"HALF, RAISED", Align::right},
-               {"CERTIFIED", Align::right},
-               {"BOUND", Align::right},
-               {"NO WAITING", Align::right},
+               {"HALF, RAISED", report::Align::right},
+               {"CERTIFIED", report::Align::right},
+               {"BOUND", report::Align::right},
+               {"NO WAITING", report::Align::right},
                {"TIGHTEST P99"}});
   for (const auto& result : results) {
     std::string tightest = "-";
@@ -175,7 +175,7 @@ Result<std::vector<lab::LengthDistribution>> read_lengths(Session& session, cons
   return all;
 }
 
-Json batch_json(const lab::ElasticBatchResult& result, const std::string& device) {
+report::Json batch_json(const lab::ElasticBatchResult& result, const std::string& device) {
   return {{"slo_ms", result.setting.slo_ms},
           {"rate_per_s", result.setting.rate_per_s},
           {"lengths", result.setting.lengths.name},
@@ -184,8 +184,8 @@ Json batch_json(const lab::ElasticBatchResult& result, const std::string& device
           {"slo_attainment", result.slo_attainment},
           {"utilisation_busy", result.utilisation_busy},
           {"utilisation_useful", result.utilisation_useful},
-          {"rate_highest_per_s", result.rate_highest_per_s > 0 ? Json(result.rate_highest_per_s) : Json(nullptr)},
-          {"bound", result.bound > 0 ? Json(result.bound) : Json(nullptr)},
+          {"rate_highest_per_s", result.rate_highest_per_s > 0 ? report::Json(result.rate_highest_per_s) : report::Json(nullptr)},
+          {"bound", result.bound > 0 ? report::Json(result.bound) : report::Json(nullptr)},
           {"proved", result.proved},
           {"layouts", result.layouts},
           {"device", device}};
@@ -193,14 +193,14 @@ Json batch_json(const lab::ElasticBatchResult& result, const std::string& device
 
 // One row a setting, one column a variant.
 std::string batch_table(const std::vector<std::vector<lab::ElasticBatchResult>>& settings, const Terminal& terminal) {
-  std::vector<Column> columns{{"LENGTHS"}, {"SLO MS", Align::right}, {"RATE", Align::right}};
-  for (const auto& variant : lab::elastic_batch_variants()) columns.push_back({variant.name, Align::right});
-  columns.push_back({"USEFUL", Align::right});
-  columns.push_back({"VS OFF", Align::right});
-  Table table(columns);
+  std::vector<report::Column> columns{{"LENGTHS"}, {"SLO MS", report::Align::right}, {"RATE", report::Align::right}};
+  for (const auto& variant : lab::elastic_batch_variants()) columns.push_back({variant.name, report::Align::right});
+  columns.push_back({"USEFUL", report::Align::right});
+  columns.push_back({"VS OFF", report::Align::right});
+  report::Table table(columns);
   for (const auto& results : settings) {
     const auto& setting = results.front().setting;
-    std::vector<Cell> row{
+    std::vector<report::Cell> row{
         {setting.lengths.name, Style::accent}, text::shortest(setting.slo_ms), text::shortest(setting.rate_per_s)};
     int off = 0;
     for (const auto& result : results) {
@@ -254,17 +254,17 @@ class HighestRates {
 
   // One row for each Slo and number of devices.
   std::string table(const Terminal& terminal) const {
-    std::vector<Column> columns{{"LENGTHS"}, {"SLO MS", Align::right}, {"GPUS", Align::right}};
+    std::vector<report::Column> columns{{"LENGTHS"}, {"SLO MS", report::Align::right}, {"GPUS", report::Align::right}};
     for (const auto& variant : lab::highest_rate_variants()) {
-      columns.push_back({variant.name, Align::right});
-      columns.push_back({"USEFUL", Align::right});
+      columns.push_back({variant.name, report::Align::right});
+      columns.push_back({"USEFUL", report::Align::right});
     }
-    columns.push_back({"VS FIXED", Align::right});
-    columns.push_back({"VS CHOSEN", Align::right});
-    Table table(columns);
+    columns.push_back({"VS FIXED", report::Align::right});
+    columns.push_back({"VS CHOSEN", report::Align::right});
+    report::Table table(columns);
     for (const auto& [key, cells] : found_) {
       const auto& results = cells.back().results;
-      std::vector<Cell> row{
+      std::vector<report::Cell> row{
           {results.front().setting.lengths.name, Style::accent}, text::shortest(key.first), std::to_string(key.second)};
       for (const auto& result : results) {
         row.push_back(fmt::format("{:.0f}/s", result.rate_highest_per_s));
@@ -335,7 +335,7 @@ ExitCode reproduce_parvagpu(Session& session, const PlannerResultOptions& option
       },
       [&] { progress.set(done); });
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& result : results) list.push_back(parva_json(result));
     session.print_value(list);
   } else {
@@ -360,7 +360,7 @@ ExitCode reproduce_elastic_batch(Session& session, const PlannerResultOptions& o
     return session.fail({ErrorCode::invalid, path_in(options.data, "migprofiler", "profiles.csv") +
                                                  ": no model was measured at several input lengths"});
   }
-  Json list = Json::array();
+  report::Json list = report::Json::array();
   for (const auto& group : groups) {
     const auto fitted = learn::fit(group.measurements, {}, {});
     if (!fitted) return session.fail(fitted.error());

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "cli/parallel.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "cli/verbs/reproduce_training.h"
 #include "lab/pollux.h"
 
@@ -70,7 +70,7 @@ std::string allocator_key(const lab::PolluxRun& run) {
   return run.spread_apart || run.interference > 0 ? run.allocator : run.allocator + "_together";
 }
 
-Json row_json(const Row& row) {
+report::Json row_json(const Row& row) {
   return {{"workload", row.run.workload},       {"allocator", allocator_key(row.run)},
           {"interval_s", row.run.interval_s},   {"interference", row.run.interference},
           {"kept_apart", row.run.spread_apart}, {"jct_mean_s", row.result.jct_mean_s}};
@@ -85,12 +85,12 @@ std::string reference_text(const Row& row) {
 }
 
 std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
-  Table table({{"WORKLOAD"},
+  report::Table table({{"WORKLOAD"},
                {"ALLOCATOR"},
-               {"INTERVAL", Align::right},
-               {"INTERFERENCE", Align::right},
-               {"MEAN JCT", Align::right},
-               {"RESTARTS/JOB", Align::right},
+               {"INTERVAL", report::Align::right},
+               {"INTERFERENCE", report::Align::right},
+               {"MEAN JCT", report::Align::right},
+               {"RESTARTS/JOB", report::Align::right},
                {"PUBLISHED"}});
   for (const auto& row : rows) {
     table.add({{row.run.workload, Style::accent},
@@ -150,7 +150,7 @@ ExitCode reproduce_pollux(Session& session, const TrainingOptions& options) {
   }
   std::ranges::stable_sort(rows, {}, &Row::workload);
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& row : rows) list.push_back(row_json(row));
     session.print_value(list);
     return ExitCode::done;

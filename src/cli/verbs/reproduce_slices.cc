@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
-#include "cli/table.h"
+#include "report/table.h"
 #include "cli/verbs/reproduce_training.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
@@ -91,7 +91,7 @@ struct Row {
   double saved() const { return 1 - gpu_hours(slices) / std::max(gpu_hours(whole), 1e-9); }
 };
 
-Json mode_json(const Row& row, const lab::LendingResult& mode, const char* name) {
+report::Json mode_json(const Row& row, const lab::LendingResult& mode, const char* name) {
   return {{"scenario", row.scenario},
           {"mode", name},
           {"gpu_hours", row.gpu_hours(mode)},
@@ -105,7 +105,7 @@ Json mode_json(const Row& row, const lab::LendingResult& mode, const char* name)
 }
 
 // The bound of both modes if a new plan came every hour at no cost.
-Json replanned_json(const Row& row, bool slices) {
+report::Json replanned_json(const Row& row, bool slices) {
   const auto& day = *row.replanned;
   const double training_h = day.whole_h + day.parts_h;
   return {{"scenario", row.scenario},
@@ -131,12 +131,12 @@ std::optional<lab::ReplannedDay> replan(const LatencyModel& model, const lab::Pa
 }
 
 std::string replanned_table(const std::vector<Row>& rows, const Terminal& terminal) {
-  Table text({{"SCENARIO"},
-              {"IDLE WHOLE", Align::right},
-              {"TRAINING ON PARTS", Align::right},
-              {"WHOLE GPUS", Align::right},
-              {"SLICES", Align::right},
-              {"SAVED", Align::right}});
+  report::Table text({{"SCENARIO"},
+              {"IDLE WHOLE", report::Align::right},
+              {"TRAINING ON PARTS", report::Align::right},
+              {"WHOLE GPUS", report::Align::right},
+              {"SLICES", report::Align::right},
+              {"SAVED", report::Align::right}});
   for (const auto& row : rows) {
     if (!row.replanned) continue;
     const auto& day = *row.replanned;
@@ -162,15 +162,15 @@ void run_row(const LatencyModel& model, const lab::ParvaScenario& scenario, cons
 }
 
 std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
-  Table text({{"SCENARIO"},
-              {"GPUS", Align::right},
-              {"TRAINING", Align::right},
-              {"LENT WHOLE", Align::right},
-              {"LENT SLICES", Align::right},
-              {"WHOLE GPUS", Align::right},
-              {"SLICES", Align::right},
-              {"SAVED", Align::right},
-              {"IN TIME", Align::right},
+  report::Table text({{"SCENARIO"},
+              {"GPUS", report::Align::right},
+              {"TRAINING", report::Align::right},
+              {"LENT WHOLE", report::Align::right},
+              {"LENT SLICES", report::Align::right},
+              {"WHOLE GPUS", report::Align::right},
+              {"SLICES", report::Align::right},
+              {"SAVED", report::Align::right},
+              {"IN TIME", report::Align::right},
               {"PROMISES"}});
   for (const auto& row : rows) {
     if (!row.reason.empty()) continue;
@@ -223,7 +223,7 @@ ExitCode reproduce_slices(Session& session, const TrainingOptions& options) {
   const bool planned = std::ranges::any_of(rows, [](const Row& row) { return row.reason.empty(); });
   const ExitCode code = planned ? ExitCode::done : ExitCode::answer_is_no;
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (const auto& row : rows) {
       if (!row.reason.empty()) continue;
       list.push_back(mode_json(row, row.whole, "whole_gpu"));

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/recut_session.h"
 
 namespace tangram::cli {
@@ -26,9 +26,9 @@ ExitCode run(Session& session, const Options& options) {
                                                            "here; --state DIR looks elsewhere",
                                                            path)});
   }
-  const auto text = read_file(path);
+  const auto text = host::read_file(path);
   if (!text) return session.fail(text.error());
-  const auto checkpoint = read_checkpoint(path, *text, recut.now());
+  const auto checkpoint = recut::read_checkpoint(path, *text, recut.now());
   if (!checkpoint) return session.fail(checkpoint.error());
   recut.json()["checkpoint"] = path;
   recut.json()["checkpoint_made"] = checkpoint->made;
@@ -36,7 +36,7 @@ ExitCode run(Session& session, const Options& options) {
     session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint->made, checkpoint->plan));
   }
   // A file that was named is a goal like any other, with a way back of its own.
-  const bool named = !options.checkpoint.empty() && (!own || checkpoint->state == ChangeState::undone);
+  const bool named = !options.checkpoint.empty() && (!own || checkpoint->state == recut::ChangeState::undone);
   return named ? recut.apply(checkpoint->gpus, path) : recut.roll_back(*checkpoint);
 }
 

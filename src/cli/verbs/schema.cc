@@ -32,7 +32,7 @@ std::vector<std::string> all_names() {
 ExitCode run(Session& session, const std::string& name) {
   const auto names = all_names();
   if (name.empty()) {
-    if (session.structured()) session.print_value(Json(names));
+    if (session.structured()) session.print_value(report::Json(names));
     if (!session.structured()) session.print(text::join(names, "\n") + "\n");
     return ExitCode::done;
   }
@@ -44,7 +44,7 @@ ExitCode run(Session& session, const std::string& name) {
                                      near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", "))});
   }
   if (session.format == OutputFormat::yaml) {
-    session.print_value(Json::parse(*schema));
+    session.print_value(report::Json::parse(*schema));
   } else {
     session.print(std::string_view(*schema));  // A schema is JSON already, whatever is asked for.
   }

@@ -10,12 +10,12 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "cli/drift_watch.h"
-#include "cli/files.h"
+#include "serve/drift_watch.h"
+#include "host/files.h"
 #include "cli/inputs.h"
-#include "cli/mig_pins.h"
+#include "recut/mig_pins.h"
 #include "cli/program.h"
-#include "cli/recording_file.h"
+#include "serve/recording_file.h"
 #include "cli/server_options.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
@@ -123,10 +123,10 @@ Result<serve::Security> load_security(const Options& options) {
     security.access = std::move(*access);
   }
   if (options.tls_certificate.empty()) return security;
-  serve::TlsMaterial material;
+  host::TlsMaterial material;
   const auto read = [](const std::string& path, std::string& text) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
-    auto content = read_file(path, kPemMax);
+    auto content = host::read_file(path, kPemMax);
     if (!content) return content.error();
     text = std::move(*content);
     return Nothing{};
@@ -154,10 +154,10 @@ Plan devices_of(const sched::Deployment& deployment) {
 // Workers of slices of GPUs run on their MIG devices, which are looked up now and at each reload.
 Result<std::string> pin_workers(const Options& options, const sched::Deployment& deployment,
                                 serve::ServerConfig& config) {
-  const auto choices = parse_gpu_choices(options.gpus);
+  const auto choices = recut::parse_gpu_choices(options.gpus);
   if (!choices) return choices.error();
   if (!config.workers) return std::string();
-  const auto pins = std::make_shared<MigPins>(*choices, options.engine != "emulated");
+  const auto pins = std::make_shared<recut::MigPins>(*choices, options.engine != "emulated");
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
@@ -178,7 +178,7 @@ bool is_loopback(const std::string& address) { return address == "::1" || addres
 struct WatchedModel {
   Workload workload;  // As served since the start.
   std::atomic<bool> renewed{false};
-  std::unique_ptr<DriftWatch> watch;  // Null: nothing to watch.
+  std::unique_ptr<serve::DriftWatch> watch;  // Null: nothing to watch.
 };
 
 // The files again; the model only if it is not the server itself that asks, with one that it has fitted.
@@ -215,8 +215,8 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   config.emulated.time_scale = options.time_scale;
   config.version = build_info().version;
   config.triton_metrics = options.triton_metrics;
-  config.log_level = options.log_requests ? serve::LogLevel::requests
-                                          : serve::parse_log_level(options.log_level).value_or(serve::LogLevel::info);
+  config.log_level = options.log_requests ? host::LogLevel::requests
+                                          : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
@@ -262,7 +262,7 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     config.remote_caller = std::move(*caller);
     config.reload_remote_caller = [caller_options = options.remote_caller] { return remote_caller(caller_options); };
   }
-  if (config.workers && serve::find_worker_program().empty()) {
+  if (config.workers && worker::find_worker_program().empty()) {
     return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
   }
   return Nothing{};
@@ -279,7 +279,7 @@ Result<Nothing> check_security_options(const Options& options) {
 }
 
 // What anyone who can reach an address may do, said before it is open, and once for each address.
-void warn_of_openness(serve::LogWriter& log, const Options& options) {
+void warn_of_openness(host::LogWriter& log, const Options& options) {
   const bool asked = !options.access.empty() || !options.tls_client_ca.empty();
   if (asked && !options.tls_certificate.empty()) return;
   std::map<std::string, std::string> open;  // What may be done there.
@@ -298,7 +298,7 @@ void warn_of_openness(serve::LogWriter& log, const Options& options) {
                     "can be reached from outside, and nothing asks who calls: anyone there may {}. Give --access "
                     "FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
                     what);
-    log.write(serve::LogLine(serve::LogLevel::warning, "open_to_others")
+    log.write(host::LogLine(host::LogLevel::warning, "open_to_others")
                   .text("address", address)
                   .text("reason", fmt::format("{} {}", address, reason)));
   }
@@ -311,9 +311,9 @@ std::string host_and_port(const std::string& address, std::uint16_t port) {
 }
 
 // Where clients find it. Written whatever the log's level is, because free ports are known from nowhere else.
-void tell_where(serve::LogWriter& log, const Options& options, const serve::Server& server, std::size_t models) {
+void tell_where(host::LogWriter& log, const Options& options, const serve::Server& server, std::size_t models) {
   const char* scheme = options.tls_certificate.empty() ? "http" : "https";
-  serve::LogLine line(serve::LogLevel::info, "serving");
+  host::LogLine line(host::LogLevel::info, "serving");
   line.integer("models", static_cast<std::int64_t>(models));
   line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.address, server.http_port())));
   if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.address, server.grpc_port()));
@@ -324,18 +324,18 @@ void tell_where(serve::LogWriter& log, const Options& options, const serve::Serv
 
 // Watches the model that the server runs by. What it learns is written to the file of --refit and comes into force as a
 // reload does.
-std::unique_ptr<DriftWatch> watch_model(const Options& options, std::shared_ptr<const learn::FittedModel> fitted,
-                                        serve::LogWriter& log, std::atomic<bool>& renewed) {
-  const auto tell = [&log](const DriftWatch::News& news) {
-    serve::LogLine line(serve::LogLevel::warning, "model_drift");
+std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shared_ptr<const learn::FittedModel> fitted,
+                                        host::LogWriter& log, std::atomic<bool>& renewed) {
+  const auto tell = [&log](const serve::DriftWatch::News& news) {
+    host::LogLine line(host::LogLevel::warning, "model_drift");
     line.text("model", news.model).text("device", news.device).number("real_over_predicted", news.ratio);
     if (!news.problem.empty()) line.text("not_fitted_anew", news.problem);
     log.write(line);
   };
-  return std::make_unique<DriftWatch>(std::move(fitted), tell, [&](const learn::FittedModel& model) {
+  return std::make_unique<serve::DriftWatch>(std::move(fitted), tell, [&](const learn::FittedModel& model) {
     if (!options.refit.empty()) {
-      if (const auto written = write_file_atomically(options.refit, lab::write_model(model)); !written) {
-        serve::LogLine line(serve::LogLevel::error, "model_not_written");
+      if (const auto written = host::write_file_atomically(options.refit, lab::write_model(model)); !written) {
+        host::LogLine line(host::LogLevel::error, "model_not_written");
         line.text("reason", written.error().message);
         log.write(line);
       }
@@ -346,12 +346,12 @@ std::unique_ptr<DriftWatch> watch_model(const Options& options, std::shared_ptr<
   });
 }
 
-Result<std::unique_ptr<RecordingFile>> open_recording(const std::string& path, serve::LogWriter& log) {
-  RecordingFile::Config config;
+Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& path, host::LogWriter& log) {
+  serve::RecordingFile::Config config;
   config.on_problem = [&log](const Error& problem) {
-    log.write(serve::LogLine(serve::LogLevel::error, "recording_failed").text("reason", problem.message));
+    log.write(host::LogLine(host::LogLevel::error, "recording_failed").text("reason", problem.message));
   };
-  return RecordingFile::open(path, std::move(config));
+  return serve::RecordingFile::open(path, std::move(config));
 }
 
 ExitCode run(Session& session, const Options& options) {
@@ -372,15 +372,15 @@ ExitCode run(Session& session, const Options& options) {
   if (!security) return session.fail(security.error());
   config.security = std::move(*security);
   serve::keep_signals_for_server();
-  serve::LogWriter log(STDERR_FILENO);
-  std::unique_ptr<RecordingFile> recording;
+  host::LogWriter log(STDERR_FILENO);
+  std::unique_ptr<serve::RecordingFile> recording;
   if (!options.record.empty()) {
     auto opened = open_recording(options.record, log);
     if (!opened) return session.fail(opened.error());
     recording = std::move(*opened);
     config.recording = [&recording](std::string_view line) { recording->add(line); };
   }
-  if (!pinned->empty()) log.write(serve::LogLine(serve::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
+  if (!pinned->empty()) log.write(host::LogLine(host::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
   warn_of_openness(log, options);
   bool all_answered = true;
   if (served->fitted != nullptr && options.time_scale > 0) {
@@ -396,7 +396,7 @@ ExitCode run(Session& session, const Options& options) {
   }
   model.watch.reset();
   if (!all_answered) {
-    log.write(serve::LogLine(serve::LogLevel::warning, "stopped")
+    log.write(host::LogLine(host::LogLevel::warning, "stopped")
                   .text("reason", "requests are unanswered: the exit timeout had passed"));
   }
   if (recording != nullptr && !recording->finish()) return ExitCode::no_access;

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cli/files.h"
+#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
 #include "cli/replan_view.h"
@@ -81,7 +81,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   const lab::ReportHead head = report_head(scenario);
   const auto write = [&](const std::string& path, auto&& make) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
-    const auto written = write_file_atomically(path, make());
+    const auto written = host::write_file_atomically(path, make());
     if (written) session.note("wrote " + path);
     return written;
   };
@@ -115,12 +115,12 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
     requests += static_cast<double>(views.back().requests);
   }
   if (session.structured()) {
-    Json list = Json::array();
+    report::Json list = report::Json::array();
     for (std::size_t i = 0; i < runs.size(); ++i) {
       list.push_back(run_json(views[i], runs[i]));
       if (!scenario.config.background.empty()) list.back()["background_answered"] = runs[i].result.background_answered;
     }
-    Json json = head_json(report_head(scenario));
+    report::Json json = head_json(report_head(scenario));
     json["scenario"] = scenario.name;
     json["runs"] = std::move(list);
     session.print_value(json);
@@ -153,7 +153,7 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
 ExitCode run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
   const auto fleet = fleet_for(options, scenario);
   if (!fleet) return session.fail(fleet.error());
-  if (const auto possible = check_outputs({{"--html", options.html}}, {options.scenario, options.fleet}); !possible) {
+  if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet}); !possible) {
     return session.fail(possible.error());
   }
   constexpr std::uint64_t kRunUnits = 1000;
@@ -172,7 +172,7 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
   progress.finish();
   if (!comparison) return session.fail(comparison.error());
   if (session.structured()) {
-    Json json = head_json(report_head(scenario));
+    report::Json json = head_json(report_head(scenario));
     json.update(replan_json(scenario, *comparison));
     session.print_value(json);
   } else {
@@ -180,7 +180,7 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
   }
   if (options.html.empty()) return ExitCode::done;
   const auto written =
-      write_file_atomically(options.html, lab::replan_html(report_head(scenario), scenario, *comparison));
+      host::write_file_atomically(options.html, lab::replan_html(report_head(scenario), scenario, *comparison));
   if (!written) return session.fail(written.error());
   session.note("wrote " + options.html);
   return ExitCode::done;
@@ -196,9 +196,9 @@ ExitCode run(Session& session, const Options& options) {
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
   if (const auto known = check_policies(policies); !known) return session.fail(known.error());
-  const std::vector<OutputFile> outputs{
+  const std::vector<host::OutputFile> outputs{
       {"--timeline", options.timeline}, {"--html", options.html}, {"--trace", options.trace}, {"--log", options.log}};
-  if (const auto possible = check_outputs(outputs, {options.scenario}); !possible) {
+  if (const auto possible = host::check_outputs(outputs, {options.scenario}); !possible) {
     return session.fail(possible.error());
   }
   warn(session, *scenario);

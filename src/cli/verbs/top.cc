@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "cli/interrupt.h"
-#include "cli/mosaic.h"
+#include "report/mosaic.h"
 #include "cli/program.h"
 #include "cli/status_view.h"
 #include "core/layout.h"
@@ -23,7 +23,7 @@ struct Options {
 constexpr const char* kHomeAndClear = "\x1b[H\x1b[J";
 
 // The devices as they are cut, one below the other.
-std::string mosaics(const Json& status, const Terminal& terminal) {
+std::string mosaics(const report::Json& status, const Terminal& terminal) {
   std::string out;
   for (const auto& device : status.at("devices")) {
     const Geometry* geometry = find_geometry(device.at("type").get<std::string>());
@@ -31,8 +31,8 @@ std::string mosaics(const Json& status, const Terminal& terminal) {
     out += fmt::format("\n{}: {}\n", device.at("name").get<std::string>(), layout);
     if (geometry == nullptr) continue;
     const ParsedLayout parsed = parse_layout(*geometry, layout);
-    const MosaicRow row{parsed.layout, "", ""};
-    if (parsed.problems.empty()) out += draw_mosaic(*geometry, std::span(&row, 1), terminal, {.ruler = false});
+    const report::MosaicRow row{parsed.layout, "", ""};
+    if (parsed.problems.empty()) out += report::draw_mosaic(*geometry, std::span(&row, 1), terminal, {.ruler = false});
   }
   return out;
 }

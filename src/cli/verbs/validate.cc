@@ -275,13 +275,13 @@ Verdict judge(const std::string& path, const Options& options, const std::option
   return {path, source->name, kind, inspect(*kind, *source, path)};
 }
 
-Json verdict_json(const Verdict& verdict) {
-  Json json{{"file", verdict.file},
-            {"kind", verdict.kind ? Json(to_string(*verdict.kind)) : Json(nullptr)},
+report::Json verdict_json(const Verdict& verdict) {
+  report::Json json{{"file", verdict.file},
+            {"kind", verdict.kind ? report::Json(to_string(*verdict.kind)) : report::Json(nullptr)},
             {"valid", verdict.summary.ok()},
-            {"summary", verdict.summary ? Json(verdict.summary->text) : Json(nullptr)},
-            {"warnings", verdict.summary ? Json(verdict.summary->warnings) : Json::array()}};
-  json["problems"] = verdict.summary ? Json::array() : problems_json(verdict.summary.error().message, verdict.name);
+            {"summary", verdict.summary ? report::Json(verdict.summary->text) : report::Json(nullptr)},
+            {"warnings", verdict.summary ? report::Json(verdict.summary->warnings) : report::Json::array()}};
+  json["problems"] = verdict.summary ? report::Json::array() : problems_json(verdict.summary.error().message, verdict.name);
   return json;
 }
 
@@ -294,7 +294,7 @@ ExitCode run(Session& session, const Options& options) {
     check = std::move(*read);
   }
   ExitCode worst = ExitCode::done;
-  Json list = Json::array();
+  report::Json list = report::Json::array();
   for (const auto& path : options.files) {
     const Verdict verdict = judge(path, options, check);
     if (!verdict.summary) worst = std::max(worst, session.fail(verdict.summary.error()));

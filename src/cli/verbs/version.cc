@@ -11,8 +11,8 @@ namespace {
 ExitCode run(Session& session) {
   const BuildInfo info = build_info();
   if (session.structured()) {
-    session.print_value(Json{{"version", info.version},
-                             {"commit", info.commit.empty() ? Json(nullptr) : Json(info.commit)},
+    session.print_value(report::Json{{"version", info.version},
+                             {"commit", info.commit.empty() ? report::Json(nullptr) : report::Json(info.commit)},
                              {"compiler", info.compiler},
                              {"build_type", info.build_type},
                              {"sanitizers", info.sanitizers}});

@@ -1,0 +1,62 @@
+// Sockets that wait for something, on one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace tangram::host {
+
+// Real time as the World counts it: nanoseconds since this clock was made.
+class LiveClock {
+ public:
+  LiveClock();
+  TimePoint now() const;
+
+ private:
+  std::int64_t begin_ns_;
+};
+
+// Told when a descriptor is ready. A handler may remove itself or others; events of those removed are not delivered.
+class Readiness {
+ public:
+  virtual ~Readiness() = default;
+  virtual void on_ready(bool readable, bool writable, bool broken) = 0;
+};
+
+enum class Interest : std::uint8_t { none = 0, read = 1, write = 2, both = 3 };
+
+// An epoll loop: level-triggered, with a wake-up from other threads. Waiting is exact to the microsecond.
+class EventLoop {
+ public:
+  EventLoop();
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  void add(int descriptor, Interest interest, Readiness* handler);
+  void change(int descriptor, Interest interest, Readiness* handler);
+  void remove(int descriptor, Readiness* handler);
+
+  // Delivers what is ready, after waiting for it until `until` at most. kTimeNever waits for ever.
+  void wait(const LiveClock& clock, TimePoint until);
+  // Any thread, and signal handlers: ends a wait() that is under way, or the next one.
+  void wake();
+  // On the thread that waits: handlers are being told.
+  bool delivering() const { return delivering_; }
+
+ private:
+  int wait_exactly(Duration longest);
+  void drain_wakes();
+
+  int epoll_ = -1;
+  int wake_ = -1;
+  bool exact_ = true;                // The kernel knows epoll_pwait2.
+  std::vector<Readiness*> removed_;  // During delivery.
+  bool delivering_ = false;
+};
+
+}  // namespace tangram::host

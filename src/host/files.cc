@@ -1,0 +1,257 @@
+#include "host/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+namespace tangram::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+ErrorCode code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR: return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS: return ErrorCode::denied;
+    default: return ErrorCode::unavailable;
+  }
+}
+
+Error system_error(const std::string& path, std::string_view what, int error) {
+  const std::string reason = error == ENOENT ? "no such file or directory" : std::strerror(error);
+  return {code_of(error), fmt::format("{}: {}: {}", path, what, reason)};
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return value_; }
+  bool open() const { return value_ >= 0; }
+  // Errors of close are reported by some network file systems, so the caller asks for them.
+  int close() {
+    const int result = ::close(value_);
+    value_ = -1;
+    return result;
+  }
+
+ private:
+  int value_;
+};
+
+Error too_large(const std::string& path, std::uint64_t size_max) {
+  return {ErrorCode::invalid, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
+}
+
+Result<std::string> read_all(int descriptor, const std::string& path, std::uint64_t size_max) {
+  std::string content;
+  char chunk[1 << 16];
+  for (;;) {
+    const ssize_t count = ::read(descriptor, chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(path, "cannot read", errno);
+    if (count == 0) return content;
+    content.append(chunk, static_cast<std::size_t>(count));
+    if (content.size() > size_max) return too_large(path, size_max);
+  }
+}
+
+// Zero, or the errno of the write that failed.
+int write_all(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(descriptor, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno;
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return 0;
+}
+
+Result<Nothing> write_directly(const std::string& path, std::string_view content) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.open()) return system_error(path, "cannot write", errno);
+  if (const int error = write_all(file.get(), content)) return system_error(path, "cannot write", error);
+  return Nothing{};
+}
+
+// The mode that a new file gets from open(2). The mask can only be read by setting it.
+mode_t new_file_mode() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return static_cast<mode_t>(0666 & ~mask);
+}
+
+// Fills a new file. Zero, or the errno of what failed.
+int fill(int descriptor, std::string_view content, const std::optional<struct stat>& before) {
+  if (const int error = write_all(descriptor, content)) return error;
+  if (::fchmod(descriptor, before ? before->st_mode & 07777 : new_file_mode()) != 0) return errno;
+  // Only root may give files away; for others the new file is their own, as with any editor.
+  if (before && ::fchown(descriptor, before->st_uid, before->st_gid) != 0 && errno != EPERM) return errno;
+  return ::fsync(descriptor) == 0 ? 0 : errno;
+}
+
+int sync_directory(const std::string& directory) {
+  Descriptor handle(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!handle.open()) return errno;
+  // Some file systems cannot sync a directory and say EINVAL; the rename stands nevertheless.
+  return ::fsync(handle.get()) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+// A file beside `target` that may take its name. It is gone when this goes, unless it did.
+class Temporary {
+ public:
+  explicit Temporary(const fs::path& target)
+      : target_(target.string()),
+        directory_(target.has_parent_path() ? target.parent_path().string() : "."),
+        path_(directory_ + "/." + target.filename().string() + ".XXXXXX"),
+        file_(::mkostemp(path_.data(), O_CLOEXEC)),
+        error_(file_.open() ? 0 : errno),
+        there_(file_.open()) {}
+  ~Temporary() {
+    if (there_) ::unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  // Zero, or the errno of its making.
+  int error() const { return error_; }
+  int descriptor() const { return file_.get(); }
+  const std::string& directory() const { return directory_; }
+  // Zero, or the errno of what failed.
+  int take_name() {
+    if (file_.close() != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) return errno;
+    there_ = false;
+    return 0;
+  }
+
+ private:
+  std::string target_;
+  std::string directory_;
+  std::string path_;
+  Descriptor file_;
+  int error_;
+  bool there_;
+};
+
+Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
+  Temporary temporary(target);
+  int error = temporary.error();
+  if (error == 0) error = fill(temporary.descriptor(), content, before);
+  if (error == 0) error = temporary.take_name();
+  if (error != 0) return system_error(target.string(), "cannot write", error);
+  error = sync_directory(temporary.directory());
+  if (error != 0) return system_error(temporary.directory(), "cannot sync", error);
+  return Nothing{};
+}
+
+// Hardly anybody wants a file of this name.
+Error dash() { return {ErrorCode::invalid, "-: expected the name of a file to write; standard output is /dev/stdout"}; }
+
+// True for names of what this process was given open: standard input, or what a shell puts there for `<(...)`.
+bool is_open_already(const std::string& path) {
+  return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe, which can be read once alone";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+// True if both names mean one file, whether it is there already or not. Devices and pipes may be written twice.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path left = fs::weakly_canonical(fs::absolute(a, error), error);
+  const fs::path right = fs::weakly_canonical(fs::absolute(b, error), error);
+  return !left.empty() && left == right;
+}
+
+}  // namespace
+
+Result<Nothing> check_writable(const std::string& path) {
+  if (path == "-") return dash();
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
+  if (exists && S_ISDIR(status.st_mode)) {
+    return Error{ErrorCode::denied, path + ": is a directory; expected a file to write"};
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (::access(path.c_str(), W_OK) != 0) return system_error(path, "cannot write", errno);
+    return Nothing{};
+  }
+  std::error_code error;
+  const fs::path target = exists ? fs::canonical(path, error) : fs::path(path);
+  if (error) return system_error(path, "cannot write", error.value());
+  const Temporary temporary(target);
+  if (temporary.error() != 0) return system_error(path, "cannot write", temporary.error());
+  return Nothing{};
+}
+
+Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [option, path] = outputs[i];
+    if (path.empty()) continue;
+    for (std::size_t k = 0; k < i; ++k) {
+      if (outputs[k].path.empty() || !same_file(path, outputs[k].path)) continue;
+      return Error{ErrorCode::invalid, fmt::format("{} and {} both name {}: one would overwrite the other",
+                                                   outputs[k].option, option, path)};
+    }
+    for (const auto& input : inputs) {
+      if (!same_file(path, input)) continue;
+      return Error{ErrorCode::invalid, fmt::format("{}: {} is read, and would be overwritten", option, path)};
+    }
+    if (auto possible = check_writable(path); !possible) return possible;
+  }
+  return Nothing{};
+}
+
+Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", size_max);
+  // To open a pipe waits for somebody who writes to it, unless told not to.
+  const int patience = is_open_already(path) ? 0 : O_NONBLOCK;
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | patience));
+  if (!file.open()) return system_error(path, "cannot read", errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return system_error(path, "cannot read", errno);
+  if (!S_ISREG(status.st_mode) && (S_ISDIR(status.st_mode) || !is_open_already(path))) {
+    return Error{ErrorCode::not_found, fmt::format("{}: is {}; expected a file", path, kind_of(status.st_mode))};
+  }
+  if (S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) > size_max)
+    return too_large(path, size_max);
+  return read_all(file.get(), path, size_max);
+}
+
+Result<Nothing> write_file_atomically(const std::string& path, std::string_view content) {
+  if (path.empty()) return Error{ErrorCode::invalid, "expected the name of a file to write, read an empty one"};
+  if (path == "-") return dash();
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
+  if (!exists) return replace(path, content, std::nullopt);
+  if (S_ISDIR(status.st_mode)) return Error{ErrorCode::denied, path + ": is a directory; expected a file to write"};
+  if (!S_ISREG(status.st_mode)) return write_directly(path, content);
+  std::error_code error;
+  const fs::path target = fs::canonical(path, error);
+  if (error) return system_error(path, "cannot write", error.value());
+  return replace(target, content, status);
+}
+
+}  // namespace tangram::host

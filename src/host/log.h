@@ -1,0 +1,72 @@
+// Lines of JSON for whoever keeps logs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace tangram::host {
+
+// How much is written: each level holds those before it.
+enum class LogLevel : std::uint8_t { error, warning, info, requests };
+std::string_view to_string(LogLevel level);
+std::optional<LogLevel> parse_log_level(std::string_view name);
+
+class LogLine;
+
+// Writes lines to a descriptor from a thread of its own, so that a full pipe stops nobody. What does not fit into the
+// buffer is dropped and counted.
+class LogWriter {
+ public:
+  static constexpr std::size_t kBufferMax = 4 << 20;
+
+  explicit LogWriter(int descriptor);
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  // Adds a line end.
+  void write(std::string_view line);
+  // The same for a line of a level that is wanted; others are dropped.
+  void write(LogLine& line);
+
+  // Any thread, at any time.
+  LogLevel level() const { return level_.load(std::memory_order_relaxed); }
+  void set_level(LogLevel level) { level_ = level; }
+
+ private:
+  void run();
+
+  int descriptor_;
+  std::atomic<LogLevel> level_{LogLevel::info};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string buffer_;
+  std::uint64_t dropped_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// One line under construction: {"time":"...","level":"info","event":"started",...}
+class LogLine {
+ public:
+  LogLine(LogLevel level, std::string_view event);
+  LogLine& text(std::string_view key, std::string_view value);
+  LogLine& number(std::string_view key, double value);
+  LogLine& integer(std::string_view key, std::int64_t value);
+  LogLevel level() const { return level_; }
+  std::string done() { return std::move(line_) + '}'; }
+
+ private:
+  void key(std::string_view key);
+
+  LogLevel level_;
+  std::string line_;
+};
+
+}  // namespace tangram::host

@@ -1,0 +1,359 @@
+#include "host/tls.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tangram::host {
+namespace {
+
+constexpr std::size_t kRecordMax = 16 << 10;
+
+template <typename T, void (*release)(T*)>
+struct Releaser {
+  void operator()(T* held) const { release(held); }
+};
+void release_stack(STACK_OF(X509_INFO) * stack) { sk_X509_INFO_pop_free(stack, X509_INFO_free); }
+using OwnedX509 = std::unique_ptr<X509, Releaser<X509, X509_free>>;
+using OwnedKey = std::unique_ptr<EVP_PKEY, Releaser<EVP_PKEY, EVP_PKEY_free>>;
+using OwnedContext = std::unique_ptr<SSL_CTX, Releaser<SSL_CTX, SSL_CTX_free>>;
+using OwnedInfos = std::unique_ptr<STACK_OF(X509_INFO), Releaser<STACK_OF(X509_INFO), release_stack>>;
+struct BioReleaser {
+  void operator()(BIO* bio) const { BIO_free_all(bio); }
+};
+using OwnedBio = std::unique_ptr<BIO, BioReleaser>;
+
+// What OpenSSL said last, in its own words; forgets the rest.
+std::string openssl_problem() {
+  const unsigned long code = ERR_peek_last_error();
+  ERR_clear_error();
+  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  return reason == nullptr ? "no reason given" : reason;
+}
+
+OwnedBio text_bio(const std::string& text) {
+  return OwnedBio(BIO_new_mem_buf(text.data(), static_cast<int>(std::min<std::size_t>(text.size(), INT_MAX))));
+}
+
+// ---- The socket, as OpenSSL sees it ----
+//
+// OpenSSL's own writes with write(), which raises SIGPIPE where the client has gone.
+
+TlsStream& stream_of(BIO* bio) { return *static_cast<TlsStream*>(BIO_get_data(bio)); }
+
+int flags_of(BIO* bio) { return MSG_NOSIGNAL | (stream_of(bio).waiting() ? 0 : MSG_DONTWAIT); }
+
+bool again_later() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+int write_to_socket(BIO* bio, const char* bytes, int count) {
+  BIO_clear_retry_flags(bio);
+  ssize_t sent = -1;
+  do {
+    sent = send(stream_of(bio).socket(), bytes, static_cast<std::size_t>(count), flags_of(bio));
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0 && again_later()) BIO_set_retry_write(bio);
+  return static_cast<int>(sent);
+}
+
+int read_from_socket(BIO* bio, char* bytes, int room) {
+  BIO_clear_retry_flags(bio);
+  ssize_t got = -1;
+  do {
+    got = recv(stream_of(bio).socket(), bytes, static_cast<std::size_t>(room), flags_of(bio));
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && again_later()) BIO_set_retry_read(bio);
+  return static_cast<int>(got);
+}
+
+long control_socket(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+const BIO_METHOD* socket_method() {
+  static const BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
+    BIO_meth_set_write(made, write_to_socket);
+    BIO_meth_set_read(made, read_from_socket);
+    BIO_meth_set_ctrl(made, control_socket);
+    return made;
+  }();
+  return method;
+}
+
+// ---- Certificates and keys ----
+
+Error unusable(const std::string& file, std::string_view what) {
+  return {ErrorCode::invalid, fmt::format("{}{}{}: {}", file, file.empty() ? "" : ": ", what, openssl_problem())};
+}
+
+Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
+  const OwnedBio bio = text_bio(material.certificate);
+  const OwnedX509 own(PEM_read_bio_X509_AUX(bio.get(), nullptr, nullptr, nullptr));
+  if (!own || SSL_CTX_use_certificate(context, own.get()) != 1) {
+    return unusable(material.certificate_file, "the certificate cannot be used");
+  }
+  while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    if (SSL_CTX_add0_chain_cert(context, next) == 1) continue;
+    X509_free(next);
+    return unusable(material.certificate_file, "the chain behind the certificate cannot be used");
+  }
+  ERR_clear_error();
+  return Nothing{};
+}
+
+// Nobody is there to type a password for a key that has one.
+int no_password(char*, int, int, void*) { return -1; }
+
+Result<Nothing> use_key(SSL_CTX* context, const TlsMaterial& material) {
+  const OwnedBio bio = text_bio(material.key);
+  const OwnedKey key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
+    return unusable(material.key_file, "the private key cannot be used");
+  }
+  if (SSL_CTX_check_private_key(context) != 1) {
+    return unusable(material.key_file, "the private key is not the certificate's");
+  }
+  return Nothing{};
+}
+
+Result<Nothing> trust(SSL_CTX* context, const TlsMaterial& material, bool tell_clients) {
+  const OwnedBio bio = text_bio(material.authorities);
+  const OwnedInfos infos(PEM_X509_INFO_read_bio(bio.get(), nullptr, no_password, nullptr));
+  int found = 0;
+  for (int i = 0; infos && i < sk_X509_INFO_num(infos.get()); ++i) {
+    X509* authority = sk_X509_INFO_value(infos.get(), i)->x509;
+    if (authority == nullptr) continue;
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority);
+    if (tell_clients) SSL_CTX_add_client_CA(context, authority);
+    ++found;
+  }
+  if (found == 0) return unusable(material.authorities_file, "the authorities hold no certificate");
+  ERR_clear_error();
+  return Nothing{};
+}
+
+OwnedContext new_context(const SSL_METHOD* method) {
+  OwnedContext context(SSL_CTX_new(method));
+  TANGRAM_CHECK(context != nullptr, "OpenSSL makes a context");
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  // A client that goes without a goodbye is treated as one that says it: HTTP knows itself where a message ends.
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  // Output grows, and moves, between two tries to send it. Idle connections keep no buffers.
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  return context;
+}
+
+Result<Nothing> use_own(SSL_CTX* context, const TlsMaterial& material) {
+  if (const auto used = use_certificate(context, material); !used) return used;
+  return use_key(context, material);
+}
+
+void append_text(const ASN1_STRING* text, std::vector<std::string>& names) {
+  unsigned char* bytes = nullptr;
+  const int length = ASN1_STRING_to_UTF8(&bytes, text);
+  if (length < 0) return;
+  std::string name(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
+  OPENSSL_free(bytes);
+  // A name with a zero in it reads differently to different readers.
+  if (name.find('\0') == std::string::npos) names.push_back(std::move(name));
+}
+
+std::vector<std::string> names_in(X509* certificate) {
+  std::vector<std::string> names;
+  const X509_NAME* subject = X509_get_subject_name(certificate);
+  const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at >= 0) append_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), names);
+  auto* others = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; others != nullptr && i < sk_GENERAL_NAME_num(others); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(others, i);
+    if (name->type == GEN_DNS) append_text(name->d.dNSName, names);
+  }
+  GENERAL_NAMES_free(others);
+  return names;
+}
+
+bool is_address(const std::string& name) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return inet_pton(AF_INET, name.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, name.c_str(), bytes.data()) == 1;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMaterial& material) {
+  OwnedContext context = new_context(TLS_server_method());
+  if (const auto used = use_own(context.get(), material); !used) return used.error();
+  SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
+  if (!material.authorities.empty()) {
+    if (const auto trusted = trust(context.get(), material, true); !trusted) return trusted.error();
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  }
+  return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
+}
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::for_client(const TlsMaterial& material) {
+  OwnedContext context = new_context(TLS_client_method());
+  if (!material.certificate.empty()) {
+    if (const auto used = use_own(context.get(), material); !used) return used.error();
+  }
+  if (material.authorities.empty()) {
+    SSL_CTX_set_default_verify_paths(context.get());
+  } else if (const auto trusted = trust(context.get(), material, false); !trusted) {
+    return trusted.error();
+  }
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
+}
+
+TlsContext::~TlsContext() { SSL_CTX_free(context_); }
+
+// ---- One connection ----
+
+TlsStream::TlsStream(std::shared_ptr<const TlsContext> context, int socket)
+    : context_(std::move(context)), ssl_(SSL_new(context_->raw())), socket_(socket) {
+  TANGRAM_CHECK(ssl_ != nullptr, "OpenSSL makes a connection");
+  BIO* bio = BIO_new(socket_method());
+  BIO_set_data(bio, this);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_, bio, bio);
+}
+
+TlsStream::~TlsStream() { SSL_free(ssl_); }
+
+std::unique_ptr<TlsStream> TlsStream::accept(std::shared_ptr<const TlsContext> context, int socket) {
+  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(context), socket));
+  SSL_set_accept_state(stream->ssl_);
+  return stream;
+}
+
+std::unique_ptr<TlsStream> TlsStream::connect(std::shared_ptr<const TlsContext> context, int socket,
+                                              const std::string& server_name) {
+  std::unique_ptr<TlsStream> stream(new TlsStream(std::move(context), socket));
+  SSL_set_connect_state(stream->ssl_);
+  if (is_address(server_name)) {
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(stream->ssl_), server_name.c_str());
+  } else {
+    SSL_set_tlsext_host_name(stream->ssl_, server_name.c_str());
+    SSL_set1_host(stream->ssl_, server_name.c_str());
+  }
+  return stream;
+}
+
+bool TlsStream::established() const { return SSL_is_init_finished(ssl_) != 0; }
+
+// What an operation that returned `returned` means.
+TlsStream::Moved TlsStream::outcome(int returned) {
+  if (returned > 0) return {Status::done, static_cast<std::size_t>(returned)};
+  const int problem = errno;
+  switch (SSL_get_error(ssl_, returned)) {
+    case SSL_ERROR_WANT_READ: return {Status::want_read, 0};
+    case SSL_ERROR_WANT_WRITE: return {Status::want_write, 0};
+    case SSL_ERROR_ZERO_RETURN: return {Status::closed, 0};
+    case SSL_ERROR_SYSCALL: why_ = problem == 0 ? "the connection was closed" : std::strerror(problem); break;
+    default:
+      plain_http_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
+      why_ = openssl_problem();
+      if (const long verdict = SSL_get_verify_result(ssl_); verdict != X509_V_OK) {
+        why_ += fmt::format(" ({})", X509_verify_cert_error_string(verdict));
+      }
+  }
+  failed_ = true;
+  ERR_clear_error();
+  return {Status::failed, 0};
+}
+
+TlsStream::Moved TlsStream::shake_hands() {
+  ERR_clear_error();
+  return outcome(SSL_do_handshake(ssl_));
+}
+
+TlsStream::Moved TlsStream::read(char* buffer, std::size_t room) {
+  std::size_t bytes = 0;
+  while (bytes == 0 || (!waiting_ && room - bytes >= kRecordMax)) {
+    ERR_clear_error();
+    errno = 0;
+    const Moved moved =
+        outcome(SSL_read(ssl_, buffer + bytes, static_cast<int>(std::min<std::size_t>(room - bytes, INT_MAX))));
+    // What stopped it is found again by the next call.
+    if (moved.status != Status::done) return bytes > 0 ? Moved{Status::done, bytes} : moved;
+    bytes += moved.bytes;
+  }
+  return {Status::done, bytes};
+}
+
+TlsStream::Moved TlsStream::write(const char* bytes, std::size_t count) {
+  ERR_clear_error();
+  errno = 0;
+  return outcome(SSL_write(ssl_, bytes, static_cast<int>(std::min<std::size_t>(count, INT_MAX))));
+}
+
+void TlsStream::say_goodbye() {
+  if (failed_ || !established()) return;
+  ERR_clear_error();
+  SSL_shutdown(ssl_);
+  ERR_clear_error();
+}
+
+std::vector<std::string> TlsStream::peer_names() const {
+  const OwnedX509 shown(SSL_get1_peer_certificate(ssl_));
+  if (!shown || SSL_get_verify_result(ssl_) != X509_V_OK) return {};
+  return names_in(shown.get());
+}
+
+ssize_t bytes_moved(const TlsStream::Moved& moved) {
+  switch (moved.status) {
+    case TlsStream::Status::done: return static_cast<ssize_t>(moved.bytes);
+    case TlsStream::Status::closed: return 0;
+    case TlsStream::Status::want_read:
+    case TlsStream::Status::want_write: errno = EAGAIN; return -1;
+    case TlsStream::Status::failed: break;
+  }
+  errno = EPROTO;
+  return -1;
+}
+
+std::vector<std::string> certificate_names(const std::string& pem) {
+  const OwnedX509 certificate(PEM_read_bio_X509(text_bio(pem).get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate ? names_in(certificate.get()) : std::vector<std::string>();
+}
+
+// ---- Digests and secrets ----
+
+void sha256(std::string_view first, std::string_view second, std::uint8_t* digest) {
+  struct Hasher {
+    EVP_MD_CTX* context = EVP_MD_CTX_new();
+    const EVP_MD* method = EVP_sha256();
+    ~Hasher() { EVP_MD_CTX_free(context); }
+  };
+  thread_local const Hasher hasher;
+  unsigned int length = 0;
+  const bool done = EVP_DigestInit_ex(hasher.context, hasher.method, nullptr) == 1 &&
+                    EVP_DigestUpdate(hasher.context, first.data(), first.size()) == 1 &&
+                    EVP_DigestUpdate(hasher.context, second.data(), second.size()) == 1 &&
+                    EVP_DigestFinal_ex(hasher.context, digest, &length) == 1;
+  TANGRAM_CHECK(done && length == 32, "SHA-256 is always there");
+}
+
+bool equal_in_constant_time(const void* a, const void* b, std::size_t count) { return CRYPTO_memcmp(a, b, count) == 0; }
+
+void fill_with_secrets(std::uint8_t* bytes, std::size_t count) {
+  TANGRAM_CHECK(RAND_bytes(bytes, static_cast<int>(count)) == 1, "the system gives random bytes");
+}
+
+}  // namespace tangram::host

@@ -1,0 +1,144 @@
+// Encrypted connections, as OpenSSL makes them: TLS 1.2 and 1.3 on sockets that others watch.
+//
+// Nothing here waits: a stream says what the socket must be ready for, and is asked again. Certificates and keys come
+// as PEM text, because whoever reads the files also reads them again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+// As OpenSSL declares them, whose headers only tls.cc includes.
+using SSL = struct ssl_st;
+using SSL_CTX = struct ssl_ctx_st;
+
+namespace tangram::host {
+
+// Of one side, as PEM. What the other side has to show is in `authorities`.
+struct TlsMaterial {
+  std::string certificate;  // The chain, own certificate first. Empty for a client that shows none.
+  std::string key;
+  std::string authorities;  // Empty: a server asks clients for nothing, and a client trusts those of the system.
+  // Where they stood, for errors; empty where nobody knows.
+  std::string certificate_file = {};
+  std::string key_file = {};
+  std::string authorities_file = {};
+};
+
+// Certificates and keys ready for use, by any number of streams on any thread.
+class TlsContext {
+ public:
+  // The error says which of the three cannot be used, in which file, and why.
+  static Result<std::shared_ptr<const TlsContext>> for_server(const TlsMaterial& material);
+  static Result<std::shared_ptr<const TlsContext>> for_client(const TlsMaterial& material);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+  SSL_CTX* raw() const { return context_; }
+
+ private:
+  explicit TlsContext(SSL_CTX* context) : context_(context) {}
+
+  SSL_CTX* context_;
+};
+
+// Certificates and keys that are replaced while connections are open: those keep what they began with. Any thread.
+class TlsSlot {
+ public:
+  std::shared_ptr<const TlsContext> get() const {
+    const std::lock_guard lock(mutex_);
+    return context_;
+  }
+  void set(std::shared_ptr<const TlsContext> context) {
+    const std::lock_guard lock(mutex_);
+    context_ = std::move(context);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const TlsContext> context_;
+};
+
+// One encrypted connection over a socket, which stays the caller's.
+class TlsStream {
+ public:
+  enum class Status : std::uint8_t {
+    done,        // `bytes` were moved.
+    want_read,   // When the socket can be read, ask again.
+    want_write,  // When the socket can be written, ask again with at least the same bytes.
+    closed,      // The other side sends no more.
+    failed,      // The connection is of no use any more; why() tells.
+  };
+  struct Moved {
+    Status status = Status::done;
+    std::size_t bytes = 0;
+  };
+
+  // The client's side checks that the certificate is `server_name`'s: a DNS name, or an address in numbers.
+  static std::unique_ptr<TlsStream> accept(std::shared_ptr<const TlsContext> context, int socket);
+  static std::unique_ptr<TlsStream> connect(std::shared_ptr<const TlsContext> context, int socket,
+                                            const std::string& server_name);
+  ~TlsStream();
+  TlsStream(const TlsStream&) = delete;
+  TlsStream& operator=(const TlsStream&) = delete;
+
+  // The two sides get to know each other. read() and write() do it, too, where it has not been done.
+  Moved shake_hands();
+  // As many whole records as fit into the buffer, which has room for one (16 KiB) at least.
+  Moved read(char* buffer, std::size_t room);
+  Moved write(const char* bytes, std::size_t count);
+  // Says goodbye, if that is possible without waiting.
+  void say_goodbye();
+
+  bool established() const;
+  // The first bytes were a request in plain HTTP.
+  bool spoke_plain_http() const { return plain_http_; }
+  const std::string& why() const { return why_; }
+  // Common name and DNS names of the certificate that the other side has shown and that was found good.
+  std::vector<std::string> peer_names() const;
+
+  // Whether calls may wait for the socket, with its time limits. Otherwise they never do, whatever the socket is set
+  // to.
+  void set_waiting(bool waiting) { waiting_ = waiting; }
+
+  // For the socket's side of OpenSSL.
+  int socket() const { return socket_; }
+  bool waiting() const { return waiting_; }
+
+ private:
+  TlsStream(std::shared_ptr<const TlsContext> context, int socket);
+  Moved outcome(int returned);
+
+  std::shared_ptr<const TlsContext> context_;
+  SSL* ssl_;
+  int socket_;
+  bool waiting_ = false;
+  bool plain_http_ = false;
+  bool failed_ = false;
+  std::string why_;
+};
+
+// What recv() and send() would have answered, with errno: EAGAIN where the stream waits for its socket, and EPROTO
+// where it is of no use any more.
+ssize_t bytes_moved(const TlsStream::Moved& moved);
+
+// Common name and DNS names of a certificate in PEM, good or not.
+std::vector<std::string> certificate_names(const std::string& pem);
+
+// SHA-256 of the two parts one after the other.
+void sha256(std::string_view first, std::string_view second, std::uint8_t* digest);
+// Whether two runs of `count` bytes are the same, in a time that does not tell where they differ.
+bool equal_in_constant_time(const void* a, const void* b, std::size_t count);
+// Random bytes that nobody can guess.
+void fill_with_secrets(std::uint8_t* bytes, std::size_t count);
+
+}  // namespace tangram::host

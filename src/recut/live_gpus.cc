@@ -1,0 +1,184 @@
+#include "recut/live_gpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace tangram::recut {
+namespace {
+
+using adapters::DriverGpu;
+
+bool is_host(const PlannedDevice& device) { return device.geometry.units_per_core > 0; }
+
+bool may_be(const PlannedDevice& device, const DriverGpu& gpu) {
+  const Geometry* geometry = geometry_of(gpu);
+  return gpu.mig_capable && geometry != nullptr && geometry->type == device.type;
+}
+
+// How much has to be done to make `gpu` the device. A change of mode, and slices that somebody uses, weigh more than
+// any number of cuts.
+int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
+  int kept = 0;
+  int used = 0;
+  for (const auto& live : gpu.slices) {
+    const bool stays = std::ranges::any_of(device.slices, [&](const PlannedSlice& planned) {
+      return planned.slice.start == live.start &&
+             device.geometry.profiles[planned.slice.profile].vendor_id == live.vendor_id;
+    });
+    kept += stays ? 1 : 0;
+    used += !stays && std::ranges::any_of(gpu.processes,
+                                          [&](const auto& process) { return process.slice_start == live.start; })
+                ? 1
+                : 0;
+  }
+  const auto cuts = static_cast<int>(gpu.slices.size() + device.slices.size()) - 2 * kept;
+  constexpr int kPerUsed = 1'000;
+  constexpr int kPerMode = 100;
+  return cuts + used * kPerUsed + (!device.slices.empty() && !gpu.mig_enabled ? kPerMode : 0);
+}
+
+const DriverGpu* find_gpu(const adapters::DriverReport& driver, const std::string& choice) {
+  for (const auto& gpu : driver.gpus) {
+    if (gpu.uuid == choice || std::to_string(gpu.index) == choice) return &gpu;
+  }
+  return nullptr;
+}
+
+Error wrong_choice(const std::string& name, const std::string& choice, std::string_view reason) {
+  return {ErrorCode::invalid, fmt::format("--gpu {}={}: {}", name, choice, reason)};
+}
+
+class Matcher {
+ public:
+  Matcher(const Plan& plan, const adapters::DriverReport& driver) : driver_(driver) {
+    for (const auto& device : plan.devices) {
+      if (!is_host(device)) open_.push_back(&device);
+    }
+    devices_ = open_;
+  }
+
+  Result<Nothing> take_choices(const GpuChoices& choices) {
+    for (const auto& [name, choice] : choices) {
+      const auto device = std::ranges::find(open_, name, [](const auto* open) { return open->name; });
+      if (device == open_.end()) return wrong_choice(name, choice, "the plan has no GPU of that name");
+      const DriverGpu* gpu = find_gpu(driver_, choice);
+      if (gpu == nullptr) return wrong_choice(name, choice, "this machine has no such GPU; see tangram doctor");
+      if (!may_be(**device, *gpu)) {
+        const Geometry* geometry = geometry_of(*gpu);
+        return wrong_choice(name, choice,
+                            fmt::format("the plan wants {}, this is {}", (*device)->type,
+                                        geometry == nullptr ? gpu->name : geometry->type));
+      }
+      if (taken_.contains(gpu)) return wrong_choice(name, choice, "another device has that GPU already");
+      take(*device, gpu);
+    }
+    return Nothing{};
+  }
+
+  Result<Nothing> take_rest() {
+    using Pair = std::tuple<int, std::size_t, std::size_t>;
+    std::vector<Pair> pairs;
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+      for (std::size_t k = 0; k < driver_.gpus.size(); ++k) {
+        const DriverGpu& gpu = driver_.gpus[k];
+        if (!taken_.contains(&gpu) && may_be(*open_[i], gpu)) pairs.emplace_back(work_between(*open_[i], gpu), i, k);
+      }
+    }
+    std::ranges::sort(pairs);
+    const auto wanted = open_;
+    for (const auto& [work, device, gpu] : pairs) {
+      const bool free = !gpus_.contains(wanted[device]) && !taken_.contains(&driver_.gpus[gpu]);
+      if (free) take(wanted[device], &driver_.gpus[gpu]);
+    }
+    return open_.empty() ? Result<Nothing>(Nothing{}) : too_few();
+  }
+
+  std::vector<MatchedDevice> result() const {
+    std::vector<MatchedDevice> list;
+    for (const auto* device : devices_) list.push_back({device, gpus_.at(device)});
+    return list;
+  }
+
+ private:
+  void take(const PlannedDevice* device, const DriverGpu* gpu) {
+    gpus_[device] = gpu;
+    taken_.insert(gpu);
+    std::erase(open_, device);
+  }
+
+  Error too_few() const {
+    const std::string& type = open_.front()->type;
+    const auto wanted = std::ranges::count(devices_, type, [](const auto* device) { return device->type; });
+    const auto there =
+        std::ranges::count_if(driver_.gpus, [&](const DriverGpu& gpu) { return may_be(*open_.front(), gpu); });
+    return {ErrorCode::not_found,
+            fmt::format("the plan needs {} GPU{} of type {}, this machine has {}; --device NAME takes one device of "
+                        "a larger plan",
+                        wanted, wanted == 1 ? "" : "s", type, there == 0 ? "none" : std::to_string(there))};
+  }
+
+  const adapters::DriverReport& driver_;
+  std::vector<const PlannedDevice*> devices_;  // In the order of the plan.
+  std::vector<const PlannedDevice*> open_;
+  std::map<const PlannedDevice*, const DriverGpu*> gpus_;
+  std::set<const DriverGpu*> taken_;
+};
+
+}  // namespace
+
+std::string nvml_library() {
+  const char* path = std::getenv("TANGRAM_NVML");
+  return path == nullptr ? "" : path;
+}
+
+Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts) {
+  GpuChoices choices;
+  for (const auto& text : texts) {
+    const auto sign = text.rfind('=');
+    if (sign == std::string::npos || sign == 0 || sign + 1 == text.size()) {
+      return Error{ErrorCode::invalid, fmt::format("--gpu: expected NAME=UUID or NAME=INDEX, found \"{}\"", text)};
+    }
+    const std::string name = text.substr(0, sign);
+    if (!choices.emplace(name, text.substr(sign + 1)).second) {
+      return Error{ErrorCode::invalid, fmt::format("--gpu: {} is named twice", name)};
+    }
+  }
+  return choices;
+}
+
+const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geometry_by_pci(gpu.pci_device_id); }
+
+Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
+                                                 const GpuChoices& choices) {
+  Matcher matcher(plan, driver);
+  if (const auto taken = matcher.take_choices(choices); !taken) return taken.error();
+  if (const auto taken = matcher.take_rest(); !taken) return taken.error();
+  return matcher.result();
+}
+
+Plan cuts_of(const Plan& plan) {
+  Plan cuts = plan;
+  for (auto& device : cuts.devices) {
+    for (auto& slice : device.slices) slice.replicas.clear();
+  }
+  return cuts;
+}
+
+Plan live_plan(const std::vector<MatchedDevice>& matched) {
+  Plan live;
+  for (const auto& [device, gpu] : matched) {
+    PlannedDevice& now = live.devices.emplace_back(PlannedDevice{device->name, device->type, device->geometry, {}});
+    for (const auto& slice : adapters::recognise_layout(device->geometry, *gpu).layout.slices) {
+      now.slices.push_back({slice, {}});
+    }
+  }
+  return live;
+}
+
+}  // namespace tangram::recut

@@ -1,0 +1,41 @@
+// The GPUs of this machine and the devices of a plan: which is which.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "adapters/nvml/nvml.h"
+#include "base/result.h"
+#include "core/plan.h"
+
+namespace tangram::recut {
+
+// The driver library: $TANGRAM_NVML, or the usual one, which is the empty text.
+std::string nvml_library();
+
+// "rack1-0=GPU-5f..." and "rack1-0=1": the UUID or the index of the GPU that a device of the plan is.
+using GpuChoices = std::map<std::string, std::string>;
+Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts);
+
+// A device of a plan, and the GPU that it is.
+struct MatchedDevice {
+  const PlannedDevice* device = nullptr;
+  const adapters::DriverGpu* gpu = nullptr;
+};
+
+// Devices of type "cpu" are left out. A device is the GPU that `choices` names, or else one of its type: pairs that
+// need the fewest cuts first, then in the order of the plan and of the driver. A GPU is one device only. The result
+// refers to both arguments. Errors: a choice that names nothing or a GPU of another type, or too few GPUs.
+Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
+                                                 const GpuChoices& choices);
+
+// The GPU's type as tables know it, or null.
+const Geometry* geometry_of(const adapters::DriverGpu& gpu);
+
+// The plan without its replicas: what of it can be compared with a GPU.
+Plan cuts_of(const Plan& plan);
+// The devices as their GPUs are cut now, under the names of the plan.
+Plan live_plan(const std::vector<MatchedDevice>& matched);
+
+}  // namespace tangram::recut

@@ -1,0 +1,311 @@
+#include "recut/recut.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "base/text.h"
+
+namespace tangram::recut {
+namespace {
+
+using adapters::DriverGpu;
+using adapters::DriverReport;
+using adapters::DriverSlice;
+using adapters::SlicePart;
+
+std::string slice_name(const Geometry& geometry, const Slice& slice) {
+  return fmt::format("{}@{}", geometry.profiles[slice.profile].name, slice.start);
+}
+
+std::string gpu_name(const std::string& device, int index) {
+  const std::string plain = fmt::format("GPU {}", index);
+  return device == plain ? plain : fmt::format("{} ({})", device, plain);
+}
+
+// The goal as a device of a plan, and the GPU as it is now.
+PlannedDevice as_device(const GpuGoal& goal, const Layout& layout) {
+  PlannedDevice device{goal.device, goal.geometry.type, goal.geometry, {}};
+  for (const auto& slice : layout.slices) device.slices.push_back({slice, {}});
+  return device;
+}
+
+bool same_parts(const DriverSlice& live, const std::vector<SlicePart>& wanted) {
+  return std::ranges::equal(live.parts, wanted, [](const SlicePart& a, const SlicePart& b) {
+    return a.number == b.number && a.start == b.start;
+  });
+}
+
+class RecutPlanner {
+ public:
+  RecutPlanner(const DriverReport& now, const std::vector<GpuGoal>& goals, const plan::RecutTimes& times)
+      : now_(now), goals_(goals), times_(times) {}
+
+  Result<std::vector<RecutStep>> run() {
+    for (const auto& goal : goals_) {
+      if (const auto read = look_at(goal); !read) return read.error();
+    }
+    for (const auto& goal : goals_) add_parts(goal);
+    if (const auto cut = add_cuts(); !cut) return cut.error();
+    for (const auto& goal : goals_) {
+      const bool on = gpu_of(goal).mig_enabled;
+      if (on && !goal.mig) steps_.push_back(step_of(RecutAction::disable_mig, goal));
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  const DriverGpu& gpu_of(const GpuGoal& goal) const {
+    return *std::ranges::find(now_.gpus, goal.gpu_uuid, &DriverGpu::uuid);
+  }
+
+  static RecutStep step_of(RecutAction action, const GpuGoal& goal) {
+    RecutStep step;
+    step.action = action;
+    step.device = goal.device;
+    step.gpu_uuid = goal.gpu_uuid;
+    step.gpu_index = goal.gpu_index;
+    return step;
+  }
+
+  static RecutStep step_of(RecutAction action, const GpuGoal& goal, const Slice& slice) {
+    RecutStep step = step_of(action, goal);
+    step.slice = slice_name(goal.geometry, slice);
+    step.order = {goal.geometry.profiles[slice.profile].vendor_id, slice.start, std::nullopt};
+    const auto parts = goal.parts.find(slice.start);
+    if (parts != goal.parts.end()) step.order.parts = parts->second;
+    return step;
+  }
+
+  Result<Nothing> look_at(const GpuGoal& goal) {
+    const auto found = std::ranges::find(now_.gpus, goal.gpu_uuid, &DriverGpu::uuid);
+    const auto wrong = [&](std::string_view reason) {
+      return Error{ErrorCode::unavailable, fmt::format("{}: {}", gpu_name(goal.device, goal.gpu_index), reason)};
+    };
+    if (found == now_.gpus.end()) {
+      return Error{ErrorCode::not_found, fmt::format("{}: no GPU has the UUID {}", goal.device, goal.gpu_uuid)};
+    }
+    auto live = goal_of(*found, goal.device);
+    if (!live) return live.error();
+    const bool changes_mode = goal.mig != found->mig_enabled;
+    if (changes_mode && found->mig_pending != found->mig_enabled) {
+      return wrong(
+          fmt::format("MIG mode is {} only after a reset of the GPU: nvidia-smi --gpu-reset -i {}, and then again",
+                      found->mig_pending ? "on" : "off", found->index));
+    }
+    if (const auto problem = wrong_place(goal, *found); !problem.empty()) return wrong(problem);
+    if (changes_mode && goal.mig) steps_.push_back(step_of(RecutAction::enable_mig, goal));
+    before_.devices.push_back(as_device(goal, live->layout));
+    after_.devices.push_back(as_device(goal, goal.layout));
+    return Nothing{};
+  }
+
+  // Tables may be wrong about a board; the driver is not. It tells only while MIG mode is on.
+  static std::string wrong_place(const GpuGoal& goal, const DriverGpu& gpu) {
+    for (const auto& slice : goal.layout.slices) {
+      const auto& profile = goal.geometry.profiles[slice.profile];
+      const auto listed = std::ranges::find(gpu.profiles, profile.vendor_id, &adapters::DriverProfile::vendor_id);
+      if (listed == gpu.profiles.end() && !gpu.mig_enabled) continue;
+      if (listed == gpu.profiles.end()) return fmt::format("the driver does not offer {}", profile.name);
+      const bool told = !listed->starts.empty();
+      if (told && std::ranges::find(listed->starts, slice.start) == listed->starts.end()) {
+        return fmt::format("the driver lets {} start at {}, not at {}", profile.name, fmt::join(listed->starts, ", "),
+                           slice.start);
+      }
+    }
+    return "";
+  }
+
+  // Slices that stay, and whose compute is shared out otherwise than it should be.
+  void add_parts(const GpuGoal& goal) {
+    for (const auto& slice : goal.layout.slices) {
+      const int id = goal.geometry.profiles[slice.profile].vendor_id;
+      for (const auto& live : gpu_of(goal).slices) {
+        if (live.start != slice.start || live.vendor_id != id) continue;
+        const auto wanted = goal.parts.find(slice.start);
+        const bool right = wanted == goal.parts.end() ? live.whole : same_parts(live, wanted->second);
+        if (!right) steps_.push_back(step_of(RecutAction::remake_parts, goal, slice));
+      }
+    }
+  }
+
+  Result<Nothing> add_cuts() {
+    plan::TransitionOptions options;
+    options.match = {.rename = false, .move = false};
+    options.temporaries = false;
+    options.recut = times_;
+    const auto moved = plan::transition(before_, after_, options);
+    if (!moved) return moved.error();
+    for (const auto& step : moved->steps) {
+      const bool destroys = step.action == plan::StepAction::destroy;
+      TANGRAM_CHECK(destroys || step.action == plan::StepAction::create, "a plan without replicas is only cut");
+      const auto goal = std::ranges::find(goals_, step.device, &GpuGoal::device);
+      for (const auto& slice : step.slices) {
+        steps_.push_back(step_of(destroys ? RecutAction::destroy : RecutAction::create, *goal, slice));
+        steps_.back().expected = step.takes / static_cast<std::int64_t>(step.slices.size());
+      }
+    }
+    return Nothing{};
+  }
+
+  const DriverReport& now_;
+  const std::vector<GpuGoal>& goals_;
+  const plan::RecutTimes& times_;
+  Plan before_;
+  Plan after_;
+  std::vector<RecutStep> steps_;
+};
+
+std::string command_of(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// Where a MIG device is: a part of a slice, by its number and its start.
+struct PartPlace {
+  int start = 0;
+  int vendor_id = 0;
+  int part_start = 0;
+  int part_number = 0;
+
+  auto operator<=>(const PartPlace&) const = default;
+};
+
+std::map<PartPlace, std::string> uuids_of(const DriverReport& report, const std::string& gpu_uuid) {
+  std::map<PartPlace, std::string> uuids;
+  const auto gpu = std::ranges::find(report.gpus, gpu_uuid, &DriverGpu::uuid);
+  if (gpu == report.gpus.end()) return uuids;
+  for (const auto& slice : gpu->slices) {
+    for (const auto& part : slice.parts) {
+      uuids[{slice.start, slice.vendor_id, part.start, part.number}] = part.uuid;
+    }
+  }
+  return uuids;
+}
+
+Result<Nothing> do_step(adapters::MigDriver& driver, const RecutStep& step) {
+  switch (step.action) {
+    case RecutAction::enable_mig: return driver.set_mig_mode(step.gpu_uuid, true);
+    case RecutAction::disable_mig: return driver.set_mig_mode(step.gpu_uuid, false);
+    case RecutAction::destroy: return driver.destroy(step.gpu_uuid, step.order);
+    case RecutAction::create: return driver.create(step.gpu_uuid, step.order);
+    case RecutAction::remake_parts: return driver.remake_parts(step.gpu_uuid, step.order);
+  }
+  return Nothing{};
+}
+
+}  // namespace
+
+std::vector<GpuGoal> goals_of(const std::vector<MatchedDevice>& matched) {
+  std::vector<GpuGoal> goals;
+  for (const auto& [device, gpu] : matched) {
+    const bool mig = gpu->mig_enabled || !device->slices.empty();
+    goals.push_back({device->name, gpu->uuid, gpu->index, device->geometry, mig, layout_of(*device), {}});
+  }
+  return goals;
+}
+
+Result<GpuGoal> goal_of(const DriverGpu& gpu, const std::string& device) {
+  const auto wrong = [&](std::string_view reason) {
+    return Error{ErrorCode::unavailable, fmt::format("{}: {}", gpu_name(device, gpu.index), reason)};
+  };
+  const Geometry* geometry = geometry_of(gpu);
+  if (geometry == nullptr) return wrong("the tables do not know its type");
+  if (!gpu.problem.empty()) return wrong(gpu.problem);
+  auto recognised = adapters::recognise_layout(*geometry, gpu);
+  if (!recognised.unknown.empty()) {
+    return wrong(fmt::format("it holds slices that the tables do not know ({}); take them away with nvidia-smi first",
+                             fmt::join(recognised.unknown, ", ")));
+  }
+  GpuGoal goal{device, gpu.uuid, gpu.index, *geometry, gpu.mig_enabled, std::move(recognised.layout), {}};
+  for (const auto& slice : gpu.slices) goal.parts[slice.start] = slice.parts;
+  return goal;
+}
+
+std::string_view to_string(RecutAction action) {
+  switch (action) {
+    case RecutAction::enable_mig: return "enable MIG mode";
+    case RecutAction::destroy: return "destroy";
+    case RecutAction::remake_parts: return "share out anew";
+    case RecutAction::create: return "create";
+    case RecutAction::disable_mig: return "disable MIG mode";
+  }
+  return "";
+}
+
+std::string to_text(const RecutStep& step) {
+  const std::string gpu = gpu_name(step.device, step.gpu_index);
+  return step.slice.empty() ? fmt::format("{} on {}", to_string(step.action), gpu)
+                            : fmt::format("{} {} on {}", to_string(step.action), step.slice, gpu);
+}
+
+Result<std::vector<RecutStep>> plan_recut(const DriverReport& now, const std::vector<GpuGoal>& goals,
+                                          const plan::RecutTimes& times) {
+  return RecutPlanner(now, goals, times).run();
+}
+
+std::vector<Obstacle> obstacles(const DriverReport& now, const std::vector<RecutStep>& steps) {
+  std::vector<Obstacle> list;
+  for (const auto& step : steps) {
+    if (step.action == RecutAction::create) continue;
+    const auto gpu = std::ranges::find(now.gpus, step.gpu_uuid, &DriverGpu::uuid);
+    const std::string where = gpu_name(step.device, step.gpu_index);
+    for (const auto& process : gpu->processes) {
+      const bool mode = step.slice.empty();
+      if (!mode && process.slice_start != step.order.start) continue;
+      if (std::ranges::find(list, process.pid, &Obstacle::pid) != list.end()) continue;
+      list.push_back({process.pid, command_of(process.pid), mode ? where : step.slice + " of " + where});
+    }
+  }
+  return list;
+}
+
+std::vector<MadeAnew> made_anew(const DriverReport& before, const DriverReport& now,
+                                const std::vector<GpuGoal>& goals) {
+  std::vector<MadeAnew> list;
+  for (const auto& goal : goals) {
+    const auto was = uuids_of(before, goal.gpu_uuid);
+    for (const auto& [place, uuid] : uuids_of(now, goal.gpu_uuid)) {
+      const auto found = was.find(place);
+      if (found == was.end() || found->second == uuid) continue;
+      const auto profile = std::ranges::find(goal.geometry.profiles, place.vendor_id, &MigProfile::vendor_id);
+      const std::string name = profile == goal.geometry.profiles.end() ? "a slice" : profile->name;
+      list.push_back(
+          {fmt::format("{}@{} of {}", name, place.start, gpu_name(goal.device, goal.gpu_index)), found->second, uuid});
+    }
+  }
+  return list;
+}
+
+std::size_t RecutRun::done() const {
+  return static_cast<std::size_t>(std::ranges::count(results, StepOutcome::done, &StepResult::outcome));
+}
+
+RecutRun run_recut(adapters::MigDriver& driver, const std::vector<RecutStep>& steps,
+                   const std::function<void(std::size_t, const StepResult&)>& told,
+                   const std::function<bool()>& interrupted) {
+  RecutRun run;
+  run.results.resize(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    run.interrupted = interrupted();
+    if (run.interrupted) return run;
+    const auto began = std::chrono::steady_clock::now();
+    const auto answer = do_step(driver, steps[i]);
+    StepResult& result = run.results[i];
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    result.outcome = answer ? StepOutcome::done : StepOutcome::failed;
+    if (!answer) {
+      run.error = Error{answer.error().code, fmt::format("cannot {}: {}", to_text(steps[i]), answer.error().message)};
+    }
+    told(i, result);
+    if (!answer) return run;
+  }
+  return run;
+}
+
+}  // namespace tangram::recut

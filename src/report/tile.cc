@@ -1,0 +1,77 @@
+#include "report/tile.h"
+
+#include <algorithm>
+
+namespace tangram::report {
+namespace {
+
+constexpr TileColour kColours[] = {
+    {73, true, "#62BDB0", "#0E2F2B"},    // 1g
+    {68, false, "#4C86C6", "#FFFFFF"},   // 2g
+    {98, false, "#8067C4", "#FFFFFF"},   // 3g
+    {215, true, "#F2A65A", "#3B2108"},   // 4g
+    {168, false, "#D9607B", "#FFFFFF"},  // 7g
+    {149, true, "#ACCB66", "#273408"},   // double memory
+    {221, true, "#F0CF5B", "#3A2E05"},   // media
+    {146, true, "#A9B4C4", "#1F2833"},   // special: without media engines
+    {180, true, "#CFA98A", "#33200F"},   // special: for graphics
+    {108, true, "#86B08C", "#14301A"},   // special: with all media engines
+};
+constexpr std::size_t kHostColours = 8;  // Repeated on the host.
+
+std::size_t special_colour(const MigProfile& profile) {
+  if (profile.name.ends_with("+gfx")) return 8;
+  return profile.name.ends_with("+me.all") ? 9 : 7;
+}
+
+std::size_t colour_index(const Geometry& geometry, const MigProfile& profile) {
+  if (geometry.units_per_core > 0) return static_cast<std::size_t>(profile.units - 1) % kHostColours;
+  switch (profile.family) {
+    case ProfileFamily::double_memory: return 5;
+    case ProfileFamily::media: return 6;
+    case ProfileFamily::special: return special_colour(profile);
+    case ProfileFamily::plain: break;
+  }
+  return profile.compute_slices <= 4 ? static_cast<std::size_t>(profile.compute_slices - 1) : 4;
+}
+
+}  // namespace
+
+const TileColour& colour_of(const Geometry& geometry, const MigProfile& profile) {
+  return kColours[colour_index(geometry, profile)];
+}
+
+std::vector<Tile> tiles_of(const Geometry& geometry, const Layout& layout) {
+  std::vector<Tile> tiles;
+  int next = 0;
+  for (const auto& slice : layout.slices) {
+    const MigProfile& profile = geometry.profiles[slice.profile];
+    if (slice.start > next) tiles.push_back({next, slice.start - next, nullptr});
+    tiles.push_back({slice.start, profile.units, &profile});
+    next = slice.start + profile.units;
+  }
+  if (next < geometry.units) tiles.push_back({next, geometry.units - next, nullptr});
+  return tiles;
+}
+
+std::string short_name(const MigProfile& profile) {
+  const std::size_t point = profile.name.find('.');
+  const std::size_t memory_end = profile.name.find("gb", point);
+  if (point == std::string::npos || memory_end == std::string::npos) return profile.name;
+  return profile.name.substr(0, point) + profile.name.substr(memory_end + 2);
+}
+
+void sort_for_display(const Geometry& geometry, std::vector<Layout>& layouts) {
+  const auto larger_first = [&](const Slice& a, const Slice& b) {
+    const MigProfile& left = geometry.profiles[a.profile];
+    const MigProfile& right = geometry.profiles[b.profile];
+    if (left.units != right.units) return left.units > right.units;
+    if (left.compute_slices != right.compute_slices) return left.compute_slices > right.compute_slices;
+    return a.profile != b.profile ? a.profile < b.profile : a.start < b.start;
+  };
+  std::ranges::stable_sort(layouts, [&](const Layout& a, const Layout& b) {
+    return std::ranges::lexicographical_compare(a.slices, b.slices, larger_first);
+  });
+}
+
+}  // namespace tangram::report

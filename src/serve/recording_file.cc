@@ -1,0 +1,87 @@
+#include "serve/recording_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tangram::serve {
+namespace {
+
+Error recording_problem(const std::string& path, int number) {
+  const bool denied = number == EACCES || number == EPERM;
+  return {denied ? ErrorCode::denied : ErrorCode::unavailable,
+          fmt::format("cannot write {}: {}", path, std::strerror(number))};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecordingFile>> RecordingFile::open(const std::string& path, Config config) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) return recording_problem(path, errno);
+  return std::make_unique<RecordingFile>(descriptor, path, std::move(config));
+}
+
+RecordingFile::RecordingFile(int descriptor, std::string path, Config config)
+    : descriptor_(descriptor), path_(std::move(path)), config_(std::move(config)), thread_([this] { run(); }) {}
+
+RecordingFile::~RecordingFile() {
+  finish();
+  close(descriptor_);
+}
+
+void RecordingFile::add(std::string_view line) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failed_ || buffer_.size() < kHeldMax; });
+  if (failed_) return;
+  const bool had_piece = buffer_.size() >= kPiece;
+  buffer_ += line;
+  if (!had_piece && buffer_.size() >= kPiece) changed_.notify_all();
+}
+
+bool RecordingFile::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  return !failed_;
+}
+
+void RecordingFile::run() {
+  std::string taken;
+  std::unique_lock lock(mutex_);
+  while (!failed_ && !(ending_ && buffer_.empty())) {
+    changed_.wait_for(lock, config_.write_every, [&] { return ending_ || buffer_.size() >= kPiece; });
+    taken.swap(buffer_);
+    lock.unlock();
+    changed_.notify_all();
+    write_all(taken);
+    taken.clear();
+    lock.lock();
+  }
+}
+
+// A recording with a hole would be none: at the first problem it ends.
+void RecordingFile::write_all(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const Error problem = recording_problem(path_, errno);
+      {
+        const std::lock_guard lock(mutex_);
+        failed_ = true;
+      }
+      changed_.notify_all();
+      if (config_.on_problem) config_.on_problem(problem);
+      return;
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace tangram::serve

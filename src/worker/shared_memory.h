@@ -1,0 +1,37 @@
+// Memory that two processes see.
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.h"
+
+namespace tangram::worker {
+
+// A mapping of an anonymous file. Whoever has its descriptor can map it, too; nobody can make it smaller, so that a
+// process that holds it never reads beyond its end.
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  ~SharedMemory() { reset(); }
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+
+  // Zeroed, of `bytes` or more. Errors: the kernel gives none.
+  static Result<SharedMemory> make(std::size_t bytes);
+  // Takes over a descriptor that another process made. Errors: it is smaller than `bytes`, or can shrink.
+  static Result<SharedMemory> adopt(int descriptor, std::size_t bytes);
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  int descriptor() const { return descriptor_; }
+  void reset();
+
+ private:
+  static Result<SharedMemory> map(int descriptor, std::size_t bytes);
+
+  int descriptor_ = -1;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tangram::worker

@@ -1,0 +1,294 @@
+#include "worker/worker_engine.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "adapters/cpu_host/core_share.h"
+#include "adapters/cpu_host/cpu_host.h"
+#include "engines/tensor_memory.h"
+#include "core/sample_tensors.h"
+#include "worker/shared_memory.h"
+#include "worker/worker_process.h"
+#include "worker/worker_protocol.h"
+
+namespace tangram::worker {
+namespace {
+
+using engines::BatchJob;
+using engines::BatchShape;
+
+// Longer than any batch that is worth measuring; a worker that takes it is given up.
+constexpr std::chrono::minutes kPatience{5};
+// Twice what OpenBLAS reserves for a thread.
+constexpr double kMarginMib = 256;
+
+bool tells_of_memory(std::string_view reason) { return reason.find("out of memory") != std::string_view::npos; }
+
+// One process of a replica.
+class MeasuredWorker {
+ public:
+  explicit MeasuredWorker(StartedWorker started) : started_(started) {}
+  ~MeasuredWorker() {
+    kill(started_.process, SIGKILL);
+    waitpid(started_.process, nullptr, 0);
+    close(started_.socket);
+  }
+  MeasuredWorker(const MeasuredWorker&) = delete;
+  MeasuredWorker& operator=(const MeasuredWorker&) = delete;
+
+  pid_t process() const { return started_.process; }
+
+  bool send_spec(const WorkerSpec& spec) const {
+    const std::string text = write_worker_spec(spec);
+    const auto memory = SharedMemory::make(text.size());
+    if (!memory) return false;
+    std::memcpy(memory->data(), text.data(), text.size());
+    WorkerMessage message;
+    message.kind = WorkerMessageKind::load;
+    message.bytes = text.size();
+    return send_message(started_.socket, message, memory->descriptor());
+  }
+
+  // Room for the tensors of `job`, filled with something to compute. Errors: there is no such memory.
+  Result<Nothing> prepare(const Signature& signature, const BatchJob& job) {
+    const auto needed = engines::memory_needed(signature, job);
+    if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+    if (*needed > memory_.size()) {
+      auto made = SharedMemory::make(*needed);
+      if (!made) return made.error();
+      memory_ = std::move(*made);
+      WorkerMessage message;
+      message.kind = WorkerMessageKind::memory;
+      message.bytes = memory_.size();
+      if (!send_message(started_.socket, message, memory_.descriptor())) return gone();
+    }
+    engines::BatchMemory tensors;
+    engines::cut_memory(signature, job, memory_.data(), tensors);
+    Rng rng(1);
+    for (std::size_t i = 0; i < signature.inputs.size(); ++i) fill_sample(signature.inputs[i], tensors.inputs[i], rng);
+    return Nothing{};
+  }
+
+  bool start(const BatchJob& job) const { return send_message(started_.socket, run_message(job)); }
+
+  // The next message, or why there is none.
+  Result<ReceivedMessage> wait() const {
+    pollfd watched{started_.socket, POLLIN, 0};
+    const int events = poll(&watched, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count()));
+    if (events == 0) return Error{ErrorCode::unavailable, "the worker does not answer"};
+    auto received = receive_message(started_.socket, false);
+    if (received.descriptor >= 0) close(received.descriptor);
+    if (received.kind == ReceivedMessage::Kind::nothing) return wait();  // A signal came between.
+    if (received.kind != ReceivedMessage::Kind::message) return gone();
+    return received;
+  }
+
+  // The kernel's word for the most memory that was in use since forget_peak().
+  double peak_mib() const { return status_mib("VmHWM:"); }
+
+  // From now on it may use this much, and a margin. False: it uses more already. The kernel limits what is asked for
+  // and not what is used, while libraries ask for much that they never touch; that is known once they are loaded, but
+  // for the buffers that OpenBLAS reserves when it first needs them (and asks for again and again if it is refused). So
+  // this only keeps a run from taking the whole machine; whether it fitted, its peak tells.
+  bool limit_memory(double mib, int threads) const {
+    if (mib <= 0) return true;
+    if (status_mib("VmRSS:") > mib) return false;
+    const double untouched = std::max(0.0, status_mib("VmData:") - status_mib("VmRSS:"));
+    const auto bytes = static_cast<rlim_t>((mib + untouched + kMarginMib * threads) * 1024 * 1024);
+    const rlimit limit{bytes, bytes};
+    return prlimit(started_.process, RLIMIT_DATA, &limit, nullptr) == 0;
+  }
+
+  void forget_peak() const { std::ofstream(fmt::format("/proc/{}/clear_refs", started_.process)) << "5"; }
+
+ private:
+  double status_mib(std::string_view field) const {
+    std::ifstream status(fmt::format("/proc/{}/status", started_.process));
+    for (std::string word; status >> word;) {
+      double kib = 0;
+      if (word == field && status >> kib) return kib / 1024;
+    }
+    return 0;
+  }
+
+  // A kill that nobody here sent comes from a kernel that is out of memory.
+  Error gone() const {
+    int status = 0;
+    const bool ended = waitpid(started_.process, &status, WNOHANG | __WALL) == started_.process;
+    if (ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      return {ErrorCode::exhausted, "the worker was killed: out of memory"};
+    }
+    return {ErrorCode::unavailable, "the worker ended"};
+  }
+
+  StartedWorker started_;
+  SharedMemory memory_;
+};
+
+class WorkerReplica final : public engines::LoadedReplica {
+ public:
+  // `limit_mib` is that of one worker; 0: none.
+  WorkerReplica(const Signature& signature, double limit_mib, std::unique_ptr<adapters::CoreQuota> quota,
+                std::vector<std::unique_ptr<MeasuredWorker>> workers)
+      : signature_(signature), limit_mib_(limit_mib), quota_(std::move(quota)), workers_(std::move(workers)) {}
+  ~WorkerReplica() override { workers_.clear(); }  // Before their group.
+
+  Result<engines::RunOutcome> run(const BatchShape& shape) override {
+    const BatchJob job{.batch = BatchId(++batches_),
+                       .service = ServiceId(0),
+                       .samples = static_cast<std::int32_t>(shape.batch),
+                       .size = shape.size};
+    if (shape.batch != shape_.batch || shape.size != shape_.size) {
+      if (const auto ready = prepare(job); !ready) return failure(ready.error());
+      shape_ = shape;
+    }
+    return time(job);
+  }
+
+ private:
+  Result<Nothing> prepare(const BatchJob& job) {
+    for (const auto& worker : workers_) {
+      if (auto ready = worker->prepare(signature_, job); !ready) return ready;
+      worker->forget_peak();
+    }
+    return Nothing{};
+  }
+
+  static Result<engines::RunOutcome> failure(const Error& error) {
+    if (error.code == ErrorCode::exhausted) return engines::RunOutcome(engines::OutOfMemory{});
+    return error;
+  }
+
+  // All at the same time; each has ended when its answer was read.
+  Result<engines::RunOutcome> time(const BatchJob& job) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& worker : workers_) {
+      if (!worker->start(job)) return Error{ErrorCode::unavailable, "the worker does not listen"};
+    }
+    Duration sum{};
+    bool memory_sufficed = true;
+    for (const auto& worker : workers_) {
+      const auto received = worker->wait();
+      if (!received) return failure(received.error());
+      sum += std::chrono::steady_clock::now() - begin;
+      if (received->message.kind == WorkerMessageKind::done) continue;
+      if (!tells_of_memory(received->text())) return Error{ErrorCode::invalid, std::string(received->text())};
+      memory_sufficed = false;
+    }
+    const double peak = peak_mib();
+    const bool fits = limit_mib_ <= 0 || peak <= limit_mib_ * static_cast<double>(workers_.size());
+    if (!memory_sufficed || !fits) return engines::RunOutcome(engines::OutOfMemory{});
+    return engines::RunOutcome(engines::Completed{
+        .duration = sum / static_cast<std::int64_t>(workers_.size()), .spread = std::nullopt, .memory_mib = peak});
+  }
+
+  double peak_mib() const {
+    double sum = 0;
+    for (const auto& worker : workers_) sum += worker->peak_mib();
+    return sum;
+  }
+
+  const Signature& signature_;
+  double limit_mib_;
+  std::unique_ptr<adapters::CoreQuota> quota_;
+  std::vector<std::unique_ptr<MeasuredWorker>> workers_;
+  BatchShape shape_{0, 0};
+  std::uint64_t batches_ = 0;
+};
+
+class WorkerEngine final : public engines::Engine {
+ public:
+  explicit WorkerEngine(WorkerEngineConfig config) : config_(std::move(config)) {
+    config_.model.service = ServiceId(0);
+    config_.model.shapes = {{.batch = 1, .size = 1}};  // Whoever measures warms up; this only touches everything once.
+  }
+
+  engines::Capabilities capabilities() const override { return {.times_itself = true, .reports_memory = true}; }
+
+  std::optional<std::string> why_not(const RunPoint& point) const override {
+    if (const auto profile = find_profile(config_.geometry, point.mig_profile); !profile)
+      return profile.error().message;
+    if (point.model != config_.model.network) return fmt::format("the model {} was not given", point.model);
+    return std::nullopt;
+  }
+
+  Result<engines::LoadOutcome> load(const engines::Placement& placement) override {
+    const auto index = find_profile(config_.geometry, placement.mig_profile);
+    if (!index) return index.error();
+    const MigProfile& profile = config_.geometry.profiles[*index];
+    WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
+    spec.models.push_back(config_.model);
+    std::unique_ptr<adapters::CoreQuota> quota;
+    if (config_.geometry.units_per_core > 0) {
+      const Slice slice{static_cast<std::uint16_t>(*index), 0};
+      const auto share = adapters::core_share(config_.geometry, slice, adapters::usable_cores());
+      spec.cores = share.cores;
+      spec.config.threads = share.threads();
+      if (share.needs_quota()) {
+        auto made = make_quota(share.worth);
+        if (!made) return made.error();
+        quota = std::move(*made);
+      }
+    }
+    return start(spec, std::move(quota), placement.processes, limit_mib(profile, placement.processes));
+  }
+
+ private:
+  static Result<std::unique_ptr<adapters::CoreQuota>> make_quota(double cores) {
+    static int made = 0;
+    return adapters::CoreQuota::make(adapters::probe_cpu_host(), fmt::format("tangram-measure-{}-{}", getpid(), made++),
+                                     cores);
+  }
+
+  // Each process may use its part of the slice's memory.
+  double limit_mib(const MigProfile& profile, std::int64_t processes) const {
+    return config_.memory_limit_mib.value_or(profile.memory_gib.value * 1024) / static_cast<double>(processes);
+  }
+
+  Result<engines::LoadOutcome> start(const WorkerSpec& spec, std::unique_ptr<adapters::CoreQuota> quota,
+                                     std::int64_t processes, double limit_mib) const {
+    std::vector<std::unique_ptr<MeasuredWorker>> workers;
+    for (std::int64_t i = 0; i < processes; ++i) {
+      const auto started = start_worker(config_.program);
+      if (!started) return started.error();
+      workers.push_back(std::make_unique<MeasuredWorker>(*started));
+      if (quota != nullptr) {
+        if (const auto added = quota->add(started->process); !added) return added.error();
+      }
+      if (!workers.back()->send_spec(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
+    }
+    for (const auto& worker : workers) {
+      const auto received = worker->wait();
+      if (!received && received.error().code == ErrorCode::exhausted)
+        return engines::LoadOutcome(engines::OutOfMemory{});
+      if (!received) return received.error();
+      if (received->message.kind == WorkerMessageKind::ready && worker->limit_memory(limit_mib, spec.config.threads))
+        continue;
+      if (received->message.kind == WorkerMessageKind::ready || tells_of_memory(received->text()))
+        return engines::LoadOutcome(engines::OutOfMemory{});
+      return Error{ErrorCode::invalid, std::string(received->text())};
+    }
+    return engines::LoadOutcome(
+        std::make_unique<WorkerReplica>(config_.model.signature, limit_mib, std::move(quota), std::move(workers)));
+  }
+
+  WorkerEngineConfig config_;
+};
+
+}  // namespace
+
+std::unique_ptr<engines::Engine> make_worker_engine(WorkerEngineConfig config) {
+  return std::make_unique<WorkerEngine>(std::move(config));
+}
+
+}  // namespace tangram::worker

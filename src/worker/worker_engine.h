@@ -1,0 +1,29 @@
+// Slices to measure on: the same worker processes that serve, driven one batch at a time.
+//
+// What is timed is what the gateway would wait for: the message to the worker, the run, the message back. A replica is
+// pinned to the cores of its slice, limited to their worth in processor time where that can be, and to the slice's
+// memory; beyond that a run is out of memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "core/geometry.h"
+#include "engines/batch_engine.h"
+#include "engines/engine.h"
+
+namespace tangram::worker {
+
+struct WorkerEngineConfig {
+  std::string program;                          // As find_worker_program() says.
+  std::string engine = "emulated";              // Which the workers host.
+  Geometry geometry = {};                       // Of the device; slices of the host's cores are made by pinning.
+  engines::ModelSpec model = {};                // The only one; placements name its network.
+  std::optional<double> memory_limit_mib = {};  // Of every slice, instead of what the geometry says.
+};
+
+std::unique_ptr<engines::Engine> make_worker_engine(WorkerEngineConfig config);
+
+}  // namespace tangram::worker

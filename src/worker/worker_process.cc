@@ -1,0 +1,122 @@
+#include "worker/worker_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <string_view>
+
+#include "worker/worker_host.h"
+
+namespace tangram::worker {
+namespace {
+
+// What posix_spawn is told. It never copies the gateway, whatever its size and its threads.
+class SpawnOrders {
+ public:
+  explicit SpawnOrders(int socket) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions_, socket, kWorkerSocket);
+    posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigemptyset(&none);
+    sigset_t all;
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &all);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  }
+  ~SpawnOrders() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnOrders(const SpawnOrders&) = delete;
+  SpawnOrders& operator=(const SpawnOrders&) = delete;
+
+  int spawn(const std::string& program, char** environment, pid_t* process) const {
+    std::string name = program;
+    std::string argument = "--serve";
+    std::array<char*, 3> arguments{name.data(), argument.data(), nullptr};
+    return posix_spawn(process, program.c_str(), &actions_, &attributes_, arguments.data(), environment);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+// "NAME=" of "NAME=value".
+std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=') + 1); }
+
+// Ours, with `added` in place of what has the same name.
+std::vector<char*> environment_with(const std::vector<std::string>& added) {
+  std::vector<char*> environment;
+  for (const auto& entry : added) environment.push_back(const_cast<char*>(entry.c_str()));
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const bool replaced =
+        std::ranges::any_of(added, [&](std::string_view other) { return name_in(other) == name_in(*entry); });
+    if (!replaced) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  return environment;
+}
+
+}  // namespace
+
+std::string find_worker_program() {
+  std::array<char, PATH_MAX> self{};
+  const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
+  if (length <= 0) return {};
+  std::string path(self.data(), static_cast<std::size_t>(length));
+  path = path.substr(0, path.rfind('/')) + "/tangram-worker";
+  return access(path.c_str(), X_OK) == 0 ? path : std::string();
+}
+
+Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment) {
+  std::array<int, 2> ends{-1, -1};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return Error{ErrorCode::exhausted, fmt::format("cannot open a socket: {}", std::strerror(errno))};
+  }
+  // Ours never waits: a worker that does not read is a worker that is lost.
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  StartedWorker started;
+  started.socket = ends[0];
+  const int problem = SpawnOrders(ends[1]).spawn(program, environment_with(environment).data(), &started.process);
+  close(ends[1]);
+  if (problem == 0) return started;
+  close(ends[0]);
+  return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
+}
+
+void Reaper::kill_and_reap(pid_t process) {
+  kill(process, SIGKILL);
+  processes_.push_back(process);
+  work();
+}
+
+void Reaper::work() {
+  std::erase_if(processes_, [](pid_t process) {
+    const pid_t answer = waitpid(process, nullptr, WNOHANG);
+    return answer == process || (answer < 0 && errno == ECHILD);
+  });
+}
+
+Reaper::~Reaper() {
+  for (const pid_t process : processes_) {
+    while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+}  // namespace tangram::worker

@@ -1,0 +1,194 @@
+#include "worker/worker_protocol.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace tangram::worker {
+namespace {
+
+using PlainJson = nlohmann::json;
+
+// Room for one descriptor, as the kernel wants it aligned.
+union ControlRoom {
+  char bytes[CMSG_SPACE(sizeof(int))];
+  cmsghdr align;
+};
+
+// The first descriptor of those that came; others are closed.
+int take_descriptors(msghdr& head) {
+  int first = -1;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&head); part != nullptr; part = CMSG_NXTHDR(&head, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof(int), sizeof descriptor);
+      if (first < 0) {
+        first = descriptor;
+      } else {
+        close(descriptor);
+      }
+    }
+  }
+  return first;
+}
+
+bool well_formed(const WorkerMessage& message) {
+  const auto kind = static_cast<std::uint32_t>(message.kind);
+  return message.magic == WorkerMessage::kMagic && kind >= static_cast<std::uint32_t>(WorkerMessageKind::load) &&
+         kind <= static_cast<std::uint32_t>(WorkerMessageKind::pong) && message.text_length <= message.text.size();
+}
+
+PlainJson to_json(const std::vector<TensorSpec>& specs) {
+  PlainJson list = PlainJson::array();
+  for (const auto& spec : specs) {
+    list.push_back({{"name", spec.name},
+                    {"datatype", std::string(to_string(spec.datatype))},
+                    {"shape", spec.shape},
+                    {"pad", spec.pad},
+                    {"mask", spec.mask}});
+  }
+  return list;
+}
+
+std::vector<TensorSpec> tensors_from(const PlainJson& list) {
+  std::vector<TensorSpec> specs;
+  for (const auto& item : list) {
+    const auto datatype = parse_datatype(item.at("datatype").get<std::string>());
+    if (!datatype) throw std::invalid_argument("not a datatype");
+    specs.push_back({item.at("name"), *datatype, item.at("shape"), item.at("pad"), item.at("mask")});
+  }
+  return specs;
+}
+
+PlainJson to_json(const engines::ModelSpec& model) {
+  PlainJson shapes = PlainJson::array();
+  for (const auto& shape : model.shapes) shapes.push_back({shape.batch, shape.size});
+  return {{"service", model.service.value()},
+          {"name", model.name},
+          {"network", model.network},
+          {"path", model.path},
+          {"inputs", to_json(model.signature.inputs)},
+          {"outputs", to_json(model.signature.outputs)},
+          {"shapes", shapes}};
+}
+
+engines::ModelSpec model_from(const PlainJson& item) {
+  engines::ModelSpec model;
+  model.service = ServiceId(item.at("service").get<std::uint32_t>());
+  model.name = item.at("name");
+  model.network = item.at("network");
+  model.path = item.at("path");
+  model.signature = {tensors_from(item.at("inputs")), tensors_from(item.at("outputs"))};
+  for (const auto& shape : item.at("shapes")) model.shapes.push_back({shape.at(0), shape.at(1)});
+  return model;
+}
+
+}  // namespace
+
+void WorkerMessage::set_text(std::string_view reason) {
+  constexpr std::string_view kCut = "...";
+  const bool fits = reason.size() <= text.size();
+  const std::string_view kept = reason.substr(0, fits ? reason.size() : text.size() - kCut.size());
+  const auto end = std::ranges::copy(kept, text.begin()).out;
+  text_length = static_cast<std::uint32_t>(fits ? kept.size() : text.size());
+  if (!fits) std::ranges::copy(kCut, end);
+}
+
+bool send_message(int socket, const WorkerMessage& message, int descriptor) {
+  iovec part{const_cast<WorkerMessage*>(&message), sizeof message};
+  msghdr head{};
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  ControlRoom room{};
+  if (descriptor >= 0) {
+    head.msg_control = room.bytes;
+    head.msg_controllen = sizeof room.bytes;
+    cmsghdr* control = CMSG_FIRSTHDR(&head);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
+  }
+  while (true) {
+    const ssize_t sent = sendmsg(socket, &head, MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<std::size_t>(sent) == sizeof message;
+    if (errno != EINTR) return false;
+  }
+}
+
+ReceivedMessage receive_message(int socket, bool wait) {
+  ReceivedMessage received;
+  iovec part{&received.message, sizeof received.message};
+  ControlRoom room{};
+  msghdr head{};
+  head.msg_iov = &part;
+  head.msg_iovlen = 1;
+  head.msg_control = room.bytes;
+  head.msg_controllen = sizeof room.bytes;
+  ssize_t got = -1;
+  do {
+    got = recvmsg(socket, &head, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    const bool later = errno == EAGAIN || errno == EWOULDBLOCK;
+    received.kind = later ? ReceivedMessage::Kind::nothing : ReceivedMessage::Kind::closed;
+    return received;
+  }
+  received.descriptor = take_descriptors(head);
+  const bool whole = static_cast<std::size_t>(got) == sizeof received.message && (head.msg_flags & MSG_TRUNC) == 0;
+  received.kind = got == 0                                 ? ReceivedMessage::Kind::closed
+                  : whole && well_formed(received.message) ? ReceivedMessage::Kind::message
+                                                           : ReceivedMessage::Kind::rubbish;
+  return received;
+}
+
+WorkerMessage run_message(const engines::BatchJob& job) {
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::run;
+  message.batch = job.batch.value();
+  message.service = job.service.value();
+  message.samples = job.samples;
+  message.size = job.size;
+  message.expected_ns = job.expected.count();
+  return message;
+}
+
+engines::BatchJob job_of(const WorkerMessage& message) {
+  return {BatchId(message.batch), ServiceId(message.service), message.samples, message.size,
+          Duration(message.expected_ns)};
+}
+
+std::string write_worker_spec(const WorkerSpec& spec) {
+  PlainJson models = PlainJson::array();
+  for (const auto& model : spec.models) models.push_back(to_json(model));
+  return PlainJson{{"engine", spec.engine},
+                   {"device", spec.config.device},
+                   {"threads", spec.config.threads},
+                   {"time_scale", spec.config.time_scale},
+                   {"cores", spec.cores},
+                   {"models", models}}
+      .dump();
+}
+
+Result<WorkerSpec> read_worker_spec(std::string_view text) {
+  try {
+    const PlainJson json = PlainJson::parse(text);
+    WorkerSpec spec;
+    spec.engine = json.at("engine");
+    spec.config = {json.at("device"), json.at("threads"), json.at("time_scale")};
+    spec.cores = json.at("cores").get<std::vector<int>>();
+    for (const auto& model : json.at("models")) spec.models.push_back(model_from(model));
+    return spec;
+  } catch (const std::exception& problem) {
+    return Error{ErrorCode::invalid, std::string("the worker's spec cannot be read: ") + problem.what()};
+  }
+}
+
+}  // namespace tangram::worker

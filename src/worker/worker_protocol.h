@@ -1,0 +1,85 @@
+// What the gateway and a worker say to each other.
+//
+// They share a Unix socket that keeps messages apart. Every message has the same size and comes whole or not at all;
+// descriptors travel beside it. Tensors never do: they lie in memory that both have mapped.
+//
+//   gateway: load (with the spec as a descriptor)          worker: ready, or not_loaded with the reason
+//            memory (with a descriptor), then run                  done or failed with the reason, exactly once
+//            ping                                                  pong, between two batches
+//
+// Either side goes when the other has gone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engines/batch_engine.h"
+#include "engines/executor.h"
+
+namespace tangram::worker {
+
+enum class WorkerMessageKind : std::uint32_t {
+  load = 1,
+  memory = 2,
+  run = 3,
+  ping = 4,
+  ready = 5,
+  not_loaded = 6,
+  done = 7,
+  failed = 8,
+  pong = 9,
+};
+
+struct WorkerMessage {
+  static constexpr std::uint32_t kMagic = 0x314b5754;  // "TWK1": the layout of this struct.
+
+  std::uint32_t magic = kMagic;
+  WorkerMessageKind kind = WorkerMessageKind::ping;
+  std::uint64_t batch = 0;
+  std::uint64_t bytes = 0;  // Of the descriptor that travels with it.
+  std::int64_t size = 0;
+  std::int64_t expected_ns = 0;
+  std::uint32_t service = 0;
+  std::int32_t samples = 0;
+  std::uint32_t text_length = 0;
+  std::array<char, 204> text{};
+
+  void set_text(std::string_view reason);
+};
+static_assert(sizeof(WorkerMessage) == 256);
+
+// What could be read from the socket.
+struct ReceivedMessage {
+  enum class Kind : std::uint8_t { message, nothing, closed, rubbish };
+  Kind kind = Kind::nothing;
+  WorkerMessage message = {};
+  int descriptor = -1;  // Whoever receives it closes it.
+
+  std::string_view text() const { return {message.text.data(), message.text_length}; }
+};
+
+// False if the other side has gone or does not read.
+bool send_message(int socket, const WorkerMessage& message, int descriptor = -1);
+// `wait` blocks until there is something. Anything that is not exactly a message is rubbish.
+ReceivedMessage receive_message(int socket, bool wait);
+
+WorkerMessage run_message(const engines::BatchJob& job);
+engines::BatchJob job_of(const WorkerMessage& message);
+
+// What a worker is: an engine on a share of the machine with its models.
+struct WorkerSpec {
+  std::string engine = "emulated";
+  engines::BatchEngineConfig config;
+  std::vector<int> cores;  // It runs on these alone; empty: anywhere.
+  std::vector<engines::ModelSpec> models;
+};
+
+// As text, and back. Errors: the text is none.
+std::string write_worker_spec(const WorkerSpec& spec);
+Result<WorkerSpec> read_worker_spec(std::string_view text);
+
+}  // namespace tangram::worker
