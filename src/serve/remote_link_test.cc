@@ -130,7 +130,7 @@ class OtherServer {
     auto answer = client::ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
     return answer ? *answer : client::HttpAnswer{};
   }
-  std::string log() const { return host::test::written_to(file_); }
+  std::string log() const { return test::written_to(file_); }
   // Asks until it is ready; each question waits for its answer, so this does not spin.
   bool wait_until_ready() const {
     return until([&] { return ask("/v2/health/ready").status == 200; });

@@ -46,7 +46,7 @@ class Running {
     log_.reset();
   }
   // All of it once the server has stopped; before, the last lines may be on their way.
-  std::string log() const { return host::test::written_to(file_); }
+  std::string log() const { return test::written_to(file_); }
 
   Result<client::HttpAnswer> ask(const std::string& method, const std::string& path, const std::string& body = "") {
     return client::ask_http({.port = server_->http_port(), .method = method, .path = path, .body = body});

@@ -117,7 +117,7 @@ class WorkerBench {
   std::unique_ptr<LiveWorld> world;
 
   // What the log says so far.
-  std::string log() const { return host::test::written_to(log_file_); }
+  std::string log() const { return test::written_to(log_file_); }
 
  private:
   int log_file_;
