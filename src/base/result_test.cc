@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include <memory>
 #include <vector>
 
@@ -41,6 +43,32 @@ TEST(Result, OutlivesALoopOverATemporary) {
 TEST(Result, OfNothingOnlySaysWhetherItWorked) {
   const Result<Nothing> result = Nothing{};
   EXPECT_TRUE(result.ok());
+}
+
+Result<int> half_of(int number) {
+  if (number % 2 != 0) return Error{ErrorCode::invalid, "odd"};
+  return number / 2;
+}
+
+Result<Nothing> check_even(int number) {
+  TANGRAM_RETURN_IF_ERROR(half_of(number));
+  return Nothing{};
+}
+
+// 12 halves to 6 and 3; 3 cannot be halved again.
+Result<std::string> eighth_of(int number) {
+  TANGRAM_TRY(const int half, half_of(number));
+  int quarter = 0;
+  TANGRAM_TRY(quarter, half_of(half));
+  TANGRAM_TRY(const auto eighth, half_of(quarter));
+  return std::to_string(eighth);
+}
+
+TEST(Result, TryTakesTheValueOrReturnsTheFirstError) {
+  EXPECT_EQ(*eighth_of(16), "2");
+  EXPECT_EQ(eighth_of(12).error().message, "odd");
+  EXPECT_TRUE(check_even(4).ok());
+  EXPECT_EQ(check_even(5).error().message, "odd");
 }
 
 TEST(ResultDeathTest, StopsWhenTheWrongHalfIsTaken) {

@@ -178,7 +178,9 @@ ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
 
 ExitCode Program::run_parsed(Session& session) {
   const Verb* verb = settings_.version ? find_verb("version") : parsed_verb();
-  return verb == nullptr ? help(session) : verb->run(session);
+  if (verb == nullptr) return help(session);
+  const auto ended = verb->run(session);
+  return ended ? *ended : session.fail(ended.error());
 }
 
 ExitCode Program::help(Session& session) const {

@@ -28,7 +28,8 @@ namespace tangram::cli {
 
 class Program {
  public:
-  using Run = std::function<ExitCode(Session&)>;
+  // An error is printed by the program, which then ends with the exit code of its kind.
+  using Run = std::function<Result<ExitCode>(Session&)>;
 
   // With every verb of verbs.def.
   Program();
