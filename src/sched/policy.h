@@ -35,7 +35,7 @@ class View {
   const Deployment& deployment() const { return state_->deployment; }
   const DeployedService& service(ServiceId id) const { return state_->deployment.services[id.index()]; }
   const SliceState& slice(SliceId id) const { return state_->slices[id.index()]; }
-  const PoolState& pool(PoolId id) const { return state_->pools[id.index()]; }
+  const PoolState& pool(PoolId id) const { return state_->slices.pool(id); }
   const Pool& pool_data(PoolId id) const { return state_->deployment.pools[id.index()]; }
   const Lane& lane(LaneId id) const { return state_->lanes[id.index()]; }
   LaneId late_lane(ServiceId id) const { return state_->late_lane_of(id); }
@@ -55,7 +55,7 @@ class View {
   // How long until a request that joins the slice's own queue now would start.
   Duration wait_for(const SliceState& slice) const {
     const Duration until_free = slice.free_at - now();
-    return until_free.count() > slice.bound_work_ns ? until_free : Duration(slice.bound_work_ns);
+    return until_free.count() > slice.bound.work_ns() ? until_free : Duration(slice.bound.work_ns());
   }
 
   // How `pool` runs `service`; null if it does not.
@@ -64,6 +64,11 @@ class View {
       if (entry.service == service) return &entry;
     }
     return nullptr;
+  }
+
+  // The row of the corrections for `entry`, which is one of the services of `pool`.
+  std::size_t row_of(PoolId pool, const PoolService& entry) const {
+    return state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
   }
 
   // Predicted run times, corrected by what was measured since.
@@ -79,6 +84,16 @@ class View {
     const double spread = state_->corrections.spread(row, bucket, samples);
     if (spread < 0) return scaled(entry.latency.p99_ns(bucket, samples), factor);
     return scaled(entry.latency.mean_ns(bucket, samples), factor * (1 + spread));
+  }
+
+  // The mean run time of `service` on `pool`, which runs it, as a function of bucket and samples.
+  auto run_time(PoolId pool, const PoolService& entry) const {
+    return
+        [this, pool, &entry](std::uint32_t bucket, std::int32_t samples) { return mean(pool, entry, bucket, samples); };
+  }
+  // The same for any service that `pool` runs: run_times(pool)(service)(bucket, samples).
+  auto run_times(PoolId pool) const {
+    return [this, pool](ServiceId service) { return run_time(pool, *pool_service(pool, service)); };
   }
 
   // Calls `visit(LaneId, const Lane&)` for every lane of `service` that holds a request, in order of bucket and
@@ -115,9 +130,6 @@ class View {
   }
 
  private:
-  std::size_t row_of(PoolId pool, const PoolService& entry) const {
-    return state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
-  }
   static Duration scaled(std::int64_t table_ns, double factor) {
     return Duration(static_cast<std::int64_t>(static_cast<double>(table_ns) * factor));
   }

@@ -518,7 +518,7 @@ class Tangram final : public Policy {
   }
 
   static bool joinable(const View& view, const SliceState& slice, const Waiting& waiting, std::uint32_t bucket) {
-    const OpenBatch& tail = slice.tail;
+    const OpenBatch& tail = slice.bound.tail();
     if (tail.samples == 0 || tail.service != waiting.request.service || tail.bucket != bucket || !serves(slice))
       return false;
     const PoolId pool = slice.place.pool;
@@ -577,7 +577,7 @@ class Tangram final : public Policy {
             b.end};
   }
 
-  // Lower priority first, then larger, which bucket and samples tell.
+  // The request of lower priority gives way first; among equals, the one that costs its slice more time.
   static bool gives_way_before(const Waiting& a, const Waiting& b) {
     if (a.request.priority != b.request.priority) return a.request.priority < b.request.priority;
     return a.bound_cost_ns > b.bound_cost_ns;

@@ -1,4 +1,4 @@
-#include "sched/state.h"
+#include "sched/corrections.h"
 
 #include <gtest/gtest.h>
 
