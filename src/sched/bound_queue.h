@@ -92,8 +92,8 @@ class BoundQueue {
     }
   }
 
-  // Moves the first `count` requests into `batch`, or fewer if one of them must run alone. A batch of which only some
-  // are taken goes on with the others. Requires 0 < count <= count().
+  // Moves the first `count` requests into `batch`, or fewer if one of them must run alone: usually whole batches. The
+  // rest of a batch that is cut stays together, and closes the open batch. Requires 0 < count <= count().
   void take(std::uint32_t count, BatchDraft& batch) {
     TANGRAM_CHECK(count > 0 && count <= requests_.count(), "a slice takes what is there");
     for (std::uint32_t n = 0; n < count && batch.may_add(*requests_.front()); ++n) {
@@ -104,8 +104,9 @@ class BoundQueue {
     }
     if (requests_.empty()) {
       tail_ = {};
-    } else {
+    } else if (!requests_.front()->opens_batch) {
       requests_.front()->opens_batch = true;
+      tail_ = {};
     }
   }
 
