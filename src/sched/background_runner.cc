@@ -28,6 +28,7 @@ void BackgroundRunner::place(Waiting* waiting) {
   ++state_.waiting_count;
   state_.background->insert(waiting);
   if (due() == kTimeNever) state_.background->set_due(state_.now + kBackgroundEvery);
+  // Only the first idle slice is asked, of the smallest pool that has one; on_due asks the others.
   for (const PoolId pool : view_.service(waiting->request.service).pools) {
     if (const auto idle = view_.idle_slice(pool)) return run_on(*idle);
   }
@@ -63,6 +64,7 @@ void BackgroundRunner::on_ending() {
   reject_all(take_all(), RejectReason::no_capacity);
 }
 
+// no_capacity for all of them: that their buckets are still in the plan was settled when they were placed.
 void BackgroundRunner::reject_untakable() {
   if (state_.background == nullptr) return;
   reject_all(state_.background->take_if([&](const Waiting& waiting) {

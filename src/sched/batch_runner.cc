@@ -32,9 +32,11 @@ void BatchRunner::launch(SliceId id, BatchDraft& batch) {
   const ServiceId service = batch.members.front()->service;
   const PoolService* entry = view_.pool_service(pool, service);
   TANGRAM_CHECK(entry != nullptr && entry->takes(batch.bucket, batch.samples), "a batch stays within the plan's limit");
+  // Before the prediction: rows of the background make the batch longer.
   if (state_.background != nullptr) fill_up(slice, batch);
   const Duration predicted = view_.mean(pool, *entry, batch.bucket, batch.samples);
   const BatchId batch_id(++batches_);
+  // The World comes last: it sees the slice as busy.
   state_.slices.go_busy(id, {batch_id, service, batch.bucket, batch.samples, state_.now, predicted});
   state_.waiting_count -= batch.members.size();
   world_.launch({.id = batch_id,
@@ -47,6 +49,8 @@ void BatchRunner::launch(SliceId id, BatchDraft& batch) {
                  .members = batch.members});
 }
 
+// Services that pad to the bucket run every batch of it in one shape. The others pad to the largest member, or put only
+// members of one size into a batch.
 inline std::int64_t BatchRunner::padded_size(const DeployedService& service, const BatchDraft& batch) const {
   if (service.padding == Padding::bucket) return service.edges[batch.bucket];
   std::int64_t largest = 1;
@@ -69,12 +73,14 @@ void BatchRunner::end(SliceId id) {
   const PoolId pool = slice.place.pool;
   const PoolService& entry = *view_.pool_service(pool, slice.batch_service);
   const Duration took = state_.now - slice.started;
+  // Against the table, not against the corrected prediction: corrections are factors of the table.
   if (state_.corrections.on() && in_table(slice, entry)) {
     const auto mean = static_cast<double>(entry.latency.mean_ns(slice.batch_bucket, slice.batch_samples));
     const auto p99 = static_cast<double>(entry.latency.p99_ns(slice.batch_bucket, slice.batch_samples));
     state_.corrections.learn(view_.row_of(pool, entry), slice.batch_bucket, slice.batch_samples,
                              static_cast<double>(took.count()) / mean, p99 / mean - 1);
   }
+  // The slice still holds its members while they are answered, because the World's batch points to them.
   resolver_.answer({.id = slice.batch,
                     .slice = id,
                     .service = slice.batch_service,

@@ -36,6 +36,8 @@ void Dispatcher::place(Waiting* waiting) {
   }
   auto binding = policy_->bind(view_, *waiting);
   std::vector<Waiting*> displaced;
+  // Requests that matter less give up their places, and the policy is asked again. They are placed after the request
+  // they made way for, so that they cannot take the place back.
   if (!binding) {
     const Displacement way = policy_->displace(view_, waiting->request, waiting->bucket);
     if (way.count > 0) {
@@ -65,12 +67,14 @@ void Dispatcher::place_bound(Waiting* waiting, const Binding& binding) {
   TANGRAM_CHECK(serves(slice) && entry != nullptr && entry->takes(waiting->bucket, waiting->request.samples),
                 "a policy binds a request to a slice that serves it");
   const bool joins = binding.joins && !waiting->alone;
+  // On an idle slice it starts at once, through the queue: relieve and next_bound have their say as for any batch.
   if (slice.status == SliceStatus::idle) {
     state_.slices.append(binding.slice, waiting, joins);
     start_bound(binding.slice);
     return;
   }
   state_.slices.bind(binding.slice, waiting, joins, state_.now, view_.run_time(pool, *entry));
+  // The next request of the bucket looks at this slice first for an open batch.
   const OpenBatch& tail = slice.bound.tail();
   if (joins) {
     TANGRAM_CHECK(entry->takes(tail.bucket, tail.samples), "an open batch stays within the plan's limit");
@@ -107,6 +111,8 @@ std::vector<Waiting*> Dispatcher::take_all() {
 
 // ---- Choices of the policy ----
 
+// A start or a drop changes what the policy sees, so it is asked again after each. It ends because every answer but
+// `wait` takes a request out of the lane. Late requests may run on the slices that are idle still.
 void Dispatcher::serve_lane(LaneId lane) {
   bool demoted = false;
   while (!state_.lanes[lane.index()].queue.empty()) {
@@ -152,6 +158,7 @@ inline void Dispatcher::start(const Choice& choice) {
     Lane& lane = state_.lanes[part.lane.index()];
     TANGRAM_CHECK(lane.service == service && part.skip + part.take <= lane.queue.count(),
                   "a part is there to be taken");
+    // A request that must run alone stays in its lane unless it is the first: the batch starts without it.
     Waiting* next = lane.queue.front();
     for (std::uint32_t n = 0; n < part.skip; ++n) next = next->next;
     for (std::uint32_t n = 0; n < part.take; ++n) {
@@ -172,6 +179,7 @@ void Dispatcher::steal(const Choice& choice) {
   runner_.launch(choice.slice, batch);
 }
 
+// Old holds of the lane stay in the heap and are void: next_hold and serve_due_lanes compare them with the lane.
 inline void Dispatcher::hold(LaneId lane, TimePoint until) {
   Lane& held = state_.lanes[lane.index()];
   if (until == held.hold) return;
@@ -202,6 +210,8 @@ void Dispatcher::feed(SliceId id) {
 void Dispatcher::start_bound(SliceId id) {
   const SliceState& slice = view_.slice(id);
   std::vector<Waiting*> displaced;
+  // Run times are never exact, so a slice may have fallen behind its promises. Requests that cannot all be in time any
+  // more are thinned out until the rest can, or the queue is empty.
   while (!slice.bound.empty()) {
     const Displacement way = policy_->relieve(view_, id);
     if (way.count == 0) break;
@@ -222,6 +232,8 @@ void Dispatcher::abandon(SliceId id) {
   }
 }
 
+// The list is made before the first visit, because visits move requests. In the order of arrival rather than of lanes,
+// so that no bucket is served first because of its number.
 template <typename Visit>
 void Dispatcher::each_waiting(Visit&& visit) {
   std::vector<std::pair<Waiting*, LaneId>> waiting;
@@ -250,6 +262,7 @@ void Dispatcher::reconsider_waiting() {
     --state_.waiting_count;
     resolver_.reject(waiting, never);
   });
+  // All lanes, not only those of services that lost slices: requests of others may have waited for theirs.
   for (std::uint32_t l = 0; l < state_.lanes.size(); ++l) serve_lane(LaneId(l));
   background_.reject_untakable();
 }
@@ -285,6 +298,7 @@ void Dispatcher::reject_expired() {
   std::vector<std::pair<Waiting*, LaneId>> in_lanes;
   std::vector<std::pair<Waiting*, SliceId>> in_slices;
   TimePoint next = kTimeNever;
+  // First all that expired are collected, then they are taken out: resolving walks no queue that it changes.
   const auto look = [&](Waiting* first, auto place, auto& expired) {
     for (Waiting* waiting = first; waiting != nullptr; waiting = waiting->next) {
       if (waiting->request.deadline <= state_.now) {

@@ -11,6 +11,8 @@
 namespace tangram::sched {
 namespace {
 
+// Whether a slice of one pool may go on as one of the other: the same kind of slice with the same services and limits.
+// Run times may differ: they are only predictions, and nothing has to be loaded anew for them.
 bool same_work(const Pool& a, const Pool& b) {
   if (a.kind != b.kind || a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
@@ -71,7 +73,8 @@ class MovePlanner {
     }
   }
 
-  // A slice at this place of the next plan that exists, may stay and is not taken yet.
+  // A slice at this place of the next plan that exists, may stay and is not taken yet. Slices that share a place are
+  // processes of one cut, told apart by their number.
   std::optional<std::size_t> find_slice(const Place& place) const {
     for (std::size_t i = 0; i < slices_.size(); ++i) {
       const Place& at = slices_[i].place;

@@ -16,7 +16,7 @@
 
 namespace tangram::sched {
 
-// What policies may be told by a user. Each reads the fields that are named for it.
+// Settings of policies. Each policy reads the fields that are named for it.
 struct PolicyConfig {
   bool merge = true;          // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
   double elsa_alpha = 1;      // Weight of waiting and running in ELSA's slack.
@@ -207,12 +207,12 @@ struct Binding {
   bool joins = false;  // It joins the slice's open batch; otherwise it opens the next.
 };
 
-// Requests that wait for one slice and give up their places there.
+// Requests that wait for one slice and give up their places in its queue to others.
 struct Displacement {
   static constexpr std::size_t kVictimsMax = 8;
 
   SliceId slice;
-  std::uint32_t count = 0;                          // 0: nobody gives way.
+  std::uint32_t count = 0;                          // 0: none gives way.
   std::array<const Waiting*, kVictimsMax> victims;  // Only the first `count` mean anything.
 
   Displacement() {}  // NOLINT(modernize-use-equals-default): the victims stay as they are.
@@ -224,19 +224,19 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  // Whether `bind` and `displace` are worth asking: true for those that have an answer to them.
+  // True for policies that implement `bind` and `displace`. Arrivals of the others go straight to their lanes.
   virtual bool binds() const { return false; }
-  // Whether what can no longer be in time is refused. If so, the scheduler sees to it that nothing waits beyond its
-  // deadline, also while no slice falls idle and nobody asks the policy.
+  // Whether the policy drops requests that can no longer be in time. If so, the scheduler rejects every waiting request
+  // at its deadline, also while no slice falls idle and the policy is not asked.
   virtual bool gives_up() const { return false; }
   // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
   // some slice serves the request.
   virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);
-  // Who gives way so that `bind` finds a slice for `request`, which it does not now. Those that do wait in the shared
-  // queues from then on. Also asked before a request is refused as too late: one for whom others give way is admitted.
+  // The requests that give way so that `bind` finds a slice for `request`, which it does not now. They wait in lanes
+  // from then on. Also asked before a request is rejected as too late: if others give way to it, it is admitted.
   virtual Displacement displace(const View& view, const Request& request, std::uint32_t bucket);
-  // Who of the own queue of `slice`, which is idle, gives way because not all that wait there can be in time any more.
-  // They wait in the shared queues from then on. Asked until nobody does.
+  // The requests in the queue of `slice`, which is idle, that give way because not all of them can be in time any more.
+  // They wait in lanes from then on. Asked until it returns none.
   virtual Displacement relieve(const View& view, SliceId slice);
   // How many requests of its own queue `slice`, which is idle, runs next: at least one.
   virtual std::uint32_t next_bound(const View& view, SliceId slice);

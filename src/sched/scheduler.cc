@@ -43,6 +43,8 @@ void Scheduler::on_arrival(const Request& request) {
 inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   const DeployedService& service = view_.service(request.service);
   *bucket = service.bucket_of(request.size);
+  // From the cheapest reason to the dearest. A request for a service that no slice serves is told so even if it is too
+  // large: the client may come back when the slices do.
   if (service.pools.empty() || state_.services[request.service.index()].slices == 0) {
     resolver_.reject(request, RejectReason::no_capacity);
     return false;
@@ -115,6 +117,7 @@ void Scheduler::run_again(const std::vector<Waiting*>& requests, bool alone) {
 
 bool Scheduler::may_run_again(const Waiting& waiting) const {
   const Request& request = waiting.request;
+  // A plan that came into force while the batch ran may have no bucket for it.
   if (waiting.attempts > config_.retries_max || (background_.ending() && is_background(request))) return false;
   if (waiting.bucket >= view_.service(request.service).edges.size()) return false;
   if (why_never(view_, request, waiting.bucket) != RejectReason::none) return false;
@@ -134,6 +137,7 @@ void Scheduler::on_ending() {
 
 // ---- Time ----
 
+// All timers share one wake, and each looks whether it is due: a wake that comes early or for nothing does no harm.
 void Scheduler::on_wake() {
   begin();
   wake_asked_ = kTimeNever;
@@ -152,6 +156,8 @@ void Scheduler::on_wake() {
 }
 
 void Scheduler::finish() {
+  // Stuck slices are looked for every `stuck_min` while any slice is busy, not by the deadline of each batch: setting
+  // and cancelling a timer for each batch would cost more than a look at all slices now and then.
   if (state_.slices.busy_count() > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
   const TimePoint when = std::min({watch_at_, dispatcher_.next_due(), background_.due()});
   if (when == wake_asked_) return;
@@ -165,6 +171,8 @@ void Scheduler::on_slice_lost(SliceId id) {
   begin();
   const SliceStatus before = view_.slice(id).status;
   if (before == SliceStatus::idle || before == SliceStatus::busy) {
+    // The slice must count as away before any of its requests is placed, or they would be bound to it again. Members
+    // of its batch go first: they have waited longest.
     state_.slices.go_away(id, SliceStatus::restarting);
     state_.count_capacity();
     world_.restart(id);
@@ -188,6 +196,7 @@ void Scheduler::on_restarted(SliceId id, bool ok) {
     state_.slices.join(id, state_.now);
     state_.count_capacity();
     dispatcher_.bind_waiting();
+    // A policy that does not bind is asked what the slice should run; so is one that bound nothing to it.
     if (slice.status == SliceStatus::idle) dispatcher_.feed(id);
   }
   finish();
@@ -228,6 +237,8 @@ void Scheduler::on_returned(SliceId id) {
 
 // ---- Plans ----
 
+// The new plan is in force at once, for admission and queues as well; devices follow one by one. Requests are taken out
+// of all queues first, because lanes, buckets and pools are numbered otherwise afterwards.
 void Scheduler::on_plan_ready(Deployment next) {
   begin();
   TANGRAM_CHECK(!moving(), "one plan moves at a time");
@@ -257,6 +268,7 @@ void Scheduler::translate_running(const Deployment& next) {
   }
 }
 
+// In the order of arrival, as if they had arrived under this plan.
 void Scheduler::place_again(std::vector<Waiting*> requests) {
   std::ranges::sort(requests, {}, [](const Waiting* w) { return w->request.id; });
   for (Waiting* waiting : requests) {
@@ -290,6 +302,7 @@ void Scheduler::drain(const MoveStep& step) {
       world_.recall(id);
     }
   }
+  // All have left before the first queue is placed elsewhere, or it might be bound to one that leaves next.
   state_.count_capacity();
   for (const SliceId id : step.leaving) dispatcher_.abandon(id);
   dispatcher_.reconsider_waiting();
@@ -310,6 +323,7 @@ void Scheduler::on_reshaped(DeviceId device, bool ok) {
     }
     move_->finish_step();
   } else if (answer == Move::Answer::give_up) {
+    // Requests that only these slices would have taken have waited in vain.
     for (const SliceId id : joining) state_.slices.retire(id);
     state_.count_capacity();
     dispatcher_.reconsider_waiting();

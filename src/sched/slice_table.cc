@@ -31,6 +31,8 @@ void SliceTable::reset(std::span<const Place> places, std::size_t pool_count) {
   rebuild(places, pool_count);
 }
 
+// Pools are built from nothing rather than changed: plans are rare, and what a slice's pool was called in the old plan
+// means nothing in the new one.
 void SliceTable::rebuild(std::span<const Place> places, std::size_t pool_count) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i == slices_.size()) {
@@ -75,6 +77,7 @@ std::vector<Waiting*> SliceTable::clear_bound(SliceId id) {
   return slice.bound.clear();  // It is in no list: those are for slices that serve.
 }
 
+// Running batches go on, so their slices are free when these end. Heaps and lists are wrong from here to rebuild.
 std::vector<Waiting*> SliceTable::clear_all_bound() {
   std::vector<Waiting*> all;
   for (SliceState& slice : slices_) {
@@ -87,6 +90,7 @@ std::vector<Waiting*> SliceTable::clear_all_bound() {
 
 // ---- Slices that come and go ----
 
+// Every change of status but go_busy and go_idle, which are hot and know both sides, comes through here.
 void SliceTable::set_status(SliceState& slice, SliceStatus status) {
   if (slice.status == SliceStatus::busy) --busy_;
   if (status == SliceStatus::gone && is_present(slice)) --pool_of(slice).present;
@@ -112,6 +116,7 @@ void SliceTable::go_away(SliceId id, SliceStatus status) {
   file(id, slice);
 }
 
+// `present` goes down here and not when the slice is gone: no request may wait for a slice that will not come back.
 void SliceTable::leave(SliceId id) {
   SliceState& slice = at(id);
   if (serves(slice)) pool_of(slice).by_free_time.erase(id);
@@ -132,6 +137,7 @@ SliceList* SliceTable::list_of(const SliceState& slice) {
   return slice.listed == SliceListKind::backed_up ? &pool.backed_up : nullptr;
 }
 
+// Out of one list and to the end of another, both in constant time because the links are in the slices.
 void SliceTable::relist(SliceId id, SliceListKind wanted) {
   SliceState& slice = at(id);
   if (SliceList* list = list_of(slice)) {
@@ -150,6 +156,8 @@ void SliceTable::relist(SliceId id, SliceListKind wanted) {
 }
 
 // ---- Invariants ----
+
+// Written against the readers only and without a look at how the table keeps its books, so that it can disagree.
 
 namespace {
 

@@ -25,6 +25,8 @@ void State::adopt(Deployment next) {
   if (background != nullptr) background->resize(*this);
 }
 
+// One lane for each bucket and class of samples, in this order, then the late lane: lane_of is then a sum and a
+// product.
 void State::build_lanes() {
   first_row.clear();
   std::size_t rows = 0;
@@ -52,6 +54,9 @@ void State::build_lanes() {
   }
 }
 
+// The backlog of a service is measured in time: one sample of bucket b takes 1 / sum(slices * batch_max / mean) if all
+// slices of the service run full batches of it. Example: two slices that run batches of 4 in 8 ms drain one sample
+// a millisecond. Requests in lanes are counted anew, because the rate has changed for them, too.
 void State::count_capacity() {
   for (auto& state : services) {
     state.slices = 0;
@@ -83,6 +88,7 @@ void State::count_capacity() {
 
 // ---- Invariants ----
 
+// Invariants 5 and 8.
 std::string State::check_lane(LaneId id) const {
   const Lane& lane = lanes[id.index()];
   const ServiceState& service = services[lane.service.index()];
@@ -101,6 +107,7 @@ std::string State::check_lane(LaneId id) const {
   return "";
 }
 
+// Invariants 6 and 7.
 std::string State::check_service(ServiceId id) const {
   const ServiceState& service = services[id.index()];
   std::int64_t backlog_ns = 0;
@@ -120,6 +127,7 @@ std::string State::check_service(ServiceId id) const {
   return serving == service.slices ? "" : fmt::format("{} slices serve it, {} counted", serving, service.slices);
 }
 
+// Invariants 3 and 4.
 std::string State::check_counts() const {
   std::size_t queued = background == nullptr ? 0 : background->count();
   std::size_t running = 0;
@@ -133,6 +141,7 @@ std::string State::check_counts() const {
   return fmt::format("the store holds {} requests; {} wait and {} run", store.used(), queued, running);
 }
 
+// Each part checks itself, then come the sums over all of them. The first sentence is enough: one slip breaks several.
 std::string State::check() const {
   if (const std::string why = why_broken(slices); !why.empty()) return why;
   for (std::uint32_t l = 0; l < lanes.size(); ++l) {
