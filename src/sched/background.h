@@ -8,8 +8,8 @@
 // stay in time: the last places of a batch cost a fraction of the first. So online requests keep the rest of what they
 // had, and where they have nothing to spare, nothing of this runs.
 //
-// Background requests are not seen by policies nor by admission. They are told by their priority, which lies below all
-// that services may have, so that recordings and replays know them, too.
+// Policies and admission do not see background requests. A request is one by its priority, which is below every
+// priority that a service may have; so recordings and replays need no further mark.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 namespace tangram::sched {
 
 inline constexpr std::int32_t kPriorityBackground = -2'000'000;
-// Goes before the others, and may use a larger share of the slack.
+// An urgent background request: it goes before the others, and may use a larger share of the slack.
 inline constexpr std::int32_t kPriorityBackgroundPressed = -1'999'999;
 
 inline bool is_background(const Request& request) { return request.priority <= kPriorityBackgroundPressed; }
@@ -30,7 +30,7 @@ inline bool is_background(const Request& request) { return request.priority <= k
 // Background requests that may wait at one time; one more is refused.
 inline constexpr std::size_t kBackgroundMax = 16'384;
 
-// How things stand for what waits in the background, for those who ask why it does not run.
+// Why background requests of a service do not run, for reports.
 struct BackgroundOutlook {
   std::size_t waiting = 0;
   // Where the first request of some bucket is nearest to a start. All zero while none waits, or no slice serves them.
@@ -60,7 +60,7 @@ class Background {
   bool full() const { return count_ >= kBackgroundMax; }
   void insert(Waiting* waiting);
   void erase(Waiting* waiting);
-  // Those that `leaves` says yes to, in the order of services, buckets and queues.
+  // Takes out the requests for which `leaves` is true, in the order of services, buckets and queues.
   template <typename Leaves>
   std::vector<Waiting*> take_if(Leaves&& leaves);
   // After a change of plan; nothing may be waiting.
@@ -68,7 +68,7 @@ class Background {
 
   // The batch that `slice`, which is idle, should run: its members, all of one service and bucket. Empty: none.
   std::vector<Waiting*> choose(const View& view, SliceId slice) const;
-  // Who joins a batch of `samples` online samples that is about to start on a slice of `pool`.
+  // The requests that may join a batch of `samples` online samples that is about to start on a slice of `pool`.
   std::vector<Waiting*> fill(const View& view, PoolId pool, std::span<const Request* const> members,
                              std::uint32_t bucket, std::int32_t samples) const;
 

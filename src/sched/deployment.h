@@ -1,7 +1,9 @@
-// A plan made ready to serve: who may run what where, and how long it takes, in dense arrays.
+// A plan made ready to serve: which slices can run which service, and how fast, in dense arrays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,7 +55,7 @@ struct PoolService {
 };
 
 // Slices that are alike: the same kind of device and profile with the same replicas. Policies choose among pools; which
-// slice of a pool runs a batch is a matter of who is free.
+// slice of a pool runs a batch depends only on which is free.
 struct Pool {
   std::string kind;  // "a100-80gb/3g.40gb"
   int compute_slices = 0;
@@ -69,6 +71,11 @@ struct Place {
   int process = 0;
 };
 
+// The index of the first edge that is not below `size`, or the number of edges. `edges` ascend.
+inline std::uint32_t bucket_of(std::span<const std::int64_t> edges, std::int64_t size) {
+  return static_cast<std::uint32_t>(std::ranges::lower_bound(edges, size) - edges.begin());
+}
+
 struct DeployedService {
   std::string name;
   Slo slo;
@@ -77,6 +84,14 @@ struct DeployedService {
   std::vector<std::int64_t> edges;  // Ascending upper edges of its buckets.
   std::vector<PoolId> pools;        // That take any of its buckets, smallest slices first.
   std::int32_t samples_max = 1;     // The largest request that some pool takes.
+
+  // The bucket of an input of this size: the first whose edge is not below it. edges.size() if the size is above all
+  // edges: with edges 16 and 64, size 16 is in bucket 0, size 17 in bucket 1, and size 65 in none, which is 2.
+  std::uint32_t bucket_of(std::int64_t size) const { return sched::bucket_of(edges, size); }
+  // False for a request that is too large for the whole plan, by its size or by its samples.
+  bool takes(std::uint32_t bucket, std::int32_t samples) const {
+    return bucket < edges.size() && samples <= samples_max;
+  }
 };
 
 struct DeployedDevice {

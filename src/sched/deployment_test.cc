@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "sched/state.h"
 #include "sched/test_fixture.h"
 
 namespace tangram::sched {
@@ -93,45 +92,17 @@ TEST(Deployment, MakesAPlaceOfEachProcess) {
   EXPECT_EQ(deployment.places[2].process, 2);
 }
 
-// 1 to 8 each have their own class, then four to an octave: 9-10, 11-12, 13-14, 15-16, 17-20, ...
-TEST(SampleClass, StepsByAQuarterOctave) {
-  const std::vector<std::int32_t> last{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80};
-  for (std::uint32_t c = 0; c + 1 < last.size(); ++c) {
-    EXPECT_EQ(sample_class(last[c]), c);
-    EXPECT_EQ(sample_class(last[c] + 1), c + 1);
-  }
-}
-
-Waiting waiting(std::uint64_t id, int priority, Duration deadline) {
-  Waiting w;
-  w.request.id = RequestId(id);
-  w.request.priority = priority;
-  w.request.deadline = kTimeZero + deadline;
-  return w;
-}
-
-TEST(RequestQueue, OrdersByPriorityThenDeadlineThenArrival) {
-  Waiting a = waiting(0, 0, 10ms), b = waiting(1, 0, 5ms), c = waiting(2, 1, 90ms), d = waiting(3, 0, 5ms);
-  RequestQueue queue;
-  for (Waiting* w : {&a, &d, &c, &b}) queue.insert(w);
-  EXPECT_EQ(queue.count(), 4u);
-  EXPECT_EQ(queue.samples(), 4);
-  queue.erase(&b);
-  EXPECT_EQ(queue.pop_front(), &c);
-  EXPECT_EQ(queue.pop_front(), &d);
-  EXPECT_EQ(queue.pop_front(), &a);
-  EXPECT_TRUE(queue.empty());
-}
-
-TEST(RequestStore, HandsOutUpToItsLimitAndReuses) {
-  RequestStore store(2);
-  Waiting* first = store.take({}, 0);
-  store.take({}, 0);
-  EXPECT_TRUE(store.full());
-  first->bucket = 9;
-  store.give_back(first);
-  EXPECT_EQ(store.used(), 1u);
-  EXPECT_EQ(store.take({}, 0)->bucket, 0u);
+// Edges 16 and 64: the edge itself is still in its bucket, and what is above all has the number of buckets.
+TEST(DeployedService, PutsASizeIntoTheFirstBucketThatCoversIt) {
+  DeployedService service;
+  service.edges = {16, 64};
+  EXPECT_EQ(service.bucket_of(1), 0u);
+  EXPECT_EQ(service.bucket_of(16), 0u);
+  EXPECT_EQ(service.bucket_of(17), 1u);
+  EXPECT_EQ(service.bucket_of(65), 2u);
+  EXPECT_FALSE(service.takes(2, 1));
+  EXPECT_FALSE(service.takes(1, 2));
+  EXPECT_TRUE(service.takes(1, 1));
 }
 
 }  // namespace

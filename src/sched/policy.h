@@ -16,7 +16,7 @@
 
 namespace tangram::sched {
 
-// What policies may be told by a user. Each reads the fields that are named for it.
+// Settings of policies. Each policy reads the fields that are named for it.
 struct PolicyConfig {
   bool merge = true;          // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
   double elsa_alpha = 1;      // Weight of waiting and running in ELSA's slack.
@@ -35,7 +35,7 @@ class View {
   const Deployment& deployment() const { return state_->deployment; }
   const DeployedService& service(ServiceId id) const { return state_->deployment.services[id.index()]; }
   const SliceState& slice(SliceId id) const { return state_->slices[id.index()]; }
-  const PoolState& pool(PoolId id) const { return state_->pools[id.index()]; }
+  const PoolState& pool(PoolId id) const { return state_->slices.pool(id); }
   const Pool& pool_data(PoolId id) const { return state_->deployment.pools[id.index()]; }
   const Lane& lane(LaneId id) const { return state_->lanes[id.index()]; }
   LaneId late_lane(ServiceId id) const { return state_->late_lane_of(id); }
@@ -55,7 +55,7 @@ class View {
   // How long until a request that joins the slice's own queue now would start.
   Duration wait_for(const SliceState& slice) const {
     const Duration until_free = slice.free_at - now();
-    return until_free.count() > slice.bound_work_ns ? until_free : Duration(slice.bound_work_ns);
+    return until_free.count() > slice.bound.work_ns() ? until_free : Duration(slice.bound.work_ns());
   }
 
   // How `pool` runs `service`; null if it does not.
@@ -64,6 +64,11 @@ class View {
       if (entry.service == service) return &entry;
     }
     return nullptr;
+  }
+
+  // The row of the corrections for `entry`, which is one of the services of `pool`.
+  std::size_t row_of(PoolId pool, const PoolService& entry) const {
+    return state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
   }
 
   // Predicted run times, corrected by what was measured since.
@@ -79,6 +84,16 @@ class View {
     const double spread = state_->corrections.spread(row, bucket, samples);
     if (spread < 0) return scaled(entry.latency.p99_ns(bucket, samples), factor);
     return scaled(entry.latency.mean_ns(bucket, samples), factor * (1 + spread));
+  }
+
+  // The mean run time of `service` on `pool`, which runs it, as a function of bucket and samples.
+  auto run_time(PoolId pool, const PoolService& entry) const {
+    return
+        [this, pool, &entry](std::uint32_t bucket, std::int32_t samples) { return mean(pool, entry, bucket, samples); };
+  }
+  // The same for any service that `pool` runs: run_times(pool)(service)(bucket, samples).
+  auto run_times(PoolId pool) const {
+    return [this, pool](ServiceId service) { return run_time(pool, *pool_service(pool, service)); };
   }
 
   // Calls `visit(LaneId, const Lane&)` for every lane of `service` that holds a request, in order of bucket and
@@ -115,9 +130,6 @@ class View {
   }
 
  private:
-  std::size_t row_of(PoolId pool, const PoolService& entry) const {
-    return state_->first_row[pool.index()] + static_cast<std::size_t>(&entry - pool_data(pool).services.data());
-  }
   static Duration scaled(std::int64_t table_ns, double factor) {
     return Duration(static_cast<std::int64_t>(static_cast<double>(table_ns) * factor));
   }
@@ -195,12 +207,12 @@ struct Binding {
   bool joins = false;  // It joins the slice's open batch; otherwise it opens the next.
 };
 
-// Requests that wait for one slice and give up their places there.
+// Requests that wait for one slice and give up their places in its queue to others.
 struct Displacement {
   static constexpr std::size_t kVictimsMax = 8;
 
   SliceId slice;
-  std::uint32_t count = 0;                          // 0: nobody gives way.
+  std::uint32_t count = 0;                          // 0: none gives way.
   std::array<const Waiting*, kVictimsMax> victims;  // Only the first `count` mean anything.
 
   Displacement() {}  // NOLINT(modernize-use-equals-default): the victims stay as they are.
@@ -212,19 +224,19 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  // Whether `bind` and `displace` are worth asking: true for those that have an answer to them.
+  // True for policies that implement `bind` and `displace`. Arrivals of the others go straight to their lanes.
   virtual bool binds() const { return false; }
-  // Whether what can no longer be in time is refused. If so, the scheduler sees to it that nothing waits beyond its
-  // deadline, also while no slice falls idle and nobody asks the policy.
+  // Whether the policy drops requests that can no longer be in time. If so, the scheduler rejects every waiting request
+  // at its deadline, also while no slice falls idle and the policy is not asked.
   virtual bool gives_up() const { return false; }
   // The slice whose own queue `waiting` joins, or nothing: it waits in the shared queue of its bucket. Only asked while
   // some slice serves the request.
   virtual std::optional<Binding> bind(const View& view, const Waiting& waiting);
-  // Who gives way so that `bind` finds a slice for `request`, which it does not now. Those that do wait in the shared
-  // queues from then on. Also asked before a request is refused as too late: one for whom others give way is admitted.
+  // The requests that give way so that `bind` finds a slice for `request`, which it does not now. They wait in lanes
+  // from then on. Also asked before a request is rejected as too late: if others give way to it, it is admitted.
   virtual Displacement displace(const View& view, const Request& request, std::uint32_t bucket);
-  // Who of the own queue of `slice`, which is idle, gives way because not all that wait there can be in time any more.
-  // They wait in the shared queues from then on. Asked until nobody does.
+  // The requests in the queue of `slice`, which is idle, that give way because not all of them can be in time any more.
+  // They wait in lanes from then on. Asked until it returns none.
   virtual Displacement relieve(const View& view, SliceId slice);
   // How many requests of its own queue `slice`, which is idle, runs next: at least one.
   virtual std::uint32_t next_bound(const View& view, SliceId slice);

@@ -1,24 +1,37 @@
-// The brain: admission, queues, bucketed batching, dispatch.
+// The brain: admission, queues, bucketed batching, dispatch, moving between plans.
 //
-// A state machine. Events enter by the on_ functions, one at a time; actions leave through World. It holds no thread
-// and reads no clock, so the same code runs a simulated cluster and a real one, and a recording replays byte for byte.
+// A state machine. Events enter by the functions of Scheduler, one at a time; actions leave through World. It holds no
+// thread and reads no clock, so the same code runs a simulated cluster and a real one, and a recording replays byte for
+// byte.
+//
+// The parts call each other in one direction only, from left to right:
+//
+//   Scheduler -> Move
+//             -> Dispatcher -> BackgroundRunner -> BatchRunner -> Resolver -> World
+//             all of them  -> State (SliceTable, lanes, store, corrections)
+//
+// No part calls to the left and the World does not call the scheduler from within its functions, so each event is
+// handled to its end before the next one. Three events call another event, as its last or only act: on_returned is
+// on_restarted, lend_idle is lend, and on_wake calls on_slice_lost for every slice that it finds stuck. Between events
+// the invariants at the top of sched/state.h hold, and the World has been asked for the next wake that is needed.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <queue>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sched/background_runner.h"
+#include "sched/batch_runner.h"
 #include "sched/deployment.h"
+#include "sched/dispatcher.h"
+#include "sched/plan_move.h"
 #include "sched/policy.h"
+#include "sched/resolver.h"
 #include "sched/state.h"
 #include "sched/world.h"
 
 namespace tangram::sched {
-
-class Background;
-struct BackgroundOutlook;
 
 struct SchedulerConfig {
   std::string policy = "tangram";
@@ -37,7 +50,7 @@ struct BatchDone {
   SliceId slice;
   BatchId batch;
   bool ok = true;
-  // With `ok` false: nobody had room for it, which is nothing that another run would mend. Its members are refused.
+  // With `ok` false: the engine had no room for the batch, and another run would not help. Its members are rejected.
   bool turned_away = false;
 };
 
@@ -45,120 +58,106 @@ class Scheduler {
  public:
   // `world` outlives the scheduler.
   Scheduler(World& world, Deployment deployment, SchedulerConfig config);
-  ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Events.
+  // ---- Requests ----
+
+  // A request arrives; its id is new. When this returns, the request either
+  //   - has been rejected: World::resolve was called with the reason, and with the earliest possible answer if only
+  //     time was missing;
+  //   - waits, in the order of priority, then deadline, then arrival among requests like it; or
+  //   - runs: World::launch was called with it.
+  // In the last two cases exactly one World::resolve follows in a later event: served or late when its batch ends;
+  // rejected if its deadline passes or no slice is left for it; failed if its runs fail more than retries_max times.
+  // With `admission`, an online request is only admitted if it may end in time by the predictions, or if waiting
+  // requests that matter less give way to it; these go back to the shared queues and may be rejected in turn. A
+  // background request (see sched/background.h) is admitted whatever its deadline. The scheduler keeps a copy.
+  // Costs: the pools of the service, times the logarithm of their slices.
   void on_arrival(const Request& request);
+  // A batch ended. Its members are resolved, or wait or run again if it failed and they may; the slice gets its next
+  // batch if there is one. An answer to a batch that was given up changes nothing.
   void on_batch_done(const BatchDone& done);
+  // The time that the scheduler asked for by World::wake_at has come: held batches start, hanging slices are given up,
+  // requests whose deadline is over are rejected.
   void on_wake();
-  // A slice stopped working and its batch is lost; the scheduler asks for a restart.
-  void on_slice_lost(SliceId slice);
-  void on_restarted(SliceId slice, bool ok);
-  void on_reshaped(DeviceId device, bool ok);
-  // A new plan for the same services. Slices that stay as they are keep running; the others drain, their devices are
-  // re-cut one by one, and what waits is served by whatever is left and whatever comes. Devices keep their order; one
-  // plan moves at a time.
-  void on_plan_ready(Deployment next);
-  // Training wants or returns a slice. `lend_idle` answers the slice that was lent, of those that have been
-  // idle longest, or nothing.
-  std::optional<SliceId> lend_idle(PoolId pool);
-  // The same for one slice; false, and nothing happens, unless it is idle and stays.
-  bool lend(SliceId slice);
-  void recall(SliceId slice);
-  void on_returned(SliceId slice);
-  // The World is about to end: what may wait is refused from now on, as is what waits in the background. What runs and
-  // what is online is served.
+  // The World is about to end: background requests are rejected from now on, as are those that wait. Running batches
+  // and online requests are served.
   void on_ending();
 
-  // How things stand.
+  // ---- Slices ----
+
+  // A slice stopped working and its batch is lost. World::restart was called when this returns, unless the slice is
+  // not in service; members of its batch and requests bound to it wait elsewhere, run, or are resolved.
+  void on_slice_lost(SliceId slice);
+  // The answer to World::restart. The slice serves again, or is asked to restart once more, or is gone if the plan in
+  // force does not have it.
+  void on_restarted(SliceId slice, bool ok);
+  // Lends the slice of the pool that has been idle longest to training, and returns it; nothing if none is idle.
+  std::optional<SliceId> lend_idle(PoolId pool);
+  // The same for one slice; false, and nothing happens, unless it is idle and stays. World::lend was called if true.
+  bool lend(SliceId slice);
+  // Asks for a lent slice back, once; nothing happens if it is not lent. on_returned answers.
+  void recall(SliceId slice);
+  // A recalled slice is back, empty: it serves again.
+  void on_returned(SliceId slice);
+
+  // ---- Plans ----
+
+  // A new plan for the same services. Slices that stay as they are keep running; the others drain, their devices are
+  // re-cut one by one, and requests are served by the slices that are there. Devices keep their order; one plan moves
+  // at a time: requires !moving().
+  void on_plan_ready(Deployment next);
+  // The answer to World::reshape. New slices serve at once; a device that failed `reshapes_max` times is given up.
+  void on_reshaped(DeviceId device, bool ok);
+
+  // ---- How things stand ----
+
   const State& state() const { return state_; }
-  std::size_t waiting_count() const { return waiting_; }
+  std::size_t waiting_count() const { return state_.waiting_count; }
+  // Waiting and running.
   std::size_t outstanding_count() const { return state_.store.used(); }
-  bool moving() const { return move_ != nullptr; }
+  bool moving() const { return move_.has_value(); }
   // Requests of `service` that wait in the background, and what keeps them. See sched/background.h.
   BackgroundOutlook background_outlook(ServiceId service) const;
-  std::uint64_t batches_started() const { return batches_; }
-  // False for a request whose time is shorter than its run on the fastest slice of the plan, were that idle: no load
-  // and no wait change that. True where no slice takes it, which is another matter.
+  std::uint64_t batches_started() const { return runner_.batches_started(); }
+  // As in sched/admission.h.
   bool could_be_in_time(const Request& request) const;
 
  private:
-  struct Move;  // A plan that is being put in place.
-
+  // Every event begins with this: the time stands still from here on.
   void begin() { state_.now = world_.now(); }
+  // Every event ends with this: asks the World for the next wake that is needed, if that has changed.
   void finish();
+  // Decides about an online arrival. True: it is admitted, and `*bucket` is its bucket. False: it has been rejected.
   bool admit(const Request& request, std::uint32_t* bucket);
-  void refuse(const Request& request, RejectReason reason, TimePoint earliest);
-  void note_refused(const Request& request, RejectReason reason);
-  RejectReason why_never(const Request& request, std::uint32_t bucket) const;
-  TimePoint earliest_finish(const Request& request, std::uint32_t bucket) const;
-  bool may_end_in_time(const Request& request, std::uint32_t bucket) const;
-  bool has_slice_within(const PoolState& slices, Duration wait_max) const;
-  void place(Waiting* waiting);
-  void place_or_refuse(Waiting* waiting);
-  void place_bound(Waiting* waiting, const Binding& binding);
-  void place_shared(Waiting* waiting);
-  bool unbind(const Displacement& way, std::vector<Waiting*>* displaced);
-  void unbind(SliceId slice, Waiting* waiting);
-  void recount_batch(SliceState& slice, Waiting* first);
-  void serve_lane(LaneId lane);
-  void feed(SliceId slice);
-  bool apply(const Choice& choice, LaneId asked_for);
-  void start(const Choice& choice);
-  void start_bound(SliceId slice);
-  void take_bound(SliceId from, std::uint32_t take, SliceId to);
-  void steal(const Choice& choice);
-  void launch(SliceId slice, ServiceId service, std::uint32_t bucket, std::int32_t samples);
-  std::vector<const Request*> release(SliceId slice, bool ok);
+  // The batch of these requests failed or was lost; they are in no queue. Each waits, runs or has failed afterwards.
+  // `alone`: its engine refused the batch, so each shares no further one.
+  void run_again(const std::vector<Waiting*>& requests, bool alone);
+  // Whether a request whose batch failed has attempts left and may end in time. While all slices that take it are away,
+  // its deadline decides.
   bool may_run_again(const Waiting& waiting) const;
-  void put_back(const std::vector<const Request*>& requests, bool alone);
-  void turn_away(const std::vector<const Request*>& requests);
-  void set_free_at(SliceId slice, TimePoint when);
-  void hold(LaneId lane, TimePoint until);
-  void watch_for_stuck();
-  void watch_deadline(const Waiting& waiting);
-  void refuse_expired();
-  void expire(Waiting* waiting);
-  void unbind_all(SliceId slice);
-  template <typename Visit>
-  void each_waiting(Visit&& visit);
-  void bind_waiting();
-  void reconsider_waiting();
-  void rebuild_lanes(Deployment next);
+  // Does what the move needs next until it has to wait. Nothing if there is none.
   void advance_move();
-  void retire(SliceId slice);
-  void arrive_in_background(const Request& request);
-  void place_in_background(Waiting* waiting);
-  void run_in_background(SliceId slice);
-  std::int32_t fill_up(SliceState& slice, std::uint32_t bucket, std::int32_t samples);
-  void look_after_background();
-  void refuse_in_background(const std::vector<Waiting*>& waiting, RejectReason reason);
+  // The slices that leave with this step serve no more; requests bound to them are placed elsewhere.
+  void drain(const MoveStep& step);
+  // The buckets of `next`, which is not in force yet, for the batches that run and their members.
+  void translate_running(const Deployment& next);
+  // Places requests that are in no queue but counted as waiting under the plan in force, in the order of arrival;
+  // rejects those that are too large for it.
+  void place_again(std::vector<Waiting*> requests);
 
   World& world_;
   SchedulerConfig config_;
-  std::unique_ptr<Policy> policy_;
-  bool policy_binds_;
-  bool policy_gives_up_;
   State state_;
   View view_;
-  std::uint64_t batches_ = 0;
-  std::size_t waiting_ = 0;
-  std::size_t running_ = 0;  // Slices with a batch.
-
-  struct Hold {
-    TimePoint when;
-    LaneId lane;
-    bool operator>(const Hold& other) const { return when != other.when ? when > other.when : lane > other.lane; }
-  };
-  std::priority_queue<Hold, std::vector<Hold>, std::greater<>> holds_;
-  TimePoint watch_at_ = kTimeNever;
-  TimePoint expire_at_ = kTimeNever;  // Not after the first deadline of what waits, where the policy gives up.
+  Resolver resolver_;
+  BatchRunner runner_;
+  BackgroundRunner background_;
+  Dispatcher dispatcher_;
+  std::optional<Move> move_;         // A plan that is being put in place.
+  TimePoint watch_at_ = kTimeNever;  // When to look for stuck slices; never while none is busy.
   TimePoint wake_asked_ = kTimeNever;
-  std::unique_ptr<Move> move_;
-  bool ending_ = false;
-  std::unique_ptr<Background> background_;  // Since the first request that runs in the background.
 };
 
 }  // namespace tangram::sched

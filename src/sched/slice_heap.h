@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
@@ -28,6 +29,13 @@ class SliceHeap {
 
   // A slice that is here, in no order. Cost 1.
   SliceId any() const { return SliceId(entries_.front().slice); }
+
+  // The key of a slice, or nothing if it is not here. Cost 1.
+  std::optional<std::int64_t> key_of(SliceId slice) const {
+    const std::size_t at = (*positions_)[slice.index()];
+    if (at >= entries_.size() || entries_[at].slice != slice.value()) return std::nullopt;
+    return entries_[at].moved ? entries_[at].next_key : entries_[at].key;
+  }
 
   void insert(SliceId slice, std::int64_t key) {
     settle();

@@ -1,49 +1,74 @@
 #include "sched/state.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "sched/test_fixture.h"
 
 namespace tangram::sched {
 namespace {
 
-// One service on slices of one kind.
-Deployment deployment(const std::string& kind, std::vector<std::int64_t> edges) {
-  Deployment result;
-  const std::size_t buckets = edges.size();
-  result.services.push_back({"a", {}, 0, Padding::bucket, std::move(edges), {PoolId(0)}, 4});
-  result.pools.push_back(
-      {kind, 1, 1, {{ServiceId(0), std::vector<std::int32_t>(buckets, 4), LatencyTable(buckets, 4)}}});
-  return result;
+using ::testing::HasSubstr;
+
+// One 7g for one service of two buckets.
+class StateTest : public ::testing::Test {
+ protected:
+  static Deployment deployment() {
+    testing::FixtureConfig config;
+    config.services = {{.edges = {16, 64}}};
+    return deployment_of(config, {"7g@0"});
+  }
+  Waiting* request(std::uint32_t bucket) {
+    Request made;
+    made.service = ServiceId(0);
+    return state_.store.take(made, bucket);
+  }
+
+  State state_{deployment(), 100, 0};
+};
+
+TEST_F(StateTest, IsRightWhenNothingWaitsAndWhenARequestWaitsInItsLane) {
+  EXPECT_EQ(state_.check(), "");
+  state_.lane_insert(state_.lane_of(ServiceId(0), 1, 1), request(1));
+  ++state_.waiting_count;
+  EXPECT_EQ(state_.check(), "");
 }
 
-// A share of 0.1 of a ratio of 2: 1 + 0.1 * (2 - 1). The bucket up to 20 stays, at another place; that up to 10 is
-// gone.
-TEST(Corrections, AreKeptForWhatTheNextPlanStillHas) {
-  Corrections corrections(0.1);
-  corrections.resize(deployment("x/1g", {10, 20}));
-  corrections.learn(0, 0, 3, 3, 0);
-  corrections.learn(0, 1, 3, 2, 0);
-  corrections.resize(deployment("x/1g", {20, 30}));
-  EXPECT_DOUBLE_EQ(corrections.factor(0, 0, 3), 1.1);
-  EXPECT_DOUBLE_EQ(corrections.factor(0, 1, 3), 1);
+TEST_F(StateTest, FindsARequestThatIsNotCounted) {
+  state_.lane_insert(state_.lane_of(ServiceId(0), 1, 1), request(1));
+  EXPECT_THAT(state_.check(), HasSubstr("1 requests are in queues, 0 are counted"));
 }
 
-TEST(Corrections, AreNotCarriedToAnotherKindOfSlice) {
-  Corrections corrections(0.1);
-  corrections.resize(deployment("x/1g", {10}));
-  corrections.learn(0, 0, 1, 2, 0);
-  corrections.resize(deployment("x/2g", {10}));
-  EXPECT_DOUBLE_EQ(corrections.factor(0, 0, 1), 1);
-  EXPECT_LT(corrections.spread(0, 0, 1), 0);
+TEST_F(StateTest, FindsARequestThatIsInNoQueue) {
+  request(0);
+  EXPECT_THAT(state_.check(), HasSubstr("the store holds 1 requests; 0 wait and 0 run"));
 }
 
-// Run times 10 % above and below the mean in turn: the mean distance is 0.1, so the p99 of a normal distribution lies
-// 2.33 / 0.80 * 0.1 = 0.29 above the mean. The factor swings by half a step, 0.005, which moves single distances.
-TEST(Corrections, LearnHowFarRunTimesSpread) {
-  Corrections corrections(0.1);
-  corrections.resize(deployment("x/1g", {10}));
-  for (int i = 0; i < 1000; ++i) corrections.learn(0, 0, 1, i % 2 == 0 ? 0.9 : 1.1, 0.05);
-  EXPECT_NEAR(corrections.spread(0, 0, 1), 0.29, 0.03);
-  EXPECT_NEAR(corrections.factor(0, 0, 1), 1, 0.01);
+TEST_F(StateTest, FindsARequestInTheLaneOfAnotherBucket) {
+  state_.lane_insert(state_.lane_of(ServiceId(0), 0, 1), request(1));
+  ++state_.waiting_count;
+  EXPECT_THAT(state_.check(), HasSubstr("a request of another lane"));
+}
+
+// A sample drains in 7 / 2 = 3.5 ms through the only slice; with twice the backlog the sum is wrong.
+TEST_F(StateTest, FindsABacklogThatIsNotTheSumOfItsLanes) {
+  state_.lane_insert(state_.lane_of(ServiceId(0), 1, 1), request(1));
+  ++state_.waiting_count;
+  EXPECT_EQ(state_.services[0].backlog_ns, 3'500'000);
+  state_.services[0].backlog_ns *= 2;
+  EXPECT_THAT(state_.check(), HasSubstr("its lanes hold 3500000 ns"));
+}
+
+TEST_F(StateTest, FindsSlicesThatWentAndWereNotCounted) {
+  state_.slices.go_away(SliceId(0), SliceStatus::lent);
+  EXPECT_THAT(state_.check(), HasSubstr("0 slices serve it, 1 counted"));
+  state_.count_capacity();
+  EXPECT_EQ(state_.check(), "");
+}
+
+TEST_F(StateTest, FindsABusySliceWithoutABatch) {
+  state_.slices.go_busy(SliceId(0), {BatchId(1), ServiceId(0), 0, 1, kTimeZero, Duration(1)});
+  EXPECT_THAT(state_.check(), HasSubstr("busy without a batch"));
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // A World for tests, in virtual time, that trusts nobody.
 //
 // It answers what the scheduler asks and keeps books of its own: who arrived, what runs where, how each device is cut.
-// Everything that breaks a promise of World becomes a complaint; the scheduler's memory is only asked where a slice
-// lies. Events of one instant come as completions, then arrivals, then wakes, each in the order of their making.
+// Everything that breaks a promise of World becomes a complaint, and so does an invariant of the scheduler's memory
+// that does not hold after an event; else that memory is only asked where a slice lies. Events of one instant come as
+// completions, then arrivals, then wakes, each in the order of their making.
 #pragma once
 
 #include <fmt/format.h>
@@ -99,6 +100,8 @@ class TestWorld final : public World {
       expect(when >= now_, "virtual time went back");
       now_ = when;
       action();
+      const std::string broken = scheduler_->state().check();
+      expect(broken.empty(), broken);
       if (events_handled_++ > kEventsMax) {
         expect(false, "the run does not end");
         return;

@@ -1,7 +1,7 @@
 // Everything the scheduler may know or do beyond its own memory.
 //
-// sim::SimWorld answers in virtual time, serve::LiveWorld in real time; the scheduler never learns which. Calls return
-// at once and answers arrive later as events, one at a time, on one thread.
+// sim::Simulation answers in virtual time, serve::LiveWorld in real time; the scheduler never learns which. Calls
+// return at once and answers arrive later as events, one at a time, on one thread.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sched/admission.h"
 #include "sched/background.h"
 #include "serve/padding.h"
 
@@ -260,20 +261,15 @@ void LiveWorld::arrive(Call* call) {
 bool LiveWorld::must_wait(const Call& call) const {
   const bool moving = scheduler().moving();
   if (!moving && restarting_ == 0) return false;
-  const sched::State& state = scheduler().state();
-  const auto& service = state.deployment.services[call.model->service.index()];
-  const auto edge = std::ranges::lower_bound(service.edges, call.size);
-  if (edge == service.edges.end()) return false;
-  const auto bucket = static_cast<std::size_t>(edge - service.edges.begin());
-  bool later = false;
-  for (const auto pool : service.pools) {
-    for (const auto& entry : state.deployment.pools[pool.index()].services) {
-      if (entry.service != call.model->service || !entry.takes(bucket, call.samples)) continue;
-      if (!state.pools[pool.index()].by_free_time.empty()) return false;
-      later |= moving ? state.pools[pool.index()].present > 0 : restarts(pool);
-    }
-  }
-  return later;
+  const sched::View view(scheduler().state());
+  Request request;
+  request.service = call.model->service;
+  request.samples = call.samples;
+  const sched::DeployedService& service = view.service(request.service);
+  const std::uint32_t bucket = service.bucket_of(call.size);
+  if (bucket == service.edges.size() || sched::serves_now(view, request, bucket)) return false;
+  if (moving) return sched::why_never(view, request, bucket) == RejectReason::none;
+  return sched::any_pool_that_takes(view, request, bucket, [this](sched::PoolId pool) { return restarts(pool); });
 }
 
 bool LiveWorld::restarts(sched::PoolId pool) const {
@@ -493,11 +489,10 @@ void LiveWorld::launch(const sched::Batch& batch) {
     call->padded_size = batch.padded_size;
     run.members.push_back(call);
   }
-  const auto& place = scheduler().state().slices[batch.slice.index()].place;
-  Duration expected = batch.predicted;
-  for (const auto& entry : scheduler().state().deployment.pools[place.pool.index()].services) {
-    if (entry.service == batch.service) expected = Duration(entry.latency.mean_ns(batch.bucket, batch.samples));
-  }
+  const sched::View view(scheduler().state());
+  const auto* entry = view.pool_service(view.slice(batch.slice).place.pool, batch.service);
+  const Duration expected =
+      entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
   const engines::BatchJob job{batch.id, batch.service, batch.samples, batch.padded_size, expected};
   const auto memory = run.executor->prepare(job);
   if (!memory) {

@@ -1,9 +1,9 @@
 // scheduler_swarm FIRST COUNT: made-up clusters, loads, policies and faults, one a seed.
 //
 // Each seed is judged twice. In sched::testing::TestWorld, which keeps books of its own: every request resolved exactly
-// once, no slice used twice, no batch over its memory, time never going back, every lease returned. And in sim, where
-// the accounting has to add up. Each is run twice and must give the same digest. A failure prints the line that repeats
-// it.
+// once, no slice used twice, no batch over its memory, time never going back, every lease returned; and which checks the
+// invariants of sched::State after every event. And in sim, where the accounting has to add up. Each is run twice and
+// must give the same digest. A failure prints the line that repeats it.
 
 #include <fmt/format.h>
 

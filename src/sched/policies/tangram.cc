@@ -1,26 +1,30 @@
-// Tangram's own policy: the smallest slice that is in time, late work aside, and batches formed as the requests allow.
+// Tangram's own policy: the smallest slice that meets the deadline, late requests aside, batches as the requests allow.
 //
-// Requests that hold several samples differ in cost by the factor that they differ in samples, so where each runs
-// decides how many can be served. They are given a promise on arrival: the smallest idle slice that ends them in time,
-// or the open batch of their bucket if it still ends before its first deadline when grown by them (a batch that waits
-// for its slice fills up for free), or a batch of their own behind the work of the smallest slice that can still end it
-// in time. Predictions that come true keep every promise so made. ELSA promises in the same way, one request at a time.
+// 1. Requests of several samples are promised a place when they arrive. Their costs differ as much as their numbers of
+//    samples, so the place of each decides how many can be served. The policy tries, in this order: the smallest idle
+//    slice that meets the deadline; the open batch of the bucket, if it still meets its first deadline with the request
+//    in it (a batch that waits for its slice fills up for free); a new batch behind the work of the smallest slice that
+//    still meets the deadline. While predictions come true, every promise is kept. ELSA promises in the same way, but
+//    one request at a time.
 //
-// When no slice can end a request in time beside what was promised, the largest request of a queue gives way to it if
-// it is the larger of the two, and those of lower priority do in any case. To lose the longest job is what keeps the
-// number of late jobs least on one machine (Moore and Hodgson, 1968). The same is done when a slice has fallen behind.
+//    Example: a 1g is idle and needs 30 ms for the request, a 7g is busy for 5 ms and needs 8 ms. With 40 ms left the
+//    request goes to the 1g; with 20 ms left it waits for the 7g.
 //
-// Requests of one sample are alike, so it only matters that a slice that falls idle finds many of them: they wait
-// together, and the slice takes the largest batch that keeps the first deadline in it, leaving alone what only a larger
-// slice can end in time.
+// 2. If no slice has room for such a request, others give way to it: the largest request of a queue, if that is larger
+//    than the new one, and requests of lower priority in any case. On one machine, dropping the longest job is what
+//    minimises the number of late jobs (Moore and Hodgson, 1968). The same happens when a slice has fallen behind.
 //
-// What no slice can end in time is set aside and runs only where a slice would idle, so that it delays no other. ELSA
-// runs it in its turn, and each late request makes others late; that is most of the difference between the two.
+// 3. Requests of one sample are all alike, so they are promised nothing. They wait together, and a slice that falls
+//    idle takes the largest batch that meets the first deadline in it. It leaves requests alone that only a larger
+//    slice can serve in time. Services that share slices wait in the same way, so that an idle slice sees every urgent
+//    request.
 //
-// Services that share slices wait together as well, so that an idle slice sees all that is urgent.
+// 4. A request that no slice can serve in time is set aside. It runs only where a slice would be idle, so it delays no
+//    other request. ELSA runs it in its turn, and each late request makes others late; this is most of the difference
+//    between the two.
 //
-// A slice that falls idle with nothing of its own takes over the batch that has waited longest for an equal slice, or
-// for a smaller one where much waits: predictions are not exact, and the idle slice is the proof.
+// 5. A slice that falls idle and has no work of its own takes over the batch that has waited longest for an equal
+//    slice, or for a smaller slice with a long queue. Predictions are not exact; an idle slice beside a queue shows it.
 
 #include <algorithm>
 #include <array>
@@ -518,7 +522,7 @@ class Tangram final : public Policy {
   }
 
   static bool joinable(const View& view, const SliceState& slice, const Waiting& waiting, std::uint32_t bucket) {
-    const OpenBatch& tail = slice.tail;
+    const OpenBatch& tail = slice.bound.tail();
     if (tail.samples == 0 || tail.service != waiting.request.service || tail.bucket != bucket || !serves(slice))
       return false;
     const PoolId pool = slice.place.pool;
@@ -577,7 +581,7 @@ class Tangram final : public Policy {
             b.end};
   }
 
-  // Lower priority first, then larger, which bucket and samples tell.
+  // The request of lower priority gives way first; among equals, the one that costs its slice more time.
   static bool gives_way_before(const Waiting& a, const Waiting& b) {
     if (a.request.priority != b.request.priority) return a.request.priority < b.request.priority;
     return a.bound_cost_ns > b.bound_cost_ns;

@@ -1,0 +1,88 @@
+#include "sched/background_runner.h"
+
+#include "sched/admission.h"
+
+namespace tangram::sched {
+namespace {
+
+// How often idle slices are asked again while background requests wait. The slack rises with time alone, by a
+// two-hundredth of the Slo in this time; a request that waits beyond its deadline is rejected within it.
+constexpr Duration kBackgroundEvery = std::chrono::milliseconds(100);
+
+}  // namespace
+
+void BackgroundRunner::arrive(const Request& request) {
+  if (state_.background == nullptr) state_.background = std::make_unique<Background>(state_, merge_);
+  const DeployedService& service = view_.service(request.service);
+  const std::uint32_t bucket = service.bucket_of(request.size);
+  RejectReason reason = RejectReason::too_large;
+  if (service.takes(bucket, request.samples)) reason = why_never(view_, request, bucket);
+  const bool full = state_.store.full() || state_.background->full();
+  if (reason == RejectReason::none && full) reason = RejectReason::queue_full;
+  if (reason == RejectReason::none && ending_) reason = RejectReason::no_capacity;
+  if (reason != RejectReason::none) return resolver_.reject(request, reason);
+  place(state_.store.take(request, bucket));
+}
+
+void BackgroundRunner::place(Waiting* waiting) {
+  ++state_.waiting_count;
+  state_.background->insert(waiting);
+  if (due() == kTimeNever) state_.background->set_due(state_.now + kBackgroundEvery);
+  // Only the first idle slice is asked, of the smallest pool that has one; on_due asks the others.
+  for (const PoolId pool : view_.service(waiting->request.service).pools) {
+    if (const auto idle = view_.idle_slice(pool)) return run_on(*idle);
+  }
+}
+
+void BackgroundRunner::run_on(SliceId id) {
+  const SliceState& slice = state_.slices[id.index()];
+  if (slice.status != SliceStatus::idle || slice.retiring || !slice.bound.empty()) return;
+  const std::vector<Waiting*> members = state_.background->choose(view_, id);
+  if (members.empty()) return;
+  BatchDraft batch = state_.slices.draft(id);
+  for (Waiting* waiting : members) {
+    state_.background->erase(waiting);
+    batch.add(waiting);
+  }
+  runner_.launch(id, batch);
+}
+
+void BackgroundRunner::on_due() {
+  reject_all(state_.background->take_if([&](const Waiting& waiting) { return waiting.request.deadline <= state_.now; }),
+             RejectReason::too_late);
+  for (std::uint32_t p = 0; p < state_.deployment.pools.size(); ++p) {
+    while (const auto idle = view_.idle_slice(PoolId(p))) {
+      run_on(*idle);
+      if (view_.slice(*idle).status == SliceStatus::idle) break;  // The pool's slack is used up: so it is for the rest.
+    }
+  }
+  state_.background->set_due(state_.background->count() > 0 ? state_.now + kBackgroundEvery : kTimeNever);
+}
+
+void BackgroundRunner::on_ending() {
+  ending_ = true;
+  reject_all(take_all(), RejectReason::no_capacity);
+}
+
+// no_capacity for all of them: that their buckets are still in the plan was settled when they were placed.
+void BackgroundRunner::reject_untakable() {
+  if (state_.background == nullptr) return;
+  reject_all(state_.background->take_if([&](const Waiting& waiting) {
+    return why_never(view_, waiting.request, waiting.bucket) != RejectReason::none;
+  }),
+             RejectReason::no_capacity);
+}
+
+std::vector<Waiting*> BackgroundRunner::take_all() {
+  if (state_.background == nullptr) return {};
+  return state_.background->take_if([](const Waiting&) { return true; });
+}
+
+void BackgroundRunner::reject_all(const std::vector<Waiting*>& rejected, RejectReason reason) {
+  for (Waiting* waiting : rejected) {
+    --state_.waiting_count;
+    resolver_.reject(waiting, reason);
+  }
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,47 @@
+#include "sched/corrections.h"
+
+#include <algorithm>
+
+namespace tangram::sched {
+
+void Corrections::resize(const Deployment& deployment) {
+  const std::vector<Row> rows_before = std::move(rows_);
+  const std::vector<Cell> cells_before = std::move(cells_);
+  rows_.clear();
+  extents_.clear();
+  std::size_t total = 0;
+  for (const auto& pool : deployment.pools) {
+    for (const auto& entry : pool.services) {
+      const std::size_t classes = sample_class_count(std::max(1, entry.latency.samples_max()));
+      rows_.push_back({pool.kind, entry.service, deployment.services[entry.service.index()].edges, {total, classes}});
+      extents_.push_back({total, classes});
+      total += entry.batch_max.size() * classes;
+    }
+  }
+  cells_.assign(total, {});
+  for (const Row& row : rows_) {
+    const auto same = std::ranges::find_if(
+        rows_before, [&](const Row& before) { return before.kind == row.kind && before.service == row.service; });
+    if (same != rows_before.end()) keep(*same, cells_before, row);
+  }
+}
+
+void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const Row& row) {
+  for (std::size_t b = 0; b < row.edges.size(); ++b) {
+    const auto same = std::ranges::find(before.edges, row.edges[b]);
+    if (same == before.edges.end()) continue;
+    const auto from = static_cast<std::size_t>(same - before.edges.begin());
+    for (std::size_t c = 0; c < std::min(before.cells.classes, row.cells.classes); ++c) {
+      cells_[row.cells.begin + b * row.cells.classes + c] = cells[before.cells.begin + from * before.cells.classes + c];
+    }
+  }
+}
+
+void Corrections::doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread) {
+  if (weight_ == 0) return;
+  Cell& cell = cells_[at(row, bucket, samples)];
+  if (cell.factor > 1) cell.factor += weight_ * (1 - cell.factor);
+  if (cell.spread > spread) cell.spread += weight_ * (spread - cell.spread);
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,13 @@
+#include "sched/request_queue.h"
+
+namespace tangram::sched {
+
+void RequestStore::add_block() {
+  blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    blocks_.back()[i].next = free_;
+    free_ = &blocks_.back()[i];
+  }
+}
+
+}  // namespace tangram::sched

@@ -1,0 +1,147 @@
+// Admitted requests: their records, and the queues that records wait in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "base/check.h"
+#include "core/request.h"
+
+namespace tangram::sched {
+
+// The record of a request that has been admitted and not resolved. It is in exactly one queue (a lane, the queue of a
+// slice, the background) or a member of a running batch.
+struct Waiting {
+  Request request;  // First, so that record_of works.
+  Waiting* next = nullptr;
+  Waiting* previous = nullptr;
+  std::uint32_t bucket = 0;
+  std::uint8_t attempts = 0;       // Runs that failed.
+  bool alone = false;              // Its engine failed the batch it was in: it shares no further batch.
+  bool opens_batch = true;         // First of its batch in the queue of a slice; the others joined it.
+  std::int64_t bound_cost_ns = 0;  // What it added to the work of the slice it is bound to; 0 elsewhere.
+};
+
+// The record that holds `request`, which must be in a RequestStore: the World and the policies only see const requests
+// and records, the scheduler owns them. A pointer to a standard-layout object and one to its first member convert into
+// each other ([basic.compound] 4), so this is a change of type and costs nothing.
+inline Waiting* record_of(const Request* request) {
+  static_assert(std::is_standard_layout_v<Waiting> && offsetof(Waiting, request) == 0);
+  return reinterpret_cast<Waiting*>(const_cast<Request*>(request));
+}
+
+// Records in the order in which they will run: higher priority first, then earlier deadline, then earlier arrival.
+// Inserting walks from the tail, which is one step while all requests of a queue have one Slo.
+class RequestQueue {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  std::uint32_t count() const { return count_; }
+  std::int64_t samples() const { return samples_; }
+  Waiting* front() const { return head_; }
+  Waiting* back() const { return tail_; }
+
+  void insert(Waiting* waiting) {
+    Waiting* before = tail_;
+    while (before != nullptr && goes_before(*waiting, *before)) before = before->previous;
+    insert_after(before, waiting);
+  }
+  // At the end, whatever its deadline: for queues that promise first come, first served.
+  void append(Waiting* waiting) { insert_after(tail_, waiting); }
+  // `waiting` is in this queue.
+  void erase(Waiting* waiting) {
+    (waiting->previous == nullptr ? head_ : waiting->previous->next) = waiting->next;
+    (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting->previous;
+    waiting->next = waiting->previous = nullptr;
+    --count_;
+    samples_ -= waiting->request.samples;
+  }
+  // The queue is not empty.
+  Waiting* pop_front() {
+    Waiting* first = head_;
+    erase(first);
+    return first;
+  }
+
+ private:
+  static bool goes_before(const Waiting& a, const Waiting& b) {
+    if (a.request.priority != b.request.priority) return a.request.priority > b.request.priority;
+    if (a.request.deadline != b.request.deadline) return a.request.deadline < b.request.deadline;
+    return a.request.id < b.request.id;
+  }
+  // Null: at the head.
+  void insert_after(Waiting* before, Waiting* waiting) {
+    waiting->previous = before;
+    waiting->next = before == nullptr ? head_ : before->next;
+    (before == nullptr ? head_ : before->next) = waiting;
+    (waiting->next == nullptr ? tail_ : waiting->next->previous) = waiting;
+    ++count_;
+    samples_ += waiting->request.samples;
+  }
+
+  Waiting* head_ = nullptr;
+  Waiting* tail_ = nullptr;
+  std::uint32_t count_ = 0;
+  std::int64_t samples_ = 0;
+};
+
+// A batch as it is put together, in the list of members that its slice keeps.
+struct BatchDraft {
+  std::vector<const Request*>& members;
+  std::int32_t samples = 0;
+  std::uint32_t bucket = 0;  // The largest of any member.
+
+  // False if `waiting` or the first member must run alone.
+  bool may_add(const Waiting& waiting) const {
+    return members.empty() || (!waiting.alone && !record_of(members.front())->alone);
+  }
+  // `waiting` has left its queue.
+  void add(const Waiting* waiting) {
+    samples += waiting->request.samples;
+    bucket = bucket < waiting->bucket ? waiting->bucket : bucket;
+    members.push_back(&waiting->request);
+  }
+};
+
+// The number of requests that may wait or run at any time; one more is rejected.
+inline constexpr std::size_t kRequestsMaxDefault = 1'000'000;
+
+// Hands out records from blocks that it keeps, so that the steady state allocates nothing.
+class RequestStore {
+ public:
+  explicit RequestStore(std::size_t limit) : limit_(limit) {}
+
+  bool full() const { return used_ >= limit_; }
+  std::size_t used() const { return used_; }
+  // A record in no queue. The store must not be full.
+  Waiting* take(const Request& request, std::uint32_t bucket) {
+    TANGRAM_CHECK(!full(), "the caller asks before it takes");
+    if (free_ == nullptr) [[unlikely]]
+      add_block();
+    Waiting* taken = free_;
+    free_ = taken->next;
+    *taken = {.request = request, .bucket = bucket};
+    ++used_;
+    return taken;
+  }
+  // `waiting` came from here and is in no queue and no batch. It must not be used any more.
+  void give_back(Waiting* waiting) {
+    waiting->next = free_;
+    free_ = waiting;
+    --used_;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 1024;
+
+  void add_block();
+
+  std::size_t limit_;
+  std::size_t used_ = 0;
+  std::vector<std::unique_ptr<Waiting[]>> blocks_;
+  Waiting* free_ = nullptr;
+};
+
+}  // namespace tangram::sched
