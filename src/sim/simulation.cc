@@ -35,11 +35,6 @@ enum EventKind : std::uint32_t {
   kRow,  // index: offline job
 };
 
-const char* name_of(OutcomeKind kind) {
-  static constexpr const char* kNames[] = {"served", "late", "rejected", "failed"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 // A client of a closed loop whose request was refused or failed does not ask again before this. Without it a loop that
 // does not think would ask for ever in one instant.
 constexpr Duration kRefusedPause = std::chrono::milliseconds(1);
@@ -733,7 +728,7 @@ class Simulation final : public sched::World {
 
   [[gnu::cold]] void log_outcome(const Request& request, const Outcome& outcome) {
     const bool dated = outcome.kind == OutcomeKind::rejected && outcome.earliest != kTimeNever;
-    log("resolve r{} {}{}", request.id.value(), name_of(outcome.kind),
+    log("resolve r{} {}{}", request.id.value(), to_string(outcome.kind),
         dated ? fmt::format(" earliest {:.6f}", to_seconds(outcome.earliest)) : "");
   }
 
