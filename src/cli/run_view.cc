@@ -17,7 +17,6 @@ namespace {
 
 constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
 constexpr const char* kQuantileNames[] = {"p50", "p90", "p95", "p99", "p999"};
-constexpr const char* kReasons[] = {"none", "too_late", "queue_full", "too_large", "no_capacity"};
 constexpr std::uint64_t kProgressParts = 1000;  // Of one run.
 
 // Milliseconds with three significant digits or so.
@@ -38,8 +37,9 @@ Duration quantile(const sim::Tally& tally, double q) {
 // "too_late 12, queue_full 3".
 std::string reasons_text(const sim::Tally& tally) {
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < tally.rejected.size(); ++i) {
-    if (tally.rejected[i] > 0) parts.push_back(fmt::format("{} {}", kReasons[i], tally.rejected[i]));
+  for (const RejectReason reason : kRejectReasons) {
+    const std::uint64_t count = tally.rejected[index_of(reason)];
+    if (count > 0) parts.push_back(fmt::format("{} {}", to_string(reason), count));
   }
   return parts.empty() ? "-" : text::join(parts, ", ");
 }
@@ -195,7 +195,9 @@ report::Json answered_json(const sim::Tally& tally, double value) {
 report::Json tally_json(const lab::TallyView& view) {
   const sim::Tally& tally = view.tally;
   report::Json rejected;
-  for (std::size_t i = 1; i < tally.rejected.size(); ++i) rejected[kReasons[i]] = tally.rejected[i];
+  for (const RejectReason reason : kRejectReasons) {
+    if (reason != RejectReason::none) rejected[std::string(to_string(reason))] = tally.rejected[index_of(reason)];
+  }
   report::Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
   for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
     latency[fmt::format("{}_ms", kQuantileNames[i])] = duration_json(tally.latency_quantile(kQuantiles[i]));

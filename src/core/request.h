@@ -1,7 +1,10 @@
 // One request and how it ended.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/time.h"
 #include "core/ids.h"
@@ -26,13 +29,27 @@ enum class OutcomeKind : std::uint8_t {
   failed,    // It ran, or was about to, and the slice or the engine failed.
 };
 
+inline constexpr std::array kOutcomeKinds{OutcomeKind::served, OutcomeKind::late, OutcomeKind::rejected,
+                                          OutcomeKind::failed};
+
 enum class RejectReason : std::uint8_t {
-  none,
+  none,         // The request was not rejected.
   too_late,     // No slice can answer by the deadline.
   queue_full,   // The limit of waiting requests is reached.
   too_large,    // No bucket or batch of the plan takes it.
   no_capacity,  // The plan has no slice for the service now.
 };
+
+inline constexpr std::array kRejectReasons{RejectReason::none, RejectReason::too_late, RejectReason::queue_full,
+                                           RejectReason::too_large, RejectReason::no_capacity};
+
+// Where a tally by outcome or by reason counts this one.
+constexpr std::size_t index_of(OutcomeKind kind) { return static_cast<std::size_t>(kind); }
+constexpr std::size_t index_of(RejectReason reason) { return static_cast<std::size_t>(reason); }
+
+// The enumerator's name: "served", "queue_full". Logs, metrics, reports and JSON keys all use it.
+std::string_view to_string(OutcomeKind kind);
+std::string_view to_string(RejectReason reason);
 
 struct Outcome {
   OutcomeKind kind = OutcomeKind::served;

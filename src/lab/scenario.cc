@@ -16,7 +16,7 @@
 #include "learn/models/analytic.h"
 #include "learn/models/table.h"
 #include "sched/background.h"
-#include "sched/policy.h"
+#include "sched/scheduler_description.h"
 
 namespace tangram::lab {
 namespace {
@@ -32,12 +32,6 @@ constexpr int kDevicesMax = 100'000;   // Of one entry.
 constexpr double kSecondsMax = 1e9;    // Thirty years.
 constexpr double kRequestsMax = 1e12;  // Of one run.
 constexpr std::size_t kTenantsMax = 1'000'000;
-
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  return names;
-}
 
 struct BucketRecord {
   std::int64_t size_max = 1;
@@ -133,37 +127,6 @@ void describe(Visitor& v, AnalyticRun& c) {
 }
 
 }  // namespace tangram::learn
-
-namespace tangram::sched {
-
-template <typename Visitor>
-void describe(Visitor& v, SchedulerConfig& c) {
-  v.about("Scheduler", "How requests are admitted, batched and dispatched.");
-  v.field("policy", c.policy, {.names = &lab::policy_names}, "How work is dispatched; `tangram policies` lists them.");
-  v.field("merge", c.policy_config.merge, "Requests may share a batch; otherwise each runs alone.");
-  v.field("admission", c.admission, "Refuse at once what no slice can serve in time.");
-  v.field(
-      "drop_hopeless", c.policy_config.drop_hopeless,
-      "`tangram` and `clockwork`: refuse what waits and cannot be in time any more; otherwise it runs late. The other "
-      "policies never refuse what waits.");
-  v.field("late_limit", c.policy_config.late_limit, {.min = 1, .max = 1e6},
-          "`tangram`, when it may not drop: promises after its arrival by which a late request should still end.");
-  v.field("elsa_alpha", c.policy_config.elsa_alpha, {.min = 0, .max = 1e3},
-          "`elsa`: weight of waiting and running in the slack.");
-  v.field("elsa_beta", c.policy_config.elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: weight of running alone.");
-  v.field("requests_max", c.requests_max, {.min = 1, .max = 1e9},
-          "Requests that may wait or run at any time; one more is refused.");
-  v.field("retries_max", c.retries_max, {.min = 0, .max = 100}, "Further runs of a request whose batch failed.");
-  v.field("correction_weight", c.correction_weight, {.min = 0, .max = 1},
-          "Share of the newest measured run time in the correction of a prediction; 0 switches corrections off.");
-  v.field("stuck_factor", c.stuck_factor, {.min = 1, .max = 1e6},
-          "A batch this many times slower than its predicted p99 is stuck, ...");
-  v.field("stuck_min_s", c.stuck_min, {.min = 0, .max = 1e6}, "... but never before this.");
-  v.field("reshapes_max", c.reshapes_max, {.min = 1, .max = 1000},
-          "Attempts to re-cut a device before it is given up.");
-}
-
-}  // namespace tangram::sched
 
 namespace tangram::sim {
 

@@ -98,7 +98,8 @@ LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel
   runs_.resize(deployment.places.size());
   slices_.resize(deployment.places.size());
   World& world = *this;
-  door_ = std::make_unique<Door>(world, std::move(deployment), config_.scheduler, config_.recording);
+  recorded_ =
+      std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler, config_.recording);
 }
 
 LiveWorld::~LiveWorld() = default;
@@ -172,7 +173,7 @@ void LiveWorld::open_slices() {
     const SliceId slice(i);
     if (run_of(slice).executor->ready()) continue;
     starting_.push_back(slice);
-    door_->on_slice_lost(slice);
+    recorded_->on_slice_lost(slice);
     slices_[i].restarts = 0;  // The first start is none.
   }
 }
@@ -190,7 +191,7 @@ void LiveWorld::step(TimePoint now) {
       arrive(arrivals_[arrivals_at_++]);
     } else if (wake_at_ <= now_) {
       wake_at_ = kTimeNever;
-      door_->on_wake();
+      recorded_->on_wake();
     } else if (held_due_ <= now_) {
       refuse_held();
     } else {
@@ -215,11 +216,11 @@ void LiveWorld::handle(const Event& event) {
   switch (event.kind) {
     case EventKind::done: return complete(slice, BatchId(event.batch), true);
     case EventKind::failed: return complete(slice, BatchId(event.batch), false);
-    case EventKind::lost: return door_->on_slice_lost(slice);
+    case EventKind::lost: return recorded_->on_slice_lost(slice);
     case EventKind::restarted: return restarted(slice, true);
     case EventKind::not_restarted: return restarted(slice, false);
     case EventKind::reshaped: return reshaped(DeviceId(event.index));
-    case EventKind::returned: return door_->on_returned(slice);
+    case EventKind::returned: return recorded_->on_returned(slice);
   }
 }
 
@@ -346,7 +347,7 @@ void LiveWorld::admit(Call* call) {
   request.arrival = now_;
   request.deadline = deadline_of(*call);
   call->request = request.id;
-  door_->on_arrival(request);
+  recorded_->on_arrival(request);
 }
 
 void LiveWorld::resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) {
@@ -575,7 +576,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     }
     fail_members(run, run.failure);
   }
-  door_->on_batch_done({slice, batch, ok, turned_away});
+  recorded_->on_batch_done({slice, batch, ok, turned_away});
 }
 
 // The reason stays with requests that run again, in case that there is no time for it after all.
@@ -594,7 +595,7 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
   const auto warming = std::ranges::find(warming_, slice);
   if (warming == warming_.end()) {
     --restarting_;
-    return door_->on_restarted(slice, ok);
+    return recorded_->on_restarted(slice, ok);
   }
   warming_.erase(warming);
   if (!ok) warming_failed_.push_back(slice);
@@ -637,11 +638,11 @@ void LiveWorld::finish_reshape() {
 // again until it is ready or another plan comes.
 void LiveWorld::reshaped(DeviceId device) {
   const std::vector<SliceId> failed = std::exchange(warming_failed_, {});
-  door_->on_reshaped(device, true);
+  recorded_->on_reshaped(device, true);
   for (const SliceId slice : failed) {
     Run& run = run_of(slice);
     if (run.busy) run.failure = "the slice is not ready";
-    door_->on_slice_lost(slice);
+    recorded_->on_slice_lost(slice);
   }
 }
 
@@ -661,7 +662,7 @@ Result<Nothing> LiveWorld::change_plan(const sched::Deployment& next) {
   const bool same =
       std::ranges::equal(served, next.services, {}, &sched::DeployedService::name, &sched::DeployedService::name);
   if (!same) return Error{ErrorCode::invalid, "the services have other names or another order: that needs a new start"};
-  door_->on_plan_ready(next);
+  recorded_->on_plan_ready(next);
   ++plans_applied_;
   return Nothing{};
 }

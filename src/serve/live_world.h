@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "engines/executor.h"
+#include "sched/recorded_scheduler.h"
 #include "sched/scheduler.h"
 #include "serve/call.h"
-#include "serve/recording.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -28,7 +28,7 @@ inline constexpr std::size_t kCallsMax = std::size_t{1} << 20;
 
 struct LiveWorldConfig {
   sched::SchedulerConfig scheduler;
-  RecordingSink recording;         // Empty: none is made.
+  sched::RecordingSink recording;  // Empty: none is made.
   std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
   // Makes the executor of one slice, when the slice is first used.
   std::function<std::unique_ptr<engines::Executor>(SliceId, const sched::Place&, engines::ExecutorEvents&)>
@@ -79,7 +79,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
 
   // For control calls, which run inside step().
   TimePoint time() const { return now_; }
-  const sched::Scheduler& scheduler() const { return door_->scheduler(); }
+  const sched::Scheduler& scheduler() const { return recorded_->scheduler(); }
   const std::vector<ServedModel>& models() const { return models_; }
   const std::vector<ServiceTally>& service_tallies() const { return services_; }
   const std::vector<SliceServed>& slice_tallies() const { return slices_; }
@@ -93,7 +93,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
   // Moves to another plan for the same services, in the same order. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
   // No more comes but what is under way: what waits in the background is refused.
-  void begin_drain() { door_->on_ending(); }
+  void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
 
  private:
@@ -160,7 +160,7 @@ class LiveWorld final : private sched::World, public engines::ExecutorEvents {
 
   const std::vector<ServedModel>& models_;
   LiveWorldConfig config_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<sched::RecordedScheduler> recorded_;
   TimePoint now_;
   TimePoint wake_at_ = kTimeNever;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

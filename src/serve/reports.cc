@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/layout.h"
+#include "core/request.h"
 #include "serve/background_report.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
@@ -13,9 +14,6 @@ namespace tangram::serve {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::array<std::string_view, 4> kOutcomes{"served", "late", "rejected", "failed"};
-constexpr std::array<std::string_view, 5> kReasons{"failed", "too_late", "queue_full", "too_large", "no_capacity"};
 
 Json duration_stat(std::uint64_t count, std::int64_t ns) { return {{"count", count}, {"ns", ns}}; }
 
@@ -87,15 +85,16 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
   });
   out.family("tangram_requests_total", "counter", "Requests that ended, by how.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    for (std::size_t k = 0; k < kOutcomes.size(); ++k) {
-      out.sample("tangram_requests_total", l + ',' + label("outcome", kOutcomes[k]), t.outcomes[k]);
+    for (const OutcomeKind kind : kOutcomeKinds) {
+      out.sample("tangram_requests_total", l + ',' + label("outcome", to_string(kind)), t.outcomes[index_of(kind)]);
     }
   });
   out.family("tangram_background_requests_total", "counter",
              "Requests in the background that ended, by how; the other families leave them out.");
   each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    for (std::size_t k = 0; k < kOutcomes.size(); ++k) {
-      out.sample("tangram_background_requests_total", l + ',' + label("outcome", kOutcomes[k]), t.background[k]);
+    for (const OutcomeKind kind : kOutcomeKinds) {
+      out.sample("tangram_background_requests_total", l + ',' + label("outcome", to_string(kind)),
+                 t.background[index_of(kind)]);
     }
   });
   out.family("tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.");
@@ -104,8 +103,12 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
       out.sample("tangram_requests_rejected_total", l + ',' + label("reason", reason), count);
     };
     rejected("never_in_time", t.never_in_time);
-    rejected(kReasons[1], t.rejected[1] - t.never_in_time);
-    for (std::size_t k = 2; k < kReasons.size(); ++k) rejected(kReasons[k], t.rejected[k]);
+    for (const RejectReason reason : kRejectReasons) {
+      if (reason == RejectReason::none) continue;
+      // The reasons are disjoint: what could never have been in time is counted under its own name above.
+      const std::uint64_t elsewhere = reason == RejectReason::too_late ? t.never_in_time : 0;
+      rejected(to_string(reason), t.rejected[index_of(reason)] - elsewhere);
+    }
   });
   out.family("tangram_requests_waiting", "gauge", "Requests that wait for a slice.");
   each([&](const std::string& l, const ServiceTally&, const ServedModel& m) {
@@ -211,9 +214,10 @@ void tenant_metrics(PrometheusText& out, const Access& access) {
   out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
   out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
   for (const auto* tenant : tenants) {
-    for (std::size_t k = 0; k < kOutcomes.size(); ++k) {
-      out.sample("tangram_tenant_requests_total", label("tenant", tenant->name) + ',' + label("outcome", kOutcomes[k]),
-                 tenant->outcomes[k].load(std::memory_order_relaxed));
+    for (const OutcomeKind kind : kOutcomeKinds) {
+      out.sample("tangram_tenant_requests_total",
+                 label("tenant", tenant->name) + ',' + label("outcome", to_string(kind)),
+                 tenant->outcomes[index_of(kind)].load(std::memory_order_relaxed));
     }
   }
   out.family("tangram_tenant_refused_total", "counter",

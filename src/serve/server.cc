@@ -25,19 +25,9 @@ std::int64_t wall_milliseconds() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
 }
 
-std::string_view name_of(OutcomeKind kind) {
-  switch (kind) {
-    case OutcomeKind::served: return "served";
-    case OutcomeKind::late: return "late";
-    case OutcomeKind::rejected: return "rejected";
-    case OutcomeKind::failed: return "failed";
-  }
-  return "";
-}
-
 std::string request_line(const LiveWorld& world, const Call& call, const Outcome& outcome, TimePoint now) {
   host::LogLine line(host::LogLevel::requests, "request");
-  line.text("id", call.id).text("model", call.model->name).text("outcome", name_of(outcome.kind));
+  line.text("id", call.id).text("model", call.model->name).text("outcome", to_string(outcome.kind));
   line.integer("status", http_status(call.status));
   if (call.tenant_state != nullptr) line.text("tenant", call.tenant_state->name);
   line.integer("size", call.size).integer("samples", call.samples);

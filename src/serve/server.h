@@ -65,7 +65,7 @@ struct ServerConfig {
   std::string version;
   bool triton_metrics = false;
   host::LogLevel log_level = host::LogLevel::info;
-  RecordingSink recording;
+  sched::RecordingSink recording;
   Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
   // Reads plan and services again, on a thread of its own. Empty: no reload.
   std::function<Result<sched::Deployment>()> reload;

@@ -6,69 +6,21 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "core/workload.h"
 #include "sched/deployment.h"
+#include "sched/recorder.h"
 #include "sched/scheduler.h"
+#include "sim/disturbances.h"
 #include "sim/metrics.h"
+#include "sim/offline_rows.h"
+#include "sim/plan_feed.h"
+#include "sim/slice_places.h"
 
 namespace tangram::sim {
-
-// How reality differs from the predictions.
-struct NoiseModel {
-  double spread =
-      0;  // Run times are multiplied by a log-normal of mean 1 and this standard deviation of its logarithm.
-  double factor = 1;  // All run times are multiplied by this: the model is wrong by as much.
-  bool exponential =
-      false;  // Run times are exponential with the predicted mean instead, as queueing formulas have them.
-};
-
-struct FaultModel {
-  double slow_probability = 0;  // A batch takes `slow_factor` as long.
-  double slow_factor = 5;
-  double fail_probability = 0;   // A batch ends with an error.
-  double stuck_probability = 0;  // A batch is never answered.
-  double slice_lost_mean_s = 0;  // Mean time between losses of a slice, over the whole cluster; 0: none.
-  double restart_s = 5;
-  double reshape_s = 6;  // A re-cut with the loading of models.
-  double reshape_fail_probability = 0;
-  double recall_s = 1;  // Until a lent slice is back.
-};
-
-// A plan that comes into force while the simulation runs.
-struct PlanChange {
-  TimePoint at;
-  sched::Deployment deployment;
-};
-
-// What a controller is told about one service: what happened since it was last told.
-struct ServiceObservation {
-  std::uint64_t arrived = 0;
-  std::uint64_t served = 0;  // In time.
-  std::uint64_t late = 0;
-  std::uint64_t lost = 0;                       // Rejected and failed.
-  std::uint64_t waiting = 0;                    // Now.
-  std::map<std::int64_t, std::uint64_t> sizes;  // How many requests of each input size arrived.
-};
-
-struct Observation {
-  TimePoint at;
-  bool moving = false;  // The last plan is still being put in place.
-  std::vector<ServiceObservation> services;
-};
-
-// Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
-// time. An answer that comes while another plan is moving waits its turn.
-struct Controller {
-  Duration interval = std::chrono::minutes(5);
-  std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: nobody watches.
-};
 
 // Training beside inference: told of time and traffic, it asks the scheduler to lend slices and to recall them, which
 // goes through the World like everything else.
@@ -87,21 +39,6 @@ class Lessee {
 // How long a device takes to be re-cut, with the loading of models.
 using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target)>;
 
-// What services hold from an instant on. A slice counts from when a plan asks for it until it is drained, its device
-// until it is cut back.
-struct FleetUse {
-  TimePoint at;
-  std::size_t devices = 0;  // With at least one replica.
-  std::size_t slices = 0;
-  int compute_slices = 0;
-};
-
-// An offline job beside the traffic: so many of its rows wait or run at any time, until the last request has come.
-struct BackgroundJob {
-  ServiceId service;
-  std::size_t under_way = 64;
-};
-
 struct SimulationConfig {
   sched::SchedulerConfig scheduler;
   NoiseModel noise;
@@ -114,7 +51,8 @@ struct SimulationConfig {
   std::size_t tenants = 1;         // Requests are dealt to them at random.
   std::size_t timeline_steps = 0;  // 0: no time line. Needs a finite duration.
   std::size_t batches_recorded_max = 0;
-  bool log_decisions = false;
+  bool log_decisions = false;            // As SimulationResult::decisions.
+  sched::RecordingSink recording;        // Takes every event and action, for sched::replay; unset: nothing is recorded.
   std::vector<PlanChange> plan_changes;  // Ascending.
   Controller controller;
   std::vector<BackgroundJob> background;  // Metrics of services leave it out.
@@ -135,7 +73,7 @@ struct SimulationResult {
   std::uint64_t queue_at_middle = 0;  // Waiting requests when half of the arrivals had come, and when the last had.
   std::uint64_t queue_at_end = 0;
   std::uint64_t digest = 0;               // Of every outcome and its instant.
-  std::vector<std::string> decisions;     // One line each, if asked for.
+  std::vector<std::string> decisions;     // One line each, if asked for; see sched/decision_log.h.
   std::vector<FleetUse> fleet_use;        // Ascending in time; the first is at the start.
   std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded anew.
   std::uint64_t leases = 0;               // Slices lent to training; every one has ended.

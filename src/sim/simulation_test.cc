@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 
+#include "sched/decision_log.h"
+#include "sched/replay.h"
 #include "sched/test_fixture.h"
 
 namespace tangram::sim {
@@ -310,6 +314,69 @@ TEST(Simulation, CountsDevicesThatAControllerAsksFor) {
   }
   EXPECT_NEAR(device_seconds, 40 + 10, 3.001);
   EXPECT_EQ(result.fleet_use.back().devices, 1u);
+}
+
+// Lends what is idle at two seconds out of four, a slice of each pool, and recalls it at the third.
+class SometimesLessee final : public Lessee {
+ public:
+  void on_start(sched::Scheduler& scheduler) override { scheduler_ = &scheduler; }
+  void on_arrival(ServiceId) override {}
+  void on_tick(TimePoint now, bool traffic) override {
+    const auto second = now.time_since_epoch() / 1s;
+    for (std::uint32_t p = 0; second % 4 < 2 && traffic && p < scheduler_->state().deployment.pools.size(); ++p) {
+      if (const auto slice = scheduler_->lend_idle(sched::PoolId(p))) lent_.push_back(*slice);
+    }
+    if (second % 4 == 2 || !traffic) {
+      for (const SliceId slice : lent_) scheduler_->recall(slice);
+      lent_.clear();
+    }
+  }
+  bool busy() const override {
+    return std::ranges::any_of(scheduler_->state().slices, [](const auto& slice) {
+      return slice.status == sched::SliceStatus::lent || slice.status == sched::SliceStatus::recalling;
+    });
+  }
+
+ private:
+  sched::Scheduler* scheduler_ = nullptr;
+  std::vector<SliceId> lent_;
+};
+
+// Faults, a change of plan, rows and slices on loan: what the recorder wrote decides the same again, and reading it
+// gives the log of the run.
+TEST(Simulation, RecordsARunThatIsReplayedByteForByte) {
+  auto bench = one_slice(PoissonTraffic{20});
+  bench.cluster.layouts = {"7g@0", "7g@0"};
+  bench.config.duration = 30s;
+  bench.config.faults = {.slow_probability = 0.05, .fail_probability = 0.05, .stuck_probability = 0.001};
+  bench.config.faults.slice_lost_mean_s = 5;
+  bench.config.background.push_back({ServiceId(0), 1});
+  bench.cluster.latency["4g"] = bench.cluster.latency["3g"] = {12ms};
+  bench.config.plan_changes.push_back({TimePoint(10s), deployment_of(bench.cluster, {"7g@0", "4g@0 + 3g@4"})});
+  const auto plain = [&] {
+    SometimesLessee lessee;
+    bench.config.lessee = &lessee;
+    return bench.run();
+  };
+  const std::uint64_t digest = plain().digest;
+  std::string recording;
+  bench.config.recording = [&](std::string_view line) { recording += line; };
+  bench.config.log_decisions = true;
+  const SimulationResult recorded = plain();
+  EXPECT_EQ(recorded.digest, digest);
+  EXPECT_GT(recorded.leases, 2u);
+  const auto report = sched::replay("r", recording);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_TRUE(report->same) << report->difference_line << ": " << report->recorded << " / " << report->replayed;
+  EXPECT_TRUE(report->complete);
+  EXPECT_GT(report->events, 3000u);
+  std::vector<std::string> read;
+  sched::DecisionLog log;
+  std::istringstream lines(recording);
+  for (std::string line; std::getline(lines, line);) {
+    if (auto text = log.read(line)) read.push_back(std::move(*text));
+  }
+  EXPECT_EQ(read, recorded.decisions);
 }
 
 }  // namespace

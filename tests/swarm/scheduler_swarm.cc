@@ -22,6 +22,7 @@
 #include "core/geometry.h"
 #include "core/layout.h"
 #include "sched/background.h"
+#include "sched/replay.h"
 #include "sched/scheduler.h"
 #include "sched/test_world.h"
 #include "sim/arrivals.h"
@@ -464,6 +465,15 @@ std::vector<std::string> judge_simulation(const Case& made, const sim::Simulatio
 
 // ---- One seed ----
 
+// What a recording has to be: replayed to the same decisions, byte for byte. Empty if it is.
+std::string judge_recording(const std::string& recording) {
+  const auto report = sched::replay("recording", recording);
+  if (!report) return report.error().message;
+  if (report->same && report->complete) return "";
+  return fmt::format("recording:{}: recorded {}, replayed {}", report->difference_line, report->recorded,
+                     report->replayed);
+}
+
 std::vector<std::string> judge(std::uint64_t seed, bool verbose) {
   const Case made = random_case(seed);
   if (verbose) fmt::print("seed {}: {}\n", seed, made.summary);
@@ -480,8 +490,11 @@ std::vector<std::string> judge(std::uint64_t seed, bool verbose) {
   }
   const auto result = sim::simulate(made.deployments[0], made.workload, config);
   for (auto& complaint : judge_simulation(made, result)) complaints.push_back(std::move(complaint));
+  std::string recording;
+  config.recording = [&recording](std::string_view line) { recording += line; };
   const auto again = sim::simulate(made.deployments[0], made.workload, config);
-  if (result.digest != again.digest) complaints.push_back("sim: a second run has another digest");
+  if (result.digest != again.digest) complaints.push_back("sim: a second run, on record, has another digest");
+  if (auto complaint = judge_recording(recording); !complaint.empty()) complaints.push_back(std::move(complaint));
   if (verbose) {
     fmt::print("{} requests, {} batches; digests {:016x} {:016x}\n", first.world().requests().size(),
                first.world().batches().size(), first.world().digest(), result.digest);

@@ -4,7 +4,7 @@
 
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "serve/recording.h"
+#include "sched/replay.h"
 
 namespace tangram::cli {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 ExitCode run(Session& session, const std::string& path) {
   const auto source = read_source(path);
   if (!source) return session.fail(source.error());
-  const auto report = serve::replay(source->name, source->text);
+  const auto report = sched::replay(source->name, source->text);
   if (!report) return session.fail(report.error());
   if (session.structured()) {
     session.print_value({{"same", report->same},

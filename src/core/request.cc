@@ -1,0 +1,27 @@
+#include "core/request.h"
+
+namespace tangram {
+
+// Without a default, so that the compiler names the function that a new enumerator has to be added to.
+std::string_view to_string(OutcomeKind kind) {
+  switch (kind) {
+    case OutcomeKind::served: return "served";
+    case OutcomeKind::late: return "late";
+    case OutcomeKind::rejected: return "rejected";
+    case OutcomeKind::failed: return "failed";
+  }
+  return "";
+}
+
+std::string_view to_string(RejectReason reason) {
+  switch (reason) {
+    case RejectReason::none: return "none";
+    case RejectReason::too_late: return "too_late";
+    case RejectReason::queue_full: return "queue_full";
+    case RejectReason::too_large: return "too_large";
+    case RejectReason::no_capacity: return "no_capacity";
+  }
+  return "";
+}
+
+}  // namespace tangram

@@ -1,0 +1,118 @@
+#include "sched/recorder.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "sched/recording_text.h"
+
+namespace tangram::sched {
+namespace {
+
+std::int64_t count_of(TimePoint when) { return when.time_since_epoch().count(); }
+
+void append(std::string& line, std::initializer_list<std::int64_t> numbers) {
+  for (const auto number : numbers) fmt::format_to(std::back_inserter(line), " {}", number);
+}
+
+}  // namespace
+
+void Recorder::write_head(const Deployment& deployment, const SchedulerConfig& config) {
+  write(fmt::format("tangram recording {}\n", kRecordingVersion));
+  write("config " + write_config(config) + '\n');
+  write("deployment " + write_deployment(deployment) + '\n');
+}
+
+void Recorder::write_end() { write("end\n"); }
+
+void Recorder::write(std::string_view line) {
+  if (!sink_) return;
+  if (line.size() > bytes_left_) {
+    sink_ = nullptr;
+    return;
+  }
+  bytes_left_ -= line.size();
+  sink_(line);
+}
+
+void Recorder::write_event(std::string_view word, std::initializer_list<std::int64_t> numbers) {
+  if (!sink_) return;
+  line_.clear();
+  fmt::format_to(std::back_inserter(line_), "> {} {}", count_of(now()), word);
+  append(line_, numbers);
+  line_ += '\n';
+  write(line_);
+}
+
+void Recorder::write_action(std::string_view word, std::initializer_list<std::int64_t> numbers) {
+  if (!sink_) return;
+  line_.assign("< ").append(word);
+  append(line_, numbers);
+  line_ += '\n';
+  write(line_);
+}
+
+void Recorder::write_arrival(const Request& r) {
+  write_event("arrival", {static_cast<std::int64_t>(r.id.value()), r.service.value(), r.tenant.value(), r.priority,
+                          r.samples, r.size, count_of(r.deadline)});
+}
+
+// The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room.
+void Recorder::write_done(const BatchDone& done) {
+  const int how = done.ok ? 1 : done.turned_away ? 2 : 0;
+  write_event("done", {done.slice.value(), static_cast<std::int64_t>(done.batch.value()), how});
+}
+
+void Recorder::write_plan(const Deployment& next) {
+  if (sink_) write(fmt::format("> {} plan {}\n", count_of(now()), write_deployment(next)));
+}
+
+void Recorder::wake_at(TimePoint when) {
+  write_action("wake_at", {count_of(when)});
+  world_.wake_at(when);
+}
+
+void Recorder::launch(const Batch& b) {
+  if (sink_) {
+    line_.assign("< launch");
+    append(line_, {static_cast<std::int64_t>(b.id.value()), b.slice.value(), b.service.value(), b.bucket, b.padded_size,
+                   b.samples, b.predicted.count()});
+    line_ += ':';
+    for (const Request* member : b.members) append(line_, {static_cast<std::int64_t>(member->id.value())});
+    line_ += '\n';
+    write(line_);
+  }
+  world_.launch(b);
+}
+
+void Recorder::restart(SliceId slice) {
+  write_action("restart", {slice.value()});
+  world_.restart(slice);
+}
+
+void Recorder::reshape(DeviceId device, const Layout& target) {
+  if (sink_) write(fmt::format("< reshape {} {}\n", device.value(), write_layout(target)));
+  world_.reshape(device, target);
+}
+
+void Recorder::lend(SliceId slice) {
+  if (!handling_) write_event("lend", {slice.value()});
+  write_action("lend", {slice.value()});
+  world_.lend(slice);
+}
+
+// A plan that takes a lent slice away recalls it by itself, while an event is handled.
+void Recorder::recall(SliceId slice) {
+  if (!handling_) write_event("recall", {slice.value()});
+  write_action("recall", {slice.value()});
+  world_.recall(slice);
+}
+
+void Recorder::resolve(const Request& request, const Outcome& outcome, const Batch* batch) {
+  write_action("resolve", {static_cast<std::int64_t>(request.id.value()), static_cast<std::int64_t>(outcome.kind),
+                           static_cast<std::int64_t>(outcome.reason), count_of(outcome.earliest),
+                           batch == nullptr ? 0 : static_cast<std::int64_t>(batch->id.value())});
+  world_.resolve(request, outcome, batch);
+}
+
+}  // namespace tangram::sched

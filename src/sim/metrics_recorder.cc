@@ -1,0 +1,198 @@
+#include "sim/metrics_recorder.h"
+
+#include <algorithm>
+
+#include "sim/slice_places.h"
+
+namespace tangram::sim {
+
+MetricsRecorder::MetricsRecorder(const sched::State& state, const MetricsConfig& config)
+    : state_(state), config_(config) {
+  const sched::Deployment& deployment = state.deployment;
+  const std::size_t services = deployment.services.size();
+  metrics_.tenants.resize(config.tenants);
+  if (config.tenants > 1) metrics_.queue_by_tenant.resize(config.tenants);
+  metrics_.services.resize(services);
+  metrics_.batch_sizes.resize(services);
+  metrics_.queue_by_service.resize(services);
+  metrics_.queue_by_bucket.resize(services);
+  grow_slices(deployment.places.size());
+  extend_buckets(deployment);
+  if (config.timeline_steps > 0 && config.duration != Duration::max()) {
+    metrics_.timeline_step = config.duration / static_cast<std::int64_t>(config.timeline_steps) + Duration(1);
+    metrics_.timeline.assign(services, std::vector<TimelineStep>(config.timeline_steps));
+  }
+}
+
+// One bucket more than the plan has is for requests that fit none.
+void MetricsRecorder::extend_buckets(const sched::Deployment& deployment) {
+  for (std::size_t s = 0; s < deployment.services.size(); ++s) {
+    const std::size_t count = std::max(metrics_.services[s].size(), deployment.services[s].edges.size() + 1);
+    metrics_.services[s].resize(count);
+    metrics_.batch_sizes[s].resize(count, CountHistogram(kBatchSizesCounted));
+    metrics_.queue_by_bucket[s].resize(count);
+  }
+}
+
+void MetricsRecorder::grow_slices(std::size_t count) {
+  running_.resize(std::max(count, running_.size()));
+  metrics_.slices.resize(running_.size());
+  if (running_.size() <= kSlicesWithLatency) metrics_.slice_latency.resize(running_.size());
+}
+
+std::size_t MetricsRecorder::bucket_of(const Request& request) const {
+  const auto& edges = state_.deployment.services[request.service.index()].edges;
+  std::size_t bucket = 0;
+  while (bucket < edges.size() && edges[bucket] < request.size) ++bucket;
+  return bucket;
+}
+
+QueueDepth& MetricsRecorder::bucket_queue(const Request& request) {
+  auto& queues = metrics_.queue_by_bucket[request.service.index()];
+  return queues[std::min(bucket_of(request), queues.size() - 1)];
+}
+
+// These are not arrivals, so what they find is not counted.
+void MetricsRecorder::rejoin(std::span<const Request* const> members) {
+  for (const Request* member : members) {
+    if (sched::is_background(*member)) continue;
+    ++metrics_.queue_by_service[member->service.index()].waiting;
+    if (is_bucketed(member->service.index())) ++bucket_queue(*member).waiting;
+    if (config_.tenants > 1) ++metrics_.queue_by_tenant[member->tenant.index()].waiting;
+  }
+}
+
+// This and resolve() run for every batch and request. Flattened they take 100 instructions fewer for each, which is 3
+// %.
+[[gnu::flatten]] void MetricsRecorder::start(const sched::Batch& batch, const BatchStart& how) {
+  double real = 0;
+  for (const Request* member : batch.members) {
+    leave(*member);
+    real += static_cast<double>(member->size * member->samples);
+  }
+  SliceTally& slice = metrics_.slices[batch.slice.index()];
+  ++slice.batches;
+  slice.samples += static_cast<std::uint64_t>(batch.samples);
+  if (!sched::is_background(*batch.members.front())) {
+    metrics_.batch_sizes[batch.service.index()][batch.bucket].add(static_cast<std::size_t>(batch.samples));
+  }
+  const std::uint64_t bound = state_.slices[batch.slice.index()].bound.count();
+  slice.queue_sum += bound;
+  slice.queue_max = std::max(slice.queue_max, bound);
+  const double padded = static_cast<double>(batch.padded_size) * batch.samples;
+  slice.size_real += real;
+  slice.size_padded += padded;
+  // Useful is what the same samples without padding would take of a slice that always runs its best batch.
+  const double filled = best_unit_ns(how.entry, batch.bucket) * batch.samples / static_cast<double>(how.table_ns);
+  running_[batch.slice.index()] = {static_cast<double>(how.real_ns) * filled * real / padded, batch.padded_size};
+  if (metrics_.batches.size() < config_.batches_recorded_max) {
+    metrics_.batches.push_back({how.now, how.now + Duration(how.real_ns), batch.slice, batch.service, batch.bucket,
+                                batch.samples, static_cast<std::uint32_t>(batch.members.size())});
+  } else if (config_.batches_recorded_max > 0) {
+    ++metrics_.batches_beyond;
+  }
+}
+
+double MetricsRecorder::best_unit_ns(const sched::PoolService& entry, std::size_t bucket) {
+  for (auto& known : best_units_) {
+    if (known.entry == &entry && known.bucket == bucket) return known.unit_ns;
+  }
+  double best = 1e300;
+  for (std::int32_t n = 1; n <= entry.batch_max[bucket]; ++n) {
+    best = std::min(best, static_cast<double>(entry.latency.mean_ns(bucket, n)) / n);
+  }
+  best_units_.push_back({&entry, bucket, best});
+  return best;
+}
+
+void MetricsRecorder::end(std::size_t slice, Duration took, Duration counts, bool ok) {
+  SliceTally& tally = metrics_.slices[slice];
+  tally.busy_ns += counts.count();
+  if (!ok) return;
+  const double share = counts == took ? 1 : static_cast<double>(counts.count()) / static_cast<double>(took.count());
+  tally.useful_ns += share * running_[slice].useful_ns;
+}
+
+[[gnu::flatten]] void MetricsRecorder::resolve(const Request& request, const Outcome& outcome,
+                                               const sched::Batch* batch, TimePoint now) {
+  if (batch == nullptr) leave(request);
+  if (!is_counted(request)) return;
+  auto& tallies = metrics_.services[request.service.index()];
+  count_in(tallies[std::min(bucket_of(request), tallies.size() - 1)], request, outcome, batch, now);
+  if (batch != nullptr) count_in_slice(batch->slice.index(), request, outcome, now);
+  if (config_.tenants > 1) count_in(metrics_.tenants[request.tenant.index()], request, outcome, batch, now);
+  if (!metrics_.timeline.empty()) count_in_timeline(request, outcome);
+}
+
+void MetricsRecorder::count_in(Tally& tally, const Request& request, const Outcome& outcome, const sched::Batch* batch,
+                               TimePoint now) const {
+  ++tally.arrived;
+  switch (outcome.kind) {
+    case OutcomeKind::served: ++tally.served; break;
+    case OutcomeKind::late: ++tally.late; break;
+    case OutcomeKind::failed: ++tally.failed; return;
+    case OutcomeKind::rejected: ++tally.rejected[index_of(outcome.reason)]; return;
+  }
+  const Duration latency = now - request.arrival;
+  tally.latency.add(static_cast<std::uint64_t>(latency.count()));
+  tally.wait_sum_ns += static_cast<double>((latency - batch->took).count());
+  tally.size_real += static_cast<double>(request.size * request.samples);
+  tally.size_padded += static_cast<double>(running_[batch->slice.index()].padded_size * request.samples);
+}
+
+void MetricsRecorder::count_in_slice(std::size_t slice, const Request& request, const Outcome& outcome, TimePoint now) {
+  SliceTally& tally = metrics_.slices[slice];
+  ++(outcome.kind == OutcomeKind::served ? tally.served : tally.late);
+  auto& latency = metrics_.slice_latency;
+  if (slice < latency.size()) latency[slice].add(static_cast<std::uint64_t>((now - request.arrival).count()));
+}
+
+void MetricsRecorder::count_in_timeline(const Request& request, const Outcome& outcome) {
+  TimelineStep* step = step_of(request.service.index(), request.arrival);
+  if (step == nullptr) return;
+  ++step->arrived;
+  switch (outcome.kind) {
+    case OutcomeKind::served: ++step->served; break;
+    case OutcomeKind::late: ++step->late; break;
+    case OutcomeKind::rejected:
+    case OutcomeKind::failed: ++step->lost; break;
+  }
+}
+
+// Batches may start while the plan is put in place, so the best units are forgotten before and after: entries are known
+// by their address, and others may stand there.
+void MetricsRecorder::before_plan(const sched::Deployment& next) {
+  best_units_.clear();
+  append_places(state_, metrics_.places);
+  grow_slices(state_.slices.size());
+  extend_buckets(next);
+}
+
+void MetricsRecorder::after_plan() {
+  recount_buckets();
+  best_units_.clear();
+}
+
+// The edges of buckets have moved, so what waits stands in other buckets than those it joined.
+void MetricsRecorder::recount_buckets() {
+  for (auto& queues : metrics_.queue_by_bucket) {
+    for (auto& queue : queues) queue.waiting = 0;
+  }
+  const auto count = [&](const sched::RequestQueue& queue) {
+    for (const sched::Waiting* w = queue.front(); w != nullptr; w = w->next) ++bucket_queue(w->request).waiting;
+  };
+  for (const auto& lane : state_.lanes) count(lane.queue);
+  for (const auto& slice : state_.slices) count(slice.bound);
+}
+
+Metrics MetricsRecorder::take() {
+  append_places(state_, metrics_.places);
+  grow_slices(state_.slices.size());
+  if (config_.tenants == 1) metrics_.tenants[0] = metrics_.total();
+  for (std::size_t s = 0; s < metrics_.queue_by_service.size(); ++s) {
+    if (!is_bucketed(s)) metrics_.queue_by_bucket[s][0] = metrics_.queue_by_service[s];
+  }
+  return std::move(metrics_);
+}
+
+}  // namespace tangram::sim

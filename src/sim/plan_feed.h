@@ -1,0 +1,84 @@
+// Plans that come into force while a simulation runs: those of the configuration at their instants, and those that a
+// controller answers when it is told of the traffic.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/time.h"
+#include "core/request.h"
+#include "sched/deployment.h"
+#include "sim/metrics.h"
+
+namespace tangram::sim {
+
+struct PlanChange {
+  TimePoint at;
+  sched::Deployment deployment;
+};
+
+// What a controller is told about one service: what happened since it was last told.
+struct ServiceObservation {
+  std::uint64_t arrived = 0;
+  std::uint64_t served = 0;  // In time.
+  std::uint64_t late = 0;
+  std::uint64_t lost = 0;                       // Rejected and failed.
+  std::uint64_t waiting = 0;                    // Now.
+  std::map<std::int64_t, std::uint64_t> sizes;  // How many requests of each input size arrived.
+};
+
+struct Observation {
+  TimePoint at;
+  bool moving = false;  // The last plan is still being put in place.
+  std::vector<ServiceObservation> services;
+};
+
+// Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
+// time. An answer that comes while another plan is moving waits its turn.
+struct Controller {
+  Duration interval = std::chrono::minutes(5);
+  std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: nobody watches.
+};
+
+// Numbers the plans, those of the configuration first, and counts for the controller.
+class PlanFeed {
+ public:
+  // Both outlive it.
+  PlanFeed(const std::vector<PlanChange>& changes, const Controller& controller, std::size_t services)
+      : changes_(changes), controller_(controller) {
+    if (watched()) since_.services.resize(services);
+  }
+
+  bool watched() const { return static_cast<bool>(controller_.decide); }
+
+  // What happens to the requests, for the controller. Both cost a comparison where nobody watches.
+  void arrived(const Request& request) {
+    if (!since_.services.empty()) count_arrival(request);
+  }
+  void resolved(const Request& request, OutcomeKind kind) {
+    if (!since_.services.empty()) count_outcome(request, kind);
+  }
+
+  // Tells the controller what happened, with the queues of the services as they are, and starts counting anew. Answers
+  // the number of the plan that it wants, if it wants one.
+  std::optional<std::uint32_t> control(TimePoint now, bool moving, std::span<const QueueDepth> queues);
+
+  // The plan of a number. It stays where it is until the end of the run.
+  const sched::Deployment& plan(std::uint32_t number) const;
+
+ private:
+  void count_arrival(const Request& request);
+  void count_outcome(const Request& request, OutcomeKind kind);
+
+  const std::vector<PlanChange>& changes_;
+  const Controller& controller_;
+  Observation since_;                      // The controller was last told; no services if there is none.
+  std::deque<sched::Deployment> decided_;  // By the controller, in order.
+};
+
+}  // namespace tangram::sim
