@@ -14,7 +14,7 @@ lab::ReplanComparison one_hour() {
     run.name = name;
     run.gpu_hours = hours;
     run.devices_max = 8;
-    run.steps.push_back({.reasons = {"rank <answers>: rate 12 -> 14"}, .devices = 8});
+    run.steps.emplace_back().reasons = {"rank <answers>: rate 12 -> 14"};
     comparison.runs.push_back(std::move(run));
   }
   return comparison;
