@@ -26,4 +26,6 @@ BuildInfo build_info() {
           .sanitizers = TANGRAM_SANITIZERS};
 }
 
+std::string generator_text(const BuildInfo& build) { return fmt::format("tangram {} {}", build.version, build.commit); }
+
 }  // namespace tangram::cli

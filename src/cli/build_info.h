@@ -15,4 +15,7 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
+// "tangram 0.1.0 1a2b3c4": what pages name as their generator.
+std::string generator_text(const BuildInfo& build);
+
 }  // namespace tangram::cli

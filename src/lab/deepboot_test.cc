@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "lab/deepboot_report.h"
 #include "lab/pollux.h"
 #include "train/test_application.h"
 
@@ -119,23 +118,6 @@ TEST(InferenceLoad, HasTheRateAndDurationsThatItSays) {
     EXPECT_NEAR(sum / load.requests, (load.duration_min_s + load.duration_max_s) / 2.0, 0.2) << load.name;
     EXPECT_NEAR(jobs.back().submit_s / load.requests / load.gap_mean_s, 1, 0.05) << load.name;
   }
-}
-
-TEST(SharedReport, ShowsWhoHadTheGpus) {
-  const auto applications = test_applications();
-  Rng rng(1);
-  auto jobs = training_jobs(rng, 3);
-  for (auto& request : make_inference({.name = "l", .requests = 20, .applications = 2}, {"bert"}, 1)) {
-    jobs.push_back(std::move(request));
-  }
-  const auto result = run_shared(applications, jobs, tangram_run());
-  const SharedReportRow row{"<w>", "tangram", "whole_gpu", 3, 0.5, &result, 64};
-  const std::string html = shared_report_html(std::vector{row});
-  EXPECT_NE(html.find("&lt;w&gt;"), std::string::npos);
-  EXPECT_NE(html.find("<svg"), std::string::npos);
-  EXPECT_NE(html.find("<td>whole_gpu<td>3<td>"), std::string::npos);
-  EXPECT_NE(html.find(">p99 JCT<"), std::string::npos);
-  EXPECT_NE(html.find("var(--training)"), std::string::npos);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Who has the GPUs of a cluster that inference and training share.
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace tangram::lab {
@@ -21,10 +20,5 @@ struct Ownership {
 // Half as many steps, each the mean of two weighted by how long they last; `end_s` is the end of the last. Their number
 // is even.
 std::vector<Ownership> coarser(const std::vector<Ownership>& timeline, double end_s);
-
-// Time to the right, GPUs upwards. Colours are the CSS variables training, running, guarded and asleep.
-std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus);
-// What the colours mean.
-std::string ownership_key();
 
 }  // namespace tangram::lab

@@ -13,7 +13,6 @@
 
 #include "core/fleet.h"
 #include "lab/certify.h"
-#include "lab/report.h"
 #include "lab/scenario.h"
 #include "plan/problem.h"
 #include "plan/transition.h"
@@ -135,8 +134,5 @@ struct ReplanComparison {
 // Plans for `fleet` and simulates the scenario three times, on the same requests. Errors: the scenario has no end, a
 // service has no rate to plan for, or the fleet cannot carry the busiest hour.
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet, const ReplanOptions& options);
-
-// One page that needs nothing but itself: GPUs in use, rates and attainment over time, and every change of plan.
-std::string replan_html(const ReportHead& head, const Scenario& scenario, const ReplanComparison& comparison);
 
 }  // namespace tangram::lab

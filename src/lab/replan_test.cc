@@ -200,9 +200,6 @@ TEST(Replan, GivesTheSameAnswerTwice) {
   const auto b = compare_replanning(scenario, fleet_of(6), quick());
   ASSERT_TRUE(a && b);
   EXPECT_EQ(a->runs[0].result.digest, b->runs[0].result.digest);
-  const ReportHead head{"tangram", "", "{}", 1};
-  EXPECT_EQ(replan_html(head, scenario, *a), replan_html(head, scenario, *b));
-  EXPECT_NE(replan_html(head, scenario, *a).find("GPUs in use"), std::string::npos);
 }
 
 }  // namespace

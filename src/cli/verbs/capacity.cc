@@ -8,9 +8,10 @@
 #include "cli/inputs.h"
 #include "cli/parallel.h"
 #include "cli/program.h"
-#include "cli/run_view.h"
-#include "report/table.h"
+#include "cli/run_policies.h"
 #include "lab/capacity.h"
+#include "report/run_tables.h"
+#include "report/table.h"
 #include "sched/policy.h"
 
 namespace tangram::cli {
@@ -78,7 +79,8 @@ report::Json result_json(const lab::CapacityResult& result) {
   return {{"policy", result.policy},
           {"rate_scale", result.rate_scale},
           {"rate_per_s", result.rate_per_s},
-          {"infeasible_rate_scale", result.infeasible_scale > 0 ? report::Json(result.infeasible_scale) : report::Json(nullptr)},
+          {"infeasible_rate_scale",
+           result.infeasible_scale > 0 ? report::Json(result.infeasible_scale) : report::Json(nullptr)},
           {"binding_service", result.binding.empty() ? report::Json(nullptr) : report::Json(result.binding)},
           {"trials", result.trials},
           {"services", std::move(services)}};
@@ -86,14 +88,14 @@ report::Json result_json(const lab::CapacityResult& result) {
 
 std::string capacity_table(const std::vector<lab::CapacityResult>& results, const Terminal& terminal) {
   report::Table table({{"POLICY"},
-               {"RATE SCALE", report::Align::right},
-               {"REQUESTS/S", report::Align::right},
-               {"BINDING"},
-               {"SERVICE"},
-               {"PER S", report::Align::right},
-               {"IN TIME", report::Align::right},
-               {"LATENCY", report::Align::right},
-               {"PROMISE"}});
+                       {"RATE SCALE", report::Align::right},
+                       {"REQUESTS/S", report::Align::right},
+                       {"BINDING"},
+                       {"SERVICE"},
+                       {"PER S", report::Align::right},
+                       {"IN TIME", report::Align::right},
+                       {"LATENCY", report::Align::right},
+                       {"PROMISE"}});
   for (const auto& result : results) {
     if (result.services.empty()) {
       table.add({{result.policy, Style::accent}, {"0", Style::bad}, "0", result.binding, "", "", "", "", ""});
@@ -109,8 +111,8 @@ std::string capacity_table(const std::vector<lab::CapacityResult>& results, cons
            first ? binding : "",
            service.service,
            fmt::format("{:.1f}", service.rate_per_s),
-           service.counted ? share_text(service.attainment) : "-",
-           service.counted ? lab::latency_text(service.latency) : "-",
+           service.counted ? report::share_text(service.attainment) : "-",
+           service.counted ? report::latency_text(service.latency) : "-",
            fmt::format("p{} {} ms", text::shortest(service.percentile), text::shortest(to_milliseconds(service.slo)))});
     }
   }
@@ -131,7 +133,7 @@ ExitCode run(Session& session, Options options) {
   if (session.structured()) {
     report::Json list = report::Json::array();
     for (const auto& result : results) list.push_back(result_json(result));
-    report::Json json = head_json(report_head(*scenario));
+    report::Json json = report::head_json(report_head(*scenario));
     json["scenario"] = scenario->name;
     json["tolerance"] = options.tolerance;
     json["results"] = std::move(list);

@@ -11,20 +11,21 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cli/day_view.h"
-#include "host/files.h"
-#include "cli/geometry_view.h"
 #include "cli/inputs.h"
-#include "report/mosaic.h"
 #include "cli/plan_inputs.h"
-#include "cli/plan_view.h"
 #include "cli/program.h"
-#include "cli/run_view.h"
+#include "cli/run_policies.h"
+#include "formats/fleet_file.h"
+#include "host/files.h"
+#include "lab/certify.h"
+#include "report/day_view.h"
+#include "report/geometry_view.h"
+#include "report/mosaic.h"
+#include "report/plan_view.h"
+#include "report/run_tables.h"
 #include "report/table.h"
 #include "report/text_width.h"
 #include "report/tile.h"
-#include "formats/fleet_file.h"
-#include "lab/certify.h"
 
 namespace tangram::cli {
 namespace {
@@ -115,8 +116,12 @@ void show_services(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "The services", near_path(inputs.services_path));
   double largest = 0;
   for (const auto& service : inputs.workload.services) largest = std::max(largest, mean_rate_per_s(service.traffic));
-  report::Table table(
-      {{"SERVICE"}, {"MODEL", report::Align::left, true}, {"PROMISE"}, {"INPUT SIZE"}, {"PER S", report::Align::right}, {"LOAD"}});
+  report::Table table({{"SERVICE"},
+                       {"MODEL", report::Align::left, true},
+                       {"PROMISE"},
+                       {"INPUT SIZE"},
+                       {"PER S", report::Align::right},
+                       {"LOAD"}});
   for (const auto& service : inputs.workload.services) {
     const double rate = mean_rate_per_s(service.traffic);
     table.add({{service.name, Style::accent},
@@ -190,8 +195,8 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
     const Layout after = with_slice(geometry, layout, *advice);
     std::string room = "nothing";
     for (std::size_t i = geometry.profiles.size(); i-- > 0 && room == "nothing";) {
-      const auto places = places_left(geometry, after, i);
-      if (!places.empty()) room = fmt::format("{} at {}", geometry.profiles[i].name, starts_text(places));
+      const auto places = report::places_left(geometry, after, i);
+      if (!places.empty()) room = fmt::format("{} at {}", geometry.profiles[i].name, report::starts_text(places));
     }
     table.add({{device.name, Style::accent}, smallest, fmt::format("unit {}", advice->start), room});
   }
@@ -218,9 +223,9 @@ void show_plan(Session& session, int number, const Inputs& inputs) {
     session.print("\n  " + report::wrap("no plan: " + answer.reason, session.terminal.width - 2, 2) + "\n");
     return;
   }
-  PlanStory story{problem, answer, "elastic", 1};
+  report::PlanStory story{problem, answer, "elastic", 1};
   story.costs = plan::service_costs(problem, answer);
-  session.print(plan_text(story, session.terminal, 2));
+  session.print(report::plan_text(story, session.terminal, 2));
 }
 
 constexpr std::size_t kTimelineSteps = 288;  // Five minutes each, of a day.
@@ -261,7 +266,7 @@ Result<std::string> place_report(const std::string& report) {
 
 Result<std::string> write_report(const std::string& wanted, const lab::Scenario& scenario,
                                  const std::vector<lab::Run>& runs) {
-  const std::string report = lab::html_report(report_head(scenario), scenario, runs);
+  const std::string report = report::html_report(report_head(scenario), scenario, runs);
   if (wanted.empty()) return place_report(report);
   const auto written = host::write_file_atomically(wanted, report);
   if (!written) return written.error();
@@ -275,13 +280,13 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
   const auto begin = std::chrono::steady_clock::now();
   const auto runs = simulate_day(session, inputs.scenario);
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const lab::RunView view = lab::view_of(inputs.scenario, runs[0]);
-  session.print("\n" + draw_day(view, runs[0], session.terminal, 2));
+  const report::RunView view = report::view_of(inputs.scenario, runs[0]);
+  session.print("\n" + report::draw_day(view, runs[0], session.terminal, 2));
   session.print(fmt::format("\n  {} requests in {} batches; slices were busy {} of the time, with useful work {}:\n\n",
-                            view.total.tally.arrived, view.batches, share_text(view.busy_share.value_or(0)),
-                            share_text(view.useful_share.value_or(0))));
-  session.print(draw_utilisation(inputs.scenario, view, session.terminal, 2));
-  const std::string story = text::join(lab::story_of(view, runs[0]), " ");
+                            view.total.tally.arrived, view.batches, report::share_text(view.busy_share.value_or(0)),
+                            report::share_text(view.useful_share.value_or(0))));
+  session.print(report::draw_utilisation(inputs.scenario, view, session.terminal, 2));
+  const std::string story = text::join(report::story_of(view, runs[0]), " ");
   session.print("\n  " + report::wrap(story, session.terminal.width - 2, 2) + "\n");
   const auto report = write_report(inputs.html, inputs.scenario, runs);
   if (!report) return session.fail(report.error());
@@ -301,9 +306,9 @@ constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_
 
 report::Json day_json(Session& session, const lab::Scenario& scenario) {
   const auto runs = simulate_day(session, scenario);
-  report::Json json = head_json(report_head(scenario));
+  report::Json json = report::head_json(report_head(scenario));
   json["scenario"] = scenario.name;
-  json["runs"] = report::Json::array({run_json(lab::view_of(scenario, runs[0]), runs[0])});
+  json["runs"] = report::Json::array({report::run_json(report::view_of(scenario, runs[0]), runs[0])});
   return json;
 }
 

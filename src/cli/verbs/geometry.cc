@@ -7,11 +7,11 @@
 
 #include "adapters/cpu_host/cpu_host.h"
 #include "base/text.h"
+#include "cli/program.h"
 #include "host/files.h"
-#include "cli/geometry_view.h"
+#include "report/geometry_view.h"
 #include "report/mosaic.h"
 #include "report/mosaic_svg.h"
-#include "cli/program.h"
 #include "report/tile.h"
 
 namespace tangram::cli {
@@ -55,11 +55,11 @@ ExitCode list_types(Session& session) {
   all.push_back(host_geometry({}));
   if (session.structured()) {
     report::Json list = report::Json::array();
-    for (const auto& geometry : all) list.push_back(geometry_json(geometry));
+    for (const auto& geometry : all) list.push_back(report::geometry_json(geometry));
     session.print_value(list);
     return ExitCode::done;
   }
-  session.print(catalog_table(all).render(session.terminal));
+  session.print(report::catalog_table(all).render(session.terminal));
   session.remark(
       "\nP placements, S multiprocessors, M usable memory: ✓ read off real boards, ? unverified, - unknown.\n"
       "The layouts of one type: tangram geometry a100-80gb\n");
@@ -116,8 +116,9 @@ std::string draw_listing(const Geometry& geometry, const Listing& listing, const
     rows.push_back({layout, fmt::format("{}", i + 1), used});
   }
   std::string text = "\n" + paint(terminal, Style::bold, listing_title(options.layouts, listing.layouts.size())) + "\n";
-  text += report::draw_mosaic(geometry, rows, terminal,
-                      {.left_title = "unit", .right_title = host ? "" : "slices", .boxed = shown <= kBoxedRowsMax});
+  text +=
+      report::draw_mosaic(geometry, rows, terminal,
+                          {.left_title = "unit", .right_title = host ? "" : "slices", .boxed = shown <= kBoxedRowsMax});
   if (shown < listing.layouts.size()) {
     text += fmt::format("... and {} more; --limit 0 shows all\n", listing.layouts.size() - shown);
   }
@@ -128,7 +129,7 @@ ExitCode count(Session& session, const Geometry& geometry) {
   const auto counts = count_layouts(geometry);
   if (!counts) return session.fail(counts.error());
   if (session.structured()) {
-    session.print_value(counts_json(*counts), true);
+    session.print_value(report::counts_json(*counts), true);
   } else {
     session.print(fmt::format("valid {}\nmaximal {}\nmultisets {}\npareto {}\n", counts->valid, counts->maximal,
                               counts->multisets, counts->pareto));
@@ -139,8 +140,9 @@ ExitCode count(Session& session, const Geometry& geometry) {
 report::Json listing_json(const Geometry& geometry, const Listing& listing) {
   report::Json list = report::Json::array();
   for (std::size_t i = 0; i < listing.layouts.size(); ++i) {
-    report::Json item = listing.multisets.empty() ? report::Json::object() : multiset_json(geometry, listing.multisets[i]);
-    item.update(layout_json(geometry, listing.layouts[i]));
+    report::Json item =
+        listing.multisets.empty() ? report::Json::object() : report::multiset_json(geometry, listing.multisets[i]);
+    item.update(report::layout_json(geometry, listing.layouts[i]));
     list.push_back(std::move(item));
   }
   return list;
@@ -151,7 +153,8 @@ ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& li
   if (options.layouts == "maximal") {
     subtitle = fmt::format("The {} ways to cut it that leave no room for another slice", listing.layouts.size());
   }
-  const std::string svg = report::mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
+  const std::string svg =
+      report::mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
   const auto written = host::write_file_atomically(options.svg, svg);
   if (!written) return session.fail(written.error());
   session.note(fmt::format("{}: {} layouts drawn", options.svg, listing.layouts.size()));
@@ -172,10 +175,10 @@ ExitCode show(Session& session, const Geometry& geometry, const Options& options
     return listing ? write_svg(session, geometry, *listing, options) : session.fail(listing.error());
   }
   if (session.structured()) {
-    report::Json json = geometry_json(geometry);
+    report::Json json = report::geometry_json(geometry);
     const auto counts = count_layouts(geometry);
     json["set"] = options.set;
-    json["counts"] = counts ? counts_json(*counts) : report::Json(nullptr);
+    json["counts"] = counts ? report::counts_json(*counts) : report::Json(nullptr);
     json["layouts_kind"] = options.layouts;
     json["layouts"] = listing ? listing_json(geometry, *listing) : report::Json(nullptr);
     session.print_value(json);
@@ -185,7 +188,7 @@ ExitCode show(Session& session, const Geometry& geometry, const Options& options
   session.print(fmt::format("{} ({}): {} units, {} compute slices\n\n",
                             paint(session.terminal, Style::bold, geometry.title), geometry.type, geometry.units,
                             geometry.compute_slices));
-  session.print(profile_table(geometry).render(session.terminal));
+  session.print(report::profile_table(geometry).render(session.terminal));
   if (listing) session.print(draw_listing(geometry, *listing, options, session.terminal));
   // A host has too many layouts to list from about five cores on; its slices are still worth showing.
   if (!listing) session.remark(fmt::format("\nIts layouts are not listed: {}.\n", listing.error().message));
@@ -242,11 +245,11 @@ struct Candidate {
 std::vector<Candidate> candidates_for(const Question& question) {
   std::vector<Candidate> candidates;
   const auto profile = static_cast<std::uint16_t>(*question.profile);
-  for (const int start : places_left(question.geometry, question.layout, profile)) {
+  for (const int start : report::places_left(question.geometry, question.layout, profile)) {
     const Layout after = with_slice(question.geometry, question.layout, {profile, static_cast<std::uint16_t>(start)});
     Candidate candidate{start, {}};
     for (std::size_t i = 0; i < question.geometry.profiles.size(); ++i) {
-      candidate.places.push_back(places_left(question.geometry, after, i).size());
+      candidate.places.push_back(report::places_left(question.geometry, after, i).size());
     }
     candidates.push_back(std::move(candidate));
   }
@@ -261,7 +264,8 @@ std::string candidate_table(const Question& question, const std::vector<Candidat
   const auto& profiles = question.geometry.profiles;
   std::vector<report::Column> columns{{"START", report::Align::right}};
   const std::size_t shown = std::min(profiles.size(), kCandidateColumnsMax);
-  for (std::size_t i = 0; i < shown; ++i) columns.push_back({profiles[profiles.size() - 1 - i].name, report::Align::right});
+  for (std::size_t i = 0; i < shown; ++i)
+    columns.push_back({profiles[profiles.size() - 1 - i].name, report::Align::right});
   columns.push_back({""});
   report::Table table(columns);
   for (const auto& candidate : candidates) {
@@ -290,12 +294,12 @@ report::Json candidates_json(const Question& question, const std::vector<Candida
 }
 
 ExitCode describe_layout(Session& session, const Question& question) {
-  const std::string room = room_left(question.geometry, question.layout);
+  const std::string room = report::room_left(question.geometry, question.layout);
   if (session.structured()) {
-    report::Json json = layout_json(question.geometry, question.layout);
+    report::Json json = report::layout_json(question.geometry, question.layout);
     report::Json places = report::Json::object();
     for (std::size_t i = question.geometry.profiles.size(); i-- > 0;) {
-      places[question.geometry.profiles[i].name] = places_left(question.geometry, question.layout, i);
+      places[question.geometry.profiles[i].name] = report::places_left(question.geometry, question.layout, i);
     }
     json["places_left"] = std::move(places);
     session.print_value(json);

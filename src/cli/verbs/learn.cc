@@ -5,17 +5,17 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "formats/measurements_file.h"
+#include "host/files.h"
 #include "lab/features_file.h"
-#include "lab/learn_report.h"
 #include "lab/model_file.h"
 #include "learn/contradictions.h"
 #include "learn/fit.h"
+#include "report/learn_report.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -120,11 +120,11 @@ learn::Knowledge all_knowledge(const Measurements& measurements, const learn::Kn
   return knowledge;
 }
 
-std::vector<lab::LearnReport> report_all(const learn::Knowledge& knowledge, const learn::FittedModel& model) {
-  std::vector<lab::LearnReport> reports(model.runs().size());
+std::vector<report::LearnReport> report_all(const learn::Knowledge& knowledge, const learn::FittedModel& model) {
+  std::vector<report::LearnReport> reports(model.runs().size());
   run_all(reports.size(), [&](std::size_t i) {
     const auto& run = model.runs()[i];
-    reports[i] = lab::report_on(run, learn::without(knowledge, learn::Target{run.device, run.model}));
+    reports[i] = report::report_on(run, learn::without(knowledge, learn::Target{run.device, run.model}));
   });
   return reports;
 }
@@ -143,7 +143,7 @@ void note_unused_features(Session& session, const Options& options, const learn:
 }
 
 // Few runs that contradict what they predict of each other: the intervals hold them, and somebody should look.
-void warn_of_misfits(Session& session, const Options& options, const std::vector<lab::LearnReport>& reports) {
+void warn_of_misfits(Session& session, const Options& options, const std::vector<report::LearnReport>& reports) {
   for (const auto& report : reports) {
     if (options.kind == "boosted" && report.members == "analytic") {
       session.note(fmt::format("{}: {} on {}: fewer than {} runs that fitted, so the formula answers without trees",
@@ -168,7 +168,7 @@ std::string candidate_text(const learn::Candidate& c) {
   return text;
 }
 
-report::Json group_json(const std::vector<lab::ErrorGroup>& groups) {
+report::Json group_json(const std::vector<report::ErrorGroup>& groups) {
   report::Json list = report::Json::array();
   for (const auto& group : groups) {
     list.push_back({{"name", group.name},
@@ -180,22 +180,22 @@ report::Json group_json(const std::vector<lab::ErrorGroup>& groups) {
   return list;
 }
 
-report::Json report_json(const lab::LearnReport& report) {
+report::Json report_json(const report::LearnReport& report) {
   report::Json json{{"model", report.model},
-            {"device", report.device},
-            {"measurements", report.measurements},
-            {"out_of_memory", report.out_of_memory},
-            {"members", report.members},
-            {"intervals", lab::calibration_text(report.calibration)},
-            {"coverage_stated", report.coverage_stated},
-            {"checked", report.unseen.size()},
-            {"median_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.median_error)},
-            {"p90_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.p90_error)},
-            {"coverage", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.coverage)},
-            {"by_slice", group_json(report.by_slice)},
-            {"by_batch", group_json(report.by_batch)},
-            {"by_size", group_json(report.by_size)},
-            {"by_processes", group_json(report.by_processes)}};
+                    {"device", report.device},
+                    {"measurements", report.measurements},
+                    {"out_of_memory", report.out_of_memory},
+                    {"members", report.members},
+                    {"intervals", report::calibration_text(report.calibration)},
+                    {"coverage_stated", report.coverage_stated},
+                    {"checked", report.unseen.size()},
+                    {"median_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.median_error)},
+                    {"p90_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.p90_error)},
+                    {"coverage", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.coverage)},
+                    {"by_slice", group_json(report.by_slice)},
+                    {"by_batch", group_json(report.by_batch)},
+                    {"by_size", group_json(report.by_size)},
+                    {"by_processes", group_json(report.by_processes)}};
   report::Json validation = report::Json::array();
   for (const auto& v : report.validation) {
     validation.push_back({{"member", v.member}, {"median_error", v.median_error}, {"p90_error", v.p90_error}});
@@ -212,15 +212,15 @@ report::Json report_json(const lab::LearnReport& report) {
   return json;
 }
 
-std::string overview(const std::vector<lab::LearnReport>& reports, const Terminal& terminal) {
+std::string overview(const std::vector<report::LearnReport>& reports, const Terminal& terminal) {
   report::Table table({{"MODEL"},
-               {"DEVICE"},
-               {"RUNS", report::Align::right},
-               {"MEDIAN ERROR", report::Align::right},
-               {"P90 ERROR", report::Align::right},
-               {"COVERED", report::Align::right},
-               {"INTERVALS"},
-               {"WOULD MEASURE NEXT"}});
+                       {"DEVICE"},
+                       {"RUNS", report::Align::right},
+                       {"MEDIAN ERROR", report::Align::right},
+                       {"P90 ERROR", report::Align::right},
+                       {"COVERED", report::Align::right},
+                       {"INTERVALS"},
+                       {"WOULD MEASURE NEXT"}});
   for (const auto& report : reports) {
     const bool checked = !report.unseen.empty();
     table.add({{report.model, Style::accent},
@@ -229,13 +229,13 @@ std::string overview(const std::vector<lab::LearnReport>& reports, const Termina
                checked ? percent(report.median_error) : "unknown",
                checked ? percent(report.p90_error) : "unknown",
                checked ? percent(report.coverage) : "unknown",
-               lab::calibration_text(report.calibration),
+               report::calibration_text(report.calibration),
                report.next ? candidate_text(*report.next) : report.next_reason});
   }
   return table.render(terminal);
 }
 
-void add_groups(report::Table& table, std::string_view what, const std::vector<lab::ErrorGroup>& groups) {
+void add_groups(report::Table& table, std::string_view what, const std::vector<report::ErrorGroup>& groups) {
   if (groups.size() < 2) return;
   for (const auto& group : groups) {
     table.add({fmt::format("{} {}", what, group.name), fmt::format("{}", group.runs), percent(group.median_error),
@@ -243,12 +243,12 @@ void add_groups(report::Table& table, std::string_view what, const std::vector<l
   }
 }
 
-std::string details(const lab::LearnReport& report, const Terminal& terminal) {
+std::string details(const report::LearnReport& report, const Terminal& terminal) {
   report::Table table({{"WHERE"},
-               {"RUNS", report::Align::right},
-               {"MEDIAN ERROR", report::Align::right},
-               {"P90 ERROR", report::Align::right},
-               {"BIAS", report::Align::right}});
+                       {"RUNS", report::Align::right},
+                       {"MEDIAN ERROR", report::Align::right},
+                       {"P90 ERROR", report::Align::right},
+                       {"BIAS", report::Align::right}});
   add_groups(table, "slice", report.by_slice);
   add_groups(table, "batch", report.by_batch);
   add_groups(table, "size", report.by_size);
@@ -259,12 +259,12 @@ std::string details(const lab::LearnReport& report, const Terminal& terminal) {
 }
 
 Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& model,
-                              const std::vector<lab::LearnReport>& reports) {
+                              const std::vector<report::LearnReport>& reports) {
   if (!options.to.empty()) {
     const auto written = host::write_file_atomically(options.to, lab::write_model(model));
     if (!written) return written.error();
   }
-  if (!options.html.empty()) return host::write_file_atomically(options.html, lab::learn_html(reports));
+  if (!options.html.empty()) return host::write_file_atomically(options.html, report::learn_html(reports));
   return Nothing{};
 }
 

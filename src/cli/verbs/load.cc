@@ -8,16 +8,16 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
-#include "report/table.h"
-#include "lab/load_report.h"
-#include "client/offline_rows.h"
 #include "client/http_client.h"
 #include "client/load.h"
+#include "client/offline_rows.h"
+#include "host/files.h"
+#include "report/load_report.h"
+#include "report/table.h"
 #include "sim/arrivals.h"
 
 namespace tangram::cli {
@@ -234,19 +234,19 @@ void warn_of_silence(Session& session, const Workload& workload, const std::vect
 
 // ---- What became of it ----
 
-lab::LoadEnd end_of(client::LoadOutcome outcome) {
+report::LoadEnd end_of(client::LoadOutcome outcome) {
   switch (outcome) {
-    case client::LoadOutcome::answered: return lab::LoadEnd::answered;
-    case client::LoadOutcome::refused: return lab::LoadEnd::refused;
-    case client::LoadOutcome::failed: return lab::LoadEnd::failed;
-    case client::LoadOutcome::unanswered: return lab::LoadEnd::unanswered;
+    case client::LoadOutcome::answered: return report::LoadEnd::answered;
+    case client::LoadOutcome::refused: return report::LoadEnd::refused;
+    case client::LoadOutcome::failed: return report::LoadEnd::failed;
+    case client::LoadOutcome::unanswered: return report::LoadEnd::unanswered;
   }
-  return lab::LoadEnd::unanswered;
+  return report::LoadEnd::unanswered;
 }
 
-std::vector<lab::LoadSample> samples_of(const std::vector<client::LoadRequest>& requests,
-                                        const client::LoadResult& result) {
-  std::vector<lab::LoadSample> samples;
+std::vector<report::LoadSample> samples_of(const std::vector<client::LoadRequest>& requests,
+                                           const client::LoadResult& result) {
+  std::vector<report::LoadSample> samples;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const client::LoadAnswer& answer = result.answers[i];
     if (!answer.sent) continue;
@@ -265,40 +265,40 @@ std::string ms_text(const QuantileSketch& sketch, double q) {
   return sketch.empty() ? "-" : fmt::format("{:.3g}", quantile_ms(sketch, q));
 }
 
-std::string load_table(const Workload& workload, const lab::LoadReport& report, const Terminal& terminal) {
+std::string load_table(const Workload& workload, const report::LoadReport& report, const Terminal& terminal) {
   report::Table table({{"SERVICE"},
-               {"PROMISE", report::Align::right},
-               {"SENT", report::Align::right},
-               {"/S", report::Align::right},
-               {"IN TIME", report::Align::right},
-               {"IN TIME /S", report::Align::right},
-               {"P50 MS", report::Align::right},
-               {"P95 MS", report::Align::right},
-               {"P99 MS", report::Align::right},
-               {"LATE", report::Align::right},
-               {"REFUSED", report::Align::right},
-               {"FAILED", report::Align::right}});
+                       {"PROMISE", report::Align::right},
+                       {"SENT", report::Align::right},
+                       {"/S", report::Align::right},
+                       {"IN TIME", report::Align::right},
+                       {"IN TIME /S", report::Align::right},
+                       {"P50 MS", report::Align::right},
+                       {"P95 MS", report::Align::right},
+                       {"P99 MS", report::Align::right},
+                       {"LATE", report::Align::right},
+                       {"REFUSED", report::Align::right},
+                       {"FAILED", report::Align::right}});
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
-    const lab::LoadTally& tally = report.services[i];
-    table.add(
-        {{service.name, Style::accent},
-         fmt::format("{:g} ms, {:g} %", to_milliseconds(service.slo.latency), service.slo.percentile),
-         fmt::to_string(tally.sent),
-         fmt::format("{:.1f}", report.per_second(tally.sent)),
-         {lab::percent_text(tally.in_time_share()), lab::LoadReport::kept(service, tally) ? Style::good : Style::bad},
-         fmt::format("{:.1f}", report.per_second(tally.in_time)),
-         ms_text(tally.latency, 0.5),
-         ms_text(tally.latency, 0.95),
-         ms_text(tally.latency, 0.99),
-         fmt::to_string(tally.late),
-         fmt::to_string(tally.refused),
-         fmt::to_string(tally.failed + tally.unanswered)});
+    const report::LoadTally& tally = report.services[i];
+    table.add({{service.name, Style::accent},
+               fmt::format("{:g} ms, {:g} %", to_milliseconds(service.slo.latency), service.slo.percentile),
+               fmt::to_string(tally.sent),
+               fmt::format("{:.1f}", report.per_second(tally.sent)),
+               {report::percent_text(tally.in_time_share()),
+                report::LoadReport::kept(service, tally) ? Style::good : Style::bad},
+               fmt::format("{:.1f}", report.per_second(tally.in_time)),
+               ms_text(tally.latency, 0.5),
+               ms_text(tally.latency, 0.95),
+               ms_text(tally.latency, 0.99),
+               fmt::to_string(tally.late),
+               fmt::to_string(tally.refused),
+               fmt::to_string(tally.failed + tally.unanswered)});
   }
   return table.render(terminal);
 }
 
-report::Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& report) {
+report::Json tally_json(const report::LoadTally& tally, const report::LoadReport& report) {
   return {{"sent", tally.sent},
           {"in_time", tally.in_time},
           {"late", tally.late},
@@ -317,22 +317,22 @@ report::Json tally_json(const lab::LoadTally& tally, const lab::LoadReport& repo
           {"client_late_p99_ms", quantile_ms(tally.sent_after, 0.99)}};
 }
 
-report::Json load_json(const Options& options, const Workload& workload, const lab::LoadReport& report) {
+report::Json load_json(const Options& options, const Workload& workload, const report::LoadReport& report) {
   const BuildInfo build = build_info();
   report::Json json{{"program", "tangram " + build.version},
-            {"commit", build.commit},
-            {"seed", options.seed},
-            {"protocol", options.protocol},
-            {"rate_scale", options.rate_scale},
-            {"seconds", report.seconds},
-            {"total", tally_json(report.total, report)},
-            {"services", report::Json::array()}};
+                    {"commit", build.commit},
+                    {"seed", options.seed},
+                    {"protocol", options.protocol},
+                    {"rate_scale", options.rate_scale},
+                    {"seconds", report.seconds},
+                    {"total", tally_json(report.total, report)},
+                    {"services", report::Json::array()}};
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
     report::Json one{{"name", service.name},
-             {"slo_latency_ms", to_milliseconds(service.slo.latency)},
-             {"slo_percentile", service.slo.percentile},
-             {"kept", lab::LoadReport::kept(service, report.services[i])}};
+                     {"slo_latency_ms", to_milliseconds(service.slo.latency)},
+                     {"slo_percentile", service.slo.percentile},
+                     {"kept", report::LoadReport::kept(service, report.services[i])}};
     one.update(tally_json(report.services[i], report));
     json["services"].push_back(std::move(one));
   }
@@ -340,7 +340,7 @@ report::Json load_json(const Options& options, const Workload& workload, const l
 }
 
 // A client that is late measures itself.
-void warn_of_client(Session& session, const lab::LoadReport& report) {
+void warn_of_client(Session& session, const report::LoadReport& report) {
   const double late_ms = quantile_ms(report.total.sent_after, 0.99);
   const double median_ms = quantile_ms(report.total.latency, 0.5);
   if (late_ms > 5 && late_ms > 0.2 * median_ms) {
@@ -350,14 +350,14 @@ void warn_of_client(Session& session, const lab::LoadReport& report) {
 }
 
 Result<Nothing> write_page(const Options& options, const Workload& workload,
-                           const std::vector<lab::LoadSample>& samples, const lab::LoadReport& report) {
+                           const std::vector<report::LoadSample>& samples, const report::LoadReport& report) {
   const BuildInfo build = build_info();
-  const lab::ReportHead head{"tangram " + build.version, build.commit, "", options.seed};
-  return host::write_file_atomically(options.html, lab::load_html(head, "Load", workload, samples, report));
+  const report::ReportHead head{"tangram " + build.version, build.commit, "", options.seed};
+  return host::write_file_atomically(options.html, report::load_html(head, "Load", workload, samples, report));
 }
 
 Result<client::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
-                                const std::vector<client::LoadRequest>& requests, bool& interrupted) {
+                                 const std::vector<client::LoadRequest>& requests, bool& interrupted) {
   std::vector<client::LoadTarget> targets;
   for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
   const InterruptGuard guard;
@@ -373,7 +373,7 @@ Result<client::LoadResult> drive(Session& session, const Options& options, const
 }
 
 // In a closed loop a request begins when its client sends it. Returns how long the whole took.
-double close_loop(std::vector<lab::LoadSample>& samples) {
+double close_loop(std::vector<report::LoadSample>& samples) {
   double end_s = 0;
   for (auto& sample : samples) {
     end_s = std::max(end_s, to_seconds(sample.latency));
@@ -381,7 +381,7 @@ double close_loop(std::vector<lab::LoadSample>& samples) {
     sample.latency -= sample.sent_after;
     sample.sent_after = {};
   }
-  std::ranges::stable_sort(samples, {}, &lab::LoadSample::at_s);
+  std::ranges::stable_sort(samples, {}, &report::LoadSample::at_s);
   return end_s;
 }
 
@@ -402,7 +402,7 @@ ExitCode run(Session& session, const Options& options) {
   auto samples = samples_of(*requests, *result);
   double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
   if (options.clients > 0) seconds = close_loop(samples);
-  const auto report = lab::summarise_load(*workload, samples, seconds);
+  const auto report = report::summarise_load(*workload, samples, seconds);
   if (session.structured()) {
     session.print_value(load_json(options, *workload, report));
   } else {
@@ -418,7 +418,7 @@ ExitCode run(Session& session, const Options& options) {
   if (interrupted) return ExitCode::interrupted;
   bool kept = true;
   for (std::size_t i = 0; i < workload->services.size(); ++i) {
-    kept = kept && lab::LoadReport::kept(workload->services[i], report.services[i]);
+    kept = kept && report::LoadReport::kept(workload->services[i], report.services[i]);
   }
   return kept ? ExitCode::done : ExitCode::answer_is_no;
 }

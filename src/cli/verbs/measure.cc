@@ -11,10 +11,9 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
-#include "cli/measure_view.h"
+#include "cli/measure_result.h"
 #include "cli/program.h"
 #include "core/geometry.h"
 #include "engines/batch_engine.h"
@@ -23,6 +22,7 @@
 #include "engines/recorded_memory.h"
 #include "engines/torch_library.h"
 #include "formats/measurements_file.h"
+#include "host/files.h"
 #include "lab/few_shot.h"
 #include "lab/model_file.h"
 #include "learn/models/table.h"
@@ -208,10 +208,10 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   if (!spec) return spec.error();
   choose_axes(options, *service, *geometry);
   return worker::make_worker_engine({.program = program,
-                                    .engine = options.engine,
-                                    .geometry = *geometry,
-                                    .model = std::move(*spec),
-                                    .memory_limit_mib = options.memory_limit_mib});
+                                     .engine = options.engine,
+                                     .geometry = *geometry,
+                                     .model = std::move(*spec),
+                                     .memory_limit_mib = options.memory_limit_mib});
 }
 
 // ---- Engines that answer from a file ----
@@ -400,7 +400,8 @@ Result<Output> open_output(const Options& options, const std::string& source) {
     output.rows = std::move(*rows);
   }
   output.of_target = learn::select(output.rows, {options.device, options.model}).size();
-  if (const auto written = host::write_file_atomically(output.path, formats::write_measurements(output.rows)); !written) {
+  if (const auto written = host::write_file_atomically(output.path, formats::write_measurements(output.rows));
+      !written) {
     return written.error();
   }
   return output;
@@ -468,17 +469,17 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
   if (session.structured()) {
     const BuildInfo build = build_info();
     report::Json json{{"program", "tangram " + build.version},
-              {"commit", build.commit},
-              {"seed", options.sampling.seed},
-              {"model", options.model},
-              {"device", options.device},
-              {"engine", options.engine},
-              {"sampler", options.sampler},
-              {"file", options.to}};
-    json.update(measure_json(report));
+                      {"commit", build.commit},
+                      {"seed", options.sampling.seed},
+                      {"model", options.model},
+                      {"device", options.device},
+                      {"engine", options.engine},
+                      {"sampler", options.sampler},
+                      {"file", options.to}};
+    json.update(report::measure_json(measure_view(report)));
     session.print_value(json);
   } else {
-    session.print(measure_table(report, options.repeats.precision, session.terminal));
+    session.print(report::measure_table(measure_view(report), options.repeats.precision, session.terminal));
   }
   if (report.stop != measure::Stop::interrupted) return ExitCode::done;
   session.note(fmt::format("interrupted; {} holds {} measurements, and the same command goes on from there", options.to,

@@ -6,15 +6,16 @@
 #include <set>
 
 #include "base/text.h"
-#include "host/files.h"
+#include "cli/build_info.h"
 #include "cli/inputs.h"
 #include "cli/plan_inputs.h"
-#include "cli/plan_view.h"
 #include "cli/program.h"
 #include "formats/measurements_file.h"
 #include "formats/plan_file.h"
+#include "host/files.h"
 #include "lab/certify.h"
 #include "plan/check_plan.h"
+#include "report/plan_view.h"
 
 namespace tangram::cli {
 namespace {
@@ -143,12 +144,13 @@ std::string unknown_models(const Options& options, const Question& question) {
 }
 
 ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer) {
-  if (session.structured()) session.print_value(plan_json({question.problem, answer, options.planner, options.seed}));
+  if (session.structured())
+    session.print_value(report::plan_json({question.problem, answer, options.planner, options.seed}));
   session.err << "no plan: " << answer.reason << "\n" << unknown_models(options, question);
   return ExitCode::answer_is_no;
 }
 
-Result<Nothing> write_files(Session& session, const Options& options, const PlanStory& story) {
+Result<Nothing> write_files(Session& session, const Options& options, const report::PlanStory& story) {
   const auto write = [&](const std::string& path, const std::string& content) -> Result<Nothing> {
     const auto written = host::write_file_atomically(path, content);
     if (written) session.note("wrote " + path);
@@ -158,24 +160,24 @@ Result<Nothing> write_files(Session& session, const Options& options, const Plan
     if (auto r = write(options.to, formats::write_plan(story.answer.plan)); !r) return r;
   }
   if (!options.svg.empty()) {
-    if (auto r = write(options.svg, plan_svg(story)); !r) return r;
+    if (auto r = write(options.svg, report::plan_svg(story)); !r) return r;
   }
   if (!options.html.empty()) {
-    if (auto r = write(options.html, plan_html(story)); !r) return r;
+    if (auto r = write(options.html, report::plan_html(story, generator_text(build_info()))); !r) return r;
   }
   return Nothing{};
 }
 
-PlanStory tell(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer,
-               const plan::Planner& planner) {
-  PlanStory story{question.problem, answer, options.planner, options.seed};
+report::PlanStory tell(Session& session, const Options& options, const Question& question,
+                       const plan::PlanAnswer& answer, const plan::Planner& planner) {
+  report::PlanStory story{question.problem, answer, options.planner, options.seed};
   story.costs = plan::service_costs(question.problem, answer);
   if (!options.explain) return story;
   story.explained = true;
   Progress progress = session.progress("explaining", 0);
   story.relief = plan::slo_relief(question.problem, planner, answer);
   if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
-    story.confidence = confidence_of(question.problem, answer, *fitted);
+    story.confidence = lab::confidence_of(question.problem, answer, *fitted);
   }
   return story;
 }
@@ -204,12 +206,12 @@ ExitCode run(Session& session, const Options& options) {
     session.err << right.error().message << "\n";
     return ExitCode::internal_bug;
   }
-  const PlanStory story = tell(session, options, question, answer, *planner);
+  const report::PlanStory story = tell(session, options, question, answer, *planner);
   if (session.structured()) {
-    session.print_value(plan_json(story));
+    session.print_value(report::plan_json(story));
   } else {
-    session.print(plan_text(story, session.terminal));
-    if (story.explained) session.print(explanation_text(story, session.terminal));
+    session.print(report::plan_text(story, session.terminal));
+    if (story.explained) session.print(report::explanation_text(story, session.terminal));
   }
   if (const auto written = write_files(session, options, story); !written) return session.fail(written.error());
   return ExitCode::done;

@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "core/geometry.h"
-#include "lab/learn_report.h"
 #include "lab/model_file.h"
-#include "lab/report.h"
+#include "report/learn_report.h"
+#include "report/run_view.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -58,7 +58,8 @@ Result<std::string> profile_name(const learn::FittedRun& run, const std::string&
   return geometry->profiles[*index].name;
 }
 
-report::Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate, const learn::Estimate& estimate) {
+report::Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate,
+                           const learn::Estimate& estimate) {
   return {{"model", run.model},
           {"device", run.device},
           {"mig_profile", candidate.mig_profile},
@@ -70,7 +71,7 @@ report::Json estimate_json(const learn::FittedRun& run, const learn::Candidate& 
           {"latency_low_ms", estimate.low_ms},
           {"latency_high_ms", estimate.high_ms},
           {"coverage", run.coverage},
-          {"intervals", lab::calibration_text(run.calibration)},
+          {"intervals", report::calibration_text(run.calibration)},
           {"throughput_per_s", estimate.throughput_per_s},
           {"memory_mib", estimate.memory_mib ? report::Json(*estimate.memory_mib) : report::Json(nullptr)},
           {"fits_probability", estimate.fits_probability},
@@ -88,7 +89,7 @@ std::string measured_slices(const learn::FittedRun& run) {
   return text::join(names, ", ");
 }
 
-std::string latency_text(double ms) { return lab::latency_text(from_milliseconds(ms)); }
+std::string latency_text(double ms) { return report::latency_text(from_milliseconds(ms)); }
 
 // Four digits that say something, and never an exponent.
 std::string rate_text(double per_s) {
@@ -108,7 +109,7 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
   }
   out += fmt::format("latency     {}, between {} and {} with {:.0f} % (width {})\n", latency_text(estimate.mean_ms),
                      latency_text(estimate.low_ms), latency_text(estimate.high_ms), 100 * run.coverage,
-                     lab::calibration_text(run.calibration));
+                     report::calibration_text(run.calibration));
   if (estimate.beyond_slices && !estimate.measured) {
     out += fmt::format("            beyond what was measured ({}), so the interval is wider\n", measured_slices(run));
   }

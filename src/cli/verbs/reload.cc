@@ -5,7 +5,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/program.h"
-#include "cli/status_view.h"
+#include "cli/server_status.h"
 
 namespace tangram::cli {
 namespace {

@@ -13,14 +13,14 @@
 #include "cli/inputs.h"
 #include "cli/parallel.h"
 #include "cli/program.h"
-#include "cli/run_view.h"
-#include "report/table.h"
 #include "cli/verbs/reproduce_few_shot.h"
 #include "cli/verbs/reproduce_planner.h"
 #include "cli/verbs/reproduce_training.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/paris_elsa.h"
+#include "report/run_tables.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -173,14 +173,14 @@ report::Json answer_json(const std::vector<lab::ParisElsaSetting>& settings, con
       (row.cell.single ? batching : other_merged ? merged : results).push_back(row_json(row));
     }
     report::Json json{{"model", settings[s].model},
-              {"mu", settings[s].mu},
-              {"sigma", settings[s].sigma},
-              {"compute_slices", settings[s].compute_slices},
-              {"slo_ms", slo_ms},
-              {"seed", kFirstSeed},
-              {"queries", lab::ParisElsaCell{}.queries},
-              {"commit", build_info().commit},
-              {"results", std::move(results)}};
+                      {"mu", settings[s].mu},
+                      {"sigma", settings[s].sigma},
+                      {"compute_slices", settings[s].compute_slices},
+                      {"slo_ms", slo_ms},
+                      {"seed", kFirstSeed},
+                      {"queries", lab::ParisElsaCell{}.queries},
+                      {"commit", build_info().commit},
+                      {"results", std::move(results)}};
     if (!merged.empty()) json["merged"] = std::move(merged);
     if (!batching.empty()) json["single_samples"] = std::move(batching);
     list.push_back(std::move(json));
@@ -207,12 +207,12 @@ std::string reference_text(const Row& row) {
 std::string published_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                             const Terminal& terminal) {
   report::Table table({{"SETTING"},
-               {"CUT"},
-               {"FIFS", report::Align::right},
-               {"ELSA", report::Align::right},
-               {"TANGRAM", report::Align::right},
-               {"TANGRAM/ELSA", report::Align::right},
-               {"REFERENCE"}});
+                       {"CUT"},
+                       {"FIFS", report::Align::right},
+                       {"ELSA", report::Align::right},
+                       {"TANGRAM", report::Align::right},
+                       {"TANGRAM/ELSA", report::Align::right},
+                       {"REFERENCE"}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cell.single || rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
     const Row* cells[] = {&rows[i], &rows[i + 1], &rows[i + 2]};
@@ -249,7 +249,7 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
     const bool first = last != rows[i].setting;
     last = rows[i].setting;
     std::vector<report::Cell> cells{{first ? setting_text(settings[rows[i].setting]) : "", Style::accent},
-                            rows[i].cell.partitioning};
+                                    rows[i].cell.partitioning};
     const double elsa = rows[i].by_seed.front().qps;
     for (std::size_t d = 0; d < std::size(kBatching); ++d) {
       cells.emplace_back(qps_text(rows[i + d].by_seed.front().qps));
@@ -265,16 +265,16 @@ std::string batching_table(const std::vector<lab::ParisElsaSetting>& settings, c
 std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                           const Terminal& terminal) {
   report::Table table({{"SETTING"},
-               {"ELASTIC", report::Align::right},
-               {"BOUND", report::Align::right},
-               {"REACHED", report::Align::right},
-               {"BEST OTHER", report::Align::right},
-               {"BY"},
-               {"ELASTIC/BEST", report::Align::right},
-               {"/HOMOGENEOUS+FIFS", report::Align::right},
-               {"MERGED", report::Align::right},
-               {"/ELSA MERGED", report::Align::right},
-               {"BOUND/ELSA MERGED", report::Align::right}});
+                       {"ELASTIC", report::Align::right},
+                       {"BOUND", report::Align::right},
+                       {"REACHED", report::Align::right},
+                       {"BEST OTHER", report::Align::right},
+                       {"BY"},
+                       {"ELASTIC/BEST", report::Align::right},
+                       {"/HOMOGENEOUS+FIFS", report::Align::right},
+                       {"MERGED", report::Align::right},
+                       {"/ELSA MERGED", report::Align::right},
+                       {"BOUND/ELSA MERGED", report::Align::right}});
   for (std::size_t s = 0; s < settings.size(); ++s) {
     double alone = 0, bound = 0, merged = 0, merged_bound = 0, best = 0, homogeneous = 0, elsa_merged = 0;
     std::string by;
@@ -302,7 +302,7 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
     table.add({{setting_text(settings[s]), Style::accent},
                qps_text(alone),
                qps_text(bound),
-               share_text(bound > 0 ? alone / bound : 0),
+               report::share_text(bound > 0 ? alone / bound : 0),
                qps_text(best),
                by,
                {ratio(alone, best), alone >= 0.99 * best ? Style::good : Style::bad},
@@ -318,11 +318,11 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
 std::string merged_table(const std::vector<lab::ParisElsaSetting>& settings, const std::vector<Row>& rows,
                          const Terminal& terminal) {
   report::Table table({{"SETTING"},
-               {"CUT"},
-               {"FIFS", report::Align::right},
-               {"ELSA", report::Align::right},
-               {"TANGRAM", report::Align::right},
-               {"TANGRAM/ELSA", report::Align::right}});
+                       {"CUT"},
+                       {"FIFS", report::Align::right},
+                       {"ELSA", report::Align::right},
+                       {"TANGRAM", report::Align::right},
+                       {"TANGRAM/ELSA", report::Align::right}});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].cell.single || !rows[i].cell.merge || rows[i].cell.partitioning == "elastic") continue;
     const bool first = rows[i].cell.partitioning == lab::paris_elsa_partitionings().front();

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <map>
 
-#include "host/files.h"
 #include "cli/parallel.h"
-#include "report/table.h"
 #include "cli/verbs/reproduce_training.h"
+#include "experiments/deepboot_report.h"
+#include "host/files.h"
 #include "lab/deepboot.h"
-#include "lab/deepboot_report.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -191,17 +191,17 @@ report::Json row_json(const Row& row, const std::vector<Row>& rows) {
 
 std::string table_of(const std::vector<Row>& rows, const Terminal& terminal) {
   report::Table table({{"WORKLOAD"},
-               {"ALLOCATOR"},
-               {"OPTIONS"},
-               {"SEED", report::Align::right},
-               {"MEAN JCT", report::Align::right},
-               {"P99 JCT", report::Align::right},
-               {"REDUCTION", report::Align::right},
-               {"RESTARTS/JOB", report::Align::right},
-               {"RECLAIMS", report::Align::right},
-               {"OVERHEAD", report::Align::right},
-               {"P99 OVERHEAD", report::Align::right},
-               {"GPU USE", report::Align::right}});
+                       {"ALLOCATOR"},
+                       {"OPTIONS"},
+                       {"SEED", report::Align::right},
+                       {"MEAN JCT", report::Align::right},
+                       {"P99 JCT", report::Align::right},
+                       {"REDUCTION", report::Align::right},
+                       {"RESTARTS/JOB", report::Align::right},
+                       {"RECLAIMS", report::Align::right},
+                       {"OVERHEAD", report::Align::right},
+                       {"P99 OVERHEAD", report::Align::right},
+                       {"GPU USE", report::Align::right}});
   for (const auto& row : rows) {
     const lab::SharedResult& r = row.result;
     const bool ours = row.run.allocator == "tangram";
@@ -335,12 +335,12 @@ void run_rows(Session& session, const train::Applications& applications, Runs& r
 }
 
 Result<Nothing> write_report(const std::string& path, const std::vector<Row>& rows) {
-  std::vector<lab::SharedReportRow> report;
+  std::vector<experiments::SharedReportRow> report;
   for (const auto& row : rows) {
     report.push_back({row.workload, row.run.allocator, row.options, row.run.options.seed, row.reduction(rows),
                       &row.result, row.run.nodes * row.run.gpus_per_node});
   }
-  return host::write_file_atomically(path, lab::shared_report_html(report));
+  return host::write_file_atomically(path, experiments::shared_report_html(report));
 }
 
 }  // namespace

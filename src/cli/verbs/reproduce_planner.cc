@@ -13,8 +13,6 @@
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/parallel.h"
-#include "cli/run_view.h"
-#include "report/table.h"
 #include "formats/csv.h"
 #include "formats/import.h"
 #include "formats/measurements_file.h"
@@ -24,6 +22,8 @@
 #include "lab/parvagpu.h"
 #include "learn/fit.h"
 #include "learn/models/table.h"
+#include "report/run_tables.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -111,15 +111,15 @@ std::string devices_text(int devices) { return devices > 0 ? std::to_string(devi
 
 std::string parva_table(const std::vector<lab::ParvaResult>& results, const Terminal& terminal) {
   report::Table table({{"SCENARIO"},
-               {"PARVA", report::Align::right},
-               {"ELASTIC", report::Align::right},
-               {"BOUND", report::Align::right},
-               {"PROVED"},
-               {"HALF, RAISED", report::Align::right},
-               {"CERTIFIED", report::Align::right},
-               {"BOUND", report::Align::right},
-               {"NO WAITING", report::Align::right},
-               {"TIGHTEST P99"}});
+                       {"PARVA", report::Align::right},
+                       {"ELASTIC", report::Align::right},
+                       {"BOUND", report::Align::right},
+                       {"PROVED"},
+                       {"HALF, RAISED", report::Align::right},
+                       {"CERTIFIED", report::Align::right},
+                       {"BOUND", report::Align::right},
+                       {"NO WAITING", report::Align::right},
+                       {"TIGHTEST P99"}});
   for (const auto& result : results) {
     std::string tightest = "-";
     double share = 0;
@@ -184,7 +184,8 @@ report::Json batch_json(const lab::ElasticBatchResult& result, const std::string
           {"slo_attainment", result.slo_attainment},
           {"utilisation_busy", result.utilisation_busy},
           {"utilisation_useful", result.utilisation_useful},
-          {"rate_highest_per_s", result.rate_highest_per_s > 0 ? report::Json(result.rate_highest_per_s) : report::Json(nullptr)},
+          {"rate_highest_per_s",
+           result.rate_highest_per_s > 0 ? report::Json(result.rate_highest_per_s) : report::Json(nullptr)},
           {"bound", result.bound > 0 ? report::Json(result.bound) : report::Json(nullptr)},
           {"proved", result.proved},
           {"layouts", result.layouts},
@@ -209,7 +210,7 @@ std::string batch_table(const std::vector<std::vector<lab::ElasticBatchResult>>&
       if (named && result.gpus > 0) off = off == 0 ? result.gpus : std::min(off, result.gpus);
     }
     const auto& elastic = results.back();
-    row.push_back(share_text(elastic.utilisation_useful));
+    row.push_back(report::share_text(elastic.utilisation_useful));
     row.push_back(off > 0 && elastic.gpus > 0 ? fmt::format("{:+.0f} %", 100.0 * (elastic.gpus - off) / off) : "-");
     table.add(std::move(row));
   }
@@ -268,7 +269,7 @@ class HighestRates {
           {results.front().setting.lengths.name, Style::accent}, text::shortest(key.first), std::to_string(key.second)};
       for (const auto& result : results) {
         row.push_back(fmt::format("{:.0f}/s", result.rate_highest_per_s));
-        row.push_back(share_text(result.utilisation_useful));
+        row.push_back(report::share_text(result.utilisation_useful));
       }
       for (std::size_t i = 2; i < results.size(); ++i) row.push_back(gain(results.front(), results[i]));
       table.add(std::move(row));

@@ -7,11 +7,12 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "cli/replan_view.h"
-#include "cli/run_view.h"
+#include "cli/run_policies.h"
+#include "host/files.h"
+#include "report/replan_view.h"
+#include "report/run_tables.h"
 #include "sched/policy.h"
 
 namespace tangram::cli {
@@ -40,8 +41,8 @@ struct Options {
   std::string rule = "certified";
 };
 
-RunDetail detail_of(const Options& options) {
-  RunDetail detail;
+lab::RunDetail detail_of(const Options& options) {
+  lab::RunDetail detail;
   const bool pictures = !options.html.empty() || !options.trace.empty();
   if (pictures || !options.timeline.empty()) detail.timeline_steps = kTimelineSteps;
   if (!options.html.empty()) detail.batches_max = kBatchesForPicture;
@@ -78,16 +79,16 @@ Result<Nothing> apply_background(const Options& options, lab::Scenario& scenario
 // The files that were asked for, in the order of the options. The first that cannot be written ends it.
 Result<Nothing> write_files(Session& session, const Options& options, const lab::Scenario& scenario,
                             const std::vector<lab::Run>& runs) {
-  const lab::ReportHead head = report_head(scenario);
+  const report::ReportHead head = report_head(scenario);
   const auto write = [&](const std::string& path, auto&& make) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
     const auto written = host::write_file_atomically(path, make());
     if (written) session.note("wrote " + path);
     return written;
   };
-  if (auto r = write(options.timeline, [&] { return lab::timeline_csv(head, scenario, runs); }); !r) return r;
-  if (auto r = write(options.html, [&] { return lab::html_report(head, scenario, runs); }); !r) return r;
-  if (auto r = write(options.trace, [&] { return lab::perfetto_trace(head, scenario, runs); }); !r) return r;
+  if (auto r = write(options.timeline, [&] { return report::timeline_csv(head, scenario, runs); }); !r) return r;
+  if (auto r = write(options.html, [&] { return report::html_report(head, scenario, runs); }); !r) return r;
+  if (auto r = write(options.trace, [&] { return report::perfetto_trace(head, scenario, runs); }); !r) return r;
   for (const auto& run : runs) {
     const auto& metrics = run.result.metrics;
     if (options.trace.empty() || metrics.batches_beyond == 0) continue;
@@ -95,7 +96,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
         fmt::format("the trace holds the first {} of {} batches of {}: shorten the run with --duration to see all",
                     metrics.batches.size(), metrics.batches.size() + metrics.batches_beyond, run.policy));
   }
-  return write(options.log, [&] { return lab::decision_log(head, runs); });
+  return write(options.log, [&] { return report::decision_log(head, runs); });
 }
 
 // What offline jobs got of the capacity that was left.
@@ -106,32 +107,32 @@ std::string background_text(const lab::Run& run) {
 }
 
 void print(Session& session, const lab::Scenario& scenario, const std::vector<lab::Run>& runs, double wall_s) {
-  std::vector<lab::RunView> views;
+  std::vector<report::RunView> views;
   double simulated_s = 0;
   double requests = 0;
   for (const auto& run : runs) {
-    views.push_back(lab::view_of(scenario, run));
+    views.push_back(report::view_of(scenario, run));
     simulated_s += views.back().end_s;
     requests += static_cast<double>(views.back().requests);
   }
   if (session.structured()) {
     report::Json list = report::Json::array();
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      list.push_back(run_json(views[i], runs[i]));
+      list.push_back(report::run_json(views[i], runs[i]));
       if (!scenario.config.background.empty()) list.back()["background_answered"] = runs[i].result.background_answered;
     }
-    report::Json json = head_json(report_head(scenario));
+    report::Json json = report::head_json(report_head(scenario));
     json["scenario"] = scenario.name;
     json["runs"] = std::move(list);
     session.print_value(json);
   } else {
-    session.print(views.size() == 1 ? run_tables(views[0], session.terminal, true)
-                                    : comparison_table(views, session.terminal));
+    session.print(views.size() == 1 ? report::run_tables(views[0], session.terminal, true)
+                                    : report::comparison_table(views, session.terminal));
     for (const auto& run : runs) {
       if (!scenario.config.background.empty()) session.print("\n" + background_text(run));
       if (!run.training) continue;
       session.print("\n" + (runs.size() > 1 ? run.policy + "\n" : "") +
-                    training_tables(*run.training, session.terminal));
+                    report::training_tables(*run.training, session.terminal));
     }
   }
   // To standard error: the answer itself is the same on every machine and every day.
@@ -153,7 +154,8 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
 ExitCode run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
   const auto fleet = fleet_for(options, scenario);
   if (!fleet) return session.fail(fleet.error());
-  if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet}); !possible) {
+  if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet});
+      !possible) {
     return session.fail(possible.error());
   }
   constexpr std::uint64_t kRunUnits = 1000;
@@ -172,15 +174,15 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
   progress.finish();
   if (!comparison) return session.fail(comparison.error());
   if (session.structured()) {
-    report::Json json = head_json(report_head(scenario));
-    json.update(replan_json(scenario, *comparison));
+    report::Json json = report::head_json(report_head(scenario));
+    json.update(report::replan_json(scenario, *comparison));
     session.print_value(json);
   } else {
-    session.print(replan_table(scenario, *comparison, session.terminal));
+    session.print(report::replan_table(scenario, *comparison, session.terminal));
   }
   if (options.html.empty()) return ExitCode::done;
   const auto written =
-      host::write_file_atomically(options.html, lab::replan_html(report_head(scenario), scenario, *comparison));
+      host::write_file_atomically(options.html, report::replan_html(report_head(scenario), scenario, *comparison));
   if (!written) return session.fail(written.error());
   session.note("wrote " + options.html);
   return ExitCode::done;

@@ -1,7 +1,7 @@
 // `tangram status`: how a running server stands.
 
 #include "cli/program.h"
-#include "cli/status_view.h"
+#include "cli/server_status.h"
 
 namespace tangram::cli {
 namespace {
@@ -12,7 +12,7 @@ ExitCode run(Session& session, const ServerOptions& options) {
   if (session.structured()) {
     session.print_value(*status);
   } else {
-    session.print(status_text(*status, session.terminal));
+    session.print(report::status_text(server_status(*status), session.terminal));
   }
   return ExitCode::done;
 }

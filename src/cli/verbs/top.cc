@@ -6,10 +6,10 @@
 #include <thread>
 
 #include "cli/interrupt.h"
-#include "report/mosaic.h"
 #include "cli/program.h"
-#include "cli/status_view.h"
+#include "cli/server_status.h"
 #include "core/layout.h"
+#include "report/mosaic.h"
 
 namespace tangram::cli {
 namespace {
@@ -45,7 +45,7 @@ ExitCode run(Session& session, const Options& options) {
     if (guard.interrupted()) break;
     const auto status = ask_status(options.server);
     if (!status) return session.fail(status.error());
-    session.print((screen ? kHomeAndClear : "") + status_text(*status, session.terminal) +
+    session.print((screen ? kHomeAndClear : "") + report::status_text(server_status(*status), session.terminal) +
                   mosaics(*status, session.terminal));
     session.out.flush();
   }

@@ -1,0 +1,51 @@
+#include "lab/confidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tangram::lab {
+namespace {
+
+// Goes over every run that the plan gives to a service and keeps the one with the widest interval.
+Confidence widest_of(const plan::ServicePlan& service, const std::string& network, const learn::FittedModel& model) {
+  Confidence widest;
+  widest.service = service.service;
+  double width = -1;
+  for (const auto& group : service.groups) {
+    for (const auto& bucket : group.replica.buckets) {
+      const auto estimate = model.estimate(
+          {group.device_type, group.mig_profile, network, bucket.batch_size, bucket.size_max, group.replica.processes});
+      const auto* run = model.find(group.device_type, network);
+      if (!estimate || run == nullptr) continue;
+      ++widest.runs;
+      widest.runs_measured += estimate->measured ? 1 : 0;
+      // Relative to the mean, because a long run has a wide interval even where it is well known.
+      const double relative = (estimate->high_ms - estimate->low_ms) / std::max(estimate->mean_ms, 1e-9);
+      if (relative <= width) continue;
+      width = relative;
+      widest.where = fmt::format("{} of {}, batch {}, size {}", group.mig_profile, group.device_type, bucket.batch_size,
+                                 bucket.size_max);
+      widest.measured = estimate->measured;
+      widest.mean_ms = estimate->mean_ms;
+      widest.low_ms = estimate->low_ms;
+      widest.high_ms = estimate->high_ms;
+      widest.coverage = run->coverage;
+    }
+  }
+  return widest;
+}
+
+}  // namespace
+
+std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::PlanAnswer& answer,
+                                      const learn::FittedModel& model) {
+  std::vector<Confidence> list;
+  for (const auto& service : answer.services) {
+    const auto asked = std::ranges::find(problem.workload.services, service.service, &Service::name);
+    list.push_back(widest_of(service, asked->model, model));
+  }
+  return list;
+}
+
+}  // namespace tangram::lab

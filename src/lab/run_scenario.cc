@@ -1,0 +1,29 @@
+#include "lab/run_scenario.h"
+
+#include <utility>
+
+#include "lab/training_fleet.h"
+
+namespace tangram::lab {
+
+Run run_scenario(const Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
+  if (detail.timeline_steps > 0 && config.duration == Duration::max()) {
+    // Every arrival comes before the end, so the second run, which knows the end, has the same arrivals.
+    config.timeline_steps = 0;
+    config.duration = sim::simulate(scenario.deployment, scenario.workload, config).end.time_since_epoch();
+  }
+  config.timeline_steps = detail.timeline_steps;
+  config.batches_recorded_max = detail.batches_max;
+  config.log_decisions = detail.decisions;
+  std::string policy = config.scheduler.policy;
+  if (!scenario.training) {
+    return {std::move(policy), sim::simulate(scenario.deployment, scenario.workload, config)};
+  }
+  auto training = std::make_shared<TrainingResult>();
+  auto result = simulate_with_training(*scenario.training,
+                                       {scenario.plan, scenario.workload, scenario.deployment, *scenario.latency},
+                                       std::move(config), training.get());
+  return {std::move(policy), std::move(result), std::move(training)};
+}
+
+}  // namespace tangram::lab

@@ -1,0 +1,122 @@
+#include "report/measure_view.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "report/table.h"
+
+namespace tangram::report {
+namespace {
+
+// Four digits that say something, without an exponent.
+std::string digits(double value) {
+  const std::string text = fmt::format("{:.4g}", value);
+  return text.find('e') == std::string::npos ? text : fmt::format("{:.{}f}", value, value < 1 ? 7 : 0);
+}
+
+std::string optional_digits(const std::optional<double>& value) { return value ? digits(*value) : "-"; }
+
+// "± 1.3 %". A single run has no interval; an engine without variation needs no second one.
+Cell interval_cell(const MeasuredPointView& point, double precision) {
+  if (!point.has_interval()) return "-";
+  const bool narrow = point.half_width <= precision;
+  return {fmt::format("± {:.1f} %", 100 * point.half_width), narrow ? Style::plain : Style::bad};
+}
+
+std::string runs_text(const MeasuredPointView& point) {
+  if (point.runs == 0) return "-";
+  return point.outliers == 0 ? fmt::format("{}", point.runs)
+                             : fmt::format("{} ({} left out)", point.runs, point.outliers);
+}
+
+void add_row(Table& table, const MeasuredPointView& point, double precision) {
+  const Measurement& m = point.measurement;
+  const Cell latency = m.latency_ms ? Cell(digits(*m.latency_ms)) : Cell("out of memory", Style::bad);
+  table.add({{m.mig_profile, Style::accent},
+             fmt::format("{}", m.batch),
+             fmt::format("{}", m.size),
+             fmt::format("{}", m.processes),
+             latency,
+             interval_cell(point, precision),
+             runs_text(point),
+             optional_digits(m.memory_mib),
+             point.reason});
+}
+
+std::string points_table(const MeasureView& view, double precision, const Terminal& terminal) {
+  Table table({{"SLICE"},
+               {"BATCH", Align::right},
+               {"SIZE", Align::right},
+               {"PROCESSES", Align::right},
+               {"LATENCY MS", Align::right},
+               {"95 %", Align::right},
+               {"RUNS", Align::right},
+               {"MEMORY MIB", Align::right},
+               {"WHY", Align::left, true}});
+  for (const auto& point : view.points) add_row(table, point, precision);
+  return table.empty() ? "" : table.render(terminal) + "\n";
+}
+
+std::string plural(std::size_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+Json point_json(const MeasuredPointView& point) {
+  const Measurement& m = point.measurement;
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"mig_profile", m.mig_profile},
+          {"batch", m.batch},
+          {"size", m.size},
+          {"processes", m.processes},
+          {"out_of_memory", m.out_of_memory()},
+          {"latency_ms", number(m.latency_ms)},
+          {"latency_spread_ms", number(m.latency_spread_ms)},
+          {"half_width", point.has_interval() ? Json(point.half_width) : Json(nullptr)},
+          {"memory_mib", number(m.memory_mib)},
+          {"throughput_per_s", number(m.throughput_per_s)},
+          {"runs", point.runs},
+          {"outliers", point.outliers},
+          {"reason", point.reason}};
+}
+
+}  // namespace
+
+bool MeasuredPointView::has_interval() const { return runs > 0 && std::isfinite(half_width); }
+
+std::string measure_table(const MeasureView& view, double precision, const Terminal& terminal) {
+  std::string text = points_table(view, precision, terminal);
+  const std::size_t before = view.measurements - view.points.size();
+  text += fmt::format("Measured {}", plural(view.points.size(), "point"));
+  if (before > 0) text += fmt::format(", beside {} that the file had already", before);
+  text += fmt::format("; ended because {}.\n", view.stop_reason);
+  if (view.expected_error > 0) {
+    text += fmt::format("Expected median error over all configurations: {:.1f} %; expected regret {:.1f} %.\n",
+                        100 * view.expected_error, 100 * view.expected_regret);
+  }
+  for (const auto& skipped : view.skipped) {
+    text += fmt::format("Skipped {}: {}.\n", plural(skipped.configurations, "configuration"), skipped.reason);
+  }
+  return text;
+}
+
+Json measure_json(const MeasureView& view) {
+  Json points = Json::array();
+  for (const auto& point : view.points) points.push_back(point_json(point));
+  Json skipped = Json::array();
+  for (const auto& group : view.skipped) {
+    skipped.push_back({{"reason", group.reason}, {"configurations", group.configurations}});
+  }
+  const bool stated = view.expected_error > 0;
+  return {{"stop", view.stop},
+          {"stop_reason", view.stop_reason},
+          {"measurements", view.measurements},
+          {"measured_before", view.measurements - view.points.size()},
+          {"expected_error", stated ? Json(view.expected_error) : Json(nullptr)},
+          {"expected_regret", stated ? Json(view.expected_regret) : Json(nullptr)},
+          {"elapsed_s", to_seconds(view.elapsed)},
+          {"points", std::move(points)},
+          {"skipped", std::move(skipped)}};
+}
+
+}  // namespace tangram::report

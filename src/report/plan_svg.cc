@@ -1,0 +1,194 @@
+// Plans as pictures: the SVG and HTML of plan_view.h.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "report/plan_view.h"
+
+#include "report/mosaic_svg.h"
+
+namespace tangram::report {
+namespace {
+
+// All lengths are in pixels of a picture 960 wide.
+constexpr double kPlanWidth = 960;
+constexpr double kPlanMargin = 36;
+constexpr double kPlanHeader = 96;
+constexpr double kPlanNameWidth = 150;
+constexpr double kPlanRowHeight = 40;
+constexpr double kPlanRowGap = 8;
+constexpr double kPlanTileGap = 3;
+constexpr double kPlanLegendItem = 210;
+constexpr double kPlanLegendHeight = 24;
+constexpr std::size_t kPlanRowsMax = 200;
+
+constexpr const char* kColours[] = {"#2f6fb3", "#d9822b", "#3b8f5c", "#8a5bb5", "#c2474b", "#4aa3a2",
+                                    "#a7842b", "#5b6bc0", "#b5578f", "#6d8f2f", "#7a6455", "#3f7f93"};
+
+constexpr const char* kPlanStyle = R"(<style>
+  .panel { fill: #ffffff; stroke: #d9dee5; }
+  .title { fill: #16202c; font-size: 25px; font-weight: 650; }
+  .subtitle { fill: #5b6878; font-size: 14.5px; }
+  .small { fill: #5b6878; font-size: 12px; }
+  .tile { fill: #ffffff; font-size: 12.5px; font-weight: 600; }
+  .tile-small { fill: #ffffff; font-size: 10.5px; opacity: 0.9; }
+  .unused { fill: #f3f5f8; stroke: #d9dee5; stroke-dasharray: 3 3; }
+  text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+  @media (prefers-color-scheme: dark) {
+    .panel { fill: #141a22; stroke: #2b3542; }
+    .title { fill: #eef2f6; }
+    .subtitle, .small { fill: #a3afbd; }
+    .unused { fill: #1b232d; stroke: #3d4957; }
+  }
+</style>
+)";
+
+struct PlanPoint {
+  double x = 0;
+  double y = 0;
+};
+
+std::string plan_text_at(PlanPoint at, const char* style, const char* anchor, std::string_view text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
+                     anchor, escape_svg(text));
+}
+
+// As much of the text as has room, at about seven pixels a letter.
+std::string cut_to(std::string text, double width) {
+  const auto letters = static_cast<std::size_t>(std::max(0.0, (width - 8) / 7));
+  if (text.size() <= letters) return text;
+  return letters < 3 ? "" : text.substr(0, letters - 1) + "…";
+}
+
+class Picture {
+ public:
+  explicit Picture(const PlanStory& story) : story_(story) {
+    for (const auto& service : story.problem.workload.services) {
+      const std::size_t next = colours_.size() % std::size(kColours);
+      colours_.try_emplace(service.name, kColours[next]);
+      names_.push_back(service.name);
+    }
+  }
+
+  std::string draw() const {
+    const auto& devices = story_.answer.plan.devices;
+    const std::size_t rows = std::min(devices.size(), kPlanRowsMax);
+    const double legend_y = kPlanHeader + static_cast<double>(rows) * (kPlanRowHeight + kPlanRowGap) + 14;
+    const std::size_t columns = static_cast<std::size_t>((kPlanWidth - 2 * kPlanMargin) / kPlanLegendItem);
+    const std::size_t lines = (names_.size() + columns - 1) / columns;
+    const double height = legend_y + static_cast<double>(lines) * kPlanLegendHeight + kPlanMargin;
+    std::string svg = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
+        "role=\"img\">\n",
+        kPlanWidth, height);
+    svg += kPlanStyle;
+    svg += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"14\" class=\"panel\"/>\n",
+                       kPlanWidth - 1, height - 1);
+    svg += plan_text_at({kPlanMargin, 46}, "title", "start", title());
+    svg += plan_text_at({kPlanMargin, 70}, "subtitle", "start", subtitle(rows));
+    for (std::size_t i = 0; i < rows; ++i) {
+      svg += row(devices[i], kPlanHeader + static_cast<double>(i) * (kPlanRowHeight + kPlanRowGap));
+    }
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      svg += legend_item(names_[i], {kPlanMargin + static_cast<double>(i % columns) * kPlanLegendItem,
+                                     legend_y + static_cast<double>(i / columns) * kPlanLegendHeight});
+    }
+    return svg + "</svg>\n";
+  }
+
+  std::string title() const {
+    return fmt::format("{} services on {} device{}", story_.answer.services.size(), story_.answer.devices,
+                       story_.answer.devices == 1 ? "" : "s");
+  }
+
+ private:
+  std::string subtitle(std::size_t rows) const {
+    const auto& answer = story_.answer;
+    std::string text = fmt::format("planner {}, rule {}", story_.planner, to_string(story_.problem.options.rule));
+    if (answer.bound > 0)
+      text += fmt::format(", bound {:.4g}{}", answer.bound, answer.proved ? ", " + proved_text(answer) : "");
+    if (rows < answer.plan.devices.size()) text += fmt::format("; the first {} devices are drawn", rows);
+    return text;
+  }
+
+  std::string row(const PlannedDevice& device, double y) const {
+    const Geometry& geometry = device.geometry;
+    const double unit = (kPlanWidth - 2 * kPlanMargin - kPlanNameWidth) / geometry.units;
+    std::string svg = plan_text_at({kPlanMargin, y + 17}, "small", "start", cut_to(device.name, kPlanNameWidth)) +
+                      plan_text_at({kPlanMargin, y + 32}, "small", "start", cut_to(device.type, kPlanNameWidth));
+    const double bar = kPlanMargin + kPlanNameWidth;
+    svg +=
+        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" class=\"unused\"/>\n",
+                    bar, y, unit * geometry.units - kPlanTileGap, kPlanRowHeight);
+    for (const auto& slice : device.slices) svg += tile(geometry, slice, {bar + slice.slice.start * unit, y}, unit);
+    return svg;
+  }
+
+  std::string tile(const Geometry& geometry, const PlannedSlice& slice, PlanPoint at, double unit) const {
+    const auto& profile = geometry.profiles[slice.slice.profile];
+    const double width = profile.units * unit - kPlanTileGap;
+    std::vector<std::string> names;
+    std::vector<std::string> details;
+    for (const auto& replica : slice.replicas) {
+      names.push_back(replica.service);
+      for (const auto& bucket : replica.buckets) {
+        details.push_back(fmt::format("{}:{}", bucket.size_max, bucket.batch_size));
+      }
+    }
+    const bool free = names.empty();
+    const std::string hint = fmt::format("{}@{}: {} {}", profile.name, slice.slice.start,
+                                         free ? "free" : text::join(names, " + "), text::join(details, " "));
+    const std::string fill = free ? std::string("#9aa5b1") : colour(names[0]);
+    std::string svg = fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
+        "fill=\"{}\"><title>{}</title></rect>"
+        "\n",
+        at.x, at.y, width, kPlanRowHeight, fill, escape_svg(hint));
+    svg += plan_text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
+                        cut_to(free ? "free" : text::join(names, " + "), width));
+    return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
+  }
+
+  std::string colour(const std::string& service) const {
+    const auto found = colours_.find(service);
+    return found == colours_.end() ? "#9aa5b1" : found->second;
+  }
+
+  std::string legend_item(const std::string& name, PlanPoint at) const {
+    return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"14\" rx=\"4\" fill=\"{}\"/>\n", at.x,
+                       at.y, colour(name)) +
+           plan_text_at({at.x + 22, at.y + 12}, "small", "start", cut_to(name, kPlanLegendItem - 22));
+  }
+
+  const PlanStory& story_;
+  std::map<std::string, std::string> colours_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::string plan_svg(const PlanStory& story) { return Picture(story).draw(); }
+
+std::string plan_html(const PlanStory& story, const std::string& generator) {
+  const Terminal wide{.width = 160};
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"generator\" content=\"{}\">\n<title>{}</title>\n",
+      escape_svg(generator), escape_svg(Picture(story).title()));
+  page +=
+      "<style>body { margin: 24px auto; max-width: 1100px; padding: 0 16px; font-family: system-ui, sans-serif; "
+      "color-scheme: light dark; } svg { max-width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; "
+      "line-height: 1.4; }</style>\n</head>\n<body>\n";
+  page += plan_svg(story);
+  page += "<pre>" + escape_svg(plan_text(story, wide)) + "</pre>\n";
+  if (story.explained) page += "<pre>" + escape_svg(explanation_text(story, wide)) + "</pre>\n";
+  page += fmt::format("<p>{}, seed {}</p>\n", escape_svg(generator), story.seed);
+  return page + "</body>\n</html>\n";
+}
+
+}  // namespace tangram::report

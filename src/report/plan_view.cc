@@ -1,0 +1,378 @@
+#include "report/plan_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+#include "formats/plan_file.h"
+#include "report/mosaic.h"
+#include "report/run_tables.h"
+#include "report/run_view.h"
+#include "report/table.h"
+#include "report/text_width.h"
+
+namespace tangram::report {
+namespace {
+
+constexpr std::size_t kDevicesDrawn = 24;  // Of one type; more are only counted.
+
+const Service& service_of(const plan::Problem& problem, const std::string& name) {
+  return *std::ranges::find(problem.workload.services, name, &Service::name);
+}
+
+std::string slo_text(Duration duration) { return latency_text(duration); }
+
+// "p99 120 ms", or "job 6.0 h" for one that only has to end in time.
+std::string promise_text(const Service& service) {
+  if (!service.job) return fmt::format("p{} {}", text::shortest(service.slo.percentile), slo_text(service.slo.latency));
+  const double seconds = to_seconds(service.job->deadline);
+  return seconds < 3600 ? fmt::format("job {:.0f} s", seconds) : fmt::format("job {:.1f} h", seconds / 3600);
+}
+
+// The run of a group's bucket, as the plan counts on it.
+std::optional<Prediction> run_of(const plan::Problem& problem, const plan::ReplicaGroup& group,
+                                 const PlannedBucket& bucket) {
+  return problem.latency->predict({group.device_type, group.mig_profile,
+                                   service_of(problem, group.replica.service).model, bucket.batch_size, bucket.size_max,
+                                   group.replica.processes});
+}
+
+// The slowest run that a request may meet.
+Duration slowest_run(const plan::Problem& problem, const plan::ServicePlan& service) {
+  Duration slowest{};
+  for (const auto& group : service.groups) {
+    for (const auto& bucket : group.replica.buckets) {
+      if (const auto run = run_of(problem, group, bucket)) slowest = std::max(slowest, run->p99);
+    }
+  }
+  return slowest;
+}
+
+std::string slices_text(const plan::ServicePlan& service) {
+  std::vector<std::string> parts;
+  for (const auto& group : service.groups) {
+    std::string part = fmt::format("{} x {}", group.count, group.mig_profile);
+    if (group.replica.processes > 1) part += fmt::format(" x{}", group.replica.processes);
+    parts.push_back(std::move(part));
+  }
+  return text::join(parts, " + ");
+}
+
+// "64:16 512:2": upper edges with the batches, of every group the largest.
+std::string buckets_text(const plan::ServicePlan& service) {
+  std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> batches;
+  for (const auto& group : service.groups) {
+    for (const auto& bucket : group.replica.buckets) {
+      auto& [least, most] = batches.try_emplace(bucket.size_max, bucket.batch_size, bucket.batch_size).first->second;
+      least = std::min(least, bucket.batch_size);
+      most = std::max(most, bucket.batch_size);
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [edge, range] : batches) {
+    parts.push_back(range.first == range.second ? fmt::format("{}:{}", edge, range.first)
+                                                : fmt::format("{}:{}-{}", edge, range.first, range.second));
+  }
+  return text::join(parts, " ");
+}
+
+std::string services_on(const PlannedDevice& device) {
+  std::vector<std::string> parts;
+  for (const auto& slice : device.slices) {
+    std::vector<std::string> names;
+    for (const auto& replica : slice.replicas) names.push_back(replica.service);
+    parts.push_back(names.empty() ? "free" : text::join(names, "+"));
+  }
+  return text::join(parts, " | ");
+}
+
+std::string number_text(double value) { return fmt::format("{:.4g}", value); }
+
+// Devices that are cut and used alike stand in one row.
+struct DeviceRow {
+  const PlannedDevice* first = nullptr;
+  std::string last;
+  int count = 0;
+};
+
+std::vector<DeviceRow> rows_of(const Plan& plan, const std::string& type) {
+  std::vector<DeviceRow> rows;
+  for (const auto& device : plan.devices) {
+    if (device.type != type) continue;
+    if (!rows.empty() && rows.back().first->slices == device.slices) {
+      rows.back().last = device.name;
+      ++rows.back().count;
+      continue;
+    }
+    rows.push_back({&device, device.name, 1});
+  }
+  return rows;
+}
+
+std::vector<std::string> types_of(const Plan& plan) {
+  std::vector<std::string> types;
+  for (const auto& device : plan.devices) {
+    if (std::ranges::find(types, device.type) == types.end()) types.push_back(device.type);
+  }
+  return types;
+}
+
+std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent) {
+  std::string text;
+  for (const auto& type : types_of(story.answer.plan)) {
+    const auto devices = rows_of(story.answer.plan, type);
+    std::vector<MosaicRow> rows;
+    int drawn = 0;
+    int all = 0;
+    for (const auto& row : devices) {
+      all += row.count;
+      if (rows.size() == kDevicesDrawn) continue;
+      drawn += row.count;
+      const std::string name = row.count == 1 ? row.first->name : fmt::format("{} .. {}", row.first->name, row.last);
+      rows.push_back({layout_of(*row.first), name, ""});
+    }
+    const Geometry& geometry = devices.front().first->geometry;
+    text += fmt::format("\n{}{}\n", std::string(static_cast<std::size_t>(indent), ' '),
+                        paint(terminal, Style::bold, fmt::format("{} x {}", all, geometry.title)));
+    text += draw_mosaic(geometry, rows, terminal, {.indent = indent, .boxed = rows.size() <= 12});
+    if (drawn < all) text += fmt::format("... and {} more\n", all - drawn);
+  }
+  return text;
+}
+
+Table device_table(const Plan& plan) {
+  Table table({{"DEVICE"}, {"LAYOUT"}, {"SERVICES", Align::left, true}});
+  for (const auto& type : types_of(plan)) {
+    const auto rows = rows_of(plan, type);
+    for (std::size_t i = 0; i < std::min(rows.size(), kDevicesDrawn); ++i) {
+      const DeviceRow& row = rows[i];
+      table.add({{row.count == 1 ? row.first->name : fmt::format("{} .. {}", row.first->name, row.last), Style::accent},
+                 to_string(row.first->geometry, layout_of(*row.first)),
+                 services_on(*row.first)});
+    }
+  }
+  return table;
+}
+
+Table service_table(const PlanStory& story) {
+  Table table({{"SERVICE"},
+               {"BUCKET:BATCH", Align::left, true},
+               {"SLICES", Align::left, true},
+               {"NEEDS /S", Align::right},
+               {"CAPACITY", Align::right},
+               {"SLO", Align::right},
+               {"RUN P99", Align::right},
+               {"CERTIFIED", Align::right},
+               {"IN TIME", Align::right},
+               {"COST", Align::right}});
+  for (std::size_t s = 0; s < story.answer.services.size(); ++s) {
+    const auto& service = story.answer.services[s];
+    const auto& verdict = service.verdict;
+    table.add({{service.service, Style::accent},
+               buckets_text(service),
+               slices_text(service),
+               number_text(service.rate_per_s),
+               fmt::format("{:.0f} %", 100 * service.load_factor),
+               promise_text(service_of(story.problem, service.service)),
+               slo_text(slowest_run(story.problem, service)),
+               verdict ? slo_text(verdict->latency) : "-",
+               {verdict ? share_text(verdict->attainment) : "-", !verdict         ? Style::plain
+                                                                 : verdict->holds ? Style::good
+                                                                                  : Style::bad},
+               fmt::format("{:.2f}", story.costs[s])});
+  }
+  return table;
+}
+
+double gap_of(const plan::PlanAnswer& answer) {
+  if (answer.proved || answer.price <= 0) return 0;
+  return std::max(0.0, 1 - answer.bound / answer.price);
+}
+
+std::string counted_devices(int count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
+
+std::string verdict_line(const PlanStory& story) {
+  const auto& answer = story.answer;
+  std::string text = counted_devices(answer.devices);
+  if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
+  if (story.problem.options.objective == plan::Objective::headroom) {
+    text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
+  } else if (answer.bound > 0 || answer.proved) {
+    text += fmt::format(", bound {:.4g}, {}", answer.bound,
+                        answer.proved ? proved_text(answer) : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
+  } else {
+    text += ", no bound";
+  }
+  return text + fmt::format("; planner {}, rule {}", story.planner, to_string(story.problem.options.rule));
+}
+
+// JSON.
+
+Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
+  Json buckets = Json::array();
+  for (const auto& bucket : group.replica.buckets) {
+    const auto run = run_of(problem, group, bucket);
+    Json json{{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}};
+    json["run_mean_ms"] = run ? Json(to_milliseconds(run->mean)) : Json(nullptr);
+    json["run_p99_ms"] = run ? Json(to_milliseconds(run->p99)) : Json(nullptr);
+    json["throughput_per_s"] =
+        run ? Json(static_cast<double>(bucket.batch_size) * group.replica.processes / to_seconds(run->mean))
+            : Json(nullptr);
+    buckets.push_back(std::move(json));
+  }
+  return {{"device_type", group.device_type},
+          {"mig_profile", group.mig_profile},
+          {"count", group.count},
+          {"processes", group.replica.processes},
+          {"buckets", std::move(buckets)}};
+}
+
+// Requests that are never answered have no latency.
+Json latency_json(Duration latency) {
+  return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
+}
+
+Json service_json(const PlanStory& story, std::size_t s) {
+  const auto& service = story.answer.services[s];
+  const Service& asked = service_of(story.problem, service.service);
+  Json groups = Json::array();
+  for (const auto& group : service.groups) groups.push_back(group_json(story.problem, group));
+  Json json{{"service", service.service},
+            {"model", asked.model},
+            {"slo_latency_ms", to_milliseconds(asked.slo.latency)},
+            {"slo_percentile", asked.slo.percentile},
+            {"job", asked.job ? Json{{"rows", asked.job->rows}, {"deadline_s", to_seconds(asked.job->deadline)}}
+                              : Json(nullptr)},
+            {"samples_per_s", service.rate_per_s},
+            {"load_factor", service.load_factor},
+            {"bucket_edges", service.edges},
+            {"groups", std::move(groups)},
+            {"run_p99_ms", to_milliseconds(slowest_run(story.problem, service))},
+            {"cost", story.costs[s]},
+            {"bound_share", service.price}};
+  json["certified"] = nullptr;
+  if (service.verdict) {
+    json["certified"] = {{"holds", service.verdict->holds},
+                         {"latency_ms", latency_json(service.verdict->latency)},
+                         {"attainment", service.verdict->attainment},
+                         {"attainment_low", service.verdict->attainment_low}};
+  }
+  return json;
+}
+
+// Whatever the objective; the bound is in the unit of the objective.
+double price_per_hour(const PlanStory& story) {
+  plan::Problem priced = story.problem;
+  priced.options.objective = plan::Objective::price;
+  return plan::plan_price(priced, story.answer.plan);
+}
+
+Json explanation_json(const PlanStory& story) {
+  Json json{{"why_not_fewer", plan::why_not_fewer(story.problem, story.answer)}};
+  json["slo_relief"] = Json::array();
+  for (const auto& relief : story.relief.value_or(std::vector<plan::Relief>{})) {
+    json["slo_relief"].push_back({{"service", relief.service},
+                                  {"slo_factor", relief.slo_factor},
+                                  {"price_before", relief.price_before},
+                                  {"price_after", relief.price_after},
+                                  {"saved", relief.saved()},
+                                  {"basis", relief.basis == plan::ReliefBasis::planned ? "planned" : "bound"}});
+  }
+  json["confidence"] = Json::array();
+  for (const auto& c : story.confidence) {
+    json["confidence"].push_back({{"service", c.service},
+                                  {"widest", c.where},
+                                  {"measured", c.measured},
+                                  {"mean_ms", c.mean_ms},
+                                  {"low_ms", c.low_ms},
+                                  {"high_ms", c.high_ms},
+                                  {"coverage", c.coverage},
+                                  {"runs", c.runs},
+                                  {"runs_measured", c.runs_measured}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string proved_text(const plan::PlanAnswer& answer) {
+  return answer.among.empty() ? "proved best" : "the best of all " + answer.among;
+}
+
+std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent) {
+  const std::string pad(static_cast<std::size_t>(indent), ' ');
+  std::string text = mosaics(story, terminal, indent);
+  text += "\n" + device_table(story.answer.plan).render(terminal, indent);
+  text += "\n" + service_table(story).render(terminal, indent);
+  return text + "\n" + pad + paint(terminal, Style::bold, verdict_line(story)) + "\n";
+}
+
+std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
+  const bool headroom = story.problem.options.objective == plan::Objective::headroom;
+  std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
+                     wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
+  if (story.relief && !story.relief->empty()) {
+    const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
+    text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
+            (bound ? "  (bounds without waiting compared; no plan was certified)\n" : "  (planned again)\n");
+    Table table({{"SERVICE"},
+                 {bound ? "BOUND NOW" : "NOW", Align::right},
+                 {bound ? "BOUND THEN" : "THEN", Align::right},
+                 {bound ? "SAVES AT MOST" : "SAVES", Align::right}});
+    for (const auto& relief : *story.relief) {
+      table.add({{relief.service, Style::accent},
+                 number_text(relief.price_before),
+                 number_text(relief.price_after),
+                 number_text(relief.saved())});
+    }
+    text += table.render(terminal, 2);
+  }
+  text += "\n" + paint(terminal, Style::bold, "How sure the run times are") + "\n";
+  if (story.confidence.empty()) {
+    return text +
+           "  They are measurements, and straight lines between them: no intervals are known. tangram learn\n"
+           "  fits a model that has them.\n";
+  }
+  Table table({{"SERVICE"}, {"RUNS"}, {"LEAST SURE", Align::left, true}, {"MEAN", Align::right}, {"BETWEEN"}});
+  for (const auto& c : story.confidence) {
+    table.add({{c.service, Style::accent},
+               fmt::format("{} of {} measured", c.runs_measured, c.runs),
+               c.where + (c.measured ? " (measured)" : ""),
+               slo_text(from_milliseconds(c.mean_ms)),
+               fmt::format("{} and {} with {:.0f} %", slo_text(from_milliseconds(c.low_ms)),
+                           slo_text(from_milliseconds(c.high_ms)), 100 * c.coverage)});
+  }
+  return text + table.render(terminal, 2);
+}
+
+Json plan_json(const PlanStory& story) {
+  const auto& answer = story.answer;
+  const bool planned = answer.status == plan::PlanStatus::planned;
+  Json json{{"status", planned ? "planned" : "infeasible"},
+            {"planner", story.planner},
+            {"rule", to_string(story.problem.options.rule)},
+            {"objective", to_string(story.problem.options.objective)},
+            {"memory_headroom", story.problem.options.memory_headroom},
+            {"seed", story.seed}};
+  json["reason"] = planned ? Json(nullptr) : Json(answer.reason);
+  json["infeasible_service"] = answer.service.empty() ? Json(nullptr) : Json(answer.service);
+  if (!planned) return json;
+  json["devices"] = answer.devices;
+  json["price"] = price_per_hour(story);
+  json["bound"] = answer.bound > 0 || answer.proved ? Json(answer.bound) : Json(nullptr);
+  json["gap"] = answer.bound > 0 || answer.proved ? Json(gap_of(answer)) : Json(nullptr);
+  json["proved"] = answer.proved;
+  json["among"] = answer.among.empty() ? "plans" : answer.among;
+  json["headroom"] = answer.headroom;
+  json["certifications"] = answer.certifications;
+  json["services"] = Json::array();
+  for (std::size_t s = 0; s < answer.services.size(); ++s) json["services"].push_back(service_json(story, s));
+  if (story.explained) json["explanation"] = explanation_json(story);
+  json["plan"] = Json::parse(formats::write_plan(answer.plan));
+  return json;
+}
+
+}  // namespace tangram::report

@@ -1,0 +1,43 @@
+// Plans as people and as programs see them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/confidence.h"
+#include "plan/explain.h"
+#include "plan/problem.h"
+#include "report/style.h"
+#include "report/yaml.h"
+
+namespace tangram::report {
+
+// A plan with what is told about it.
+struct PlanStory {
+  const plan::Problem& problem;
+  const plan::PlanAnswer& answer;
+  std::string planner;
+  std::uint64_t seed = 1;
+  std::vector<double> costs = {};                        // By service.
+  std::optional<std::vector<plan::Relief>> relief = {};  // Where an explanation was asked for.
+  std::vector<lab::Confidence> confidence = {};          // Empty where the model knows no intervals.
+  bool explained = false;
+};
+
+// "proved best", or among which plans it is.
+std::string proved_text(const plan::PlanAnswer& answer);
+
+// The devices as mosaics, the services as a table, and the verdict below. `indent` in spaces.
+std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent = 0);
+std::string explanation_text(const PlanStory& story, const Terminal& terminal);
+
+// Stable keys; the plan itself under "plan", as a plan file has it.
+Json plan_json(const PlanStory& story);
+
+// One row for each device, its slices coloured by the service on them. Complete documents.
+std::string plan_svg(const PlanStory& story);
+// `generator` is the program that writes the page, with its commit: "tangram 0.1.0 1a2b3c4".
+std::string plan_html(const PlanStory& story, const std::string& generator);
+
+}  // namespace tangram::report

@@ -1,0 +1,180 @@
+// The page of `tangram simulate --replan`: three ways of planning a day, over the same clock.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/page.h"
+#include "report/plot.h"
+#include "report/replan_view.h"
+
+namespace tangram::report {
+namespace {
+
+using plot::escape;
+using plot::Picture;
+using plot::Scale;
+
+constexpr double kReplanWidth = 1130;
+constexpr double kReplanLeft = 44;
+
+constexpr std::string_view kReplanStyle = R"(
+p{color:var(--muted);max-width:80ch;margin:0 0 10px}
+figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
+)";
+
+std::string legend(const std::vector<std::string>& names) {
+  std::string out = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out += fmt::format("<span><i class=\"dot\" style=\"background:var(--{})\"></i>{}</span>", page::series_colour(i),
+                       plot::escape(names[i]));
+  }
+  return out + "</div>\n";
+}
+
+plot::Scale time_scale(const lab::ReplanComparison& comparison) {
+  return {0, comparison.duration_s, kReplanLeft, kReplanWidth - 4};
+}
+
+// Devices with a replica, as steps.
+std::string devices_picture(const lab::ReplanComparison& comparison) {
+  double most = 1;
+  for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
+  const plot::Scale x = time_scale(comparison);
+  const plot::Scale y{0, most * 1.08, 200, 10};
+  plot::Picture picture(kReplanWidth, 226, "GPUs in use over time");
+  picture.y_axis(y, x.from, x.to, 5);
+  for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
+    std::vector<std::pair<double, double>> points;
+    double level = 0;
+    for (const auto& use : comparison.runs[r].result.fleet_use) {
+      const double at = x(std::min(comparison.duration_s, to_seconds(use.at)));
+      if (!points.empty()) points.emplace_back(at, y(level));
+      level = static_cast<double>(use.devices);
+      points.emplace_back(at, y(level));
+    }
+    points.emplace_back(x.to, y(level));
+    picture.polyline(points, page::series_colour(r));
+  }
+  picture.time_axis(x, 200, 10);
+  return picture.take();
+}
+
+std::string rates_picture(const lab::ReplanComparison& comparison) {
+  double most = 1e-9;
+  for (const auto& rates : comparison.rates_per_s) {
+    for (const double rate : rates) most = std::max(most, rate);
+  }
+  const plot::Scale x = time_scale(comparison);
+  const plot::Scale y{0, most * 1.08, 160, 10};
+  plot::Picture picture(kReplanWidth, 186, "requests a second over time");
+  picture.y_axis(y, x.from, x.to, 4);
+  for (std::size_t s = 0; s < comparison.rates_per_s.size(); ++s) {
+    const auto& rates = comparison.rates_per_s[s];
+    std::vector<std::pair<double, double>> points;
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(rates.size()) * comparison.duration_s;
+      points.emplace_back(x(at), y(rates[i]));
+    }
+    picture.polyline(points, page::series_colour(s));
+  }
+  picture.time_axis(x, 160, 10);
+  return picture.take();
+}
+
+// A strip for each run and service: how much of each window was in time.
+std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {
+  constexpr double kStrip = 15;
+  const std::size_t services = scenario.workload.services.size();
+  const double height = static_cast<double>(comparison.runs.size() * (services + 1)) * kStrip;
+  plot::Scale x = time_scale(comparison);
+  x.from = 190;
+  plot::Picture picture(kReplanWidth, height + 26, "share of requests in time, by window");
+  double top = 0;
+  for (std::size_t r = 0; r < comparison.runs.size(); ++r) {
+    const auto& metrics = comparison.runs[r].result.metrics;
+    const double step_s = to_seconds(metrics.timeline_step);
+    picture.text(0, top + 11, comparison.runs[r].name, plot::Picture::Anchor::start, "ink");
+    for (std::size_t s = 0; s < services; ++s, top += kStrip) {
+      picture.text(x.from - 8, top + 11, scenario.workload.services[s].name, plot::Picture::Anchor::end);
+      for (std::size_t i = 0; i < metrics.timeline[s].size(); ++i) {
+        const auto& window = metrics.timeline[s][i];
+        if (window.arrived == 0) continue;
+        const double share = static_cast<double>(window.served) / window.arrived;
+        const double left = x(static_cast<double>(i) * step_s);
+        const double right = x(std::min(comparison.duration_s, static_cast<double>(i + 1) * step_s));
+        const bool kept = 100 * share >= scenario.workload.services[s].slo.percentile;
+        const auto tip = fmt::format("{}: {} arrived, {} in time, {} late, {} refused",
+                                     plot::time_label(static_cast<double>(i) * step_s, comparison.duration_s),
+                                     window.arrived, window.served, window.late, window.lost);
+        picture.rect({left, top + 2, right - left + 0.15, kStrip - 4},
+                     kept           ? "good"
+                     : share >= 0.9 ? "warn"
+                                    : "bad",
+                     tip, kept ? 0.6 : 0.95);
+      }
+    }
+    top += kStrip;
+  }
+  picture.time_axis(x, height, 10);
+  return picture.take();
+}
+
+std::string runs_table(const lab::ReplanComparison& comparison) {
+  std::string out =
+      "<div class=\"scroll\"><table><tr><th>plan<th>GPU-hours<th>compute-slice-hours<th>GPUs at most<th>in "
+      "time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas loaded</tr>\n";
+  for (const auto& run : comparison.runs) {
+    const auto total = run.result.metrics.total();
+    out += fmt::format("<tr><td>{}<td>{:.1f}<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
+                       run.name, run.gpu_hours, run.slice_hours, run.devices_max, percent_text(run.attainment()),
+                       total.late, total.failed + total.rejected_total(), run.unresolved, run.steps.size(),
+                       run.result.reshapes, run.replicas_loaded);
+  }
+  return out + "</table></div>\n";
+}
+
+std::string steps_table(const lab::ReplanRun& run, double duration_s) {
+  std::string out =
+      "<div class=\"scroll\"><table><tr><th>at<th>GPUs<th>compute slices<th>re-cut<th>loaded<th "
+      "class=\"text\">why</tr>\n";
+  for (const auto& step : run.steps) {
+    std::string reasons;
+    for (const auto& reason : step.reasons) reasons += (reasons.empty() ? "" : "; ") + reason;
+    out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=\"text\">{}</tr>\n",
+                       plot::time_label(to_seconds(step.at), duration_s), step.devices, step.compute_slices,
+                       step.devices_recut, step.replicas_loaded, plot::escape(reasons));
+  }
+  return out + "</table></div>\n";
+}
+
+}  // namespace
+
+std::string replan_html(const ReportHead& head, const lab::Scenario& scenario,
+                        const lab::ReplanComparison& comparison) {
+  std::vector<std::string> runs;
+  std::vector<std::string> services;
+  for (const auto& run : comparison.runs) runs.push_back(run.name);
+  for (const auto& service : scenario.workload.services) services.push_back(service.name);
+  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReplanStyle});
+  out += fmt::format(
+      "<h1>{}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
+      "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {}.</p>\n",
+      plot::escape(scenario.name), head.seed);
+  out += runs_table(comparison);
+  out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";
+  out += "<h2>Requests a second</h2>\n<figure>" + rates_picture(comparison) + legend(services) + "</figure>\n";
+  out += "<h2>In time, by window</h2>\n<p>Green: the promise was kept in that window.</p>\n<figure>" +
+         attainment_picture(scenario, comparison) + "</figure>\n";
+  for (const auto& run : comparison.runs) {
+    out += fmt::format("<h2>Plans of {}</h2>\n", run.name) + steps_table(run, comparison.duration_s);
+  }
+  out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n",
+                     plot::escape(head.configuration));
+  out +=
+      fmt::format("<footer>{}{}; digest {:016x}.</footer>\n</main>\n", plot::escape(head.program),
+                  head.commit.empty() ? "" : ", commit " + plot::escape(head.commit), comparison.runs[0].result.digest);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace tangram::report

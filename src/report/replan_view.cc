@@ -1,0 +1,129 @@
+#include "report/replan_view.h"
+
+#include <fmt/format.h>
+
+#include "report/run_tables.h"
+#include "report/table.h"
+
+namespace tangram::report {
+namespace {
+
+const lab::ReplanRun& run_named(const lab::ReplanComparison& comparison, std::string_view name) {
+  for (const auto& run : comparison.runs) {
+    if (run.name == name) return run;
+  }
+  return comparison.runs[0];
+}
+
+// Of the GPU-hours of the static plan.
+double saved_share(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+  const double fixed = run_named(comparison, "static").gpu_hours;
+  return fixed > 0 ? 1 - run.gpu_hours / fixed : 0;
+}
+
+std::uint64_t refused(const sim::Tally& tally) { return tally.failed + tally.rejected_total(); }
+
+Json service_json(const Service& service, const sim::Tally& tally) {
+  return {{"service", service.name},
+          {"arrived", tally.arrived},
+          {"served", tally.served},
+          {"late", tally.late},
+          {"refused", refused(tally)},
+          {"slo_attainment", tally.slo_attainment()},
+          {"slo_percentile", service.slo.percentile},
+          {"slo_kept", 100 * tally.slo_attainment() >= service.slo.percentile}};
+}
+
+Json step_json(const lab::PlanStep& step) {
+  return {{"at_s", to_seconds(step.at)},
+          {"devices", step.devices},
+          {"compute_slices", step.compute_slices},
+          {"devices_recut", step.devices_recut},
+          {"replicas_loaded", step.replicas_loaded},
+          {"from_scratch", step.from_scratch},
+          {"reasons", step.reasons}};
+}
+
+Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
+  const auto& metrics = run.result.metrics;
+  const sim::Tally total = metrics.total();
+  Json services = Json::array();
+  for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
+    services.push_back(service_json(scenario.workload.services[s], metrics.service_total(s)));
+  }
+  Json steps = Json::array();
+  for (const auto& step : run.steps) steps.push_back(step_json(step));
+  Json use = Json::array();
+  for (const auto& each : run.result.fleet_use) {
+    use.push_back({{"at_s", to_seconds(each.at)},
+                   {"devices", each.devices},
+                   {"slices", each.slices},
+                   {"compute_slices", each.compute_slices}});
+  }
+  return {{"name", run.name},
+          {"gpu_hours", run.gpu_hours},
+          {"gpu_hours_saved_share", saved_share(comparison, run)},
+          {"compute_slice_hours", run.slice_hours},
+          {"devices_max", run.devices_max},
+          {"requests", run.result.requests},
+          {"slo_attainment", run.attainment()},
+          {"late", total.late},
+          {"refused", refused(total)},
+          {"lost", run.unresolved},
+          {"plans", run.steps.size()},
+          {"plans_refused", run.plans_refused},
+          {"recuts", run.result.reshapes},
+          {"replicas_loaded", run.replicas_loaded},
+          {"digest", fmt::format("{:016x}", run.result.digest)},
+          {"services", services},
+          {"steps", steps},
+          {"fleet_use", use}};
+}
+
+}  // namespace
+
+std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
+                         const Terminal& terminal) {
+  std::vector<Column> columns{{"PLAN"}};
+  for (const char* name : {"GPU-HOURS", "SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "LATE", "REFUSED", "LOST",
+                           "PLANS", "RE-CUTS", "LOADED"}) {
+    columns.push_back({name, Align::right});
+  }
+  Table table(std::move(columns));
+  for (const auto& run : comparison.runs) {
+    const sim::Tally total = run.result.metrics.total();
+    table.add({{run.name, Style::accent},
+               fmt::format("{:.1f}", run.gpu_hours),
+               fmt::format("{:.1f} %", 100 * saved_share(comparison, run)),
+               fmt::format("{:.1f}", run.slice_hours),
+               std::to_string(run.devices_max),
+               share_text(run.attainment()),
+               std::to_string(total.late),
+               std::to_string(refused(total)),
+               std::to_string(run.unresolved),
+               std::to_string(run.steps.size()),
+               std::to_string(run.result.reshapes),
+               std::to_string(run.replicas_loaded)});
+  }
+  std::vector<Column> by_service{{"SERVICE"}, {"PROMISE", Align::right}};
+  for (const auto& run : comparison.runs) by_service.push_back({"IN TIME, " + run.name, Align::right});
+  Table services(std::move(by_service));
+  for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
+    const Service& service = scenario.workload.services[s];
+    std::vector<Cell> cells{{service.name, Style::accent}, fmt::format("{:g} %", service.slo.percentile)};
+    for (const auto& run : comparison.runs) {
+      const double share = run.result.metrics.service_total(s).slo_attainment();
+      cells.push_back({share_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
+    }
+    services.add(std::move(cells));
+  }
+  return table.render(terminal) + "\n" + services.render(terminal);
+}
+
+Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {
+  Json runs = Json::array();
+  for (const auto& run : comparison.runs) runs.push_back(run_json(scenario, comparison, run));
+  return {{"scenario", scenario.name}, {"duration_s", comparison.duration_s}, {"runs", runs}};
+}
+
+}  // namespace tangram::report

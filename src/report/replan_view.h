@@ -1,0 +1,21 @@
+// A day that was planned anew, as people and as programs see it.
+#pragma once
+
+#include <string>
+
+#include "lab/replan.h"
+#include "report/run_view.h"
+#include "report/style.h"
+#include "report/yaml.h"
+
+namespace tangram::report {
+
+// One row for each way of planning, with the share of the static plan's GPU-hours that it saves.
+std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
+                         const Terminal& terminal);
+Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison);
+
+// One page that needs nothing but itself: GPUs in use, rates and attainment over time, and every change of plan.
+std::string replan_html(const ReportHead& head, const lab::Scenario& scenario, const lab::ReplanComparison& comparison);
+
+}  // namespace tangram::report

@@ -1,0 +1,175 @@
+#include "report/run_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/text.h"
+
+namespace tangram::report {
+namespace {
+
+double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+TallyView tally_view(std::string name, sim::Tally tally, double counted_s) {
+  TallyView view;
+  view.name = std::move(name);
+  view.arrived_per_s = ratio(static_cast<double>(tally.arrived), counted_s);
+  view.goodput_per_s = ratio(static_cast<double>(tally.served), counted_s);
+  view.padding_share = tally.padding_share();
+  view.tally = std::move(tally);
+  return view;
+}
+
+double batch_mean(const CountHistogram& sizes) {
+  double sum = 0;
+  for (std::size_t n = 1; n <= sizes.limit() + 1; ++n) {
+    sum += static_cast<double>(n) * static_cast<double>(n > sizes.limit() ? sizes.overflow() : sizes.count(n));
+  }
+  return ratio(sum, static_cast<double>(sizes.total()));
+}
+
+QueueView queue_view(const QuantileSketch& found) {
+  if (found.empty()) return {};
+  return {found.mean(), found.quantile(0.5), found.quantile(0.99), found.max()};
+}
+
+std::vector<TallyView> bucket_views(const lab::Scenario& scenario, const sim::Metrics& metrics, std::size_t s,
+                                    double counted_s) {
+  const auto& edges = scenario.deployment.services[s].edges;
+  std::vector<TallyView> views;
+  for (std::size_t b = 0; b < metrics.services[s].size(); ++b) {
+    const sim::Tally& tally = metrics.services[s][b];
+    // After the last edge come requests that no bucket takes; a later plan may know more buckets than the first.
+    if (b >= edges.size() && tally.arrived == 0) continue;
+    views.push_back(tally_view(b < edges.size() ? fmt::format("up to {}", edges[b]) : "larger", tally, counted_s));
+    views.back().batch_mean = batch_mean(metrics.batch_sizes[s][b]);
+    views.back().queue = queue_view(metrics.queue_by_bucket[s][b].found());
+    views.back().number = b;
+  }
+  return views;
+}
+
+SliceView slice_view(const lab::Scenario& scenario, const sim::Metrics& metrics, std::size_t index, double end_s) {
+  const sim::SlicePlace& place = metrics.places[index];
+  const sim::SliceTally& tally = metrics.slices[index];
+  SliceView view;
+  view.device = place.device;
+  view.slice = place.name;
+  view.device_id = place.device_id;
+  view.place = place.slice;
+  view.process = place.process;
+  view.compute_slices = place.compute_slices;
+  view.first_plan = index < scenario.deployment.places.size();
+  for (const ServiceId service : place.services)
+    view.services.push_back(scenario.workload.services[service.index()].name);
+  view.busy_share = ratio(1e-9 * static_cast<double>(tally.busy_ns), end_s);
+  view.useful_share = std::min(view.busy_share, ratio(1e-9 * tally.useful_ns, end_s));
+  view.batches = tally.batches;
+  view.samples = tally.samples;
+  view.served = tally.served;
+  view.late = tally.late;
+  view.padding_share = tally.size_padded > 0 ? 1 - tally.size_real / tally.size_padded : 0;
+  view.queue_mean = ratio(static_cast<double>(tally.queue_sum), static_cast<double>(tally.batches));
+  view.queue_max = tally.queue_max;
+  if (index < metrics.slice_latency.size()) view.latency = metrics.slice_latency[index];
+  return view;
+}
+
+double compute_slices_of(const sched::Deployment& deployment) {
+  // Processes that divide a slice are several places with one name.
+  std::map<std::tuple<DeviceId, std::uint16_t, std::uint16_t>, int> slices;
+  for (const auto& place : deployment.places) {
+    slices[{place.device, place.slice.profile, place.slice.start}] =
+        deployment.pools[place.pool.index()].compute_slices;
+  }
+  double sum = 0;
+  for (const auto& [place, compute_slices] : slices) sum += compute_slices;
+  return sum;
+}
+
+// Compute slices times seconds that the plans offered until the end.
+double capacity_of(const lab::Scenario& scenario, double end_s) {
+  double sum = 0;
+  double from_s = 0;
+  const sched::Deployment* plan = &scenario.deployment;
+  for (const auto& change : scenario.config.plan_changes) {
+    const double at_s = std::min(to_seconds(change.at), end_s);
+    sum += compute_slices_of(*plan) * (at_s - from_s);
+    from_s = at_s;
+    plan = &change.deployment;
+  }
+  return sum + compute_slices_of(*plan) * (end_s - from_s);
+}
+
+void add_slices(const lab::Scenario& scenario, const sim::SimulationResult& result, RunView& view) {
+  double busy = 0;
+  double useful = 0;
+  for (std::size_t i = 0; i < result.metrics.places.size(); ++i) {
+    SliceView slice = slice_view(scenario, result.metrics, i, view.end_s);
+    slice.goodput_per_s = ratio(static_cast<double>(slice.served), view.counted_s);
+    busy += slice.busy_share * slice.compute_slices;
+    useful += slice.useful_share * slice.compute_slices;
+    view.slices.push_back(std::move(slice));
+  }
+  const double capacity = capacity_of(scenario, view.end_s);
+  if (capacity <= 0) return;
+  view.busy_share = std::min(1.0, busy * view.end_s / capacity);
+  view.useful_share = std::min(1.0, useful * view.end_s / capacity);
+}
+
+}  // namespace
+
+bool RunView::kept() const {
+  return std::ranges::all_of(services, [](const TallyView& service) { return service.kept(); });
+}
+
+RunView view_of(const lab::Scenario& scenario, const lab::Run& run) {
+  const sim::SimulationResult& result = run.result;
+  const sim::Metrics& metrics = result.metrics;
+  RunView view;
+  view.policy = run.policy;
+  view.end_s = to_seconds(result.end);
+  view.requests = result.requests;
+  view.batches = result.batches;
+  view.events = result.events;
+  view.digest = result.digest;
+  const sim::Tally total = metrics.total();
+  view.counted_s = to_seconds(result.counted);
+  view.total = tally_view("total", total, view.counted_s);
+  view.total.queue = queue_view(metrics.queue_depth);
+  for (std::size_t s = 0; s < metrics.services.size(); ++s) {
+    TallyView service = tally_view(scenario.workload.services[s].name, metrics.service_total(s), view.counted_s);
+    service.slo = scenario.workload.services[s].slo;
+    service.batch_mean = batch_mean(metrics.service_batch_sizes(s));
+    service.queue = queue_view(metrics.queue_by_service[s].found());
+    view.services.push_back(std::move(service));
+    view.buckets.push_back(bucket_views(scenario, metrics, s, view.counted_s));
+  }
+  view.padding_share = view.total.padding_share;
+  for (std::size_t t = 0; t < metrics.tenants.size() && metrics.tenants.size() > 1; ++t) {
+    view.tenants.push_back(tally_view(fmt::format("tenant {}", t), metrics.tenants[t], view.counted_s));
+    view.tenants.back().queue = queue_view(metrics.queue_by_tenant[t].found());
+  }
+  add_slices(scenario, result, view);
+  return view;
+}
+
+std::string percent_text(double share) {
+  const double percent = 100 * share;
+  if (percent == 0 || percent == 100) return fmt::format("{:.0f} %", percent);
+  // A share just below the whole must not read as the whole.
+  if (percent > 99.9) return fmt::format("{:.3f} %", std::min(percent, 99.999));
+  return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
+}
+
+std::string latency_text(Duration latency) {
+  if (latency == Duration::max()) return "never";
+  const double ms = to_milliseconds(latency);
+  if (ms >= 1e4) return fmt::format("{:.1f} s", ms * 1e-3);
+  return fmt::format("{:.{}f} ms", ms, ms < 1 && ms > 0 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0);
+}
+
+}  // namespace tangram::report

@@ -1,0 +1,122 @@
+// What a simulation found, made ready to be read: numbers, CSV, HTML and a trace for Perfetto.
+//
+// Everything is text or a value; who asked decides where it goes. The same run gives the same bytes: nothing here knows
+// how long the machine took.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/run_scenario.h"
+#include "lab/scenario.h"
+#include "sim/simulation.h"
+
+namespace tangram::report {
+
+// Stands at the head of every file, so that a result can be made again.
+struct ReportHead {
+  std::string program;        // "tangram 0.1.0"
+  std::string commit;         // Empty where it is not known.
+  std::string configuration;  // effective_configuration().
+  std::uint64_t seed = 1;
+};
+
+// Waiting requests, as arrivals find them.
+struct QueueView {
+  double mean = 0;
+  std::uint64_t p50 = 0;
+  std::uint64_t p99 = 0;
+  std::uint64_t max = 0;
+};
+
+// Counts of a service, bucket or tenant with the rates that follow from them. Shares lie between 0 and 1.
+struct TallyView {
+  std::string name;
+  sim::Tally tally;
+  double arrived_per_s = 0;
+  double goodput_per_s = 0;  // Answered in time.
+  std::optional<Slo> slo;    // Of a service.
+  double batch_mean = 0;     // Samples; of a service or bucket.
+  double padding_share = 0;  // Share of the answered input that was padding.
+  QueueView queue;
+  std::size_t number = 0;  // Of a bucket, among those of its service.
+  // False: no request was counted, and neither shares nor promises say anything.
+  bool counted() const { return tally.arrived > 0; }
+  // The promise: the share that was in time is at least the percentile of the Slo. Of nothing, every promise is kept.
+  bool kept() const { return !slo || 100 * tally.slo_attainment() >= slo->percentile; }
+};
+
+struct SliceView {
+  std::string device;
+  std::string slice;  // "3g.40gb@4", with "#1" for the second process on it.
+  DeviceId device_id;
+  Slice place;
+  int process = 0;
+  bool first_plan = true;     // Otherwise it came with a later one.
+  double compute_slices = 0;  // Its share of them, where processes divide the slice.
+  std::vector<std::string> services;
+  double busy_share = 0;
+  double useful_share = 0;  // Busy time less padding and less what fuller batches would have saved.
+  std::uint64_t batches = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t served = 0;
+  std::uint64_t late = 0;
+  double goodput_per_s = 0;
+  double padding_share = 0;
+  double queue_mean = 0;  // Requests that wait for this slice alone, at the start of its batches.
+  std::uint64_t queue_max = 0;
+  std::optional<QuantileSketch> latency;  // Of what it answered; nothing in a large fleet.
+};
+
+struct RunView {
+  std::string policy;
+  TallyView total;
+  std::vector<TallyView> services;
+  std::vector<std::vector<TallyView>> buckets;  // By service; named "up to 64".
+  std::vector<TallyView> tenants;               // Empty if there is only one.
+  std::vector<SliceView> slices;
+  double counted_s = 0;  // Virtual time in which the counted requests came; rates are over it.
+  double end_s = 0;      // When the last request was resolved; shares of busy time are over it.
+  std::uint64_t requests = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;
+  // Of the compute slices that the plan gives to services. Where it changes on the way, each plan counts from when it
+  // is to come into force, so that the time of re-cutting is idle time. Nothing if there are none, or no time passes.
+  std::optional<double> busy_share;
+  std::optional<double> useful_share;
+  double padding_share = 0;
+  bool kept() const;  // By every service.
+};
+
+RunView view_of(const lab::Scenario& scenario, const lab::Run& run);
+
+// What happened, in a few sentences: whether the promises were kept, who had the least to spare and when it lost most,
+// and which slices worked most and least. Plain text.
+std::vector<std::string> story_of(const RunView& view, const lab::Run& run);
+
+// "99.53 %", with more digits near the whole.
+std::string percent_text(double share);
+// "12.3 ms" with a sensible number of digits; "never" for an infinite one.
+std::string latency_text(Duration latency);
+
+// `policy,at_s,service,arrived,served,late,lost,queue_max`, a row for each step and service, after comment lines with
+// the head. Empty rows for runs without a time line.
+std::string timeline_csv(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs);
+
+// Chrome's trace format, which Perfetto opens: a track for each slice, a counter for what arrives.
+std::string perfetto_trace(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs);
+
+// Every decision with its instant, if they were logged.
+std::string decision_log(const ReportHead& head, std::span<const lab::Run> runs);
+
+// One page that needs nothing but itself. Runs should have a time line of the same steps and their first batches
+// recorded. With several runs it begins with their comparison.
+std::string html_report(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs);
+
+// The part of that page about training: who had the GPUs, how long jobs took, what was lent and recalled.
+std::string training_html(const lab::TrainingResult& training);
+
+}  // namespace tangram::report
