@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "lab/needs.h"
 #include "plan/demand.h"
@@ -27,13 +28,6 @@ std::unique_ptr<train::Allocator> allocator_of(const TrainingSetup& setup) {
   options.seed = setup.seed;
   options.restart_s = setup.restart_cost.full_s;
   return info->make(options);
-}
-
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
 
 // A table of needs is made for the rates that come.
@@ -445,8 +439,8 @@ TrainingResult TrainingFleet::result() const {
     }
   }
   for (const double jct : result.jcts_s) result.jct_mean_s += jct / static_cast<double>(result.jcts_s.size());
-  result.jct_p50_s = quantile(result.jcts_s, 0.5);
-  result.jct_p99_s = quantile(result.jcts_s, 0.99);
+  result.jct_p50_s = quantile_nearest_rank(result.jcts_s, 0.5);
+  result.jct_p99_s = quantile_nearest_rank(result.jcts_s, 0.99);
   result.restarts_per_job = jobs_.restarts_per_job();
   TANGRAM_CHECK(leases_ended_ == result.leases, "every lease ends");
   if (leases_ended_ > 0) result.lease_mean_s = lease_seconds_ / static_cast<double>(leases_ended_);
