@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
+#include "control/observation.h"
 #include "core/workload.h"
 #include "sched/deployment.h"
 #include "sched/scheduler.h"
@@ -47,21 +47,9 @@ struct PlanChange {
   sched::Deployment deployment;
 };
 
-// What a controller is told about one service: what happened since it was last told.
-struct ServiceObservation {
-  std::uint64_t arrived = 0;
-  std::uint64_t served = 0;  // In time.
-  std::uint64_t late = 0;
-  std::uint64_t lost = 0;                       // Rejected and failed.
-  std::uint64_t waiting = 0;                    // Now.
-  std::map<std::int64_t, std::uint64_t> sizes;  // How many requests of each input size arrived.
-};
-
-struct Observation {
-  TimePoint at;
-  bool moving = false;  // The last plan is still being put in place.
-  std::vector<ServiceObservation> services;
-};
+// What a controller is told: what happened since it was last told.
+using control::Observation;
+using control::ServiceObservation;
 
 // Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
 // time. An answer that comes while another plan is moving waits its turn.
