@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "lab/needs.h"
 #include "plan/demand.h"
@@ -15,9 +16,6 @@
 namespace tangram::lab {
 namespace {
 
-constexpr double kRoundGap_s = 5;  // Least time between two rounds.
-// Of the time line: what goes on long after the last request makes steps longer, not more. An even number.
-constexpr std::size_t kStepsMax = 960;
 const train::Allocation kNoGpus;
 
 std::unique_ptr<train::Allocator> allocator_of(const TrainingSetup& setup) {
@@ -29,11 +27,60 @@ std::unique_ptr<train::Allocator> allocator_of(const TrainingSetup& setup) {
   return info->make(options);
 }
 
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
+// How fast training runs on a slice, in parts of a whole GPU: as measured, or else the share of its compute slices.
+double speed_of_slice(const TrainingSetup& setup, const MigProfile& profile, const Geometry& geometry) {
+  if (setup.slice_speeds.empty()) {
+    int whole = 1;
+    for (const auto& other : geometry.profiles) whole = std::max(whole, other.compute_slices);
+    return static_cast<double>(profile.compute_slices) / whole;
+  }
+  const auto found = setup.slice_speeds.find(profile.compute_slices);
+  return found == setup.slice_speeds.end() ? 0 : found->second;
+}
+
+// What the plan leaves uncut of a device, cut for training.
+void add_uncut(const TrainingSetup& setup, const Plan& plan, std::size_t device,
+               std::vector<control::TrainingSlots::Slot>& slots) {
+  const auto& geometry = plan.devices[device].geometry;
+  std::map<int, double> speeds = setup.slice_speeds;
+  for (const auto& profile : geometry.profiles) {
+    speeds.try_emplace(profile.compute_slices, speed_of_slice(setup, profile, geometry));
+  }
+  for (const auto& slice : leftover_slices(plan.devices[device], speeds).slices) {
+    const MigProfile& profile = geometry.profiles[slice.profile];
+    slots.push_back({std::nullopt, device, speed_of_slice(setup, profile, geometry),
+                     static_cast<double>(profile.units) / geometry.units});
+  }
+}
+
+// A slot for each slice that can be lent, then for what the plan leaves uncut beside them. A device without replicas is
+// training's own and needs no slots.
+std::vector<control::TrainingSlots::Slot> slots_of(const TrainingSetup& setup, const Plan& plan,
+                                                   const std::vector<sched::Lending::Unit>& units) {
+  std::vector<control::TrainingSlots::Slot> slots;
+  std::set<std::size_t> serving;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const std::size_t device = units[u].device.index();
+    const auto& geometry = plan.devices[device].geometry;
+    serving.insert(device);
+    slots.push_back(
+        {u, device, speed_of_slice(setup, geometry.profiles[units[u].slice.profile], geometry), units[u].weight});
+  }
+  if (setup.lend != LendMode::slices) return slots;
+  for (const std::size_t device : serving) add_uncut(setup, plan, device, slots);
+  return slots;
+}
+
+void add_state(sched::LeaseState state, double weight, Ownership& now) {
+  switch (state) {
+    case sched::LeaseState::running: now.running += weight; break;
+    case sched::LeaseState::guarded:
+    case sched::LeaseState::recalling: now.guarded += weight; break;
+    case sched::LeaseState::asleep:
+    case sched::LeaseState::lending: now.asleep += weight; break;
+    case sched::LeaseState::lent:
+    case sched::LeaseState::away: break;
+  }
 }
 
 // A table of needs is made for the rates that come.
@@ -58,75 +105,34 @@ TrainingFleet::TrainingFleet(const TrainingSetup& setup, const Plan& plan, std::
              .keeps_batches = allocator_->keeps_batches(),
              .replicas_max = 64,
              .restart = setup.restart}),
-      step_s_(step_s) {
+      pace_(setup.interval_s),
+      timeline_(step_s) {
   for (const auto& job : setup_.jobs) {
     const auto cost = setup_.restart_costs.find(job.application);
     jobs_.add(setup_.applications.find(job.application)->second, job,
               cost != setup_.restart_costs.end() ? cost->second : setup_.restart_cost);
   }
-  slow_.assign(jobs_.count(), 0);
-  berth_of_.assign(jobs_.count(), std::nullopt);
-  result_.jobs = jobs_.count();
-  result_.gpus = static_cast<double>(plan.devices.size());
 }
 
 void TrainingFleet::on_start(sched::Scheduler& scheduler) {
   lending_.emplace(scheduler, setup_.lending, needs_);
-  devices_.resize(plan_.devices.size());
-  for (std::size_t d = 0; d < devices_.size(); ++d) {
-    devices_[d].node = static_cast<int>(d) / setup_.gpus_per_node;
-    nodes_ = devices_[d].node + 1;
-  }
-  for (std::size_t u = 0; u < lending_->units().size(); ++u) {
-    const auto& unit = lending_->units()[u];
-    const std::size_t d = unit.device.index();
-    devices_[d].units.push_back(berths_.size());
-    const auto& geometry = plan_.devices[d].geometry;
-    berths_.push_back({u, d, speed_of_slice(geometry.profiles[unit.slice.profile], geometry), unit.weight, std::nullopt,
-                       std::nullopt});
-  }
-  for (std::size_t d = 0; d < devices_.size(); ++d) add_uncut(d);
-}
-
-double TrainingFleet::speed_of_slice(const MigProfile& profile, const Geometry& geometry) const {
-  if (setup_.slice_speeds.empty()) {
-    int whole = 1;
-    for (const auto& other : geometry.profiles) whole = std::max(whole, other.compute_slices);
-    return static_cast<double>(profile.compute_slices) / whole;
-  }
-  const auto found = setup_.slice_speeds.find(profile.compute_slices);
-  return found == setup_.slice_speeds.end() ? 0 : found->second;
-}
-
-// A device without replicas is training's own. Of another, what is uncut may be cut for training.
-void TrainingFleet::add_uncut(std::size_t d) {
-  Device& device = devices_[d];
-  if (device.units.empty()) {
-    device.whole = true;
-    return;
-  }
-  if (setup_.lend != LendMode::slices) return;
-  const auto& geometry = plan_.devices[d].geometry;
-  std::map<int, double> speeds = setup_.slice_speeds;
-  for (const auto& profile : geometry.profiles) {
-    speeds.try_emplace(profile.compute_slices, speed_of_slice(profile, geometry));
-  }
-  for (const auto& slice : leftover_slices(plan_.devices[d], speeds).slices) {
-    const MigProfile& profile = geometry.profiles[slice.profile];
-    device.uncut.push_back(berths_.size());
-    berths_.push_back({std::nullopt, d, speed_of_slice(profile, geometry),
-                       static_cast<double>(profile.units) / geometry.units, std::nullopt, std::nullopt});
-  }
+  slots_.emplace(control::TrainingSlots::Setup{.devices = plan_.devices.size(),
+                                               .gpus_per_node = setup_.gpus_per_node,
+                                               .jobs = jobs_.count(),
+                                               .lends_slices = setup_.lend == LendMode::slices},
+                 slots_of(setup_, plan_, lending_->units()));
 }
 
 // ---- Time ----
 
 void TrainingFleet::on_tick(TimePoint at, bool traffic) {
   const double now_s = to_seconds(at);
-  count(now_s);
-  dirty_ = jobs_.advance(now_s_, now_s - now_s_, slow_, [&](std::size_t i) { leave_berth(i); }) || dirty_;
+  timeline_.add(ownership(), now_s_, now_s);
+  if (jobs_.advance(now_s_, now_s - now_s_, slots_->slowdowns(), [&](std::size_t i) { leave_slot(i); })) {
+    pace_.mark_changed();
+  }
   now_s_ = now_s;
-  dirty_ = jobs_.admit(now_s_) || dirty_;
+  if (jobs_.admit(now_s_)) pace_.mark_changed();
   if (traffic) traffic_end_s_ = now_s_;
   over_ = jobs_.left() == 0 || now_s_ > traffic_end_s_ + setup_.overtime_s;
   lending_->on_tick(at);
@@ -135,16 +141,16 @@ void TrainingFleet::on_tick(TimePoint at, bool traffic) {
     return_everything();
   } else {
     ask_for_leases();
-    if (now_s_ - last_round_s_ >= (dirty_ ? kRoundGap_s : setup_.interval_s)) hold_round();
+    if (pace_.due(now_s_)) hold_round();
   }
   check();
 }
 
 bool TrainingFleet::busy() const {
   if (!over_) return true;
-  return std::ranges::any_of(berths_, [&](const Berth& berth) {
-    if (!berth.unit) return false;
-    const auto state = lending_->state(*berth.unit);
+  return std::ranges::any_of(slots_->slots(), [&](const control::TrainingSlots::Slot& slot) {
+    if (!slot.unit) return false;
+    const auto state = lending_->state(*slot.unit);
     return state == sched::LeaseState::lent || state == sched::LeaseState::lending ||
            state == sched::LeaseState::recalling;
   });
@@ -152,210 +158,98 @@ bool TrainingFleet::busy() const {
 
 // ---- Leases ----
 
-// Leases that inference ended: whoever trained there leaves at once.
 void TrainingFleet::end_leases() {
-  for (auto& berth : berths_) {
-    if (!berth.lent_s || lending_->state(*berth.unit) == sched::LeaseState::lent) continue;
-    close_lease(berth);
-    Device& device = devices_[berth.device];
-    if (berth.job) {
-      ++result_.reclaims;
-      leave_berth(*berth.job);
+  for (std::size_t i = 0; i < slots_->slots().size(); ++i) {
+    const auto& slot = slots_->slots()[i];
+    if (!slot.lent_since_s || lending_->state(*slot.unit) == sched::LeaseState::lent) continue;
+    slots_->end_lease(i, now_s_);
+    if (slot.job) {
+      ++reclaims_;
+      leave_slot(*slot.job);
     }
+    const auto& device = slots_->devices()[slot.device];
     if (device.whole) {
-      device.whole = false;
+      slots_->set_whole(slot.device, false);
       shrink(device.node);
     }
-    dirty_ = true;
+    pace_.mark_changed();
   }
 }
 
-// A lease is over, whoever ended it.
-void TrainingFleet::close_lease(Berth& berth) {
-  lease_seconds_ += now_s_ - *berth.lent_s;
-  ++leases_ended_;
-  berth.lent_s.reset();
+void TrainingFleet::give_back(std::size_t i) {
+  const auto& slot = slots_->slots()[i];
+  if (!slot.unit) return;
+  if (slot.lent_since_s) slots_->end_lease(i, now_s_);
+  lending_->recall(*slot.unit);
 }
 
-void TrainingFleet::give_back(Berth& berth) {
-  if (!berth.unit) return;
-  if (berth.lent_s) close_lease(berth);
-  lending_->recall(*berth.unit);
-}
-
-// The job, if it runs on a slice, runs nowhere.
-void TrainingFleet::leave_berth(std::size_t job) {
-  if (!berth_of_[job]) return;
-  berths_[*berth_of_[job]].job.reset();
-  berth_of_[job].reset();
-  slow_[job] = 0;
+void TrainingFleet::leave_slot(std::size_t job) {
+  if (!slots_->slot_of(job)) return;
+  slots_->leave(job);
   if (!jobs_.job(job).done()) jobs_.reallocate(job, {});
 }
 
-// The jobs of a node give up GPUs that it does not have any more, those that lose least first.
 void TrainingFleet::shrink(int node) {
-  const auto gpus = whole_gpus();
-  const auto at = static_cast<std::size_t>(node);
-  while (used_gpus()[at] > gpus[at]) {
-    const auto active = jobs_.ranked();
-    const auto views = views_of(active);
-    const auto reclaim =
-        train::choose_reclaim_on(node, views, static_cast<int>(result_.gpus), static_cast<int>(active.size()));
-    TANGRAM_CHECK(reclaim.has_value(), "who uses the GPU is one of the jobs");
-    ++result_.reclaims;
-    train::Allocation allocation = jobs_.job(active[reclaim->job]).allocation();
-    train::remove_gpu(allocation, node);
-    jobs_.reallocate(active[reclaim->job], allocation);
+  const auto active = jobs_.ranked();
+  const auto views = views_of(active);
+  const int left = slots_->whole_gpus()[static_cast<std::size_t>(node)];
+  for (const auto& step : control::shrink_node(node, left, views, static_cast<int>(plan_.devices.size()))) {
+    ++reclaims_;
+    jobs_.reallocate(active[step.job], step.allocation);
   }
 }
 
 void TrainingFleet::return_everything() {
   for (const std::size_t i : jobs_.present()) {
-    leave_berth(i);
+    leave_slot(i);
     jobs_.reallocate(i, {});
   }
-  for (auto& berth : berths_) {
-    if (berth.unit) give_back(berth);
+  for (std::size_t i = 0; i < slots_->slots().size(); ++i) give_back(i);
+  for (std::size_t d = 0; d < slots_->devices().size(); ++d) {
+    slots_->set_whole(d, slots_->devices()[d].lendable.empty());
   }
-  for (auto& device : devices_) device.whole = device.units.empty();
 }
 
-// As many whole GPUs as the jobs could use, then a slice for each job without one.
 void TrainingFleet::ask_for_leases() {
-  const int wanted = wanted_gpus();
-  int have = 0;
-  for (const auto& device : devices_) have += all_lent(device) ? 1 : 0;
-  for (auto& device : devices_) {
-    if (have >= wanted) break;
-    if (all_lent(device) || !may_lend_all(device)) continue;
-    ++have;
-    for (const std::size_t b : device.units) take(berths_[b]);
+  const auto lendable = may_lend();
+  for (const std::size_t d : control::gpus_to_ask_for(*slots_, wanted_gpus(), lendable)) {
+    for (const std::size_t i : slots_->devices()[d].lendable) take(i);
   }
-  if (setup_.lend != LendMode::slices) return;
-  std::ptrdiff_t slices = 0;
-  for (const std::size_t i : jobs_.present()) slices += berth_of_[i] || jobs_.job(i).gpus() == 0 ? 1 : 0;
-  for (const auto& berth : berths_) slices -= usable(berth) ? 1 : 0;
-  for (auto& berth : berths_) {
-    if (slices <= 0) return;
-    if (!berth.unit || berth.lent_s || berth.speed <= 0 || !lending_->may_lend(*berth.unit)) continue;
-    --slices;
-    take(berth);
-  }
+  int without_gpu = 0;
+  for (const std::size_t i : jobs_.present()) without_gpu += slots_->slot_of(i) || jobs_.job(i).gpus() == 0 ? 1 : 0;
+  for (const std::size_t i : control::slots_to_ask_for(*slots_, without_gpu, lendable)) take(i);
 }
 
-void TrainingFleet::take(Berth& berth) {
-  if (berth.lent_s || !lending_->lend(*berth.unit)) return;
-  berth.lent_s = now_s_;
-  ++result_.leases;
-  dirty_ = true;
+void TrainingFleet::take(std::size_t i) {
+  const auto& slot = slots_->slots()[i];
+  if (slot.lent_since_s || !lending_->lend(*slot.unit)) return;
+  slots_->begin_lease(i, now_s_);
+  pace_.mark_changed();
 }
 
-bool TrainingFleet::all_lent(const Device& device) const {
-  return std::ranges::all_of(device.units, [&](std::size_t b) { return berths_[b].lent_s.has_value(); });
-}
-
-bool TrainingFleet::may_lend_all(const Device& device) const {
-  return std::ranges::all_of(device.units, [&](std::size_t b) { return lending_->may_lend(*berths_[b].unit); });
-}
-
-bool TrainingFleet::usable(const Berth& berth) const {
-  return setup_.lend == LendMode::slices && berth.speed > 0 && !devices_[berth.device].whole &&
-         (!berth.unit || berth.lent_s);
+control::MayLend TrainingFleet::may_lend() const {
+  control::MayLend may_lend;
+  for (const auto& slot : slots_->slots()) may_lend.push_back(slot.unit && lending_->may_lend(*slot.unit));
+  return may_lend;
 }
 
 // ---- Rounds ----
 
-std::vector<int> TrainingFleet::whole_gpus() const {
-  std::vector<int> gpus(static_cast<std::size_t>(nodes_), 0);
-  for (const auto& device : devices_) gpus[static_cast<std::size_t>(device.node)] += device.whole ? 1 : 0;
-  return gpus;
-}
-
 std::vector<int> TrainingFleet::used_gpus() const {
-  std::vector<int> gpus(static_cast<std::size_t>(nodes_), 0);
+  std::vector<int> gpus(static_cast<std::size_t>(slots_->nodes()), 0);
   for (const std::size_t i : jobs_.present()) {
-    if (berth_of_[i]) continue;
+    if (slots_->slot_of(i)) continue;
     for (const auto& share : jobs_.job(i).allocation()) gpus[static_cast<std::size_t>(share.node)] += share.gpus;
   }
   return gpus;
 }
 
-// A job on a slice waits for GPUs as far as allocators are concerned.
 std::vector<train::JobView> TrainingFleet::views_of(const std::vector<std::size_t>& jobs) const {
   auto views = jobs_.views_of(jobs, now_s_);
   for (std::size_t k = 0; k < jobs.size(); ++k) {
-    if (berth_of_[jobs[k]]) views[k].current = &kNoGpus;
+    if (slots_->slot_of(jobs[k])) views[k].current = &kNoGpus;
   }
   return views;
-}
-
-void TrainingFleet::hold_round() {
-  last_round_s_ = now_s_;
-  dirty_ = false;
-  ++result_.rounds;
-  for (auto& device : devices_) {
-    if (device.whole || !all_lent(device)) continue;
-    device.whole = true;
-    for (const std::size_t b : device.units) empty(berths_[b]);
-    for (const std::size_t b : device.uncut) empty(berths_[b]);
-  }
-  const auto active = jobs_.ranked();
-  const auto views = views_of(active);
-  const auto gpus = whole_gpus();
-  const auto allocations = allocator_->allocate({.now_s = now_s_,
-                                                 .interval_s = setup_.interval_s,
-                                                 .gpus_per_node = setup_.gpus_per_node,
-                                                 .gpus_free = gpus,
-                                                 .jobs = views});
-  train::free_beside(gpus, allocations);
-  for (std::size_t k = 0; k < active.size(); ++k) {
-    if (berth_of_[active[k]] && allocations[k].empty()) continue;
-    leave_berth(active[k]);
-    jobs_.reallocate(active[k], allocations[k]);
-  }
-  return_surplus();
-  fill_berths(active);
-}
-
-void TrainingFleet::empty(Berth& berth) {
-  if (berth.job) leave_berth(*berth.job);
-}
-
-// Jobs without GPUs run on slices: who has had least gets the fastest.
-void TrainingFleet::fill_berths(const std::vector<std::size_t>& active) {
-  std::vector<std::size_t> open;
-  for (std::size_t b = 0; b < berths_.size(); ++b) {
-    if (usable(berths_[b]) && !berths_[b].job) open.push_back(b);
-  }
-  std::ranges::stable_sort(open, std::greater{}, [&](std::size_t b) { return berths_[b].speed; });
-  std::size_t next = 0;
-  for (const std::size_t i : active) {
-    if (jobs_.job(i).gpus() > 0) continue;
-    if (next == open.size()) break;
-    Berth& berth = berths_[open[next]];
-    jobs_.reallocate(i, {{devices_[berth.device].node, 1}});
-    berth.job = i;
-    berth_of_[i] = open[next++];
-    slow_[i] = 1 - berth.speed;
-  }
-  // Nobody is left who could use the others, unless they are the first slices of a GPU that is to come whole.
-  for (; next < open.size(); ++next) {
-    Berth& berth = berths_[open[next]];
-    if (!may_lend_all(devices_[berth.device])) give_back(berth);
-  }
-}
-
-// GPUs that no job uses go back where there are more than all jobs together could use.
-void TrainingFleet::return_surplus() {
-  int surplus = -wanted_gpus();
-  for (const auto& device : devices_) surplus += device.whole ? 1 : 0;
-  auto used = used_gpus();
-  for (auto& device : devices_) {
-    if (!device.whole || --used[static_cast<std::size_t>(device.node)] >= 0) continue;
-    if (device.units.empty() || --surplus < 0) continue;
-    device.whole = false;
-    for (const std::size_t b : device.units) give_back(berths_[b]);
-  }
 }
 
 int TrainingFleet::wanted_gpus() const {
@@ -364,79 +258,96 @@ int TrainingFleet::wanted_gpus() const {
   return wanted;
 }
 
+void TrainingFleet::hold_round() {
+  pace_.hold(now_s_);
+  join_whole_gpus();
+  const auto active = jobs_.ranked();
+  const auto views = views_of(active);
+  const auto gpus = slots_->whole_gpus();
+  const auto allocations = allocator_->allocate({.now_s = now_s_,
+                                                 .interval_s = setup_.interval_s,
+                                                 .gpus_per_node = setup_.gpus_per_node,
+                                                 .gpus_free = gpus,
+                                                 .jobs = views});
+  train::free_beside(gpus, allocations);
+  for (std::size_t k = 0; k < active.size(); ++k) {
+    // A job that gets no GPU stays on its slot: leaving it would cost a restart.
+    if (slots_->slot_of(active[k]) && allocations[k].empty()) continue;
+    leave_slot(active[k]);
+    jobs_.reallocate(active[k], allocations[k]);
+  }
+  return_surplus();
+  fill_slots(active);
+}
+
+void TrainingFleet::join_whole_gpus() {
+  for (std::size_t d = 0; d < slots_->devices().size(); ++d) {
+    const auto& device = slots_->devices()[d];
+    if (device.whole || !slots_->all_lent(d)) continue;
+    slots_->set_whole(d, true);
+    for (const auto* list : {&device.lendable, &device.uncut}) {
+      for (const std::size_t i : *list) {
+        if (const auto job = slots_->slots()[i].job) leave_slot(*job);
+      }
+    }
+  }
+}
+
+void TrainingFleet::return_surplus() {
+  for (const std::size_t d : control::surplus_gpus(*slots_, wanted_gpus(), used_gpus())) {
+    slots_->set_whole(d, false);
+    for (const std::size_t i : slots_->devices()[d].lendable) give_back(i);
+  }
+}
+
+void TrainingFleet::fill_slots(const std::vector<std::size_t>& active) {
+  std::vector<std::size_t> waiting;
+  for (const std::size_t i : active) {
+    if (jobs_.job(i).gpus() == 0) waiting.push_back(i);
+  }
+  const auto filling = control::fill_slots(*slots_, waiting, may_lend());
+  for (const auto& [job, slot] : filling.placements) {
+    jobs_.reallocate(job, {{slots_->devices()[slots_->slots()[slot].device].node, 1}});
+    slots_->put(job, slot);
+  }
+  for (const std::size_t i : filling.returned) give_back(i);
+}
+
 // ---- Books ----
 
 Ownership TrainingFleet::ownership() const {
   Ownership now;
   auto used = used_gpus();
-  for (const auto& device : devices_) {
+  for (const auto& device : slots_->devices()) {
     if (!device.whole) continue;
     int& here = used[static_cast<std::size_t>(device.node)];
     (here > 0 ? now.training : now.free) += 1;
     --here;
   }
-  for (const auto& berth : berths_) {
-    if (devices_[berth.device].whole) continue;
-    if (berth.job) {
-      now.training += berth.weight;
-    } else if (berth.unit && !berth.lent_s) {
-      add_state(lending_->state(*berth.unit), berth.weight, now);
+  for (const auto& slot : slots_->slots()) {
+    if (slots_->devices()[slot.device].whole) continue;
+    if (slot.job) {
+      now.training += slot.weight;
+    } else if (slot.unit && !slot.lent_since_s) {
+      add_state(lending_->state(*slot.unit), slot.weight, now);
     }
   }
-  now.free = result_.gpus - now.training - now.running - now.guarded - now.asleep;
+  // What is lent and unused, uncut or being restarted: nobody's.
+  now.free = static_cast<double>(plan_.devices.size()) - now.training - now.running - now.guarded - now.asleep;
   return now;
 }
 
-void TrainingFleet::add_state(sched::LeaseState state, double weight, Ownership& now) {
-  switch (state) {
-    case sched::LeaseState::running: now.running += weight; break;
-    case sched::LeaseState::guarded:
-    case sched::LeaseState::recalling: now.guarded += weight; break;
-    case sched::LeaseState::asleep:
-    case sched::LeaseState::lending: now.asleep += weight; break;
-    case sched::LeaseState::lent:
-    case sched::LeaseState::away: break;
-  }
-}
-
-// Adds what has passed to the step of the time line, and closes it when it is full.
-void TrainingFleet::count(double until_s) {
-  const Ownership now = ownership();
-  const double seconds = until_s - now_s_;
-  const auto add = [&](Ownership& sum, double weight) {
-    sum.training += now.training * weight;
-    sum.running += now.running * weight;
-    sum.guarded += now.guarded * weight;
-    sum.asleep += now.asleep * weight;
-    sum.free += now.free * weight;
-  };
-  add(step_, seconds);
-  add(result_.gpu_hours, seconds / 3600);
-  if (until_s - step_.at_s < step_s_) return;
-  const double passed = until_s - step_.at_s;
-  result_.timeline.push_back({step_.at_s, step_.training / passed, step_.running / passed, step_.guarded / passed,
-                              step_.asleep / passed, step_.free / passed});
-  step_ = {};
-  step_.at_s = std::round(until_s * 1e6) / 1e6;  // What a product of nanoseconds adds is no time.
-  if (result_.timeline.size() < kStepsMax) return;
-  result_.timeline = coarser(result_.timeline, step_.at_s);
-  step_s_ *= 2;
-}
-
 void TrainingFleet::check() const {
-  const auto gpus = whole_gpus();
+  const auto gpus = slots_->whole_gpus();
   const auto used = used_gpus();
   for (std::size_t n = 0; n < gpus.size(); ++n) TANGRAM_CHECK(used[n] <= gpus[n], "no GPU is owned twice");
-  std::set<std::size_t> jobs;
-  for (const auto& berth : berths_) {
-    if (!berth.job) continue;
-    TANGRAM_CHECK(usable(berth), "a job runs only on a slice that is lent");
-    TANGRAM_CHECK(jobs.insert(*berth.job).second, "a job runs on one slice");
-  }
+  slots_->check();
 }
 
 TrainingResult TrainingFleet::result() const {
-  TrainingResult result = result_;
+  TrainingResult result;
+  result.jobs = jobs_.count();
+  result.gpus = static_cast<double>(plan_.devices.size());
   for (std::size_t i = 0; i < jobs_.count(); ++i) {
     if (jobs_.job(i).done()) {
       result.jcts_s.push_back(jobs_.completion_times_s()[i]);
@@ -445,11 +356,18 @@ TrainingResult TrainingFleet::result() const {
     }
   }
   for (const double jct : result.jcts_s) result.jct_mean_s += jct / static_cast<double>(result.jcts_s.size());
-  result.jct_p50_s = quantile(result.jcts_s, 0.5);
-  result.jct_p99_s = quantile(result.jcts_s, 0.99);
+  result.jct_p50_s = quantile_nearest_rank(result.jcts_s, 0.5);
+  result.jct_p99_s = quantile_nearest_rank(result.jcts_s, 0.99);
   result.restarts_per_job = jobs_.restarts_per_job();
-  TANGRAM_CHECK(leases_ended_ == result.leases, "every lease ends");
-  if (leases_ended_ > 0) result.lease_mean_s = lease_seconds_ / static_cast<double>(leases_ended_);
+  result.rounds = pace_.rounds();
+  result.reclaims = reclaims_;
+  result.timeline = timeline_.steps();
+  result.gpu_hours = timeline_.gpu_hours();
+  if (!slots_) return result;  // Nothing was run.
+  const auto& leases = slots_->leases();
+  TANGRAM_CHECK(leases.ended == leases.begun, "every lease ends");
+  result.leases = leases.begun;
+  if (leases.ended > 0) result.lease_mean_s = leases.seconds / static_cast<double>(leases.ended);
   return result;
 }
 

@@ -6,14 +6,19 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "control/lease_decisions.h"
+#include "control/round_pace.h"
+#include "control/training_slots.h"
 #include "formats/jobs_file.h"
 #include "lab/job_table.h"
 #include "lab/made_training.h"
 #include "lab/ownership.h"
+#include "lab/ownership_timeline.h"
 #include "lab/slices.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"
@@ -59,6 +64,12 @@ struct TrainingResult {
   Ownership gpu_hours;  // Over the whole run.
 };
 
+// Drives training in a simulation: tells the jobs of time, asks what to decide (control/lease_decisions.h, the
+// allocator), and applies it to the jobs and to the scheduler's leases.
+//
+// The order of a tick matters. Jobs first use the time that has passed with the GPUs that they had; then leases that
+// inference ended are closed and their jobs give way; then leases are asked for; then, if it is due, the allocator
+// shares the GPUs anew.
 class TrainingFleet final : public sim::Lessee {
  public:
   // `plan` is the one that is simulated and outlives this; `needs` says what its services keep. `step_s` is that of the
@@ -73,46 +84,39 @@ class TrainingFleet final : public sim::Lessee {
   TrainingResult result() const;
 
  private:
-  // A slice on which a job may run: one that can be lent, or one that the plan leaves uncut and that is always there.
-  struct Berth {
-    std::optional<std::size_t> unit;  // Of Lending.
-    std::size_t device = 0;
-    double speed = 0;
-    double weight = 0;  // Share of the device.
-    std::optional<std::size_t> job;
-    std::optional<double> lent_s;  // Since when.
-  };
-  struct Device {
-    int node = 0;
-    std::vector<std::size_t> units;  // Its berths that can be lent; none: training's own.
-    std::vector<std::size_t> uncut;  // Its other berths.
-    bool whole = false;              // It is one of the GPUs of the allocator.
-  };
-
-  double speed_of_slice(const MigProfile& profile, const Geometry& geometry) const;
-  void add_uncut(std::size_t device);
+  // Closes the leases that inference ended since the last tick. Ensures that no job runs on what it took back.
   void end_leases();
-  void close_lease(Berth& berth);
-  void give_back(Berth& berth);
-  void leave_berth(std::size_t job);
+  // Gives a slot back to inference. Requires that no job is on it; nothing happens for an uncut slot.
+  void give_back(std::size_t slot);
+  // The job, if it is on a slot, runs nowhere then.
+  void leave_slot(std::size_t job);
+  // The jobs of a node give up GPUs that it does not have any more, those that lose least first.
   void shrink(int node);
+  // Stops every job and gives everything back: no job is there, or training is over.
   void return_everything();
+  // Asks inference for whole GPUs, as many as the jobs could use, then for a slot for each job without one.
   void ask_for_leases();
-  void take(Berth& berth);
-  bool all_lent(const Device& device) const;
-  bool may_lend_all(const Device& device) const;
-  bool usable(const Berth& berth) const;
-  std::vector<int> whole_gpus() const;
+  // Asks inference for one slot. It may have to be asked again: a slice that runs a batch is lent when it is idle.
+  void take(std::size_t slot);
+  // By slot: whether inference would lend it now.
+  control::MayLend may_lend() const;
+  // Whole GPUs that jobs use on each node.
   std::vector<int> used_gpus() const;
+  // What the allocator sees of jobs. A job on a slot waits for GPUs as far as allocators are concerned.
   std::vector<train::JobView> views_of(const std::vector<std::size_t>& jobs) const;
-  void hold_round();
-  void empty(Berth& berth);
-  void return_surplus();
+  // Whole GPUs that all jobs together could use.
   int wanted_gpus() const;
-  void fill_berths(const std::vector<std::size_t>& active);
+  // Shares the whole GPUs anew, returns those that nobody wants, and puts the remaining jobs on slots.
+  void hold_round();
+  // Devices that have been lent completely become GPUs of the allocator; jobs leave their slots.
+  void join_whole_gpus();
+  // Gives whole GPUs back that no job uses or could use.
+  void return_surplus();
+  // Puts jobs without GPUs on slots, in the order of `active`, and gives back the slots that are left.
+  void fill_slots(const std::vector<std::size_t>& active);
+  // Who has the GPUs now.
   Ownership ownership() const;
-  static void add_state(sched::LeaseState state, double weight, Ownership& now);
-  void count(double until_s);
+  // Stops the program if a GPU or slot has two owners.
   void check() const;
 
   TrainingSetup setup_;
@@ -120,22 +124,14 @@ class TrainingFleet final : public sim::Lessee {
   std::vector<sched::ServiceNeeds> needs_;
   std::unique_ptr<train::Allocator> allocator_;
   JobTable jobs_;
-  std::vector<Device> devices_;
-  std::vector<Berth> berths_;
-  std::vector<double> slow_;                          // By job: how much slower than on a whole GPU.
-  std::vector<std::optional<std::size_t>> berth_of_;  // By job: the slice on which it runs.
-  std::optional<sched::Lending> lending_;
-  int nodes_ = 0;
+  std::optional<sched::Lending> lending_;        // From on_start on.
+  std::optional<control::TrainingSlots> slots_;  // From on_start on.
+  control::RoundPace pace_;
+  OwnershipTimeline timeline_;
   double now_s_ = 0;
-  double last_round_s_ = -1e9;
-  double traffic_end_s_ = 0;
-  bool dirty_ = false;
-  bool over_ = false;  // Nothing more is to be done.
-  double step_s_;
-  Ownership step_;  // GPU-seconds of the step so far.
-  TrainingResult result_;
-  double lease_seconds_ = 0;
-  std::int64_t leases_ended_ = 0;
+  double traffic_end_s_ = 0;   // The last tick with requests.
+  bool over_ = false;          // Nothing more is to be done.
+  std::int64_t reclaims_ = 0;  // Leases that inference ended while a job used them.
 };
 
 // A time of the jobs that ended, for people: "1991 s", or "-" where none did.

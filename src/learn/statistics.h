@@ -1,13 +1,14 @@
-// Quantiles of small samples.
+// Quantiles and probabilities by which a fitted model states how far it may be wrong.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
+#include "base/statistics.h"
+
 namespace tangram::learn {
 
-// Linear between the order statistics; 0 <= share <= 1, at least one value.
-double quantile(std::vector<double> values, double share);
+using tangram::quantile;
 
 // The smallest value that, for exchangeable values, covers a new one with at least `coverage`: the order statistic
 // ceil((n + 1) * coverage), or the largest where there are too few.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "control/observation.h"
 #include "core/request.h"
 #include "sched/deployment.h"
 #include "sim/metrics.h"
@@ -22,21 +23,8 @@ struct PlanChange {
   sched::Deployment deployment;
 };
 
-// What a controller is told about one service: what happened since it was last told.
-struct ServiceObservation {
-  std::uint64_t arrived = 0;
-  std::uint64_t served = 0;  // In time.
-  std::uint64_t late = 0;
-  std::uint64_t lost = 0;                       // Rejected and failed.
-  std::uint64_t waiting = 0;                    // Now.
-  std::map<std::int64_t, std::uint64_t> sizes;  // How many requests of each input size arrived.
-};
-
-struct Observation {
-  TimePoint at;
-  bool moving = false;  // The last plan is still being put in place.
-  std::vector<ServiceObservation> services;
-};
+using control::Observation;
+using control::ServiceObservation;
 
 // Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
 // time. An answer that comes while another plan is moving waits its turn.

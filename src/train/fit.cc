@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "base/math.h"
 #include "train/goodput.h"
@@ -20,6 +21,7 @@ constexpr double kTolerance = 1e-7;  // Of the error, relative: below it another
 constexpr double kTiny = 1e-8;       // The least alpha and beta.
 
 using Vector = std::array<double, kParameters>;  // In the order of StepModel; all but gamma are logarithms.
+using Matrix = std::array<Vector, kParameters>;
 
 StepModel model_of(const Vector& x) {
   return {math::exp(x[0]), math::exp(x[1]), math::exp(x[2]), math::exp(x[3]), math::exp(x[4]), math::exp(x[5]), x[6]};
@@ -76,8 +78,8 @@ class StepFit {
   // The error at `x`, and its gradient.
   double evaluate(const Vector& x, Vector& gradient) const;
 
-  // The nearest minimum from `x` downwards.
-  Vector minimise(Vector x) const;
+  // The nearest minimum from `start` downwards, by BFGS steps.
+  Vector minimise(const Vector& start) const;
 
   // Nothing was seen of several nodes: they are assumed to be a little slower than one.
   void apply_prior(StepModel& model) const {
@@ -96,6 +98,20 @@ class StepFit {
     double log_step = 0;
   };
 
+  // A place in the space of parameters, with the error and its gradient there.
+  struct Position {
+    Vector x{};
+    Vector gradient{};
+    double error = 0;
+  };
+
+  // The quasi-Newton direction, without components that would leave the bounds.
+  Vector direction_at(const Vector& x, const Vector& gradient, const Matrix& inverse) const;
+  // The first place along `direction` that is enough of an improvement, trying shorter and shorter steps. `slope` is
+  // that of the error along `direction`. Nothing if no step improves.
+  std::optional<Position> search_along(const Vector& direction, double slope, const Position& from) const;
+
+  // Takes one timed step in and returns its time without synchronisation.
   double add(const ProfilePoint& point) {
     const double compute = std::max(point.time.step_s - point.time.sync_s, kTiny);
     const Link link = point.replicas <= 1 ? Link::none : point.nodes > 1 ? Link::nodes : Link::local;
@@ -105,8 +121,10 @@ class StepFit {
     return compute;
   }
 
+  // Holds one parameter at `value`: its bounds meet there.
   void fix(std::size_t i, double value) { lower_[i] = upper_[i] = value; }
 
+  // Fixes every parameter that the points say nothing about, so that the fit does not wander along it.
   void freeze(double compute_mean) {
     if (!seen_.several_local_batches) fix(0, math::log(compute_mean / 2));
     if (!seen_.several_nodes) fix(2, lower_[2]);
@@ -191,8 +209,6 @@ double dot(const Vector& a, const Vector& b) {
   return sum;
 }
 
-using Matrix = std::array<Vector, kParameters>;
-
 Matrix identity(double scale) {
   Matrix m{};
   for (std::size_t i = 0; i < kParameters; ++i) m[i][i] = scale;
@@ -211,41 +227,47 @@ void update(Matrix& inverse, const Vector& s, const Vector& y, double sy) {
   }
 }
 
-Vector StepFit::minimise(Vector x) const {
-  x = clamp(x);
-  Vector gradient{};
-  double error = evaluate(x, gradient);
+Vector StepFit::direction_at(const Vector& x, const Vector& gradient, const Matrix& inverse) const {
+  Vector direction{};
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    direction[i] = -dot(inverse[i], gradient);
+    // A parameter that stands at its bound and wants to leave is not moved.
+    const bool out = (x[i] <= lower_[i] && direction[i] < 0) || (x[i] >= upper_[i] && direction[i] > 0);
+    if (out) direction[i] = 0;
+  }
+  return direction;
+}
+
+std::optional<StepFit::Position> StepFit::search_along(const Vector& direction, double slope,
+                                                       const Position& from) const {
+  double length = 1;
+  Position next = from;
+  // 0.4^25 is 1e-10 of the first length: a direction that gains nothing by then gains nothing.
+  for (int shortening = 0; shortening < 25; ++shortening, length *= 0.4) {
+    // A step multiplies a parameter by at most e^3, about 20: beyond, the quadratic model says nothing.
+    for (std::size_t i = 0; i < kParameters; ++i) next.x[i] = from.x[i] + length * std::clamp(direction[i], -3.0, 3.0);
+    next.x = clamp(next.x);
+    next.error = evaluate(next.x, next.gradient);
+    // Armijo's condition: a ten-thousandth of what the slope promises is enough.
+    if (next.error <= from.error + 1e-4 * length * slope) return next;
+  }
+  return std::nullopt;
+}
+
+Vector StepFit::minimise(const Vector& start) const {
+  Position at;
+  at.x = clamp(start);
+  at.error = evaluate(at.x, at.gradient);
   Matrix inverse = identity(0.1);
-  bool fresh = true;
+  bool fresh = true;  // `inverse` has learnt nothing yet: its direction is that of steepest descent.
   for (int iteration = 0; iteration < kIterationsMax; ++iteration) {
-    Vector direction{};
-    for (std::size_t i = 0; i < kParameters; ++i) {
-      direction[i] = -dot(inverse[i], gradient);
-      // A parameter that stands at its bound and wants to leave is not moved.
-      const bool out = (x[i] <= lower_[i] && direction[i] < 0) || (x[i] >= upper_[i] && direction[i] > 0);
-      if (out) direction[i] = 0;
-    }
-    const double slope = dot(direction, gradient);
-    if (slope > -1e-12) {
+    const Vector direction = direction_at(at.x, at.gradient, inverse);
+    const double slope = dot(direction, at.gradient);
+    std::optional<Position> next;
+    if (!(slope > -1e-12)) next = search_along(direction, slope, at);
+    if (!next) {
       if (fresh) break;
-      inverse = identity(0.1);
-      fresh = true;
-      continue;
-    }
-    double length = 1;
-    Vector next = x;
-    Vector next_gradient{};
-    double next_error = error;
-    bool better = false;
-    for (int halving = 0; halving < 25; ++halving, length *= 0.4) {
-      for (std::size_t i = 0; i < kParameters; ++i) next[i] = x[i] + length * std::clamp(direction[i], -3.0, 3.0);
-      next = clamp(next);
-      next_error = evaluate(next, next_gradient);
-      better = next_error <= error + 1e-4 * length * slope;
-      if (better) break;
-    }
-    if (!better) {
-      if (fresh) break;
+      // The curvature that was learnt elsewhere misleads here: start afresh with steepest descent.
       inverse = identity(0.1);
       fresh = true;
       continue;
@@ -253,19 +275,17 @@ Vector StepFit::minimise(Vector x) const {
     Vector s{};
     Vector y{};
     for (std::size_t i = 0; i < kParameters; ++i) {
-      s[i] = next[i] - x[i];
-      y[i] = next_gradient[i] - gradient[i];
+      s[i] = next->x[i] - at.x[i];
+      y[i] = next->gradient[i] - at.gradient[i];
     }
     const double sy = dot(s, y);
     if (sy > 1e-14) update(inverse, s, y, sy);
-    const double gained = error - next_error;
-    x = next;
-    gradient = next_gradient;
-    error = next_error;
+    const double gained = at.error - next->error;
+    at = *next;
     fresh = false;
-    if (gained < kTolerance * std::max(error, 1e-3)) break;
+    if (gained < kTolerance * std::max(at.error, 1e-3)) break;
   }
-  return x;
+  return at.x;
 }
 
 }  // namespace

@@ -50,10 +50,12 @@ class StepKnowledge {
   std::span<const double> throughput(int nodes, int replicas) const;
 
  private:
+  // The predictions for one number of workers, made by the model of one version.
   struct Row {
-    std::uint32_t version = 0;
+    std::uint32_t version = 0;  // 0: never made, because the first model is version 1.
     std::vector<double> throughput;
   };
+  // Predicts every split of the menu into `row` and stamps it with `version_`. Requires known().
   void fill(Row& row, int nodes, int replicas) const;
 
   std::shared_ptr<const BatchMenu> menu_;
@@ -63,7 +65,10 @@ class StepKnowledge {
   Gradient gradient_first_;
   int replicas_seen_max_ = 0;
   std::uint32_t version_ = 0;
-  mutable std::vector<Row> rows_[2];  // By whether there are several nodes. Filled when first asked for.
+  // A cache of what `model_` predicts, first by whether there are several nodes, then by workers. A row is made when it
+  // is first asked for and again after `version_` has moved on, so that const calls write here and nowhere else. A
+  // round of an allocator asks for each row hundreds of times between two observations.
+  mutable std::vector<Row> rows_[2];
 };
 
 class JobModel {
@@ -89,19 +94,23 @@ class JobModel {
   double goodput(int nodes, int replicas) const;
 
  private:
+  // The best split for one number of workers, and the versions of step times and gradient that it was found with.
   struct Best {
     std::uint32_t steps_version = 0;
-    std::uint32_t gradient_version = 0;
+    std::uint32_t gradient_version = 0;  // 0: never found, because `gradient_version_` begins at 1.
     double goodput = 0;
     std::size_t choice = 0;
   };
+  // Looks the best split up in `bests_`, and finds it first if step times or gradient have changed. Requires known().
   const Best& best(int nodes, int replicas) const;
 
   std::shared_ptr<StepKnowledge> steps_;
   std::optional<int> fixed_batch_;
-  std::optional<Gradient> gradient_;  // Of its last step.
-  std::uint32_t gradient_version_ = 1;
-  mutable std::vector<Best> bests_[2];  // By whether there are several nodes.
+  std::optional<Gradient> gradient_;    // Of its last step.
+  std::uint32_t gradient_version_ = 1;  // Grows with every new gradient.
+  // A cache of best splits, first by whether there are several nodes, then by workers. An entry whose versions are not
+  // the present ones is stale. Const calls write here and nowhere else; nobody may share a JobModel between threads.
+  mutable std::vector<Best> bests_[2];
 };
 
 }  // namespace tangram::train

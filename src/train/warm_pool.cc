@@ -11,13 +11,11 @@ std::uint32_t WarmPool::open(int application, int node, double until_s) {
   return next_id_++;
 }
 
-WarmReplica& WarmPool::find(std::uint32_t id) {
+std::size_t WarmPool::index_of(std::uint32_t id) const {
   const auto found = std::ranges::lower_bound(replicas_, id, {}, &WarmReplica::id);
   TANGRAM_CHECK(found != replicas_.end() && found->id == id, "the replica is there");
-  return *found;
+  return static_cast<std::size_t>(found - replicas_.begin());
 }
-
-const WarmReplica& WarmPool::at(std::uint32_t id) const { return const_cast<WarmPool*>(this)->find(id); }
 
 std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
   const WarmReplica* best = nullptr;
@@ -51,9 +49,9 @@ void WarmPool::put_asleep(std::uint32_t id) {
 }
 
 void WarmPool::close(std::uint32_t id) {
-  const WarmReplica& replica = find(id);
-  TANGRAM_CHECK(replica.status != ReplicaStatus::running, "a running replica is not taken away");
-  replicas_.erase(replicas_.begin() + (&replica - replicas_.data()));
+  const std::size_t index = index_of(id);
+  TANGRAM_CHECK(replicas_[index].status != ReplicaStatus::running, "a running replica is not taken away");
+  replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
 std::vector<int> WarmPool::held(int nodes) const {

@@ -4,6 +4,7 @@
 // cost, until training or another application takes its GPU.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,16 +39,18 @@ class WarmPool {
   void close(std::uint32_t id);
 
   std::span<const WarmReplica> replicas() const { return replicas_; }
-  const WarmReplica& at(std::uint32_t id) const;
+  const WarmReplica& at(std::uint32_t id) const { return replicas_[index_of(id)]; }
   // On each node, replicas that hold a GPU against everybody: running and guarded.
   std::vector<int> held(int nodes) const;
   // Replicas of `application` that are idle, guarded or asleep.
   int idle_count(int application) const;
 
  private:
-  WarmReplica& find(std::uint32_t id);
+  // Where in `replicas_` the replica stands. Requires that it has not been closed. O(log n).
+  std::size_t index_of(std::uint32_t id) const;
+  WarmReplica& find(std::uint32_t id) { return replicas_[index_of(id)]; }
 
-  std::vector<WarmReplica> replicas_;  // In the order of their ids.
+  std::vector<WarmReplica> replicas_;  // Ascending by id: ids only grow, so that `open` appends.
   std::uint32_t next_id_ = 0;
 };
 

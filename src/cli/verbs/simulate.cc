@@ -161,7 +161,7 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
   constexpr std::uint64_t kRunUnits = 1000;
   Progress progress = session.progress("planning", 3 * kRunUnits);
   lab::ReplanOptions settings;
-  settings.interval = from_seconds(options.interval_s);
+  settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
   settings.certify.seed = scenario.config.seed;
   settings.progress = [&](const std::string& name, double share) {

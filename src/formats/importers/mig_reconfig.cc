@@ -1,9 +1,9 @@
 // How long creating and destroying the slices of an A100 took, run by run, summed up for each layout.
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
+#include "base/statistics.h"
 #include "formats/importers/importers.h"
 #include "formats/recuts_file.h"
 
@@ -22,12 +22,6 @@ void describe(Visitor& v, Row& c) {
   v.field("action", c.action, {.required = true}, "");
   v.field("time_ms", c.time_ms, {.min = 0, .max = 1e9, .required = true}, "");
   v.rule(c.action == "create" || c.action == "destroy", {"action"}, "action must be create or destroy");
-}
-
-// The smallest value that at least this share of all is not above.
-double quantile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
-  return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
 }  // namespace
@@ -49,8 +43,8 @@ Result<std::string> mig_reconfig(const Files& files, std::string_view) {
                       .action = key.second,
                       .runs = static_cast<std::int64_t>(values.size()),
                       .mean_ms = sum / static_cast<double>(values.size()),
-                      .p50_ms = quantile(values, 0.5),
-                      .p99_ms = quantile(values, 0.99),
+                      .p50_ms = quantile_nearest_rank(values, 0.5),
+                      .p99_ms = quantile_nearest_rank(values, 0.99),
                       .max_ms = values.back()});
   }
   return write_recuts(recuts);

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "train/oracle.h"
+#include "train/true_runtime.h"
 
 namespace tangram::train {
 namespace {
@@ -34,12 +34,12 @@ class Afs final : public Allocator {
 
   static Candidate candidate_of(const JobView& job, const RoundView& view) {
     Candidate candidate;
-    candidate.alone_s = oracle_iterations_left(job) * oracle_step_s(job, 1, view.gpus_per_node);
-    const int most = std::min(oracle_replicas_max(job), view.gpus());
+    candidate.alone_s = true_iterations_left(job) * true_step_s(job, 1, view.gpus_per_node);
+    const int most = std::min(fixed_batch_replicas_max(job), view.gpus());
     double before = 0;
     for (int w = 1; w <= most; ++w) {
       const double now = split_batch(limits_of(*job.application), job.batch_asked, w).total(w) /
-                         oracle_step_s(job, w, view.gpus_per_node);
+                         true_step_s(job, w, view.gpus_per_node);
       candidate.gains.push_back((now - before) / now);
       before = now;
     }

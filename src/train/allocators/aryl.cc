@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "train/knapsack.h"
-#include "train/oracle.h"
+#include "train/true_runtime.h"
 
 namespace tangram::train {
 namespace {
@@ -19,7 +19,7 @@ class Aryl final : public Allocator {
   std::vector<Allocation> allocate(const RoundView& view) override {
     std::vector<double> alone_s;
     for (const auto& job : view.jobs) {
-      alone_s.push_back(oracle_iterations_left(job) * oracle_step_s(job, 1, view.gpus_per_node));
+      alone_s.push_back(true_iterations_left(job) * true_step_s(job, 1, view.gpus_per_node));
     }
     std::vector<std::size_t> order(view.jobs.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -38,7 +38,7 @@ class Aryl final : public Allocator {
   // Of each number of GPUs beyond the first.
   static std::vector<double> values_of(const JobView& job, double alone_s, int gpus) {
     std::vector<double> values;
-    const int most = std::min(oracle_replicas_max(job) - 1, gpus);
+    const int most = std::min(fixed_batch_replicas_max(job) - 1, gpus);
     for (int more = 1; more <= most; ++more) values.push_back(alone_s * more / (more + 1));
     return values;
   }

@@ -2,25 +2,16 @@
 
 #include <algorithm>
 
-#include "train/allocator.h"
-#include "train/knapsack.h"
+#include "train/knapsack_allocator.h"
 
 namespace tangram::train {
 namespace {
 
 constexpr double kRestart_s = 10;  // What it prices a change with, whatever the change really costs.
 
-class DeepBoot final : public Allocator {
- public:
-  std::vector<Allocation> allocate(const RoundView& view) override {
-    const int gpus = view.gpus();
-    std::vector<std::vector<double>> values;
-    for (const auto& job : view.jobs) values.push_back(values_of(job, view, gpus));
-    return place_counts(view, solve_knapsack(values, gpus));
-  }
-
+class DeepBoot final : public KnapsackAllocator {
  private:
-  static std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) {
+  std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const override {
     const Speedup speedup(*job.model, std::max(gpus, 1), static_cast<int>(view.jobs.size()));
     const double factor = restart_factor(job, kRestart_s);
     const int now = gpus_of(*job.current);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "train/oracle.h"
+#include "train/true_runtime.h"
 
 namespace tangram::train {
 namespace {
@@ -33,9 +33,9 @@ class Optimus final : public Allocator {
  private:
   static double gain_of(const RoundView& view, std::size_t i, int replicas) {
     const JobView& job = view.jobs[i];
-    if (replicas == 0 || replicas + 1 > oracle_replicas_max(job)) return 0;
-    return (oracle_step_s(job, replicas, view.gpus_per_node) - oracle_step_s(job, replicas + 1, view.gpus_per_node)) *
-           oracle_iterations_left(job);
+    if (replicas == 0 || replicas + 1 > fixed_batch_replicas_max(job)) return 0;
+    return (true_step_s(job, replicas, view.gpus_per_node) - true_step_s(job, replicas + 1, view.gpus_per_node)) *
+           true_iterations_left(job);
   }
 };
 

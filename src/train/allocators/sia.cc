@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/allocator.h"
-#include "train/knapsack.h"
+#include "train/knapsack_allocator.h"
 
 namespace tangram::train {
 namespace {
@@ -16,15 +15,7 @@ namespace {
 constexpr double kUnallocated = 1.1;  // The price of leaving a job out, in its own unit.
 constexpr double kChange = 0.01;      // The price of any change.
 
-class Sia final : public Allocator {
- public:
-  std::vector<Allocation> allocate(const RoundView& view) override {
-    const int gpus = view.gpus();
-    std::vector<std::vector<double>> values;
-    for (const auto& job : view.jobs) values.push_back(values_of(job, view, gpus));
-    return place_counts(view, solve_knapsack(values, gpus));
-  }
-
+class Sia final : public KnapsackAllocator {
  private:
   static bool is_size(int w, int gpus_per_node) {
     if (w <= gpus_per_node) return (w & (w - 1)) == 0;
@@ -33,7 +24,7 @@ class Sia final : public Allocator {
 
   // A power mean with a negative exponent is largest where the sum of powers is smallest, so a size is worth what it
   // takes off the power of having nothing.
-  static std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) {
+  std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const override {
     const Speedup speedup(*job.model, std::max(gpus, 1), static_cast<int>(view.jobs.size()));
     const double one = speedup(1, 1);
     const double factor = restart_factor(job, job.restart_full_s);

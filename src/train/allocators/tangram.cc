@@ -10,8 +10,7 @@
 #include <cmath>
 
 #include "base/math.h"
-#include "train/allocator.h"
-#include "train/knapsack.h"
+#include "train/knapsack_allocator.h"
 
 namespace tangram::train {
 namespace {
@@ -19,16 +18,9 @@ namespace {
 constexpr double kSpeedupFloor = 1e-3;  // Keeps values finite for jobs without GPUs.
 const double kRootOfFloor = std::sqrt(kSpeedupFloor);
 
-class Tangram final : public Allocator {
+class Tangram final : public KnapsackAllocator {
  public:
   explicit Tangram(const AllocatorOptions& options) : options_(options) {}
-
-  std::vector<Allocation> allocate(const RoundView& view) override {
-    const int gpus = view.gpus();
-    std::vector<std::vector<double>> values;
-    for (const auto& job : view.jobs) values.push_back(values_of(job, view, gpus));
-    return place_counts(view, solve_knapsack(values, gpus));
-  }
 
  private:
   double value(double speedup, double weight) const {
@@ -40,7 +32,7 @@ class Tangram final : public Allocator {
     return weight * (math::pow(s, p) - math::pow(kSpeedupFloor, p)) / p;
   }
 
-  std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const {
+  std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const override {
     const Speedup speedup(*job.model, std::max(gpus, 1), static_cast<int>(view.jobs.size()));
     const int now = gpus_of(*job.current);
     // Time left at the fair share.

@@ -1,10 +1,10 @@
-#include "train/oracle.h"
+#include "train/true_runtime.h"
 
 #include <algorithm>
 
 namespace tangram::train {
 
-double oracle_step_s(const JobView& job, int replicas, int gpus_per_node) {
+double true_step_s(const JobView& job, int replicas, int gpus_per_node) {
   const Application& app = *job.application;
   Placement placement;
   for (int left = replicas; left > 0; left -= gpus_per_node) placement.push_back(std::min(left, gpus_per_node));
@@ -13,13 +13,13 @@ double oracle_step_s(const JobView& job, int replicas, int gpus_per_node) {
   return time.step_s + (time.step_s - time.sync_s) * choice.accumulation;
 }
 
-double oracle_iterations_left(const JobView& job) {
+double true_iterations_left(const JobView& job) {
   const int last = job.application->epochs() - 1;
   if (job.epoch >= last) return 1;
   return job.application->iterations(job.batch_asked, last) - job.application->iterations(job.batch_asked, job.epoch);
 }
 
-int oracle_replicas_max(const JobView& job) {
+int fixed_batch_replicas_max(const JobView& job) {
   if (job.application->runs_alone()) return 1;
   return std::max(job.batch_asked / job.application->local_batch_min(), 1);
 }

@@ -1,0 +1,65 @@
+// The controller that follows traffic: observations in, now and then a new plan out.
+//
+// It watches every service (ServiceWatch) and plans anew (Replanner) when the running plan no longer fits. It reads no
+// clock and does nothing by itself: whoever runs the scheduler, the simulator or a live gateway, calls observe() every
+// observe_interval() and puts the plan that is answered in force.
+//
+// Example: with windows of five minutes and looks of ten seconds, the calls at 10 s, 20 s, ... 290 s only answer a
+// surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/observation.h"
+#include "control/replanner.h"
+#include "control/service_watch.h"
+
+namespace tangram::control {
+
+struct ControllerOptions {
+  Duration interval = std::chrono::minutes(5);  // Of a window. Shorter ones follow chance: at 10 requests/s, five
+                                                // minutes are 3,000 requests, whose rate is known within 2 %.
+  Duration look = std::chrono::seconds(10);     // Between two looks for surges; 0: no looks.
+  ServiceWatch::Options watch;
+};
+
+class Controller {
+ public:
+  // `replanner` has made the plan that is running, for `planned`, which has an entry for each of its services.
+  Controller(const ControllerOptions& options, Replanner replanner, std::vector<ServiceDemand> planned);
+
+  // How often observe() wants to be called.
+  Duration observe_interval() const { return looks() ? options_.look : options_.interval; }
+
+  // What happened since the last call, for the services of the replanner in their order. Answers the plan to put in
+  // force, with its reasons and its time; nothing while the running plan fits, while the last one is still moving, or
+  // if the fleet cannot carry what is wanted.
+  std::optional<NewPlan> observe(const Observation& seen);
+
+  // How often the fleet could not carry what was wanted: the plan stayed as it was.
+  int plans_refused() const { return plans_refused_; }
+
+ private:
+  // True if there are looks between windows.
+  bool looks() const { return options_.look > Duration::zero() && options_.look < options_.interval; }
+  // True if the look that ends at `at` is the last of its window. Looks need not divide a window evenly: the first one
+  // at its end or after it counts.
+  bool ends_window(TimePoint at) const { return (at - kTimeZero) % options_.interval < options_.look; }
+  // Plans for the services whose rates jumped, the others as they are planned. Only ever for more.
+  std::optional<NewPlan> meet_surges(const Observation& seen);
+  // Lets each service's watch judge the window, and plans for those that have a reason.
+  std::optional<NewPlan> end_window(const Observation& window);
+  // Asks the replanner; nothing, and counted, if the fleet cannot carry it.
+  std::optional<NewPlan> plan_or_stay(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
+
+  ControllerOptions options_;
+  Replanner replanner_;
+  std::vector<ServiceWatch> watches_;  // One for each service, in the order of the replanner's.
+  Observation window_;                 // Everything observed since the last window ended.
+  int plans_refused_ = 0;
+};
+
+}  // namespace tangram::control

@@ -1,0 +1,95 @@
+#include "control/controller.h"
+
+#include <gtest/gtest.h>
+
+#include "control/test_services.h"
+
+namespace tangram::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A controller whose running plan is made for 4.18/s, the power of 1.1 above 4/s.
+struct Bench {
+  TestServices world;
+  Controller controller;
+
+  explicit Bench(int devices) : world(devices), controller({}, running_replanner(), {demand()}) {}
+
+  static ServiceDemand demand() { return {rounded_up(4, 0.1), {{1, 1}}}; }
+
+  Replanner running_replanner() const {
+    Replanner replanner(world.problem());
+    const auto first = replanner.plan({demand()}, {false});
+    EXPECT_TRUE(first && *first);
+    return replanner;
+  }
+
+  // A look of ten seconds that ends at `at` and brings so many requests, all of them served.
+  std::optional<NewPlan> look(Duration at, std::uint64_t requests, bool moving = false) {
+    Observation seen;
+    seen.at = kTimeZero + at;
+    seen.moving = moving;
+    seen.services = {{.arrived = requests, .served = requests, .sizes = {{1, requests}}}};
+    return controller.observe(seen);
+  }
+};
+
+TEST(Controller, WantsToBeToldAtEveryLook) {
+  EXPECT_EQ(Bench(6).controller.observe_interval(), 10s);
+  const TestServices world(6);
+  Replanner replanner(world.problem());
+  const Controller without({.look = 0s}, std::move(replanner), {Bench::demand()});
+  EXPECT_EQ(without.observe_interval(), 5min);
+}
+
+// 4/s as planned, for ten minutes: no look and no window has a reason to plan anew.
+TEST(Controller, KeepsAPlanThatFits) {
+  Bench bench(6);
+  for (auto at = 10s; at <= 600s; at += 10s) EXPECT_FALSE(bench.look(at, 40)) << at.count();
+  EXPECT_EQ(bench.controller.plans_refused(), 0);
+}
+
+// 30/s in the second look, where 42 in ten seconds are planned for: a plan comes at once, in the midst of the window,
+// and the next look at that rate is within it.
+TEST(Controller, MeetsASurgeWithinTheWindow) {
+  Bench bench(6);
+  EXPECT_FALSE(bench.look(10s, 40));
+  const auto plan = bench.look(20s, 300);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->step.at, kTimeZero + 20s);
+  ASSERT_EQ(plan->step.reasons.size(), 1U);
+  EXPECT_NE(plan->step.reasons[0].find("surge"), std::string::npos);
+  EXPECT_GT(plan->step.compute_slices, 0);
+  EXPECT_FALSE(bench.look(30s, 300));
+}
+
+// While the last plan is still being put in place, the same surge waits. It is met by the first look after.
+TEST(Controller, WaitsWhileAPlanMoves) {
+  Bench bench(6);
+  EXPECT_FALSE(bench.look(10s, 300, true));
+  EXPECT_TRUE(bench.look(20s, 300));
+}
+
+// 300/s are more than one GPU can run: the plan stays, and each look that asks again is counted.
+TEST(Controller, CountsWhatTheFleetCannotCarry) {
+  Bench bench(1);
+  EXPECT_FALSE(bench.look(10s, 3000));
+  EXPECT_FALSE(bench.look(20s, 3000));
+  EXPECT_EQ(bench.controller.plans_refused(), 2);
+}
+
+// A quarter of the rate. Less is planned for only at the end of a window (300 s, 600 s, ...), after three quiet ones.
+TEST(Controller, PlansForLessAtTheEndOfAWindow) {
+  Bench bench(6);
+  std::optional<Duration> planned_at;
+  for (auto at = 10s; at <= 3600s && !planned_at; at += 10s) {
+    if (bench.look(at, 10)) planned_at = at;
+  }
+  ASSERT_TRUE(planned_at);
+  EXPECT_EQ(*planned_at % 300s, 0s);
+  EXPECT_GE(*planned_at, 900s);
+}
+
+}  // namespace
+}  // namespace tangram::control

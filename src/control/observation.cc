@@ -1,0 +1,23 @@
+#include "control/observation.h"
+
+#include <cstddef>
+
+namespace tangram::control {
+
+void add_to(Observation& window, const Observation& seen) {
+  window.at = seen.at;
+  window.moving = seen.moving;
+  window.services.resize(seen.services.size());
+  for (std::size_t s = 0; s < seen.services.size(); ++s) {
+    ServiceObservation& sum = window.services[s];
+    const ServiceObservation& part = seen.services[s];
+    sum.arrived += part.arrived;
+    sum.served += part.served;
+    sum.late += part.late;
+    sum.lost += part.lost;
+    sum.waiting = part.waiting;
+    for (const auto& [size, count] : part.sizes) sum.sizes[size] += count;
+  }
+}
+
+}  // namespace tangram::control

@@ -1,0 +1,34 @@
+#include "control/rate_forecast.h"
+
+#include <algorithm>
+
+#include "base/statistics.h"
+
+namespace tangram::control {
+
+void RateForecast::observe(std::uint64_t requests, double seconds, bool surged) {
+  const double rate = static_cast<double>(requests) / seconds;
+  const double expected = forecast_per_s();
+  if (expected > 0 && !surged) shortfalls_.push_back(rate / expected);
+  if (shortfalls_.size() > options_.windows_max) shortfalls_.pop_front();
+  const double before = level_;
+  level_ = options_.level_weight * rate + (1 - options_.level_weight) * expected;
+  trend_ = options_.trend_weight * (level_ - before) + (1 - options_.trend_weight) * trend_;
+  newest_ = rate;
+}
+
+double RateForecast::forecast_per_s() const { return std::max(0.0, level_ + trend_); }
+
+double RateForecast::demand_per_s() const {
+  double shortfall = 1;
+  if (!shortfalls_.empty()) {
+    const double worst = quantile_nearest_rank({shortfalls_.begin(), shortfalls_.end()}, options_.quantile);
+    shortfall = std::clamp(worst, 1.0, options_.factor_max);
+  }
+  // The rate goes on moving within the window that is planned for: by half a trend on average. A falling rate may stop
+  // falling, so that the level itself is the least.
+  const double demand = std::max(level_, forecast_per_s() + std::max(0.0, trend_) / 2) * shortfall;
+  return std::min(demand, options_.factor_max * std::max(level_, newest_));
+}
+
+}  // namespace tangram::control

@@ -1,0 +1,142 @@
+#include "control/replanner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/plan.h"
+#include "plan/replan.h"
+
+namespace tangram::control {
+namespace {
+
+// A share of requests that is always planned for at the longest size, so that no bucket ends below it.
+constexpr double kLongestShare = 1e-6;
+
+HistogramSize histogram_of(SizeCounts mix, std::int64_t longest) {
+  double total = 0;
+  for (const auto& [size, count] : mix) total += count;
+  mix[longest] += kLongestShare * std::max(total, 1.0);
+  HistogramSize histogram;
+  for (const auto& [size, count] : mix) histogram.bins.push_back({size, count});
+  return histogram;
+}
+
+bool keeps_a_replica(const plan::DeviceDifference& device) {
+  return std::ranges::any_of(device.slices, [](const plan::SliceDifference& slice) {
+    return slice.change == plan::SliceChange::kept && !slice.after.empty();
+  });
+}
+
+}  // namespace
+
+Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>& demand,
+                                               const std::vector<bool>& remixed) {
+  const plan::Problem problem = problem_for(demand);
+  plan::PlanAnswer answer;
+  bool from_scratch = true;
+  if (current_) {
+    plan::Replanned anew = plan::replan(problem, previous_without(remixed));
+    answer = std::move(anew.answer);
+    from_scratch = anew.from_scratch;
+  } else {
+    answer = plan::find_planner("elastic")->make()->plan(problem);
+  }
+  if (answer.status != plan::PlanStatus::planned) {
+    reason_ = answer.reason;
+    return std::optional<NewPlan>{};
+  }
+  return adopt(std::move(answer), from_scratch);
+}
+
+plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) const {
+  plan::Problem problem = problem_;
+  for (std::size_t s = 0; s < demand.size(); ++s) {
+    Service& service = problem.workload.services[s];
+    const std::int64_t longest = largest_size(service);
+    service.traffic = PoissonTraffic{demand[s].rate_per_s};
+    service.size_drift.reset();
+    service.input_size = histogram_of(demand[s].mix, longest);
+  }
+  return problem;
+}
+
+plan::PlanAnswer Replanner::previous_without(const std::vector<bool>& remixed) const {
+  plan::PlanAnswer previous = *current_;
+  std::erase_if(previous.services, [&](const plan::ServicePlan& service) {
+    for (std::size_t s = 0; s < remixed.size(); ++s) {
+      if (remixed[s] && services()[s].name == service.service) return true;
+    }
+    return false;
+  });
+  return previous;
+}
+
+Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool from_scratch) {
+  const auto difference = plan::diff(current_ ? current_->plan : Plan{}, answer.plan);
+  if (!difference) return difference.error();
+  answer.plan = difference->target;
+  if (current_) make_before_break(*difference, answer.plan);
+  NewPlan made;
+  made.step = step_to(answer.plan);
+  made.step.from_scratch = from_scratch;
+  auto deployment = sched::compile(answer.plan, problem_.workload, *problem_.latency);
+  if (!deployment) return deployment.error();
+  made.deployment = std::move(*deployment);
+  made.answer = answer;
+  current_ = std::move(answer);
+  return std::optional(std::move(made));
+}
+
+void Replanner::make_before_break(const plan::Difference& difference, Plan& target) const {
+  std::set<std::string> taken;
+  for (const auto& device : difference.devices) taken.insert(device.before.name);
+  for (const auto& device : target.devices) taken.insert(device.name);
+  for (auto& device : target.devices) {
+    const auto role =
+        std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == device.name; });
+    if (role == difference.devices.end() || role->before.slices.empty() || keeps_a_replica(*role)) continue;
+    if (const auto name = free_name(device.type, taken); !name.empty()) {
+      taken.insert(name);
+      device.name = name;
+    }
+  }
+}
+
+std::string Replanner::free_name(const std::string& type, const std::set<std::string>& taken) const {
+  for (const auto& group : problem_.fleet.groups) {
+    if (group.type != type) continue;
+    // Of a group without a limit, one name more than are taken is free for certain.
+    const int most = group.count.value_or(static_cast<int>(taken.size()) + 1);
+    for (int i = 0; i < most; ++i) {
+      std::string name = fmt::format("{}-{}", group.name.empty() ? group.type : group.name, i);
+      if (!taken.contains(name)) return name;
+    }
+  }
+  return {};
+}
+
+PlanStep Replanner::step_to(const Plan& target) const {
+  std::map<std::string, const PlannedDevice*> before;
+  if (current_) {
+    for (const auto& device : current_->plan.devices) before[device.name] = &device;
+  }
+  PlanStep step;
+  for (const auto& device : target.devices) {
+    bool used = false;
+    const PlannedDevice* old = before.contains(device.name) ? before.at(device.name) : nullptr;
+    for (const auto& slice : device.slices) {
+      if (slice.replicas.empty()) continue;
+      used = true;
+      step.compute_slices += device.geometry.profiles[slice.slice.profile].compute_slices;
+      if (old == nullptr || std::ranges::find(old->slices, slice) == old->slices.end()) ++step.replicas_loaded;
+    }
+    step.devices += used ? 1 : 0;
+    step.devices_recut += old != nullptr && !old->slices.empty() && layout_of(*old) != layout_of(device) ? 1 : 0;
+  }
+  return step;
+}
+
+}  // namespace tangram::control

@@ -1,0 +1,73 @@
+// Makes the plan that follows the running one when demands change.
+//
+// Each plan stays close to the one before: services that did not change keep their slices, and a device that must be
+// cut anew is replaced by a free one while the fleet has one, so that the old slices serve until the new ones do.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "control/demand.h"
+#include "plan/difference.h"
+#include "plan/problem.h"
+#include "sched/deployment.h"
+
+namespace tangram::control {
+
+// A plan that came into force, and what it took to get there.
+struct PlanStep {
+  TimePoint at;
+  std::vector<std::string> reasons;  // "rank-answers: rate 12.1 -> 14.6"
+  int devices = 0;
+  int compute_slices = 0;
+  int devices_recut = 0;    // Of those that stay in use.
+  int replicas_loaded = 0;  // On slices where they were not.
+  bool from_scratch = false;
+};
+
+struct NewPlan {
+  plan::PlanAnswer answer;
+  sched::Deployment deployment;
+  PlanStep step;  // Without time and reasons, which whoever decides adds.
+};
+
+class Replanner {
+ public:
+  // `problem` holds the fleet, the services, the latency model, the rule and, for Rule::certified, the certifier. What
+  // it points to outlives this. Rates and input sizes of its services are replaced by those of each demand.
+  explicit Replanner(plan::Problem problem) : problem_(std::move(problem)) {}
+
+  // Plans for `demand`, which has an entry for each service, and takes the answer for the running plan from then on.
+  // `remixed[s]` says that the sizes of service s have changed: its buckets are chosen again. Nothing if the fleet
+  // cannot carry the demand; reason() then says why, and the running plan stays. The first call plans from nothing.
+  // Cost: that of a planner, seconds for a large fleet.
+  Result<std::optional<NewPlan>> plan(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
+
+  const std::string& reason() const { return reason_; }
+  const std::vector<Service>& services() const { return problem_.workload.services; }
+
+ private:
+  // The problem with the rates and sizes of `demand`.
+  plan::Problem problem_for(const std::vector<ServiceDemand>& demand) const;
+  // The running plan without the services that are `remixed`, which are then planned like new ones. Requires a plan.
+  plan::PlanAnswer previous_without(const std::vector<bool>& remixed) const;
+  // Gives the roles of `answer` to devices such that little moves, compiles it, and makes it the running plan.
+  Result<std::optional<NewPlan>> adopt(plan::PlanAnswer answer, bool from_scratch);
+  // Moves the role of each device of `target` that keeps no running slice to a free device of the fleet, if there is
+  // one.
+  void make_before_break(const plan::Difference& difference, Plan& target) const;
+  // The first device of `type` in the fleet whose name is not in `taken`; empty if there is none.
+  std::string free_name(const std::string& type, const std::set<std::string>& taken) const;
+  // What `target` has, and what it takes to get there from the running plan.
+  PlanStep step_to(const Plan& target) const;
+
+  plan::Problem problem_;
+  std::optional<plan::PlanAnswer> current_;  // The running plan.
+  std::string reason_;                       // Why the last demand could not be carried.
+};
+
+}  // namespace tangram::control

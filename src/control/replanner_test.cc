@@ -1,0 +1,52 @@
+#include "control/replanner.h"
+
+#include <gtest/gtest.h>
+
+#include "control/test_services.h"
+
+namespace tangram::control {
+namespace {
+
+std::vector<ServiceDemand> demand_at(double per_s) { return {{per_s, {{1, 1}}}}; }
+
+// From nothing: every replica is loaded, and nothing is cut anew that was in use.
+TEST(Replanner, MakesAFirstPlanFromNothing) {
+  const TestServices world(6);
+  Replanner replanner(world.problem());
+  const auto first = replanner.plan(demand_at(4), {false});
+  ASSERT_TRUE(first && *first);
+  EXPECT_TRUE((*first)->step.from_scratch);
+  EXPECT_EQ((*first)->step.devices, 1);
+  EXPECT_GT((*first)->step.replicas_loaded, 0);
+  EXPECT_EQ((*first)->step.devices_recut, 0);
+  EXPECT_EQ((*first)->deployment.services.size(), 1U);
+}
+
+// The same demand again is the same plan: nothing is loaded.
+TEST(Replanner, ChangesNothingForTheSameDemand) {
+  const TestServices world(6);
+  Replanner replanner(world.problem());
+  const auto first = replanner.plan(demand_at(4), {false});
+  const auto second = replanner.plan(demand_at(4), {false});
+  ASSERT_TRUE(second && *second);
+  EXPECT_EQ((*second)->step.replicas_loaded, 0);
+  EXPECT_EQ((*second)->step.devices, (*first)->step.devices);
+}
+
+// 36/s need more than one GPU, and one GPU is all there is: the answer is nothing with a reason, and the plan for 4/s
+// is still the running one, so that planning for 4/s again loads nothing.
+TEST(Replanner, KeepsTheRunningPlanWhenTheFleetIsTooSmall) {
+  const TestServices world(1);
+  Replanner replanner(world.problem());
+  ASSERT_TRUE(replanner.plan(demand_at(4), {false}));
+  const auto more = replanner.plan(demand_at(36), {false});
+  ASSERT_TRUE(more);
+  EXPECT_FALSE(more->has_value());
+  EXPECT_NE(replanner.reason(), "");
+  const auto again = replanner.plan(demand_at(4), {false});
+  ASSERT_TRUE(again && *again);
+  EXPECT_EQ((*again)->step.replicas_loaded, 0);
+}
+
+}  // namespace
+}  // namespace tangram::control

@@ -1,0 +1,119 @@
+#include "control/service_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tangram::control {
+namespace {
+
+// The boost grows by a step (10 %) with each window that breaks the promise and falls by a quarter of a step with each
+// that keeps it: too little capacity is corrected in minutes, and the correction is given up slowly.
+constexpr double kBoostMax = 0.5;          // Beyond half as much again, the rate is not what is wrong.
+constexpr double kBoostTolerance = 0.002;  // Below the promise by less than this share is chance.
+constexpr double kBoostDecay = 0.25;       // In steps, for each window that keeps the promise.
+
+// Two rates that a plan cannot tell apart: the rounding of powers, not traffic, makes them differ.
+bool exceeds(double rate, double planned) { return rate > planned * (1 + 1e-9); }
+
+}  // namespace
+
+ServiceWatch::ServiceWatch(const Options& options, const Service& service, ServiceDemand planned)
+    : options_(options),
+      name_(service.name),
+      promised_share_(service.slo.percentile / 100),
+      forecast_(options.forecast, planned.rate_per_s),
+      surges_(options.surge),
+      planned_(std::move(planned)) {}
+
+void ServiceWatch::look(std::uint64_t arrived, double seconds) {
+  const auto demand = surges_.look(arrived, seconds, planned_.rate_per_s);
+  if (!demand) return;
+  surged_ = true;
+  surge_demand_ = std::max(surge_demand_, rounded_up(*demand, options_.rate_step));
+}
+
+void ServiceWatch::end_window(const ServiceObservation& window, double seconds) {
+  const double surge = std::exchange(surge_demand_, 0);
+  const bool surged = std::exchange(surged_, false);
+  forecast_.observe(window.arrived, seconds, surged);
+  adjust_boost(window, seconds, surged);
+  windows_.push_back(window.sizes);
+  forget_old_windows();
+  demand_ = std::max(surge, rounded_up(forecast_.demand_per_s() * (1 + boost_), options_.rate_step));
+  quiet_ = demand_ < options_.scale_in_below * planned_.rate_per_s ? quiet_ + 1 : 0;
+  quiet_demand_ = quiet_ <= 1 ? demand_ : std::max(quiet_demand_, demand_);
+}
+
+void ServiceWatch::adjust_boost(const ServiceObservation& window, double seconds, bool surged) {
+  // A promise that breaks although the rate is as planned asks for more than the forecast does: the plan was made with
+  // latencies that are too short.
+  const std::uint64_t resolved = window.served + window.late + window.lost;
+  const double kept = resolved == 0 ? 1 : static_cast<double>(window.served) / static_cast<double>(resolved);
+  const bool as_planned = static_cast<double>(window.arrived) / seconds <= planned_.rate_per_s;
+  if (as_planned && !surged && kept < promised_share_ - kBoostTolerance) {
+    boost_ = std::min(kBoostMax, boost_ + options_.rate_step);
+  } else {
+    boost_ = std::max(0.0, boost_ - options_.rate_step * kBoostDecay);
+  }
+}
+
+std::string ServiceWatch::surge_reason() const {
+  if (!exceeds(surge_demand_, planned_.rate_per_s)) return {};
+  return fmt::format("{}: surge, rate {:.4g} -> {:.4g}", name_, planned_.rate_per_s, surge_demand_);
+}
+
+std::string ServiceWatch::rate_reason() const {
+  const double next = next_rate();
+  if (next == planned_.rate_per_s) return {};
+  return fmt::format("{}: rate {:.4g} -> {:.4g}", name_, planned_.rate_per_s, next);
+}
+
+std::string ServiceWatch::mix_reason() const {
+  const SizeCounts mix = recent_mix();
+  double requests = 0;
+  for (const auto& [size, count] : mix) requests += count;
+  if (requests < static_cast<double>(options_.mix_requests_min)) return {};
+  const double distance = mix_distance(mix, planned_.mix);
+  if (distance <= options_.mix_drift) return {};
+  return fmt::format("{}: sizes moved by {:.2f}, mean {:.0f} -> {:.0f}", name_, distance, mean_size(planned_.mix),
+                     mean_size(mix));
+}
+
+ServiceDemand ServiceWatch::wanted(bool remixed) const { return {next_rate(), remixed ? recent_mix() : planned_.mix}; }
+
+ServiceDemand ServiceWatch::wanted_in_surge() const {
+  return {std::max(planned_.rate_per_s, surge_demand_), planned_.mix};
+}
+
+void ServiceWatch::set_planned(ServiceDemand demand) {
+  planned_ = std::move(demand);
+  quiet_ = 0;
+}
+
+double ServiceWatch::next_rate() const {
+  if (exceeds(demand_, planned_.rate_per_s)) return demand_;
+  return quiet_ >= options_.quiet_windows ? quiet_demand_ : planned_.rate_per_s;
+}
+
+SizeCounts ServiceWatch::recent_mix() const {
+  SizeCounts mix;
+  for (const auto& window : windows_) {
+    for (const auto& [size, count] : window) mix[size] += static_cast<double>(count);
+  }
+  return mix;
+}
+
+void ServiceWatch::forget_old_windows() {
+  const auto requests_without_oldest = [&] {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 1; i < windows_.size(); ++i) {
+      for (const auto& [size, count] : windows_[i]) sum += count;
+    }
+    return sum;
+  };
+  while (windows_.size() > 1 && requests_without_oldest() >= options_.mix_requests_min) windows_.pop_front();
+}
+
+}  // namespace tangram::control

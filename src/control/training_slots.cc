@@ -1,0 +1,88 @@
+#include "control/training_slots.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tangram::control {
+
+TrainingSlots::TrainingSlots(const Setup& setup, std::vector<Slot> slots) : setup_(setup), slots_(std::move(slots)) {
+  devices_.resize(setup.devices);
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    devices_[d].node = static_cast<int>(d) / setup.gpus_per_node;
+    nodes_ = devices_[d].node + 1;
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Device& device = devices_[slots_[i].device];
+    (slots_[i].unit ? device.lendable : device.uncut).push_back(i);
+  }
+  for (auto& device : devices_) device.whole = device.lendable.empty();
+  slot_of_.assign(setup.jobs, std::nullopt);
+  slowdowns_.assign(setup.jobs, 0);
+}
+
+bool TrainingSlots::all_lent(std::size_t device) const {
+  return std::ranges::all_of(devices_[device].lendable,
+                             [&](std::size_t slot) { return slots_[slot].lent_since_s.has_value(); });
+}
+
+bool TrainingSlots::usable(std::size_t slot) const {
+  const Slot& at = slots_[slot];
+  return setup_.lends_slices && at.speed > 0 && !devices_[at.device].whole && (!at.unit || at.lent_since_s);
+}
+
+std::vector<std::size_t> TrainingSlots::open_slots() const {
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (usable(i) && !slots_[i].job) open.push_back(i);
+  }
+  std::ranges::stable_sort(open, std::greater{}, [&](std::size_t slot) { return slots_[slot].speed; });
+  return open;
+}
+
+std::vector<int> TrainingSlots::whole_gpus() const {
+  std::vector<int> gpus(static_cast<std::size_t>(nodes_), 0);
+  for (const auto& device : devices_) gpus[static_cast<std::size_t>(device.node)] += device.whole ? 1 : 0;
+  return gpus;
+}
+
+void TrainingSlots::begin_lease(std::size_t slot, double now_s) {
+  TANGRAM_CHECK(slots_[slot].unit && !slots_[slot].lent_since_s, "a slot is lent once at a time");
+  slots_[slot].lent_since_s = now_s;
+  ++leases_.begun;
+}
+
+void TrainingSlots::end_lease(std::size_t slot, double now_s) {
+  TANGRAM_CHECK(slots_[slot].lent_since_s.has_value(), "a lease that ends was begun");
+  leases_.seconds += now_s - *slots_[slot].lent_since_s;
+  ++leases_.ended;
+  slots_[slot].lent_since_s.reset();
+}
+
+void TrainingSlots::put(std::size_t job, std::size_t slot) {
+  TANGRAM_CHECK(!slot_of_[job] && !slots_[slot].job, "a job has one slot, and a slot one job");
+  slots_[slot].job = job;
+  slot_of_[job] = slot;
+  slowdowns_[job] = 1 - slots_[slot].speed;
+}
+
+void TrainingSlots::leave(std::size_t job) {
+  if (!slot_of_[job]) return;
+  slots_[*slot_of_[job]].job.reset();
+  slot_of_[job].reset();
+  slowdowns_[job] = 0;
+}
+
+void TrainingSlots::check() const {
+  std::set<std::size_t> jobs;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].job) continue;
+    TANGRAM_CHECK(usable(i), "a job runs only on a slice that is lent");
+    TANGRAM_CHECK(jobs.insert(*slots_[i].job).second, "a job runs on one slice");
+  }
+}
+
+}  // namespace tangram::control
