@@ -28,15 +28,6 @@ struct FewShotTable {
 // The tables of a data set, ascending by target. Those in which nothing fitted are left out.
 std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Measurements& measurements);
 
-// For each of these promises a service picks the configuration with the most samples a second and compute slice among
-// those whose latency keeps it. Log-spaced over the latencies that the table shows.
-std::vector<double> few_shot_slos_ms(const FewShotTable& table);
-
-// The loss of that choice, averaged over `slos_ms`. The planner maximises believed throughput times the probability
-// that the choice fits and keeps the promise; a choice that in truth does neither earns nothing. The gain of knowing a
-// candidate is what it is expected to bring beyond the choice made without (expected improvement).
-learn::Regret slo_regret(std::string device, std::vector<learn::Candidate> candidates, std::vector<double> slos_ms);
-
 // One replay of one sampler.
 struct FewShotReplay {
   std::size_t table = 0;  // Index of the table.

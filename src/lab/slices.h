@@ -9,18 +9,11 @@
 #include <vector>
 
 #include "core/latency_model.h"
-#include "core/measurement.h"
 #include "core/plan.h"
 #include "core/workload.h"
+#include "lab/training_slices.h"
 
 namespace tangram::lab {
-
-// How fast training runs on a slice of so many compute slices, in parts of a whole GPU: the mean over the measured
-// models, each with its best batch, 0 for a model that does not fit. Empty where no model was measured on a whole GPU.
-std::map<int, double> training_speeds(const Measurements& iterations);
-
-// The slices that fit beside those of `device` and train fastest together.
-Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds);
 
 // A day of inference on one plan, with all that it does not need lent to training. Rates swing, as a sine, between
 // `low_share` and `peak_share` of those that are planned for. The day is played faster than it would pass: an hour in
@@ -35,11 +28,6 @@ struct LendingDay {
   double requests_max = 5e6;
   double hour_min_s = 15;
   std::uint64_t seed = 1;
-};
-
-enum class LendMode {
-  whole_gpu,  // Only GPUs of which nothing is needed.
-  slices,     // Every slice that is not needed, and what the plan leaves uncut.
 };
 
 struct LendingResult {

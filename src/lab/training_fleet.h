@@ -14,7 +14,7 @@
 #include "lab/job_table.h"
 #include "lab/made_training.h"
 #include "lab/ownership.h"
-#include "lab/slices.h"
+#include "lab/training_slices.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"
 #include "train/allocator.h"
