@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "learn/models/analytic_fit.h"
 #include "learn/statistics.h"
 
 namespace tangram::lab {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/measurement.h"
+#include "learn/candidate.h"
 #include "learn/regret.h"
 
 namespace tangram::lab {
