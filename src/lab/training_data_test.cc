@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lab/deepboot.h"
-#include "lab/pollux.h"
 #include "train/test_application.h"
 
 namespace tangram::lab {
@@ -62,28 +60,6 @@ TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheirApplicationIsUnknown) {
   ASSERT_FALSE(known.ok());
   EXPECT_EQ(known.error().code, ErrorCode::invalid);
   EXPECT_EQ(known.error().message, "w.csv:3: no traces of the application gpt9");
-}
-
-// Tiresias gives what was asked for, so a job of 65 GPUs waits for ever on 64 of them.
-TEST(PolluxCluster, NamesAJobThatNeverEnds) {
-  PolluxRun run;
-  run.allocator = "tiresias";
-  run.interval_s = 3600;  // A year passes soon.
-  const auto result = run_pollux(short_application(), {job_asking("small", 1), job_asking("large", 65)}, run);
-  EXPECT_EQ(result.unfinished, "large");
-  EXPECT_GT(result.jcts_s[0], 0);
-}
-
-TEST(SharedCluster, NamesAJobOrRequestThatNeverEnds) {
-  SharedRun run = deepboot_run();
-  run.allocator = "tiresias";
-  run.interval_s = 3600;  // A year passes soon.
-  EXPECT_EQ(run_shared(short_application(), {job_asking("large", 65)}, run).unfinished, "large");
-  formats::Job request = job_asking("endless", 1);
-  request.kind = formats::JobKind::inference;
-  request.duration_s = 1e8;
-  EXPECT_EQ(run_shared(short_application(), {job_asking("small", 1), request}, run).unfinished, "endless");
-  EXPECT_EQ(run_shared(short_application(), {job_asking("small", 1)}, run).unfinished, "");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 #include "lab/made_training.h"
 #include "lab/ownership.h"
 #include "lab/ownership_timeline.h"
-#include "lab/slices.h"
+#include "lab/training_slices.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"
 #include "train/allocator.h"

@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "core/geometry.h"
-#include "lab/few_shot.h"
+#include "lab/slo_regret.h"
 #include "learn/fit.h"
 #include "learn/statistics.h"
 
@@ -101,7 +101,7 @@ void propose(const FittedRun& run, const learn::Knowledge& knowledge, LearnRepor
     return;
   }
   const learn::Target target{run.device, run.model};
-  const auto regret = lab::slo_regret(run.device, candidates, lab::few_shot_slos_ms({"", target, run.measured}));
+  const auto regret = lab::slo_regret(run.device, candidates, lab::typical_slos_ms(run.measured));
   const auto choice = learn::next_measurement({.target = target,
                                                .candidates = candidates,
                                                .measured = run.measured,

@@ -20,7 +20,6 @@
 #include "base/text.h"
 #include "core/geometry.h"
 #include "core/layout.h"
-#include "lab/deepboot.h"
 #include "lab/made_training.h"
 #include "lab/training_fleet.h"
 #include "learn/models/analytic.h"

@@ -23,8 +23,8 @@
 #include "engines/torch_library.h"
 #include "formats/measurements_file.h"
 #include "host/files.h"
-#include "lab/few_shot.h"
 #include "lab/model_file.h"
+#include "lab/slo_regret.h"
 #include "learn/models/table.h"
 #include "learn/sampler.h"
 #include "measure/session.h"
@@ -414,7 +414,7 @@ std::optional<learn::Regret> regret_of(const Options& options, std::span<const l
   if (!something) return std::nullopt;
   std::vector<double> slos = options.slos_ms;
   if (slos.empty()) {
-    slos = lab::few_shot_slos_ms({"", {options.device, options.model}, Measurements(measured.begin(), measured.end())});
+    slos = lab::typical_slos_ms(Measurements(measured.begin(), measured.end()));
   }
   return lab::slo_regret(options.device, {candidates.begin(), candidates.end()}, std::move(slos));
 }

@@ -1,0 +1,67 @@
+// The published result of PARIS and ELSA, on measured profiles.
+//
+// One model on a fixed budget of compute slices serves queries that hold several samples each. For every way of
+// cutting the budget and every dispatch policy, the highest rate is sought that keeps the p95 within the Slo. Every
+// arrival counts: nothing may be refused, the p99 stays within three Slos, and the queue does not grow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/measurement.h"
+#include "sched/scheduler.h"
+
+namespace tangram::experiments {
+
+struct ParisElsaSetting {
+  std::string model;
+  int compute_slices = 0;
+  double mu = 1;  // Of the log-normal number of samples in a query.
+  double sigma = 0.9;
+  std::int64_t samples_max = 32;
+  double slo_factor = 1.5;  // Slo = this times the run time of the largest query on seven compute slices.
+};
+
+// The eleven settings of the reference. Where not all of their models were measured: those whose model was, and one
+// setting for every other model.
+std::vector<ParisElsaSetting> paris_elsa_settings(const Measurements& measurements);
+
+// Why nothing can be said about the setting whatever the cut and the policy, with the row that is missing; nothing
+// where something can.
+std::optional<std::string> paris_elsa_missing(const Measurements& measurements, const ParisElsaSetting& setting);
+
+// "homogeneous-1", "homogeneous-2", "homogeneous-3", "homogeneous-7", "random", "paris". Beside these there is
+// "elastic": the cut that carries most with the cell's policy, found by search.
+std::vector<std::string> paris_elsa_partitionings();
+
+struct ParisElsaCell {
+  ParisElsaSetting setting;
+  std::string partitioning;
+  std::string policy;
+  bool merge = false;   // Queries may share a batch.
+  bool single = false;  // Queries hold one sample each: the usual serving case.
+  std::uint64_t seed = 7;
+  std::uint64_t queries = 60000;
+  sched::PolicyConfig policy_config;
+};
+
+struct ParisElsaResult {
+  double qps = 0;                   // 0: infeasible at any rate.
+  std::vector<int> counts;          // Slices of 1, 2, 3, 4 and 7 compute slices.
+  std::vector<std::int64_t> knees;  // Of PARIS; empty for other partitionings.
+  double slo_ms = 0;
+  double bound_qps = 0;  // Of "elastic": the budget over the least compute-slice seconds that a query costs.
+  double p95_ms = 0;     // At that rate.
+  double p99_ms = 0;
+  double busy_share = 0;  // Of compute slices, at that rate.
+};
+
+// What an independent simulator found for the same cell, in queries a second; 0: infeasible; nothing: not published.
+// Only for queries of several samples that run alone.
+std::optional<double> paris_elsa_reference(const ParisElsaCell& cell);
+
+ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell);
+
+}  // namespace tangram::experiments

@@ -1,0 +1,114 @@
+#include "experiments/parvagpu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/import.h"
+#include "formats/workload_file.h"
+#include "lab/certify.h"
+#include "plan/demand.h"
+
+namespace tangram::experiments {
+namespace {
+
+plan::Problem make_problem(const LatencyModel& model, const Workload& workload, const ParvaOptions& options,
+                           plan::Rule rule) {
+  plan::Problem problem;
+  DeviceGroup group;
+  group.name = group.type = options.device;
+  group.profiles = ProfileSet::base;
+  problem.fleet.groups = {group};
+  problem.workload = workload;
+  problem.latency = &model;
+  problem.options.rule = rule;
+  problem.options.processes_max = options.processes_max;
+  problem.options.bucketing = plan::Bucketing::longest;
+  return problem;
+}
+
+plan::PlanAnswer plan_with(const char* planner, const plan::Problem& problem) {
+  return plan::find_planner(planner)->make()->plan(problem);
+}
+
+// Raises the rates that the plan is made for, service by service, until every service holds its promise at the real
+// rates.
+int raise_half(const LatencyModel& model, const Workload& workload, const ParvaOptions& options, double* largest) {
+  lab::SimulatedCertifier certifier(model, {.seed = options.seed});
+  Workload raised = workload;
+  std::vector<double> factor(workload.services.size(), 1);
+  for (int round = 0; round < 40; ++round) {
+    const auto answer = plan_with("elastic", make_problem(model, raised, options, plan::Rule::half));
+    if (answer.status != plan::PlanStatus::planned) return 0;
+    bool all = true;
+    for (std::size_t s = 0; s < workload.services.size(); ++s) {
+      const auto verdict = certifier.certify(workload.services[s], answer.services[s].groups, true);
+      if (verdict.holds) continue;
+      all = false;
+      factor[s] *= 1.05;
+      *largest = std::max(*largest, factor[s]);
+      std::get<PoissonTraffic>(raised.services[s].traffic).rate_per_s *= 1.05;
+    }
+    if (all) return answer.devices;
+  }
+  return 0;
+}
+
+// Imported scenarios name no other file.
+Result<std::string> read_nothing(const std::string& path) { return Error{ErrorCode::not_found, path}; }
+
+}  // namespace
+
+Result<std::vector<ParvaScenario>> parva_scenarios(const File& file) {
+  if (!file) return file.error();
+  const auto names = distinct_values(*file, "scenario");
+  if (!names) return names.error();
+  std::vector<ParvaScenario> scenarios;
+  for (const auto& name : *names) {
+    const auto imported = formats::import_text("parvagpu:" + name, {*file});
+    if (!imported) return imported.error();
+    auto workload = formats::parse_workload({file->name, *imported}, read_nothing);
+    if (!workload) return workload.error();
+    scenarios.push_back({name, std::move(*workload)});
+  }
+  if (scenarios.empty()) return Error{ErrorCode::invalid, file->name + ": no scenario in it"};
+  return scenarios;
+}
+
+plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
+  lab::SimulatedCertifier certifier(model, {.seed = options.seed});
+  auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
+  problem.certifier = &certifier;
+  return plan_with("elastic", problem);
+}
+
+ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
+  ParvaResult result;
+  result.scenario = scenario.name;
+  const auto half = make_problem(model, scenario.workload, options, plan::Rule::half);
+  const auto parva = plan_with("parva", half);
+  if (parva.status == plan::PlanStatus::planned) result.parva = parva.devices;
+  result.elastic_plan = plan_with("elastic", half);
+  result.reason = result.elastic_plan.reason;
+  result.elastic = result.elastic_plan.devices;
+  result.bound = static_cast<int>(std::lround(std::ceil(result.elastic_plan.bound - 1e-6)));
+  result.proved = result.elastic_plan.proved;
+  const auto free_of_waiting =
+      plan_with("elastic", make_problem(model, scenario.workload, options, plan::Rule::no_waiting));
+  result.no_waiting = static_cast<int>(std::lround(std::ceil(free_of_waiting.bound - 1e-6)));
+
+  result.certified_plan = plan_certified(model, scenario, options);
+  result.certified = result.certified_plan.devices;
+  result.certified_bound = static_cast<int>(std::lround(std::ceil(result.certified_plan.bound - 1e-6)));
+  result.certified_proved = result.certified_plan.proved;
+  result.certifications = result.certified_plan.certifications;
+  for (std::size_t s = 0; s < result.certified_plan.services.size(); ++s) {
+    const auto& service = result.certified_plan.services[s];
+    result.services.push_back({service.service, to_milliseconds(scenario.workload.services[s].slo.latency),
+                               service.verdict ? to_milliseconds(service.verdict->latency) : 0,
+                               service.verdict ? service.verdict->attainment : 0});
+  }
+  result.half_raised = raise_half(model, scenario.workload, options, &result.half_rate_factor);
+  return result;
+}
+
+}  // namespace tangram::experiments

@@ -1,0 +1,262 @@
+// The tables of few-shot learning: errors, regret and coverage of models learnt from a few measurements.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+
+#include "experiments/few_shot.h"
+#include "experiments/reproduce.h"
+#include "formats/import.h"
+#include "learn/statistics.h"
+
+namespace tangram::experiments {
+namespace {
+
+using report::Align;
+using report::Style;
+
+// The larger data set: the sizes of its grids are the only ones that several models share.
+constexpr const char* kLargeDataset = "parvagpu";
+constexpr std::array kSamplers{learn::SamplerKind::active, learn::SamplerKind::random, learn::SamplerKind::latin,
+                               learn::SamplerKind::grid};
+constexpr std::array<std::size_t, 5> kBudgets{5, 10, 15, 25, 50};
+constexpr std::size_t kWhole = std::numeric_limits<std::size_t>::max();  // The budget of a whole table, in summaries.
+constexpr int kSeedsUsual = 3;
+constexpr int kSeedsFull = 20;
+
+// Models of which nothing fitted into memory have no latency to learn or to judge by. They are named; true if there are
+// any.
+bool note_blind_models(Runner& runner, const std::string& path, const Measurements& measurements) {
+  bool any = false;
+  for (const auto& target : learn::targets_of(measurements)) {
+    const auto runs = learn::select(measurements, target);
+    if (!std::ranges::all_of(runs, &Measurement::out_of_memory)) continue;
+    runner.note(fmt::format("{}: {} on {} is left out: all {} runs ran out of memory", path, target.model,
+                            target.device, runs.size()));
+    any = true;
+  }
+  return any;
+}
+
+// What one data set brings.
+struct Loaded {
+  std::vector<FewShotTable> tables;
+  std::string missing;  // Why data sets are left out, a line each.
+  bool empty = false;   // One of those has a file without rows.
+  bool blind = false;   // A model was left out because none of its runs fitted into memory.
+};
+
+Result<Nothing> load(const FewShotInput::Dataset& dataset, Runner& runner, Loaded& loaded) {
+  const auto measurements = measurements_of(dataset.format, dataset.profiles);
+  if (!measurements) {
+    const bool absent = measurements.error().code == ErrorCode::not_found;
+    const bool bare = formats::is_nothing_to_import(measurements.error());
+    if (!absent && !bare) return measurements.error();
+    loaded.empty = loaded.empty || bare;
+    loaded.missing += measurements.error().message + "\n";
+    return Nothing{};
+  }
+  loaded.blind = note_blind_models(runner, dataset.path, *measurements) || loaded.blind;
+  for (auto& table : few_shot_tables(dataset.format, *measurements)) loaded.tables.push_back(std::move(table));
+  return Nothing{};
+}
+
+Result<std::vector<FewShotTable>> load_tables(const FewShotInput& input, Runner& runner) {
+  Loaded loaded;
+  for (const auto& dataset : input.datasets) {
+    const auto done = load(dataset, runner, loaded);
+    if (!done) return done.error();
+  }
+  if (loaded.tables.empty() && loaded.blind) {
+    return Error{ErrorCode::invalid, input.folder + ": no run fitted into memory; there is no latency to learn from"};
+  }
+  if (loaded.tables.empty()) {
+    return Error{loaded.empty ? ErrorCode::invalid : ErrorCode::not_found, loaded.missing + input.hint};
+  }
+  if (!loaded.missing.empty()) runner.note(loaded.missing + "the other data set is used alone");
+  return std::move(loaded.tables);
+}
+
+// The published budgets that leave something to judge by, and the grid of ParvaGPU for its own sampler.
+std::vector<std::size_t> budgets_of(const FewShotTable& table, learn::SamplerKind sampler) {
+  const std::size_t all = table.measurements.size();
+  std::vector<std::size_t> budgets;
+  for (const std::size_t budget : kBudgets) {
+    if (budget < all) budgets.push_back(budget);
+  }
+  if (sampler == learn::SamplerKind::grid) {
+    std::vector<learn::Candidate> candidates;
+    for (const auto& m : table.measurements) candidates.push_back(learn::candidate_of(m));
+    const std::size_t grid = learn::parvagpu_grid(candidates).size();
+    if (grid < all && (budgets.empty() || grid > budgets.back())) budgets.push_back(grid);
+  }
+  return budgets;
+}
+
+std::vector<FewShotRun> runs_of(const std::vector<FewShotTable>& tables, int seeds) {
+  std::vector<FewShotRun> runs;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    for (const auto sampler : kSamplers) {
+      // The grid does not depend on chance.
+      const int repeats = sampler == learn::SamplerKind::grid ? 1 : seeds;
+      for (int seed = 1; seed <= repeats; ++seed) {
+        runs.push_back({{.table = t,
+                         .sampler = sampler,
+                         .seed = static_cast<std::uint64_t>(seed),
+                         .budgets = budgets_of(tables[t], sampler)},
+                        {}});
+      }
+    }
+  }
+  return runs;
+}
+
+learn::Knowledge know_all(Runner& runner, const std::vector<FewShotTable>& tables) {
+  std::vector<learn::Knowledge> parts(tables.size());
+  runner.run_all("", tables.size(), [&](std::size_t i) { parts[i] = learn::know(tables[i].measurements); });
+  learn::Knowledge knowledge;
+  for (auto& part : parts) {
+    std::ranges::move(part.seen, std::back_inserter(knowledge.seen));
+    std::ranges::move(part.errors, std::back_inserter(knowledge.errors));
+  }
+  return knowledge;
+}
+
+// With everything measured all samplers are the same, so it is done once.
+void add_whole_tables(Runner& runner, const std::vector<FewShotTable>& tables, const learn::Knowledge& knowledge,
+                      std::vector<FewShotRun>& runs) {
+  std::vector<FewShotOutcome> whole(tables.size());
+  runner.run_all("", tables.size(), [&](std::size_t i) { whole[i] = whole_few_shot(tables, knowledge, i); });
+  for (auto& run : runs) {
+    if (run.replay.seed == 1) run.outcomes.push_back(whole[run.replay.table]);
+  }
+}
+
+void replay_all(Runner& runner, const std::vector<FewShotTable>& tables, std::vector<FewShotRun>& runs) {
+  const auto knowledge = know_all(runner, tables);
+  run_cells(runner, "replaying", runs,
+            [&](FewShotRun& run) { run.outcomes = replay_few_shot(tables, knowledge, run.replay); });
+  add_whole_tables(runner, tables, knowledge, runs);
+}
+
+report::Json result_json(const FewShotResult& result) {
+  return {{"dataset", result.dataset},
+          {"model", result.model},
+          {"device", result.device},
+          {"budget", result.budget},
+          {"sampler", learn::to_string(result.sampler)},
+          {"measurements", result.measurements},
+          {"median_error", result.median_error},
+          {"p90_error", result.p90_error},
+          {"coverage95", result.coverage95},
+          {"throughput_regret", result.throughput_regret},
+          {"seeds", result.seeds},
+          {"held_out", result.held_out}};
+}
+
+// Over the models of one budget and sampler.
+struct Summary {
+  std::vector<double> median_errors;
+  std::vector<double> p90_errors;
+  std::vector<double> regrets;
+  double covered = 0;
+  double held_out = 0;
+};
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string middle_and_worst(const std::vector<double>& values) {
+  return fmt::format("{} ({})", percent(learn::quantile(values, 0.5)), percent(learn::quantile(values, 1)));
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+using Summaries = std::map<std::pair<std::size_t, learn::SamplerKind>, Summary>;  // By budget and sampler.
+
+Summaries summaries_of(const std::vector<FewShotResult>& results) {
+  Summaries summaries;
+  for (const auto& result : results) {
+    // With everything measured all samplers are one; of the sizes of grids only the larger data set's is common.
+    if (result.whole && result.sampler != learn::SamplerKind::active) continue;
+    const bool common = std::ranges::find(kBudgets, result.budget) != kBudgets.end();
+    if (!common && !result.whole && result.dataset != kLargeDataset) continue;
+    Summary& summary = summaries[{result.whole ? kWhole : result.budget, result.sampler}];
+    summary.median_errors.push_back(result.median_error);
+    summary.p90_errors.push_back(result.p90_error);
+    summary.regrets.push_back(result.throughput_regret);
+    summary.covered += result.coverage95 * static_cast<double>(result.held_out);
+    summary.held_out += static_cast<double>(result.held_out);
+  }
+  return summaries;
+}
+
+report::Table summary_table(const std::vector<FewShotResult>& results) {
+  report::Table table({{"BUDGET", Align::right},
+                       {"SAMPLER"},
+                       {"MODELS", Align::right},
+                       {"MEDIAN ERROR (WORST)", Align::right},
+                       {"P90 ERROR (WORST)", Align::right},
+                       {"REGRET, MEAN (WORST)", Align::right},
+                       {"COVERAGE", Align::right}});
+  for (const auto& [key, summary] : summaries_of(results)) {
+    const bool whole = key.first == kWhole;
+    table.add({whole ? "all" : fmt::format("{}", key.first),
+               {whole ? "any" : std::string(learn::to_string(key.second)),
+                key.second == learn::SamplerKind::active ? Style::accent : Style::plain},
+               fmt::format("{}", summary.regrets.size()),
+               middle_and_worst(summary.median_errors),
+               middle_and_worst(summary.p90_errors),
+               fmt::format("{} ({})", percent(mean_of(summary.regrets)), percent(learn::quantile(summary.regrets, 1))),
+               percent(summary.covered / summary.held_out)});
+  }
+  return table;
+}
+
+report::Table model_table(const std::vector<FewShotResult>& results) {
+  report::Table table({{"DATA SET"},
+                       {"MODEL"},
+                       {"BUDGET", Align::right},
+                       {"MEDIAN ERROR", Align::right},
+                       {"P90 ERROR", Align::right},
+                       {"REGRET", Align::right},
+                       {"COVERAGE", Align::right}});
+  for (const auto& result : results) {
+    if (result.sampler != learn::SamplerKind::active || (result.budget != 5 && result.budget != 15)) continue;
+    table.add({result.dataset,
+               {result.model, Style::accent},
+               fmt::format("{}", result.budget),
+               percent(result.median_error),
+               percent(result.p90_error),
+               percent(result.throughput_regret),
+               percent(result.coverage95)});
+  }
+  return table;
+}
+
+}  // namespace
+
+Result<Answer> reproduce_few_shot(const FewShotInput& input, Runner& runner) {
+  const auto tables = load_tables(input, runner);
+  if (!tables) return tables.error();
+  const int seeds = input.seeds > 0 ? input.seeds : input.full ? kSeedsFull : kSeedsUsual;
+  auto runs = runs_of(*tables, seeds);
+  replay_all(runner, *tables, runs);
+  const auto results = few_shot_results(*tables, runs);
+  Answer answer;
+  for (const auto& result : results) answer.json.push_back(result_json(result));
+  answer.sections.push_back(
+      {"Each model is learnt from BUDGET measurements of its own and from all other models; runs that were not measured "
+       "judge it.\n\n",
+       summary_table(results)});
+  answer.sections.push_back({"\nThe active sampler, model by model.\n\n", model_table(results)});
+  return answer;
+}
+
+}  // namespace tangram::experiments
