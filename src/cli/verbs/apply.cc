@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "cli/plan_inputs.h"
-#include "cli/recut_session.h"
+#include "cli/recut_view.h"
 
 namespace tangram::cli {
 namespace {
@@ -71,14 +71,16 @@ ExitCode run(Session& session, const Options& options) {
     }
     return ExitCode::done;
   }
-  RecutSession recut(session, options.recut);
-  if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
-  const adapters::DriverReport driver = recut.now();
+  RecutView view(session, options.recut);
+  recut::Change change(change_options(options.recut), view);
+  if (const auto opened = change.open(recut::nvml_library()); !opened) return session.fail(opened.error());
+  view.warn_of_owners();
+  const adapters::DriverReport driver = change.now();  // `matched` refers to it while the change reads anew.
   const auto matched = recut::match_devices(*plan, driver, *choices);
   if (!matched) return session.fail(matched.error());
-  recut.json()["plan"] = options.plan;
-  recut.json()["notes"] = notes;
-  return recut.apply(recut::goals_of(*matched), options.plan);
+  view.begin({{"plan", options.plan}, {"notes", notes}});
+  const recut::ChangeResult result = change.apply(recut::goals_of(*matched), options.plan);
+  return view.end(result, change.now());
 }
 
 VerbInfo info() {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <thread>
 
@@ -19,15 +18,15 @@
 #include "engines/batch_engine.h"
 #include "engines/engine.h"
 #include "engines/example_models.h"
-#include "engines/recorded_memory.h"
 #include "engines/torch_library.h"
 #include "formats/measurements_file.h"
 #include "host/files.h"
 #include "lab/model_file.h"
 #include "lab/slo_regret.h"
-#include "learn/models/table.h"
 #include "learn/sampler.h"
-#include "measure/session.h"
+#include "measure/campaign.h"
+#include "measure/recorded_source.h"
+#include "measure/result_file.h"
 #include "worker/worker_engine.h"
 #include "worker/worker_process.h"
 
@@ -36,8 +35,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The sampler compares all pairs of candidates.
-constexpr std::size_t kCandidatesMax = 2'500;
 constexpr std::uint64_t kProgressParts = 1'000;
 
 struct Options {
@@ -49,10 +46,7 @@ struct Options {
   std::string models;        // For torch: the folder with the weights.
   std::string services;      // For torch: what the model takes.
   std::vector<std::string> known;
-  std::vector<std::string> profiles;
-  std::vector<std::int64_t> batches;
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> processes;
+  measure::Axes axes;
   std::vector<double> slos_ms;
   std::string sampler = "active";
   learn::SamplerOptions sampling{.target_error = 0.05};
@@ -63,8 +57,7 @@ struct Options {
   bool real_time = false;
   std::string to;
 
-  // Configurations were named, instead of all that the file has.
-  bool narrowed() const { return !profiles.empty() || !batches.empty() || !sizes.empty() || !processes.empty(); }
+  learn::Target target() const { return {device, model}; }
 };
 
 Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
@@ -75,14 +68,8 @@ Result<Measurements> load_measurements(const std::string& path) {
   return formats::parse_measurements(*source);
 }
 
-// What the engine answers from.
-struct EngineSource {
-  Measurements rows;                                 // Of a measurements file, or those that a model was fitted to.
-  std::shared_ptr<const learn::FittedModel> fitted;  // Of a model file; null: the rows are all.
-};
-
 // A model file is a JSON document.
-Result<EngineSource> load_engine_source(const Options& options, const std::string& path) {
+Result<measure::RecordedSource> load_engine_source(const Options& options, const std::string& path) {
   const auto source = read_source(path);
   if (!source) return source.error();
   if (options.engine == "replay" || !text::trim(source->text).starts_with('{')) {
@@ -92,15 +79,11 @@ Result<EngineSource> load_engine_source(const Options& options, const std::strin
     if (options.memory_limit_mib && !knows_memory) {
       return invalid(path + ": no row says memory_mib, so --memory-limit would change nothing");
     }
-    return EngineSource{std::move(*rows), nullptr};
+    return measure::RecordedSource{std::move(*rows), nullptr};
   }
   auto fitted = lab::parse_model(*source);
   if (!fitted) return fitted.error();
-  EngineSource result{{}, std::make_shared<learn::FittedModel>(std::move(*fitted))};
-  for (const auto& run : result.fitted->runs()) {
-    result.rows.insert(result.rows.end(), run.measured.begin(), run.measured.end());
-  }
-  return result;
+  return measure::source_of(std::move(*fitted));
 }
 
 Result<Geometry> geometry_of(const std::string& device) {
@@ -145,26 +128,6 @@ Result<Service> described(const Options& options) {
   return service;
 }
 
-// Powers of two from 8 to the largest input, which is there itself.
-std::vector<std::int64_t> sizes_of(const Service& service) {
-  const std::int64_t largest = largest_size(service);
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t size = 8; size < largest; size *= 2) sizes.push_back(size);
-  sizes.push_back(largest);
-  return sizes;
-}
-
-// What the user left open. Slices of the host end at whole or half cores: those between say little more.
-void choose_axes(Options& options, const Service& service, const Geometry& geometry) {
-  if (options.batches.empty()) options.batches = {1, 2, 4, 8, 16};
-  if (options.processes.empty()) options.processes = {1};
-  if (options.sizes.empty()) options.sizes = sizes_of(service);
-  if (!options.profiles.empty()) return;
-  for (const auto& profile : geometry.profiles) {
-    if (geometry.units_per_core < 4 || profile.units % 2 == 0) options.profiles.push_back(profile.name);
-  }
-}
-
 Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
   if (options.models.empty()) {
     return invalid(
@@ -206,7 +169,7 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   if (!service) return service.error();
   auto spec = model_spec(options, *service);
   if (!spec) return spec.error();
-  choose_axes(options, *service, *geometry);
+  measure::choose_axes(options.axes, *service, *geometry);
   return worker::make_worker_engine({.program = program,
                                      .engine = options.engine,
                                      .geometry = *geometry,
@@ -236,116 +199,7 @@ Result<std::string> source_path(const Options& options) {
   return wanted;
 }
 
-std::string join_names(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
-
-// What the source says about the target, or whom it knows instead.
-Result<Measurements> select_target(const Measurements& all, const learn::Target& target, const std::string& path) {
-  std::set<std::string> devices;
-  std::set<std::string> models;
-  for (const auto& m : all) {
-    devices.insert(m.device);
-    if (m.device == target.device) models.insert(m.model);
-  }
-  if (all.empty()) return invalid(path + ": holds no measurements");
-  if (!devices.contains(target.device)) {
-    return invalid(
-        fmt::format("{}: nothing was measured on {} there; it has {}", path, target.device, join_names(devices)));
-  }
-  if (models.contains(target.model)) return learn::select(all, target);
-  const std::vector<std::string> known(models.begin(), models.end());
-  const auto near = text::nearest(target.model, known);
-  return invalid(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
-                             target.device, near ? fmt::format(", did you mean {}?", *near) : "", join_names(models)));
-}
-
-std::vector<std::string> names_of(const Geometry& geometry) {
-  std::vector<std::string> names;
-  for (const auto& profile : geometry.profiles) names.push_back(profile.name);
-  return names;
-}
-
-// The profiles of the options, each once, smallest first; those of the source where the options say nothing. A source
-// may tell of a larger host than this one, so what it names is taken as it is.
-Result<std::vector<std::string>> profiles_of(const Options& options, const Geometry& geometry,
-                                             const Measurements& source) {
-  std::set<std::string> wanted;
-  if (options.profiles.empty()) {
-    for (const auto& m : source) wanted.insert(m.mig_profile);
-  }
-  for (const auto& name : options.profiles) {
-    if (const auto set = parse_profile_set(name)) {
-      for (auto& known : names_of(restrict_to(geometry, *set))) wanted.insert(std::move(known));
-    } else if (const auto profile = find_profile(geometry, name)) {
-      wanted.insert(geometry.profiles[*profile].name);
-    } else {
-      return invalid("--profiles: " + profile.error().message);
-    }
-  }
-  std::vector<std::string> ordered;
-  for (const auto& name : names_of(geometry)) {
-    if (wanted.erase(name) > 0) ordered.push_back(name);
-  }
-  ordered.insert(ordered.end(), wanted.begin(), wanted.end());
-  return ordered;
-}
-
-// The values of an axis: as given, or those that the source has. Ascending, each once.
-std::vector<std::int64_t> axis_of(const std::vector<std::int64_t>& given, const Measurements& source,
-                                  std::int64_t Measurement::*field) {
-  std::set<std::int64_t> values(given.begin(), given.end());
-  if (given.empty()) {
-    for (const auto& m : source) values.insert(m.*field);
-  }
-  return {values.begin(), values.end()};
-}
-
-// Whoever replays a whole file did not ask for the gaps in it.
-void keep_known(std::vector<learn::Candidate>& candidates, const Measurements& source) {
-  std::set<learn::Candidate> known;
-  for (const auto& m : source) known.insert(learn::candidate_of(m));
-  std::erase_if(candidates, [&](const learn::Candidate& candidate) { return !known.contains(candidate); });
-}
-
-Result<std::vector<learn::Candidate>> candidates_of(const Options& options, const Measurements& source) {
-  const auto geometry = geometry_of(options.device);
-  if (!geometry) return geometry.error();
-  const auto profiles = profiles_of(options, *geometry, source);
-  if (!profiles) return profiles.error();
-  const auto sizes = axis_of(options.sizes, source, &Measurement::size);
-  const auto processes = axis_of(options.processes, source, &Measurement::processes);
-  const auto batches = axis_of(options.batches, source, &Measurement::batch);
-  std::vector<learn::Candidate> candidates;
-  for (const auto& profile : *profiles) {
-    for (const auto size : sizes) {
-      for (const auto count : processes) {
-        for (const auto batch : batches) candidates.push_back({profile, batch, size, count});
-      }
-    }
-  }
-  if (options.engine == "replay" && !options.narrowed()) keep_known(candidates, source);
-  return candidates;
-}
-
-// The memory that a fitted model believes a run to need; infinite where it more probably does not fit.
-std::optional<double> believed_memory_mib(const learn::FittedModel& model, const RunPoint& point) {
-  const auto estimate = model.estimate(point);
-  if (!estimate) return std::nullopt;
-  if (estimate->fits_probability < 0.5) return std::numeric_limits<double>::infinity();
-  return estimate->memory_mib;
-}
-
-void set_emulation(engines::EngineConfig& config, const EngineSource& source) {
-  if (source.fitted) {
-    config.latency = source.fitted;
-    config.memory_mib = [model = source.fitted](const RunPoint& point) { return believed_memory_mib(*model, point); };
-    return;
-  }
-  config.latency = std::make_shared<learn::TableModel>(source.rows);
-  const auto memory = std::make_shared<engines::RecordedMemory>(source.rows);
-  config.memory_mib = [memory](const RunPoint& point) { return memory->mib(point); };
-}
-
-engines::EngineConfig engine_config(const Options& options, const EngineSource& source) {
+engines::EngineConfig engine_config(const Options& options, const measure::RecordedSource& source) {
   engines::EngineConfig config;
   config.noise = options.noise;
   config.seed = options.sampling.seed;
@@ -354,12 +208,12 @@ engines::EngineConfig engine_config(const Options& options, const EngineSource& 
   if (options.engine == "replay") {
     config.measurements = source.rows;
   } else {
-    set_emulation(config, source);
+    measure::set_emulation(config, source);
   }
   return config;
 }
 
-// What other models have shown. The model itself is left out: it is to be measured.
+// What the files of --known say about other models.
 Result<learn::Knowledge> knowledge_of(const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
@@ -367,102 +221,18 @@ Result<learn::Knowledge> knowledge_of(const Options& options) {
     if (!measurements) return measurements.error();
     all.insert(all.end(), measurements->begin(), measurements->end());
   }
-  std::erase_if(all, [&](const Measurement& m) { return m.model == options.model && m.device == options.device; });
-  return learn::know(all);
-}
-
-// The file that grows. What stood in it stays first, whomever it is about.
-struct Output {
-  std::string path;
-  Measurements rows;          // As they were found.
-  std::size_t of_target = 0;  // How many of them are about the target.
-
-  Result<Nothing> write(const Measurements& measured) const {
-    Measurements all = rows;
-    all.insert(all.end(), measured.begin() + static_cast<std::ptrdiff_t>(std::min(of_target, measured.size())),
-               measured.end());
-    return host::write_file_atomically(path, formats::write_measurements(all));
-  }
-};
-
-// Reads what is there and writes it back at once, so that a file that cannot be written is noticed before the first
-// run.
-Result<Output> open_output(const Options& options, const std::string& source) {
-  if (options.to == "-") return invalid("-o: expected a file, because it is written anew after every measurement");
-  std::error_code error;
-  if (fs::equivalent(options.to, source, error))
-    return invalid(fmt::format("-o: {} is what the engine answers from", options.to));
-  Output output;
-  output.path = options.to;
-  if (fs::is_regular_file(options.to, error) && fs::file_size(options.to, error) > 0) {
-    auto rows = load_measurements(options.to);
-    if (!rows) return rows.error();
-    output.rows = std::move(*rows);
-  }
-  output.of_target = learn::select(output.rows, {options.device, options.model}).size();
-  if (const auto written = host::write_file_atomically(output.path, formats::write_measurements(output.rows));
-      !written) {
-    return written.error();
-  }
-  return output;
+  return measure::knowledge_without(std::move(all), options.target());
 }
 
 // What plans lose by not knowing: with the promises of the options, or with some between the latencies seen so far.
-std::optional<learn::Regret> regret_of(const Options& options, std::span<const learn::Candidate> candidates,
-                                       std::span<const Measurement> measured) {
-  const bool something = std::ranges::any_of(measured, [](const Measurement& m) { return !m.out_of_memory(); });
-  if (!something) return std::nullopt;
-  std::vector<double> slos = options.slos_ms;
-  if (slos.empty()) {
-    slos = lab::typical_slos_ms(Measurements(measured.begin(), measured.end()));
-  }
-  return lab::slo_regret(options.device, {candidates.begin(), candidates.end()}, std::move(slos));
-}
-
-measure::Choose sampler_of(const Options& options, const learn::Knowledge& knowledge) {
-  return [&options, &knowledge](std::span<const learn::Candidate> candidates, std::span<const Measurement> measured) {
-    const auto regret = regret_of(options, candidates, measured);
-    return learn::next_measurement({.target = {options.device, options.model},
-                                    .candidates = candidates,
-                                    .measured = measured,
-                                    .knowledge = &knowledge,
-                                    .regret = regret ? &*regret : nullptr},
-                                   options.sampling);
+measure::RegretOf regret_of(const Options& options) {
+  return [&options](std::span<const learn::Candidate> candidates, std::span<const Measurement> measured) {
+    std::vector<double> slos = options.slos_ms;
+    if (slos.empty()) {
+      slos = lab::few_shot_slos_ms({"", options.target(), Measurements(measured.begin(), measured.end())});
+    }
+    return lab::slo_regret(options.device, {candidates.begin(), candidates.end()}, std::move(slos));
   };
-}
-
-Result<measure::Task> task_of(const Options& options, const Measurements& source) {
-  auto candidates = candidates_of(options, source);
-  if (!candidates) return candidates.error();
-  if (candidates->size() > kCandidatesMax) {
-    return invalid(
-        fmt::format("{} configurations are more than {}; narrow --profiles, --batches, --sizes or --processes",
-                    candidates->size(), kCandidatesMax));
-  }
-  measure::Task task{.target = {options.device, options.model},
-                     .candidates = std::move(*candidates),
-                     .before = {},
-                     .repeats = options.repeats,
-                     .budget = {.measurements_max = options.sampling.budget, .time_max = {}}};
-  task.repeats.repeats_min = std::min(task.repeats.repeats_min, task.repeats.repeats_max);
-  if (options.minutes_max) task.budget.time_max = from_seconds(*options.minutes_max * 60);
-  return task;
-}
-
-// Something must be left to try, or the options contradict the file.
-Result<Nothing> check_candidates(const measure::Task& task, const engines::Engine& engine, const std::string& path) {
-  std::string reason;
-  for (const auto& candidate : task.candidates) {
-    const auto why = engine.why_not(learn::point_of(task.target, candidate));
-    if (!why) return Nothing{};
-    reason = *why;
-  }
-  return invalid(fmt::format("{}: none of the {} configurations that were asked for can be run: {}", path,
-                             task.candidates.size(), reason));
-}
-
-bool has_spread(const Measurements& source) {
-  return std::ranges::any_of(source, [](const Measurement& m) { return m.latency_spread_ms.value_or(0) > 0; });
 }
 
 ExitCode print(Session& session, const Options& options, const measure::Report& report) {
@@ -476,7 +246,7 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
                       {"engine", options.engine},
                       {"sampler", options.sampler},
                       {"file", options.to}};
-    json.update(report::measure_json(measure_view(report)));
+    json.update(measure_json(report));
     session.print_value(json);
   } else {
     session.print(report::measure_table(measure_view(report), options.repeats.precision, session.terminal));
@@ -488,7 +258,7 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
 }
 
 Result<measure::Report> drive(Session& session, const measure::Task& task, engines::Engine& engine,
-                              const measure::Choose& choose, const Output& output) {
+                              const measure::Choose& choose, const measure::ResultFile& output) {
   const InterruptGuard guard;
   measure::SteadyClock clock;
   Progress progress = session.progress("measuring", kProgressParts);
@@ -519,30 +289,43 @@ Result<Prepared> prepare_answering(Session& session, const Options& options) {
   if (!path) return path.error();
   const auto source = load_engine_source(options, *path);
   if (!source) return source.error();
-  auto rows = select_target(source->rows, {options.device, options.model}, *path);
+  auto rows = measure::select_target(source->rows, options.target(), *path);
   if (!rows) return rows.error();
-  if (options.noise && !source->fitted && !has_spread(*rows)) {
+  if (options.noise && !source->fitted && !measure::has_spread(*rows)) {
     session.note(*path + ": has no spread of this model; runs will not vary");
   }
   return Prepared{engines::find_engine(options.engine)->make(engine_config(options, *source)), *path, std::move(*rows)};
 }
 
+measure::Campaign campaign_of(const Options& options) {
+  return {.target = options.target(),
+          .axes = options.axes,
+          .only_known = options.engine == "replay" && !options.axes.narrowed(),
+          .sampling = options.sampling,
+          .minutes_max = options.minutes_max,
+          .repeats = options.repeats};
+}
+
 ExitCode run(Session& session, Options options) {
   options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
-  if (const auto geometry = geometry_of(options.device); !geometry) return session.fail(geometry.error());
+  const auto geometry = geometry_of(options.device);
+  if (!geometry) return session.fail(geometry.error());
   const auto prepared = really_runs(options) ? prepare_real(options) : prepare_answering(session, options);
   if (!prepared) return session.fail(prepared.error());
-  auto task = task_of(options, prepared->rows);
+  const measure::Campaign campaign = campaign_of(options);
+  auto task = measure::task_of(campaign, *geometry, prepared->rows);
   if (!task) return session.fail(task.error());
-  if (const auto some = check_candidates(*task, *prepared->engine, prepared->path); !some) {
+  if (const auto some = measure::check_candidates(*task, *prepared->engine, prepared->path); !some) {
     return session.fail(some.error());
   }
   const auto knowledge = knowledge_of(options);
   if (!knowledge) return session.fail(knowledge.error());
-  const auto output = open_output(options, prepared->path);
+  const auto output = measure::ResultFile::open(options.to, options.target(), prepared->path);
   if (!output) return session.fail(output.error());
-  task->before = learn::select(output->rows, task->target);
-  const auto report = drive(session, *task, *prepared->engine, sampler_of(options, *knowledge), *output);
+  task->before = learn::select(output->rows(), task->target);
+  const measure::RegretOf regret = regret_of(options);
+  const auto sampler = measure::sampler_of(campaign, *knowledge, regret);
+  const auto report = drive(session, *task, *prepared->engine, sampler, *output);
   if (!report) return session.fail(report.error());
   return print(session, options, *report);
 }
@@ -581,7 +364,7 @@ void add_what(Program& program, Arguments& verb, Options& options) {
 void add_candidates(Program& program, Arguments& verb, Options& options) {
   program.offers(
       verb.add_option(
-              "--profiles", options.profiles,
+              "--profiles", options.axes.profiles,
               "Slices to measure: a set (base, double, me, all) or names; those of the file, or some, without it.")
           ->type_name("LIST")
           ->delimiter(','),
@@ -589,9 +372,9 @@ void add_candidates(Program& program, Arguments& verb, Options& options) {
   const auto list = [&](const char* name, std::vector<std::int64_t>& values, double max, const char* help) {
     verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->range(1.0, max);
   };
-  list("--batches", options.batches, 1e6, "Batch sizes, 1,2,4; those of the file, or some, without it.");
-  list("--sizes", options.sizes, 1e9, "Input sizes; those of the file, or some, without it.");
-  list("--processes", options.processes, 1e3,
+  list("--batches", options.axes.batches, 1e6, "Batch sizes, 1,2,4; those of the file, or some, without it.");
+  list("--sizes", options.axes.sizes, 1e9, "Input sizes; those of the file, or some, without it.");
+  list("--processes", options.axes.processes, 1e3,
        "Processes that share the slice, 1,2,3; those of the file, or some, without it.");
 }
 

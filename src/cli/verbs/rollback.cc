@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "cli/recut_view.h"
 #include "host/files.h"
-#include "cli/recut_session.h"
 
 namespace tangram::cli {
 namespace {
@@ -16,11 +16,13 @@ struct Options {
 };
 
 ExitCode run(Session& session, const Options& options) {
-  RecutSession recut(session, options.recut);
-  if (const auto opened = recut.open(); !opened) return session.fail(opened.error());
-  const std::string path = options.checkpoint.empty() ? recut.checkpoint_file() : options.checkpoint;
+  RecutView view(session, options.recut);
+  recut::Change change(change_options(options.recut), view);
+  if (const auto opened = change.open(recut::nvml_library()); !opened) return session.fail(opened.error());
+  view.warn_of_owners();
+  const std::string path = options.checkpoint.empty() ? change.checkpoint_file() : options.checkpoint;
   std::error_code error;
-  const bool own = std::filesystem::equivalent(path, recut.checkpoint_file(), error);
+  const bool own = std::filesystem::equivalent(path, change.checkpoint_file(), error);
   if (options.checkpoint.empty() && !std::filesystem::exists(path, error)) {
     return session.fail({ErrorCode::not_found, fmt::format("{}: there is no checkpoint, so nothing was applied from "
                                                            "here; --state DIR looks elsewhere",
@@ -28,16 +30,16 @@ ExitCode run(Session& session, const Options& options) {
   }
   const auto text = host::read_file(path);
   if (!text) return session.fail(text.error());
-  const auto checkpoint = recut::read_checkpoint(path, *text, recut.now());
+  const auto checkpoint = recut::read_checkpoint(path, *text, change.now());
   if (!checkpoint) return session.fail(checkpoint.error());
-  recut.json()["checkpoint"] = path;
-  recut.json()["checkpoint_made"] = checkpoint->made;
+  view.begin({{"checkpoint", path}, {"checkpoint_made", checkpoint->made}});
   if (!checkpoint->made.empty()) {
     session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint->made, checkpoint->plan));
   }
   // A file that was named is a goal like any other, with a way back of its own.
   const bool named = !options.checkpoint.empty() && (!own || checkpoint->state == recut::ChangeState::undone);
-  return named ? recut.apply(checkpoint->gpus, path) : recut.roll_back(*checkpoint);
+  const recut::ChangeResult result = named ? change.apply(checkpoint->gpus, path) : change.roll_back(*checkpoint);
+  return view.end(result, change.now());
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include "measure/result_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "formats/measurements_file.h"
+#include "host/files.h"
+
+namespace tangram::measure {
+
+Result<ResultFile> ResultFile::open(const std::string& path, const learn::Target& target, const std::string& source) {
+  if (path == "-") {
+    return Error{ErrorCode::invalid, "-o: expected a file, because it is written anew after every measurement"};
+  }
+  std::error_code error;
+  if (std::filesystem::equivalent(path, source, error)) {
+    return Error{ErrorCode::invalid, fmt::format("-o: {} is what the engine answers from", path)};
+  }
+  ResultFile file;
+  file.path_ = path;
+  // An empty file is what `mktemp` leaves: as good as none.
+  if (std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) > 0) {
+    auto text = host::read_file(path);
+    if (!text) return text.error();
+    auto rows = formats::parse_measurements({path, std::move(*text)});
+    if (!rows) return rows.error();
+    file.rows_ = std::move(*rows);
+  }
+  file.of_target_ = learn::select(file.rows_, target).size();
+  if (const auto written = host::write_file_atomically(path, formats::write_measurements(file.rows_)); !written) {
+    return written.error();
+  }
+  return file;
+}
+
+Result<Nothing> ResultFile::write(const Measurements& measured) const {
+  Measurements all = rows_;
+  const auto known = std::min(of_target_, measured.size());
+  all.insert(all.end(), measured.begin() + static_cast<std::ptrdiff_t>(known), measured.end());
+  return host::write_file_atomically(path_, formats::write_measurements(all));
+}
+
+}  // namespace tangram::measure

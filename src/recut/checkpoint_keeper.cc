@@ -1,0 +1,118 @@
+#include "recut/checkpoint_keeper.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "host/files.h"
+
+namespace tangram::recut {
+namespace {
+
+std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now())); }
+
+}  // namespace
+
+void CheckpointKeeper::begin_apply(const std::string& plan) { checkpoint_.plan = plan; }
+
+void CheckpointKeeper::begin_rollback(const Checkpoint& checkpoint) {
+  checkpoint_ = checkpoint;
+  state_before_ = checkpoint.state;
+  rolls_back_ = true;
+}
+
+Result<std::optional<Checkpoint>> CheckpointKeeper::stored(const adapters::DriverReport& now) const {
+  std::error_code error;
+  if (!std::filesystem::exists(path_, error)) return std::optional<Checkpoint>();
+  const auto text = host::read_file(path_);
+  if (!text) return text.error();
+  // A file of another machine, or of a GPU that was taken out, must not block a new change: it counts as absent.
+  auto stored = read_checkpoint(path_, *text, now);
+  return stored ? std::optional<Checkpoint>(std::move(*stored)) : std::nullopt;
+}
+
+Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
+  prepared_ = true;
+  if (rolls_back_) {
+    checkpoint_.state = ChangeState::open;
+    return store(now);
+  }
+  const auto old = stored(now);
+  if (!old) return old.error();
+  checkpoint_.made = utc_now();
+  if (*old && (*old)->state == ChangeState::open) {
+    // The open one already carries the closed one before it, so at most one text is ever nested.
+    checkpoint_.previous = (*old)->previous;
+    if (!is_as_it_was(**old, now)) {
+      observer_.checkpoint_kept(CheckpointKept::unfinished, (*old)->made);
+      checkpoint_.made = (*old)->made;
+      checkpoint_.gpus = (*old)->gpus;
+    }
+  } else if (*old) {
+    checkpoint_.previous = write_checkpoint(**old, now);
+  }
+  if (const auto added = add(now, goals); !added) return added;
+  return store(now);
+}
+
+Result<Nothing> CheckpointKeeper::add(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
+  for (const auto& goal : goals) {
+    if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
+    const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
+    auto before = goal_of(*gpu, goal.device);
+    if (!before) return before.error();
+    checkpoint_.gpus.push_back(std::move(*before));
+  }
+  return Nothing{};
+}
+
+Result<Nothing> CheckpointKeeper::store(const adapters::DriverReport& now) {
+  observer_.writing_checkpoint(path_);
+  return host::write_file_atomically(path_, write_checkpoint(checkpoint_, now));
+}
+
+Result<Nothing> CheckpointKeeper::close(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
+  if (is_as_it_was(checkpoint_, now)) return take_back(now);
+  if (!is_settled(checkpoint_, goals, now)) {
+    observer_.checkpoint_kept(CheckpointKept::half_way, checkpoint_.made);
+    return store(now);
+  }
+  checkpoint_.state = ChangeState::done;
+  checkpoint_.previous.clear();
+  return store(now);
+}
+
+Result<bool> CheckpointKeeper::close_finished(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
+  const auto old = stored(now);
+  if (!old) return old.error();
+  const bool closes = *old && ((*old)->state == ChangeState::open || rolls_back_);
+  if (!closes || (*old)->state == ChangeState::undone) return false;
+  checkpoint_ = **old;
+  const bool more = rolls_back_ && !checkpoint_.previous.empty();
+  if (const auto closed = close(now, goals); !closed) return closed.error();
+  return more;
+}
+
+Result<Nothing> CheckpointKeeper::take_back(const adapters::DriverReport& now) {
+  const std::string previous = std::exchange(checkpoint_.previous, {});
+  checkpoint_.state = ChangeState::undone;
+  const bool happened = rolls_back_ && prepared_;
+  if (happened || previous.empty()) return store(now);
+  observer_.writing_checkpoint(path_);
+  return host::write_file_atomically(path_, previous);
+}
+
+Result<Nothing> CheckpointKeeper::reconsider(const adapters::DriverReport& now, bool changed) {
+  if (rolls_back_ && !changed) {
+    // prepare() opened it. A rollback that did nothing must leave a change that was done as done.
+    checkpoint_.state = state_before_;
+    return store(now);
+  }
+  return is_as_it_was(checkpoint_, now) ? take_back(now) : Result<Nothing>(Nothing{});
+}
+
+}  // namespace tangram::recut
