@@ -14,11 +14,11 @@ constexpr std::size_t kReadBytes = 64 << 10;
 void HttpConnection::begin(std::string request) {
   TANGRAM_CHECK(!busy_, "one request at a time");
   out_ = std::move(request);
-  busy_ = true;
   begin_again();
 }
 
 void HttpConnection::begin_again() {
+  busy_ = true;
   sent_ = 0;
   answer_.begin();
 }

@@ -32,7 +32,7 @@ class HttpConnection {
   // Takes a request, head and body. Requires an open stream and !busy(). Sends nothing yet: a stream that is still
   // connecting must become writable first.
   void begin(std::string request);
-  // Sends the same request from its first byte on, after the stream was opened again. Requires busy().
+  // Sends the last request again from its first byte on, after the stream was opened again.
   void begin_again();
   // Gives the request up. The stream must be opened again before the next one.
   void abandon() { busy_ = false; }
