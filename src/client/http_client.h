@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "host/socket.h"
 #include "host/tls.h"
 
 namespace tangram::client {
@@ -24,13 +25,14 @@ struct HttpQuestion {
   std::string path = "/";
   std::string body = {};
   Duration timeout = std::chrono::seconds(5);
-  std::string socket_path = {};                     // A Unix socket instead of address and port.
-  std::string key = {};                             // Shown as a bearer token.
+  std::string socket_path = {};                           // A Unix socket instead of address and port.
+  std::string key = {};                                   // Shown as a bearer token.
   std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
-  std::string server_name = {};                     // Whose certificate it must be; empty: the address.
+  std::string server_name = {};                           // Whose certificate it must be; empty: the address.
 
+  host::Endpoint endpoint() const { return {address, port, socket_path}; }
   // "127.0.0.1:8002", or the path of the socket.
-  std::string place() const;
+  std::string place() const { return endpoint().text(); }
 };
 
 // How far a question came.

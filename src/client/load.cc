@@ -38,12 +38,6 @@ std::vector<std::size_t> sent_inputs(const Signature& signature) {
   return sent;
 }
 
-std::vector<std::int64_t> sent_shape(const TensorSpec& spec, const LoadRequest& request) {
-  std::vector<std::int64_t> shape{request.samples};
-  for (const auto axis : spec.shape) shape.push_back(axis == kVariableAxis ? request.size : axis);
-  return shape;
-}
-
 Result<LoadResult> run_load(std::span<const LoadTarget> targets, std::span<const LoadRequest> requests,
                             const LoadConfig& config) {
   LoadResult result;

@@ -58,7 +58,7 @@ struct LoadConfig {
   Duration answer_timeout = std::chrono::seconds(30);   // After the last request.
   std::uint64_t seed = 1;                               // Of what the tensors hold.
   std::vector<std::string> headers = {};                // "Name: value", with every request.
-  std::optional<host::TlsMaterial> tls = {};                  // Nothing: plain.
+  std::optional<host::TlsMaterial> tls = {};            // Nothing: plain.
   std::string server_name = {};                         // Whose certificate it must be; empty: the address.
   std::function<void(std::size_t sent)> progress = {};  // Called between events.
   std::function<bool()> interrupted = {};               // True: send no more and come back.

@@ -10,6 +10,8 @@
 #include <map>
 #include <memory>
 
+#include "client/infer_message.h"
+#include "host/socket.h"
 #include "inference.grpc.pb.h"
 
 namespace tangram::client {
@@ -36,7 +38,7 @@ std::shared_ptr<grpc::ChannelCredentials> load_credentials(const LoadConfig& con
 }
 
 Result<std::unique_ptr<Stub>> connect_load(const LoadConfig& config) {
-  const std::string address = fmt::format("{}:{}", config.address, config.grpc_port);
+  const std::string address = host::Endpoint{config.address, config.grpc_port}.text();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kGrpcAnswerMax);
   if (!config.server_name.empty()) arguments.SetSslTargetNameOverride(config.server_name);
@@ -108,7 +110,7 @@ class GrpcLoad {
       auto* input = message.add_inputs();
       input->set_name(spec.name);
       input->set_datatype(std::string(to_string(spec.datatype)));
-      for (const auto axis : sent_shape(spec, question)) input->add_shape(axis);
+      for (const auto axis : batched_shape(spec, question.samples, question.size)) input->add_shape(axis);
       message.add_raw_input_contents(task_.tensor(request, i));
     }
     return message;

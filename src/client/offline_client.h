@@ -3,8 +3,6 @@
 // Connections are kept and used again, one request on each at a time.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "client/http_connection.h"
 #include "host/tls.h"
 
 namespace tangram::client {
@@ -20,11 +19,11 @@ namespace tangram::client {
 struct RowClientConfig {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8000;
-  std::string path;                                 // "/v2/models/NAME/infer"
-  std::vector<std::string> headers = {};            // "Name: value", with every request.
-  std::string key = {};                             // Shown as a bearer token.
+  std::string path;                                       // "/v2/models/NAME/infer"
+  std::vector<std::string> headers = {};                  // "Name: value", with every request.
+  std::string key = {};                                   // Shown as a bearer token.
   std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
-  std::string server_name = {};                     // Whose certificate it must be; empty: the address.
+  std::string server_name = {};                           // Whose certificate it must be; empty: the address.
 };
 
 struct RowAnswer {
@@ -51,17 +50,15 @@ class RowClient {
  private:
   struct Connection;
 
-  Result<Connection*> connect();
-  static ssize_t send_some(Connection& connection, std::string_view bytes);
-  static ssize_t receive_some(Connection& connection, char* buffer, std::size_t room);
-  void write(Connection& connection);
-  void read(Connection& connection);
+  // A connection that is open and free, perhaps a new one. Errors as of send().
+  Result<Connection*> free_connection();
+  // Hands out the answer of a connection, or the loss of one.
+  void take(Connection& connection, HttpConnection::Event event);
   void finish(Connection& connection, RowAnswer answer, bool keep);
-  void lose(Connection& connection, std::string_view reason);
-  static std::string why_broken(const Connection& connection);
 
   RowClientConfig config_;
-  std::string headers_;
+  StreamTarget target_;
+  std::string headers_;  // Lines of the head of every request.
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<RowAnswer> answers_;
   std::size_t under_way_ = 0;

@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "host/atomic_file.h"
+#include "host/descriptor.h"
+
 namespace tangram::host {
 namespace {
 
@@ -32,28 +35,6 @@ Error system_error(const std::string& path, std::string_view what, int error) {
   return {code_of(error), fmt::format("{}: {}: {}", path, what, reason)};
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return value_; }
-  bool open() const { return value_ >= 0; }
-  // Errors of close are reported by some network file systems, so the caller asks for them.
-  int close() {
-    const int result = ::close(value_);
-    value_ = -1;
-    return result;
-  }
-
- private:
-  int value_;
-};
-
 Error too_large(const std::string& path, std::uint64_t size_max) {
   return {ErrorCode::invalid, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
 }
@@ -71,17 +52,6 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::uint6
   }
 }
 
-// Zero, or the errno of the write that failed.
-int write_all(int descriptor, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t count = ::write(descriptor, content.data(), content.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno;
-    content.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return 0;
-}
-
 Result<Nothing> write_directly(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.open()) return system_error(path, "cannot write", errno);
@@ -96,66 +66,24 @@ mode_t new_file_mode() {
   return static_cast<mode_t>(0666 & ~mask);
 }
 
-// Fills a new file. Zero, or the errno of what failed.
-int fill(int descriptor, std::string_view content, const std::optional<struct stat>& before) {
-  if (const int error = write_all(descriptor, content)) return error;
+// Gives a new file the mode and the owner of the one that it replaces. Zero, or the errno of what failed.
+int set_mode(int descriptor, const std::optional<struct stat>& before) {
   if (::fchmod(descriptor, before ? before->st_mode & 07777 : new_file_mode()) != 0) return errno;
   // Only root may give files away; for others the new file is their own, as with any editor.
   if (before && ::fchown(descriptor, before->st_uid, before->st_gid) != 0 && errno != EPERM) return errno;
-  return ::fsync(descriptor) == 0 ? 0 : errno;
+  return 0;
 }
-
-int sync_directory(const std::string& directory) {
-  Descriptor handle(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!handle.open()) return errno;
-  // Some file systems cannot sync a directory and say EINVAL; the rename stands nevertheless.
-  return ::fsync(handle.get()) == 0 || errno == EINVAL ? 0 : errno;
-}
-
-// A file beside `target` that may take its name. It is gone when this goes, unless it did.
-class Temporary {
- public:
-  explicit Temporary(const fs::path& target)
-      : target_(target.string()),
-        directory_(target.has_parent_path() ? target.parent_path().string() : "."),
-        path_(directory_ + "/." + target.filename().string() + ".XXXXXX"),
-        file_(::mkostemp(path_.data(), O_CLOEXEC)),
-        error_(file_.open() ? 0 : errno),
-        there_(file_.open()) {}
-  ~Temporary() {
-    if (there_) ::unlink(path_.c_str());
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-
-  // Zero, or the errno of its making.
-  int error() const { return error_; }
-  int descriptor() const { return file_.get(); }
-  const std::string& directory() const { return directory_; }
-  // Zero, or the errno of what failed.
-  int take_name() {
-    if (file_.close() != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) return errno;
-    there_ = false;
-    return 0;
-  }
-
- private:
-  std::string target_;
-  std::string directory_;
-  std::string path_;
-  Descriptor file_;
-  int error_;
-  bool there_;
-};
 
 Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
-  Temporary temporary(target);
-  int error = temporary.error();
-  if (error == 0) error = fill(temporary.descriptor(), content, before);
-  if (error == 0) error = temporary.take_name();
+  AtomicFile file(target.string());
+  int error = file.error();
+  if (error == 0) error = file.append(content);
+  if (error == 0) error = set_mode(file.descriptor(), before);
+  if (error == 0) error = file.sync();
+  if (error == 0) error = file.take_name();
   if (error != 0) return system_error(target.string(), "cannot write", error);
-  error = sync_directory(temporary.directory());
-  if (error != 0) return system_error(temporary.directory(), "cannot sync", error);
+  error = file.sync_directory();
+  if (error != 0) return system_error(file.directory(), "cannot sync", error);
   return Nothing{};
 }
 
@@ -200,7 +128,7 @@ Result<Nothing> check_writable(const std::string& path) {
   std::error_code error;
   const fs::path target = exists ? fs::canonical(path, error) : fs::path(path);
   if (error) return system_error(path, "cannot write", error.value());
-  const Temporary temporary(target);
+  const AtomicFile temporary(target.string());
   if (temporary.error() != 0) return system_error(path, "cannot write", temporary.error());
   return Nothing{};
 }

@@ -1,6 +1,5 @@
 #include "host/tls.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
@@ -19,6 +18,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "host/socket.h"
 
 namespace tangram::host {
 namespace {
@@ -187,11 +187,6 @@ std::vector<std::string> names_in(X509* certificate) {
   return names;
 }
 
-bool is_address(const std::string& name) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes;
-  return inet_pton(AF_INET, name.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, name.c_str(), bytes.data()) == 1;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMaterial& material) {
@@ -245,7 +240,7 @@ std::unique_ptr<TlsStream> TlsStream::connect(std::shared_ptr<const TlsContext> 
                                               const std::string& server_name) {
   std::unique_ptr<TlsStream> stream(new TlsStream(std::move(context), socket));
   SSL_set_connect_state(stream->ssl_);
-  if (is_address(server_name)) {
+  if (is_numeric_address(server_name)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(stream->ssl_), server_name.c_str());
   } else {
     SSL_set_tlsext_host_name(stream->ssl_, server_name.c_str());

@@ -1,4 +1,4 @@
-#include "serve/remote_link.h"
+#include "engines/remote_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,6 +21,10 @@ namespace tangram::serve {
 namespace {
 
 using namespace std::chrono_literals;
+using engines::kRemoteEngine;
+using engines::parse_remote_address;
+using engines::read_remote_answer;
+using engines::write_remote_request;
 
 engines::ModelSpec encoder() {
   return {.service = ServiceId(0),
@@ -88,8 +92,10 @@ TEST(Remote, RefusesAnswersThatAreNotThoseOfTheModel) {
 }
 
 TEST(Remote, ReadsAddressesInNumbers) {
-  EXPECT_EQ(*parse_remote_address("10.0.0.1:8000"), (RemoteAddress{"10.0.0.1", 8000}));
-  for (const char* text : {"", "10.0.0.1", "host:80", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x"}) {
+  EXPECT_EQ(*parse_remote_address("10.0.0.1:8000"), (host::Endpoint{.address = "10.0.0.1", .port = 8000}));
+  EXPECT_EQ(*parse_remote_address("[fe80::1]:8000"), (host::Endpoint{.address = "fe80::1", .port = 8000}));
+  for (const char* text : {"", "10.0.0.1", "host:80", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "fe80::1:8000", "[fe80::1]",
+                           "[10.0.0.1]:80", "[]:80"}) {
     EXPECT_FALSE(parse_remote_address(text)) << text;
   }
 }
@@ -283,7 +289,7 @@ TEST(Remote, ShowsTheKeyOfTheLastReload) {
   };
   OtherServer there = second_server(std::move(there_config));
   ServerConfig config = on_server(there.port(), key.text);
-  config.reload_remote_caller = [&]() -> Result<RemoteCaller> { return RemoteCaller{.key = next.text}; };
+  config.reload_remote_caller = [&]() -> Result<engines::RemoteCaller> { return engines::RemoteCaller{.key = next.text}; };
   OtherServer here = first_server(std::move(config));
   ASSERT_TRUE(here.wait_until_ready());
   EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);

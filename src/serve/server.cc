@@ -147,7 +147,7 @@ struct Server::Parts final : public CallOwner {
     world_config.scheduler = config.scheduler;
     world_config.recording = config.recording;
     world_config.wall_start_ms = wall_milliseconds() - clock.now().time_since_epoch() / std::chrono::milliseconds(1);
-    if (config.workers || config.engine == kRemoteEngine)
+    if (config.workers || config.engine == engines::kRemoteEngine)
       world_config.scheduler.stuck_min = std::min(config.scheduler.stuck_min, kStuckMinOfWorkers);
     world_config.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {
       return make_executor(slice, place, events);
@@ -193,13 +193,13 @@ struct Server::Parts final : public CallOwner {
 
   std::unique_ptr<engines::Executor> make_executor(SliceId slice, const sched::Place& place,
                                                    engines::ExecutorEvents& events) {
-    if (config.engine == kRemoteEngine) return remotes.make(slice, remote_config(slice, place), events);
+    if (config.engine == engines::kRemoteEngine) return remotes.make(slice, remote_config(slice, place), events);
     if (!config.workers) return engines::make_emulated_executor(signatures, config.emulated);
     return workers.make(slice, worker_config(slice, place), events);
   }
 
-  RemoteConfig remote_config(SliceId slice, const sched::Place& place) const {
-    RemoteConfig remote;
+  engines::RemoteConfig remote_config(SliceId slice, const sched::Place& place) const {
+    engines::RemoteConfig remote;
     remote.address = config.remotes[slice.index() % config.remotes.size()];
     remote.caller = config.remote_caller;
     remote.title = slice_name(*world, slice.index());
@@ -430,7 +430,7 @@ struct Server::Parts final : public CallOwner {
     std::optional<sched::Deployment> deployment;
     std::optional<Security> security;
     std::shared_ptr<const host::TlsContext> tls;
-    std::optional<RemoteCaller> remote_caller;
+    std::optional<engines::RemoteCaller> remote_caller;
   };
 
   Result<Files> read_files() const {
@@ -490,7 +490,7 @@ struct Server::Parts final : public CallOwner {
   host::LiveClock clock;
   host::EventLoop loop;
   worker::Workers workers{loop, clock, log};
-  Remotes remotes{loop, clock, log};
+  engines::Remotes remotes{loop, clock, log};
   std::atomic<std::thread::id> driver;  // The thread of the world and the workers.
   std::vector<ServedModel> models;
   std::vector<const Signature*> signatures;

@@ -17,7 +17,7 @@
 #include "serve/http_server.h"
 #include "serve/live_world.h"
 #include "host/log.h"
-#include "serve/remote_link.h"
+#include "engines/remote_link.h"
 #include "host/tls.h"
 #include "worker/worker_link.h"
 
@@ -58,8 +58,8 @@ struct ServerConfig {
   std::string models;               // The folder with the weights of the models.
   // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
-  std::vector<RemoteAddress> remotes;  // With the engine `remote`: slices take them in turn.
-  RemoteCaller remote_caller;          // Of all of them.
+  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
+  engines::RemoteCaller remote_caller;          // Of all of them.
   worker::WorkerPatience patience;             // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;
@@ -72,7 +72,7 @@ struct ServerConfig {
   // The same for certificates and access.
   std::function<Result<Security>()> reload_security;
   // The same for how the remotes know us.
-  std::function<Result<RemoteCaller>()> reload_remote_caller;
+  std::function<Result<engines::RemoteCaller>()> reload_remote_caller;
   // Told of every batch, on the thread that drives the World. May be empty.
   std::function<void(const ServedBatch&)> on_batch;
 };

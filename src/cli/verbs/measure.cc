@@ -229,7 +229,7 @@ measure::RegretOf regret_of(const Options& options) {
   return [&options](std::span<const learn::Candidate> candidates, std::span<const Measurement> measured) {
     std::vector<double> slos = options.slos_ms;
     if (slos.empty()) {
-      slos = lab::few_shot_slos_ms({"", options.target(), Measurements(measured.begin(), measured.end())});
+      slos = lab::typical_slos_ms(Measurements(measured.begin(), measured.end()));
     }
     return lab::slo_regret(options.device, {candidates.begin(), candidates.end()}, std::move(slos));
   };

@@ -210,7 +210,7 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   config.scheduler.admission = !options.no_admission;
   config.scheduler.requests_max = static_cast<std::size_t>(options.requests_max);
   config.engine = options.engine;
-  config.workers = options.workers || (options.engine != "emulated" && options.engine != serve::kRemoteEngine);
+  config.workers = options.workers || (options.engine != "emulated" && options.engine != engines::kRemoteEngine);
   config.models = options.models;
   config.emulated.time_scale = options.time_scale;
   config.version = build_info().version;
@@ -226,8 +226,8 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
 }
 
 // How the servers behind --remote know us, and we them.
-Result<serve::RemoteCaller> remote_caller(const CallerOptions& options) {
-  serve::RemoteCaller caller;
+Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
+  engines::RemoteCaller caller;
   // Not $TANGRAM_TOKEN, which is for whoever asks this server.
   if (!options.token_file.empty()) {
     auto key = options.key();
@@ -243,7 +243,7 @@ Result<serve::RemoteCaller> remote_caller(const CallerOptions& options) {
 
 // What of the options cannot be checked one by one.
 Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
-  const bool remote = options.engine == serve::kRemoteEngine;
+  const bool remote = options.engine == engines::kRemoteEngine;
   if (remote == options.remotes.empty()) {
     return Error{ErrorCode::invalid, remote ? "the engine remote needs --remote IP:PORT, where batches run"
                                             : "--remote is for --engine remote"};
@@ -252,7 +252,7 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     return Error{ErrorCode::invalid, "--remote-ca and its like are for --engine remote"};
   }
   for (const auto& text : options.remotes) {
-    auto address = serve::parse_remote_address(text);
+    auto address = engines::parse_remote_address(text);
     if (!address) return address.error();
     config.remotes.push_back(std::move(*address));
   }
@@ -406,7 +406,7 @@ ExitCode run(Session& session, const Options& options) {
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::batch_engines()) names.emplace_back(engine.name);
-  names.emplace_back(serve::kRemoteEngine);
+  names.emplace_back(engines::kRemoteEngine);
   return names;
 }
 

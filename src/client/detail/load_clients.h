@@ -32,8 +32,6 @@ struct LoadTask {
 
 // Which inputs a client sends: all but masks, which the server makes.
 std::vector<std::size_t> sent_inputs(const Signature& signature);
-// The shape of an input as it is sent, samples first.
-std::vector<std::int64_t> sent_shape(const TensorSpec& spec, const LoadRequest& request);
 
 Result<Nothing> run_http_load(LoadTask& task);
 Result<Nothing> run_grpc_load(LoadTask& task);

@@ -13,38 +13,30 @@
 #include "base/result.h"
 #include "engines/batch_engine.h"
 #include "engines/executor.h"
-#include "host/event_loop.h"
-#include "host/log.h"
+#include "engines/executor_links.h"
+#include "host/socket.h"
 #include "host/tls.h"
 
-namespace tangram::serve {
+namespace tangram::engines {
 
 // The name of the engine.
 inline constexpr std::string_view kRemoteEngine = "remote";
 
-// An address in numbers.
-struct RemoteAddress {
-  std::string host;
-  std::uint16_t port = 0;
-
-  bool operator==(const RemoteAddress&) const = default;
-};
-
-// "127.0.0.1:8000". Errors: anything else.
-Result<RemoteAddress> parse_remote_address(std::string_view text);
+// "127.0.0.1:8000" or "[::1]:8000": an address in numbers with a port. Errors: anything else.
+Result<host::Endpoint> parse_remote_address(std::string_view text);
 
 // How the other servers know us, and we them.
 struct RemoteCaller {
-  std::string key = {};                             // Shown as a bearer token; empty: none.
+  std::string key = {};                                   // Shown as a bearer token; empty: none.
   std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
-  std::string server_name = {};                     // Whose certificate it must be; empty: the address.
+  std::string server_name = {};                           // Whose certificate it must be; empty: the address.
 };
 
 struct RemoteConfig {
-  RemoteAddress address;
+  host::Endpoint address;
   RemoteCaller caller;
   std::string title;  // The slice, for logs.
-  std::vector<engines::ModelSpec> models;
+  std::vector<ModelSpec> models;
   // Between attempts to reach a server that is not ready.
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
@@ -56,33 +48,29 @@ class RemoteLink;
 // All slices of a gateway that run elsewhere.
 class Remotes {
  public:
-  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : loop_(loop), clock_(clock), log_(log) {}
-  ~Remotes();
-  Remotes(const Remotes&) = delete;
-  Remotes& operator=(const Remotes&) = delete;
+  // All outlive it.
+  Remotes(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : context_{loop, clock, log} {}
 
-  // The executor of a slice. It is ready once the server has said so of every model.
-  std::unique_ptr<engines::Executor> make(SliceId slice, RemoteConfig config, engines::ExecutorEvents& events);
+  // The executor of a slice. It is ready once the server has said so of every model. It is destroyed before this is.
+  std::unique_ptr<Executor> make(SliceId slice, RemoteConfig config, ExecutorEvents& events);
   // From the next request on they know us by another key, and from the next connection on by another certificate.
   void set_caller(const RemoteCaller& caller);
+  // Attempts whose pause is over, and questions that nobody answered in time.
   void work(TimePoint now);
+  // When work() is due again if nothing happens.
   TimePoint next_due() const;
 
  private:
-  friend class RemoteLink;
-
-  host::EventLoop& loop_;
-  const host::LiveClock& clock_;
-  host::LogWriter& log_;
-  std::vector<RemoteLink*> links_;
+  LinkContext context_;
+  LinkList<RemoteLink> links_;
 };
 
 // The request for a batch, from "POST" on, and what its answer says. `fields` are further lines of its head, each with
 // its end. For tests, too.
-std::string write_remote_request(const engines::ModelSpec& model, const engines::BatchJob& job,
-                                 const engines::BatchMemory& memory, std::string_view fields);
+std::string write_remote_request(const ModelSpec& model, const BatchJob& job, const BatchMemory& memory,
+                                 std::string_view fields);
 // Fills the outputs from the body of a 200. Errors: it is not the answer of this model to this batch.
-Result<Nothing> read_remote_answer(const engines::ModelSpec& model, std::string_view body, std::size_t json_length,
-                                   const engines::BatchMemory& memory);
+Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body, std::size_t json_length,
+                                   const BatchMemory& memory);
 
-}  // namespace tangram::serve
+}  // namespace tangram::engines

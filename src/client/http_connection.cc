@@ -1,0 +1,64 @@
+#include "client/http_connection.h"
+
+#include <array>
+
+#include "base/check.h"
+
+namespace tangram::client {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 << 10;
+
+}  // namespace
+
+void HttpConnection::begin(std::string request) {
+  TANGRAM_CHECK(!busy_, "one request at a time");
+  out_ = std::move(request);
+  begin_again();
+}
+
+void HttpConnection::begin_again() {
+  busy_ = true;
+  sent_ = 0;
+  answer_.begin();
+}
+
+HttpConnection::Event HttpConnection::finish(Event event) {
+  busy_ = false;
+  return event;
+}
+
+HttpConnection::Event HttpConnection::write() {
+  while (output_left()) {
+    const Stream::Moved moved = stream_.send_some(std::string_view(out_).substr(sent_));
+    if (moved.status == Stream::Status::blocked) return Event::none;
+    if (moved.status != Stream::Status::moved) return finish(Event::lost);
+    sent_ += moved.bytes;
+  }
+  return Event::none;
+}
+
+HttpConnection::Event HttpConnection::read() {
+  // Shared by all connections of a thread: what came is in the answer before the next one reads.
+  thread_local std::array<char, kReadBytes> buffer;
+  while (true) {
+    const Stream::Moved moved = stream_.receive_some(buffer.data(), buffer.size());
+    if (moved.status == Stream::Status::blocked) return Event::none;
+    if (!busy_) return Event::ended;  // Bytes that nobody asked for are no better than an end.
+    if (moved.status == Stream::Status::failed) return finish(Event::lost);
+    const bool ended = moved.status == Stream::Status::closed;
+    const auto state = ended ? answer_.end() : answer_.feed({buffer.data(), moved.bytes});
+    if (state == HttpAnswerReader::State::complete) return finish(Event::answered);
+    if (state != HttpAnswerReader::State::reading) return finish(Event::garbled);
+    if (ended) return finish(Event::lost);
+  }
+}
+
+HttpConnection::Event HttpConnection::on_ready(bool readable, bool writable) {
+  if (stream_.may_send(readable, writable)) {
+    if (const Event event = write(); event != Event::none) return event;
+  }
+  return readable ? read() : Event::none;
+}
+
+}  // namespace tangram::client

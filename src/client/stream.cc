@@ -1,0 +1,99 @@
+#include "client/stream.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tangram::client {
+
+Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, Duration limit) {
+  close();
+  why_.clear();
+  waits_ = waiting == StreamWaiting::always;
+  const auto address = host::socket_address(target.endpoint);
+  if (!address) return Error{ErrorCode::invalid, "expected an address in numbers"};
+  const int flags = SOCK_STREAM | SOCK_CLOEXEC | (waiting == StreamWaiting::never ? SOCK_NONBLOCK : 0);
+  socket_.reset(::socket(address->family(), flags, 0));
+  if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};
+  if (limit > Duration::zero()) host::limit_waiting(socket_.get(), limit);
+  host::send_without_delay(socket_.get());
+  const bool connected = ::connect(socket_.get(), address->get(), address->length) == 0;
+  const bool under_way = waiting == StreamWaiting::never && errno == EINPROGRESS;
+  if (!connected && !under_way) {
+    const Error error{ErrorCode::unavailable, std::strerror(errno)};
+    close();
+    return error;
+  }
+  if (target.tls == nullptr) return Nothing{};
+  tls_ = host::TlsStream::connect(target.tls, socket_.get(),
+                                  target.server_name.empty() ? target.endpoint.address : target.server_name);
+  tls_->set_waiting(waits_);
+  return Nothing{};
+}
+
+Result<Nothing> Stream::shake_hands(Duration limit) {
+  if (tls_ == nullptr) return Nothing{};
+  host::limit_waiting(socket_.get(), limit);
+  tls_->set_waiting(true);
+  const host::TlsStream::Moved moved = tls_->shake_hands();
+  tls_->set_waiting(waits_);
+  if (moved.status == host::TlsStream::Status::done) return Nothing{};
+  const bool closed = moved.status == host::TlsStream::Status::closed;
+  why_ = !tls_->why().empty() ? tls_->why() : closed ? "the connection was closed" : "it took too long";
+  return Error{ErrorCode::unavailable, why_};
+}
+
+void Stream::close() {
+  if (tls_ != nullptr) {
+    tls_->set_waiting(false);
+    tls_->say_goodbye();
+  }
+  tls_.reset();
+  socket_.reset();
+  tls_wants_write_ = false;
+}
+
+Stream::Moved Stream::outcome(const host::TlsStream::Moved& moved) {
+  tls_wants_write_ = moved.status == host::TlsStream::Status::want_write;
+  switch (moved.status) {
+    case host::TlsStream::Status::done: return {Status::moved, moved.bytes};
+    case host::TlsStream::Status::closed: return {Status::closed, 0};
+    case host::TlsStream::Status::failed: why_ = tls_->why(); return {Status::failed, 0};
+    case host::TlsStream::Status::want_read:
+    case host::TlsStream::Status::want_write: break;
+  }
+  if (!waits_) return {Status::blocked, 0};
+  why_ = "it took too long";
+  return {Status::failed, 0};
+}
+
+// A result of send(2) or recv(2), with errno.
+Stream::Moved Stream::outcome(ssize_t moved) {
+  if (moved > 0) return {Status::moved, static_cast<std::size_t>(moved)};
+  if (moved == 0) return {Status::closed, 0};
+  if (!waits_ && (errno == EAGAIN || errno == EWOULDBLOCK)) return {Status::blocked, 0};
+  why_ = std::strerror(errno);
+  return {Status::failed, 0};
+}
+
+// A call with a time limit is interrupted even by signals that nobody handles, as when a child ends.
+Stream::Moved Stream::send_some(std::string_view bytes) {
+  if (tls_ != nullptr) return outcome(tls_->write(bytes.data(), bytes.size()));
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (waits_ ? 0 : MSG_DONTWAIT));
+  } while (sent < 0 && errno == EINTR);
+  return outcome(sent);
+}
+
+Stream::Moved Stream::receive_some(char* buffer, std::size_t room) {
+  if (tls_ != nullptr) return outcome(tls_->read(buffer, room));
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket_.get(), buffer, room, waits_ ? 0 : MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  return outcome(got);
+}
+
+}  // namespace tangram::client
