@@ -246,7 +246,7 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
                       {"engine", options.engine},
                       {"sampler", options.sampler},
                       {"file", options.to}};
-    json.update(measure_json(report));
+    json.update(report::measure_json(measure_view(report)));
     session.print_value(json);
   } else {
     session.print(report::measure_table(measure_view(report), options.repeats.precision, session.terminal));
