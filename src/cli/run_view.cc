@@ -284,7 +284,9 @@ lab::Run simulate(const lab::Scenario& scenario, sim::SimulationConfig config, c
   if (steps > 0 && config.duration == Duration::max()) {
     // Every arrival comes before the end, so a second run that is told the end makes the same ones.
     config.timeline_steps = 0;
+    const auto recording = std::exchange(config.recording, nullptr);
     config.duration = sim::simulate(scenario.deployment, scenario.workload, config).end.time_since_epoch();
+    config.recording = recording;
   }
   config.timeline_steps = steps;
   config.batches_recorded_max = detail.batches_max;
