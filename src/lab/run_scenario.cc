@@ -9,8 +9,11 @@ namespace tangram::lab {
 Run run_scenario(const Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
   if (detail.timeline_steps > 0 && config.duration == Duration::max()) {
     // Every arrival comes before the end, so the second run, which knows the end, has the same arrivals.
+    // The first one is not recorded.
     config.timeline_steps = 0;
+    const auto recording = std::exchange(config.recording, nullptr);
     config.duration = sim::simulate(scenario.deployment, scenario.workload, config).end.time_since_epoch();
+    config.recording = recording;
   }
   config.timeline_steps = detail.timeline_steps;
   config.batches_recorded_max = detail.batches_max;

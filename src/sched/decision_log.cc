@@ -46,6 +46,8 @@ std::optional<std::string> DecisionLog::read(std::string_view recorded) {
   return std::nullopt;
 }
 
+// The end of a batch shows in what becomes of its requests, and a loan in the action that grants it: neither has a
+// line.
 std::optional<std::string> DecisionLog::read_event(std::string_view text) {
   if (const auto when = text::parse_integer(take_word(text))) now_ = TimePoint(Duration(*when));
   const std::string_view word = take_word(text);
@@ -83,6 +85,7 @@ std::optional<std::string> DecisionLog::read_action(std::string_view text) const
   return line;
 }
 
+// Only names are kept: latency tables are most of a deployment.
 void DecisionLog::learn_names(std::string_view deployment) {
   auto read = read_deployment(deployment);
   if (!read) return;
@@ -106,6 +109,7 @@ std::string DecisionLog::arrival_text(const std::vector<std::int64_t>& n) const 
   return fmt::format("arrival r{} {} size {} samples {}", n[0], name, n[5], n[4]);
 }
 
+// As `tangram geometry` writes layouts, or as recorded where a profile has no name.
 std::string DecisionLog::layout_text(std::size_t device, std::string_view text) const {
   const auto layout = read_layout(text);
   if (!layout || device >= geometries_.size()) return std::string(text);

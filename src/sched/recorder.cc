@@ -25,6 +25,8 @@ void Recorder::write_head(const Deployment& deployment, const SchedulerConfig& c
 
 void Recorder::write_end() { write("end\n"); }
 
+// Stops for good at the first line that does not fit: a shorter one behind it would leave a hole, and a recording with
+// a hole replays to another run.
 void Recorder::write(std::string_view line) {
   if (!sink_) return;
   if (line.size() > bytes_left_) {
@@ -35,6 +37,7 @@ void Recorder::write(std::string_view line) {
   sink_(line);
 }
 
+// Events carry their instant; the actions that follow happen at the same one.
 void Recorder::write_event(std::string_view word, std::initializer_list<std::int64_t> numbers) {
   if (!sink_) return;
   line_.clear();
@@ -52,6 +55,7 @@ void Recorder::write_action(std::string_view word, std::initializer_list<std::in
   write(line_);
 }
 
+// The arrival is not written: it is the instant of the event.
 void Recorder::write_arrival(const Request& r) {
   write_event("arrival", {static_cast<std::int64_t>(r.id.value()), r.service.value(), r.tenant.value(), r.priority,
                           r.samples, r.size, count_of(r.deadline)});
@@ -90,11 +94,14 @@ void Recorder::restart(SliceId slice) {
   world_.restart(slice);
 }
 
+// Profiles by index, not by name: tests have devices without a geometry.
 void Recorder::reshape(DeviceId device, const Layout& target) {
   if (sink_) write(fmt::format("< reshape {} {}\n", device.value(), write_layout(target)));
   world_.reshape(device, target);
 }
 
+// Nobody but the caller of Scheduler::lend and lend_idle has a slice lent, so the event is recorded as `lend` of the
+// slice that was found; replayed, that has the same effect.
 void Recorder::lend(SliceId slice) {
   if (!handling_) write_event("lend", {slice.value()});
   write_action("lend", {slice.value()});

@@ -143,6 +143,8 @@ class Player {
     return n && play_numbers(word, *n);
   }
 
+  // Each play function answers false where the scheduler could not take the event: what it checks stops the process
+  // when broken by a bug, and a file may hold anything.
   bool play_plan(std::string_view text) {
     const auto next = read_deployment(text);
     if (!next || recorded_->scheduler().moving()) return false;

@@ -109,6 +109,7 @@ void MetricsRecorder::end(std::size_t slice, Duration took, Duration counts, boo
   SliceTally& tally = metrics_.slices[slice];
   tally.busy_ns += counts.count();
   if (!ok) return;
+  // Useful time shrinks with the part of the batch that does not count.
   const double share = counts == took ? 1 : static_cast<double>(counts.count()) / static_cast<double>(took.count());
   tally.useful_ns += share * running_[slice].useful_ns;
 }
@@ -147,6 +148,7 @@ void MetricsRecorder::count_in_slice(std::size_t slice, const Request& request, 
   if (slice < latency.size()) latency[slice].add(static_cast<std::uint64_t>((now - request.arrival).count()));
 }
 
+// By the instant of arrival, so that a step tells what became of the requests that came in it.
 void MetricsRecorder::count_in_timeline(const Request& request, const Outcome& outcome) {
   TimelineStep* step = step_of(request.service.index(), request.arrival);
   if (step == nullptr) return;
@@ -185,6 +187,7 @@ void MetricsRecorder::recount_buckets() {
   for (const auto& slice : state_.slices) count(slice.bound);
 }
 
+// What was not counted twice while running is copied now: one tenant is all tenants, one bucket is the service.
 Metrics MetricsRecorder::take() {
   append_places(state_, metrics_.places);
   grow_slices(state_.slices.size());

@@ -35,6 +35,7 @@ void RequestFeed::start() {
   }
 }
 
+// A source draws even if the arrival is cut off; it is the last that it draws.
 void RequestFeed::push_next(std::uint32_t service) {
   if (full()) return;
   const auto arrival = sources_[service].next();
@@ -103,6 +104,8 @@ double RequestFeed::share_done(TimePoint now) const {
   return std::min(1.0, share);
 }
 
+// What is under way after the last arrival does not lengthen the time, or a rate would depend on how long the last
+// batch takes.
 Duration RequestFeed::counted(TimePoint last_end, bool whole) const {
   if (made_ <= limits_.warmup_requests) return Duration::zero();
   const TimePoint until = cut_off_ && whole ? TimePoint(limits_.duration) : last_arrival_;

@@ -57,6 +57,13 @@ expect 0 simulate count.yaml --quiet; cp out first
 expect 0 simulate count.yaml --quiet --timeline count.csv; cmp -s out first || fail "a time line changed the run"
 [[ $(grep -v '^#' count.csv | tail -n +2 | awk -F, '{ sum += $4 } END { print sum }') == 3000 ]] || fail "the time line lost requests"
 
+# What a run records is decided the same again, also where the run is made twice for a time line.
+expect 0 simulate count.yaml --quiet --record r.recording --log r.log
+expect 0 replay r.recording; has out "the same decisions"
+cp r.recording first
+expect 0 simulate count.yaml --quiet --record r.recording --timeline count.csv; cmp -s r.recording first || fail "a time line changed the recording"
+expect 3 simulate count.yaml --quiet --record /dev/full
+
 expect 0 capacity "$SCENARIO" --policies tangram,fifs --tolerance 0.2 --percentile 90 --output json
 python3 - <<'P' || fail "the JSON of capacity is not as described"
 import json

@@ -39,8 +39,9 @@ void add_replay(Program& program) {
        .group = "Serve",
        .summary = "a recording decided anew",
        .description =
-           "Feeds the events of a recording of `tangram serve --record` to a new scheduler and compares what "
-           "it does with what was done then, byte for byte. Exits with 1 at the first difference.",
+           "Feeds the events of a recording of `tangram serve --record` or `tangram simulate --record` to a new "
+           "scheduler and compares what it does with what was done then, byte for byte. Exits with 1 at the first "
+           "difference.",
        .examples = {{"tangram replay DIR/day.recording", "Was everything decided as it would be again?"}}},
       [path](Session& session) { return run(session, *path); });
   program.offers_files(verb.add_option("RECORDING", *path, "The recording.")->required());

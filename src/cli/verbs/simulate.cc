@@ -14,6 +14,7 @@
 #include "report/replan_view.h"
 #include "report/run_tables.h"
 #include "sched/policy.h"
+#include "serve/recording_file.h"
 
 namespace tangram::cli {
 namespace {
@@ -35,6 +36,7 @@ struct Options {
   std::string html;
   std::string trace;
   std::string log;
+  std::string record;
   bool replan = false;
   double interval_s = 300;
   std::string fleet;
@@ -188,6 +190,14 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
   return ExitCode::done;
 }
 
+// Lets the run write to the file of --record as it goes on; null without the option.
+Result<std::unique_ptr<serve::RecordingFile>> open_recording(const Options& options, lab::Scenario& scenario) {
+  if (options.record.empty()) return std::unique_ptr<serve::RecordingFile>();
+  auto file = serve::RecordingFile::open(options.record, {});
+  if (file) scenario.config.recording = [to = file->get()](std::string_view line) { to->add(line); };
+  return file;
+}
+
 ExitCode run(Session& session, const Options& options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
@@ -198,11 +208,16 @@ ExitCode run(Session& session, const Options& options) {
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
   if (const auto known = check_policies(policies); !known) return session.fail(known.error());
-  const std::vector<host::OutputFile> outputs{
-      {"--timeline", options.timeline}, {"--html", options.html}, {"--trace", options.trace}, {"--log", options.log}};
+  const std::vector<host::OutputFile> outputs{{"--timeline", options.timeline},
+                                              {"--html", options.html},
+                                              {"--trace", options.trace},
+                                              {"--log", options.log},
+                                              {"--record", options.record}};
   if (const auto possible = host::check_outputs(outputs, {options.scenario}); !possible) {
     return session.fail(possible.error());
   }
+  auto recording = open_recording(options, *scenario);
+  if (!recording) return session.fail(recording.error());
   warn(session, *scenario);
   const auto begin = std::chrono::steady_clock::now();
   const auto runs = run_policies(session, *scenario, policies, detail_of(options));
@@ -211,6 +226,11 @@ ExitCode run(Session& session, const Options& options) {
   if (const auto written = write_files(session, options, *scenario, runs); !written) {
     return session.fail(written.error());
   }
+  if (*recording == nullptr) return ExitCode::done;
+  if (!(*recording)->finish()) {
+    return session.fail({ErrorCode::denied, options.record + ": the recording cannot be written"});
+  }
+  session.note("wrote " + options.record);
   return ExitCode::done;
 }
 
@@ -247,11 +267,15 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   file("--html", options.html, "Write a report with pictures: one page that needs nothing else.");
   file("--trace", options.trace, "Write the batches for Perfetto or chrome://tracing, as JSON.");
   file("--log", options.log, "Write every decision with its instant.");
+  program.offers_files(
+      verb.add_option("--record", options.record, "Write every event and decision, for `tangram replay`.")
+          ->type_name("FILE")
+          ->excludes({"--compare"}));
   auto* replan =
       verb.add_flag("--replan", options.replan,
                     "Plan for the fleet instead, and anew as rates and input sizes change; compared with one "
                     "plan for the peak and with an oracle.")
-          ->excludes({"--compare", "--timeline", "--trace", "--log"});
+          ->excludes({"--compare", "--timeline", "--trace", "--log", "--record"});
   verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two looks at the traffic.")
       ->type_name("S")
       ->range(1.0, 1e6)
