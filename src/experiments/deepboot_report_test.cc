@@ -9,6 +9,7 @@ TEST(SharedReport, ShowsWhoHadTheGpus) {
   lab::SharedResult result;
   result.jct_mean_s = 120;
   result.jct_p99_s = 300;
+  result.overheads_s = {2};
   result.overhead_mean_s = 2;
   result.timeline = {{.at_s = 0, .training = 40, .running = 24}, {.at_s = 60, .training = 64}};
   const SharedReportRow row{"<w>", "tangram", "whole_gpu", 3, 0.5, &result, 64};
