@@ -19,6 +19,7 @@
 #include "formats/import.h"
 #include "formats/measurements_file.h"
 #include "lab/paris_elsa.h"
+#include "report/number_text.h"
 #include "report/run_tables.h"
 #include "report/table.h"
 
@@ -302,7 +303,7 @@ std::string elastic_table(const std::vector<lab::ParisElsaSetting>& settings, co
     table.add({{setting_text(settings[s]), Style::accent},
                qps_text(alone),
                qps_text(bound),
-               report::share_text(bound > 0 ? alone / bound : 0),
+               report::percent_text(bound > 0 ? alone / bound : 0),
                qps_text(best),
                by,
                {ratio(alone, best), alone >= 0.99 * best ? Style::good : Style::bad},

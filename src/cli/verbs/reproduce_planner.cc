@@ -22,6 +22,7 @@
 #include "lab/parvagpu.h"
 #include "learn/fit.h"
 #include "learn/models/table.h"
+#include "report/number_text.h"
 #include "report/run_tables.h"
 #include "report/table.h"
 
@@ -210,7 +211,7 @@ std::string batch_table(const std::vector<std::vector<lab::ElasticBatchResult>>&
       if (named && result.gpus > 0) off = off == 0 ? result.gpus : std::min(off, result.gpus);
     }
     const auto& elastic = results.back();
-    row.push_back(report::share_text(elastic.utilisation_useful));
+    row.push_back(report::percent_text(elastic.utilisation_useful));
     row.push_back(off > 0 && elastic.gpus > 0 ? fmt::format("{:+.0f} %", 100.0 * (elastic.gpus - off) / off) : "-");
     table.add(std::move(row));
   }
@@ -269,7 +270,7 @@ class HighestRates {
           {results.front().setting.lengths.name, Style::accent}, text::shortest(key.first), std::to_string(key.second)};
       for (const auto& result : results) {
         row.push_back(fmt::format("{:.0f}/s", result.rate_highest_per_s));
-        row.push_back(report::share_text(result.utilisation_useful));
+        row.push_back(report::percent_text(result.utilisation_useful));
       }
       for (std::size_t i = 2; i < results.size(); ++i) row.push_back(gain(results.front(), results[i]));
       table.add(std::move(row));
