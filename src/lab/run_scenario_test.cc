@@ -24,12 +24,12 @@ Scenario ten_a_second(const std::string& end) {
 
 TEST(RunScenario, RecordsOnlyWhatIsAskedFor) {
   const Scenario scenario = ten_a_second("duration_s: 5\n");
-  const Run plain = run_scenario(scenario, scenario.config);
+  const auto plain = run_scenario(scenario, scenario.config);
   EXPECT_EQ(plain.policy, "fifs");
   EXPECT_EQ(plain.training, nullptr);
   EXPECT_TRUE(plain.result.metrics.timeline.empty());
   EXPECT_TRUE(plain.result.metrics.batches.empty());
-  const Run whole = run_scenario(scenario, scenario.config, {.timeline_steps = 5, .batches_max = 3});
+  const auto whole = run_scenario(scenario, scenario.config, {.timeline_steps = 5, .batches_max = 3});
   EXPECT_EQ(whole.result.metrics.timeline[0].size(), 5U);
   EXPECT_EQ(whole.result.metrics.batches.size(), 3U);
   EXPECT_EQ(whole.result.digest, plain.result.digest);
@@ -39,7 +39,7 @@ TEST(RunScenario, RecordsOnlyWhatIsAskedFor) {
 // covers them: 20 arrivals in its steps.
 TEST(RunScenario, FindsTheEndOfARunByNumberBeforeItDrawsATimeLine) {
   const Scenario scenario = ten_a_second("requests: 20\n");
-  const Run run = run_scenario(scenario, scenario.config, {.timeline_steps = 4});
+  const auto run = run_scenario(scenario, scenario.config, {.timeline_steps = 4});
   ASSERT_EQ(run.result.metrics.timeline[0].size(), 4U);
   double arrived = 0;
   for (const auto& step : run.result.metrics.timeline[0]) arrived += step.arrived;
