@@ -25,8 +25,8 @@ plan::ServicePlan served_by(const std::string& service, std::vector<PlannedBucke
 TEST(Confidence, NamesTheRunWithTheWidestInterval) {
   const auto model = *learn::fit(learn::TestNetwork{}.table(), {}, {});
   plan::Problem problem;
-  problem.workload.services.push_back({.name = "known", .model = "net"});
-  problem.workload.services.push_back({.name = "strange", .model = "another"});
+  problem.workload.services.push_back({.name = "known", .model = "net", .slo = {}});
+  problem.workload.services.push_back({.name = "strange", .model = "another", .slo = {}});
   plan::PlanAnswer answer;
   answer.services.push_back(served_by("known", {{.size_max = 1, .batch_size = 8}, {.size_max = 1, .batch_size = 24}}));
   answer.services.push_back(served_by("strange", {{.size_max = 1, .batch_size = 8}}));
