@@ -14,6 +14,7 @@
 #include "formats/import.h"
 #include "formats/trace_file.h"
 #include "learn/fit.h"
+#include "report/number_text.h"
 #include "report/run_tables.h"
 
 namespace tangram::experiments {

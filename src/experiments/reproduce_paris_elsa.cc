@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "experiments/paris_elsa.h"
 #include "experiments/reproduce.h"
+#include "report/number_text.h"
 #include "report/run_tables.h"
 
 namespace tangram::experiments {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "report/run_tables.h"
+#include "report/number_text.h"
 #include "report/text_width.h"
 #include "report/tile.h"
 
@@ -129,9 +129,8 @@ std::string draw_day(const RunView& view, const lab::Run& run, const Terminal& t
                              !service.counted() ? Style::plain
                              : service.kept()   ? Style::good
                                                 : Style::bad,
-                             service.counted() ? share_text(service.tally.slo_attainment()) : "-"),
-                       fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
-                                   text::shortest(to_milliseconds(service.slo->latency))));
+                             in_time_text(service)),
+                       slo_text(*service.slo));
   }
   const std::string under(static_cast<std::size_t>(name_width) + 2, ' ');
   return out + begin + under + paint(terminal, Style::dim, pad_right(hours_line(span_s, width), width)) + "  " +

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "cli/terminal.h"
 #include "report/run_view.h"
+#include "report/style.h"
 
 namespace tangram::report {
 

@@ -6,20 +6,13 @@
 
 #include "report/learn_report.h"
 #include "report/page.h"
+#include "report/page_style.h"
 #include "report/plot.h"
 
 namespace tangram::report {
 namespace {
 
 using plot::escape;
-
-constexpr std::string_view kLearnStyle = R"(
-section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px;margin:0 0 16px}
-section>div{display:grid;grid-template-columns:minmax(300px,1fr) minmax(300px,1fr);gap:22px}
-p{color:var(--muted);margin:2px 0 10px}h1{margin:0 0 4px}h2{margin:0}
-table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums;margin:0 18px 12px 0;float:left}
-th,td{text-align:right;padding:2px 8px;border-bottom:1px solid var(--line)}th:first-child,td:first-child{text-align:left}
-)";
 
 // Measured across, predicted up, both logarithmic; bars are intervals, red where they miss.
 std::string picture_of(const LearnReport& report) {

@@ -6,7 +6,9 @@
 
 #include "base/math.h"
 #include "base/text.h"
+#include "report/number_text.h"
 #include "report/page.h"
+#include "report/page_style.h"
 #include "report/plot.h"
 
 namespace tangram::report {
@@ -33,17 +35,6 @@ void count(const LoadSample& sample, Duration promise, LoadTally& tally) {
     case LoadEnd::failed: ++tally.failed; return;
     case LoadEnd::unanswered: ++tally.unanswered; return;
   }
-}
-
-constexpr std::string_view kLoadStyle = R"(
-p{color:var(--muted);margin:0 0 16px;max-width:80ch}
-.box{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:12px 16px;margin:0 0 14px;overflow-x:auto}
-.pair{display:grid;grid-template-columns:1.6fr 1fr;gap:18px}@media (max-width:820px){.pair{grid-template-columns:1fr}}
-small{color:var(--muted)}
-)";
-
-std::string milliseconds(const QuantileSketch& sketch, double q) {
-  return sketch.empty() ? "-" : fmt::format("{:.3g}", 1e-6 * static_cast<double>(sketch.quantile(q)));
 }
 
 // The axis that both pictures of a service share: from the quickest answer to the slowest, with the promise in sight.
@@ -113,8 +104,8 @@ std::string row(const Service& service, const LoadTally& tally, const LoadReport
       "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
       plot::escape(service.name), to_milliseconds(service.slo.latency), service.slo.percentile, tally.sent,
       report.per_second(tally.sent), LoadReport::kept(service, tally) ? "good" : "bad",
-      percent_text(tally.in_time_share()), report.per_second(tally.in_time), milliseconds(tally.latency, 0.5),
-      milliseconds(tally.latency, 0.95), milliseconds(tally.latency, 0.99), tally.late, tally.refused,
+      percent_text(tally.in_time_share()), report.per_second(tally.in_time), quantile_ms_text(tally.latency, 0.5),
+      quantile_ms_text(tally.latency, 0.95), quantile_ms_text(tally.latency, 0.99), tally.late, tally.refused,
       tally.failed + tally.unanswered);
 }
 
@@ -139,7 +130,8 @@ std::string load_html(const ReportHead& head, const std::string& title, const Wo
       "<h1>{}</h1>\n"
       "<p>{} requests in {:.1f} s, sent when they were due whatever became of those before; latencies count from then. "
       "The client itself was {} ms late at the 99th percentile. Seed {}.</p>\n",
-      plot::escape(title), report.total.sent, report.seconds, milliseconds(report.total.sent_after, 0.99), head.seed);
+      plot::escape(title), report.total.sent, report.seconds, quantile_ms_text(report.total.sent_after, 0.99),
+      head.seed);
   out +=
       "<div class=\"box\"><table>\n<tr><th>Service</th><th>Promise</th><th>Sent</th><th>/s</th><th>In time</th>"
       "<th>In time /s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>Late</th><th>Refused</th><th>Failed</th>"

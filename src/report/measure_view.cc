@@ -4,18 +4,13 @@
 
 #include <cmath>
 
+#include "report/number_text.h"
 #include "report/table.h"
 
 namespace tangram::report {
 namespace {
 
-// Four digits that say something, without an exponent.
-std::string digits(double value) {
-  const std::string text = fmt::format("{:.4g}", value);
-  return text.find('e') == std::string::npos ? text : fmt::format("{:.{}f}", value, value < 1 ? 7 : 0);
-}
-
-std::string optional_digits(const std::optional<double>& value) { return value ? digits(*value) : "-"; }
+std::string optional_digits(const std::optional<double>& value) { return value ? plain_number_text(*value) : "-"; }
 
 // "± 1.3 %". A single run has no interval; an engine without variation needs no second one.
 Cell interval_cell(const MeasuredPointView& point, double precision) {
@@ -32,7 +27,7 @@ std::string runs_text(const MeasuredPointView& point) {
 
 void add_row(Table& table, const MeasuredPointView& point, double precision) {
   const Measurement& m = point.measurement;
-  const Cell latency = m.latency_ms ? Cell(digits(*m.latency_ms)) : Cell("out of memory", Style::bad);
+  const Cell latency = m.latency_ms ? Cell(plain_number_text(*m.latency_ms)) : Cell("out of memory", Style::bad);
   table.add({{m.mig_profile, Style::accent},
              fmt::format("{}", m.batch),
              fmt::format("{}", m.size),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "report/colours.h"
+#include "report/plot.h"
 #include "report/tile.h"
 
 namespace tangram::report {
@@ -24,27 +26,6 @@ constexpr double kLegendHeight = 46;
 constexpr double kLegendItem = 148;
 constexpr std::size_t kOneColumnMax = 8;  // So few rows stand in one column.
 
-constexpr const char* kStyle = R"(<style>
-  .panel { fill: #ffffff; stroke: #d9dee5; }
-  .title { fill: #16202c; font-size: 25px; font-weight: 650; letter-spacing: -0.2px; }
-  .subtitle { fill: #5b6878; font-size: 14.5px; }
-  .small { fill: #8793a3; font-size: 11px; }
-  .legend { fill: #16202c; font-size: 12.5px; font-weight: 600; }
-  .tile { font-size: 12.5px; font-weight: 600; }
-  .unused { fill: #f1f4f7; stroke: #c3ccd6; stroke-dasharray: 3 3; }
-  .line { stroke: #e4e8ed; }
-  text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-  @media (prefers-color-scheme: dark) {
-    .panel { fill: #141a22; stroke: #2b3542; }
-    .title, .legend { fill: #eef2f6; }
-    .subtitle { fill: #a3afbd; }
-    .small { fill: #7f8b9a; }
-    .unused { fill: #1b232d; stroke: #3d4957; }
-    .line { stroke: #263140; }
-  }
-</style>
-)";
-
 struct Point {
   double x = 0;
   double y = 0;
@@ -52,7 +33,7 @@ struct Point {
 
 std::string text_at(Point at, const char* style, std::string_view anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
-                     anchor, escape_svg(text));
+                     anchor, plot::escape(text));
 }
 
 // About eight pixels a letter at the size of the tiles' names, in the widest of the fonts.
@@ -63,7 +44,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
   const double x = at.x + tile.start * unit_width;
   // What a pointer that rests on the piece is told, where its name has no room; empty for nothing.
   const auto rectangle = [&](const std::string& attributes, const std::string& hint) {
-    const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", escape_svg(hint));
+    const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", plot::escape(hint));
     return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" {}{}\n", x, at.y,
                        width, kRowHeight, attributes, end);
   };
@@ -75,7 +56,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
   if (!has_room(name, width)) return rectangle(fill, fmt::format("{}@{}", tile.profile->name, tile.start));
   return rectangle(fill, "") +
          fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"tile\" text-anchor=\"middle\" fill=\"{}\">{}</text>\n",
-                     x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, escape_svg(name));
+                     x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, plot::escape(name));
 }
 
 std::string legend_figures(const MigProfile& profile) {
@@ -179,20 +160,6 @@ std::string legend_svg(const Geometry& geometry, const std::vector<const MigProf
 
 }  // namespace
 
-std::string escape_svg(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
-
 std::string mosaic_svg(const Geometry& geometry, std::span<const Layout> layouts, const SvgText& text) {
   const auto profiles = shown_profiles(geometry, layouts);
   const bool unused = leaves_units_unused(geometry, layouts);
@@ -200,7 +167,7 @@ std::string mosaic_svg(const Geometry& geometry, std::span<const Layout> layouts
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "role=\"img\" aria-label=\"{2}\">\n<title>{2}</title>\n{3}",
-      kWidth, frame.height, escape_svg(text.title + ": " + text.subtitle), kStyle);
+      kWidth, frame.height, plot::escape(text.title + ": " + text.subtitle), kLayoutSvgStyle);
   svg += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"14\" class=\"panel\"/>\n",
                      kWidth - 1, frame.height - 1);
   svg +=

@@ -3,7 +3,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "core/layout.h"
 
@@ -13,9 +12,6 @@ struct SvgText {
   std::string title;
   std::string subtitle;
 };
-
-// `text` as it may stand in an element or an attribute of SVG.
-std::string escape_svg(std::string_view text);
 
 // A complete SVG document: two columns of rows, one for each layout, aligned to the units of the device, with a legend
 // of the profiles. It brings its own background, light or dark as the reader prefers, and uses only fonts that

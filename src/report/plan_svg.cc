@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "report/plan_view.h"
 
-#include "report/mosaic_svg.h"
+#include "report/colours.h"
+#include "report/plot.h"
 
 namespace tangram::report {
 namespace {
@@ -25,27 +26,6 @@ constexpr double kPlanLegendItem = 210;
 constexpr double kPlanLegendHeight = 24;
 constexpr std::size_t kPlanRowsMax = 200;
 
-constexpr const char* kColours[] = {"#2f6fb3", "#d9822b", "#3b8f5c", "#8a5bb5", "#c2474b", "#4aa3a2",
-                                    "#a7842b", "#5b6bc0", "#b5578f", "#6d8f2f", "#7a6455", "#3f7f93"};
-
-constexpr const char* kPlanStyle = R"(<style>
-  .panel { fill: #ffffff; stroke: #d9dee5; }
-  .title { fill: #16202c; font-size: 25px; font-weight: 650; }
-  .subtitle { fill: #5b6878; font-size: 14.5px; }
-  .small { fill: #5b6878; font-size: 12px; }
-  .tile { fill: #ffffff; font-size: 12.5px; font-weight: 600; }
-  .tile-small { fill: #ffffff; font-size: 10.5px; opacity: 0.9; }
-  .unused { fill: #f3f5f8; stroke: #d9dee5; stroke-dasharray: 3 3; }
-  text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-  @media (prefers-color-scheme: dark) {
-    .panel { fill: #141a22; stroke: #2b3542; }
-    .title { fill: #eef2f6; }
-    .subtitle, .small { fill: #a3afbd; }
-    .unused { fill: #1b232d; stroke: #3d4957; }
-  }
-</style>
-)";
-
 struct PlanPoint {
   double x = 0;
   double y = 0;
@@ -53,7 +33,7 @@ struct PlanPoint {
 
 std::string plan_text_at(PlanPoint at, const char* style, const char* anchor, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", at.x, at.y, style,
-                     anchor, escape_svg(text));
+                     anchor, plot::escape(text));
 }
 
 // As much of the text as has room, at about seven pixels a letter.
@@ -67,8 +47,8 @@ class Picture {
  public:
   explicit Picture(const PlanStory& story) : story_(story) {
     for (const auto& service : story.problem.workload.services) {
-      const std::size_t next = colours_.size() % std::size(kColours);
-      colours_.try_emplace(service.name, kColours[next]);
+      const std::size_t next = colours_.size() % std::size(kServiceColours);
+      colours_.try_emplace(service.name, kServiceColours[next]);
       names_.push_back(service.name);
     }
   }
@@ -85,7 +65,7 @@ class Picture {
         "{1:.0f}\" "
         "role=\"img\">\n",
         kPlanWidth, height);
-    svg += kPlanStyle;
+    svg += kPlanSvgStyle;
     svg += fmt::format("<rect x=\"0.5\" y=\"0.5\" width=\"{:.0f}\" height=\"{:.0f}\" rx=\"14\" class=\"panel\"/>\n",
                        kPlanWidth - 1, height - 1);
     svg += plan_text_at({kPlanMargin, 46}, "title", "start", title());
@@ -142,12 +122,12 @@ class Picture {
     const bool free = names.empty();
     const std::string hint = fmt::format("{}@{}: {} {}", profile.name, slice.slice.start,
                                          free ? "free" : text::join(names, " + "), text::join(details, " "));
-    const std::string fill = free ? std::string("#9aa5b1") : colour(names[0]);
+    const std::string fill = free ? std::string(kFreeSliceColour) : colour(names[0]);
     std::string svg = fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
         "fill=\"{}\"><title>{}</title></rect>"
         "\n",
-        at.x, at.y, width, kPlanRowHeight, fill, escape_svg(hint));
+        at.x, at.y, width, kPlanRowHeight, fill, plot::escape(hint));
     svg += plan_text_at({at.x + width / 2, at.y + 17}, "tile", "middle",
                         cut_to(free ? "free" : text::join(names, " + "), width));
     return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
@@ -155,7 +135,7 @@ class Picture {
 
   std::string colour(const std::string& service) const {
     const auto found = colours_.find(service);
-    return found == colours_.end() ? "#9aa5b1" : found->second;
+    return found == colours_.end() ? kFreeSliceColour : found->second;
   }
 
   std::string legend_item(const std::string& name, PlanPoint at) const {
@@ -179,15 +159,15 @@ std::string plan_html(const PlanStory& story, const std::string& generator) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"{}\">\n<title>{}</title>\n",
-      escape_svg(generator), escape_svg(Picture(story).title()));
+      plot::escape(generator), plot::escape(Picture(story).title()));
   page +=
       "<style>body { margin: 24px auto; max-width: 1100px; padding: 0 16px; font-family: system-ui, sans-serif; "
       "color-scheme: light dark; } svg { max-width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; "
       "line-height: 1.4; }</style>\n</head>\n<body>\n";
   page += plan_svg(story);
-  page += "<pre>" + escape_svg(plan_text(story, wide)) + "</pre>\n";
-  if (story.explained) page += "<pre>" + escape_svg(explanation_text(story, wide)) + "</pre>\n";
-  page += fmt::format("<p>{}, seed {}</p>\n", escape_svg(generator), story.seed);
+  page += "<pre>" + plot::escape(plan_text(story, wide)) + "</pre>\n";
+  if (story.explained) page += "<pre>" + plot::escape(explanation_text(story, wide)) + "</pre>\n";
+  page += fmt::format("<p>{}, seed {}</p>\n", plot::escape(generator), story.seed);
   return page + "</body>\n</html>\n";
 }
 

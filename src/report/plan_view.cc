@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "formats/plan_file.h"
 #include "report/mosaic.h"
-#include "report/run_tables.h"
-#include "report/run_view.h"
+#include "report/number_text.h"
 #include "report/table.h"
 #include "report/text_width.h"
 
@@ -23,11 +22,10 @@ const Service& service_of(const plan::Problem& problem, const std::string& name)
   return *std::ranges::find(problem.workload.services, name, &Service::name);
 }
 
-std::string slo_text(Duration duration) { return latency_text(duration); }
-
 // "p99 120 ms", or "job 6.0 h" for one that only has to end in time.
 std::string promise_text(const Service& service) {
-  if (!service.job) return fmt::format("p{} {}", text::shortest(service.slo.percentile), slo_text(service.slo.latency));
+  if (!service.job)
+    return fmt::format("p{} {}", text::shortest(service.slo.percentile), latency_text(service.slo.latency));
   const double seconds = to_seconds(service.job->deadline);
   return seconds < 3600 ? fmt::format("job {:.0f} s", seconds) : fmt::format("job {:.1f} h", seconds / 3600);
 }
@@ -88,8 +86,6 @@ std::string services_on(const PlannedDevice& device) {
   }
   return text::join(parts, " | ");
 }
-
-std::string number_text(double value) { return fmt::format("{:.4g}", value); }
 
 // Devices that are cut and used alike stand in one row.
 struct DeviceRow {
@@ -177,11 +173,11 @@ Table service_table(const PlanStory& story) {
                number_text(service.rate_per_s),
                fmt::format("{:.0f} %", 100 * service.load_factor),
                promise_text(service_of(story.problem, service.service)),
-               slo_text(slowest_run(story.problem, service)),
-               verdict ? slo_text(verdict->latency) : "-",
-               {verdict ? share_text(verdict->attainment) : "-", !verdict         ? Style::plain
-                                                                 : verdict->holds ? Style::good
-                                                                                  : Style::bad},
+               latency_text(slowest_run(story.problem, service)),
+               verdict ? latency_text(verdict->latency) : "-",
+               {verdict ? percent_text(verdict->attainment) : "-", !verdict         ? Style::plain
+                                                                   : verdict->holds ? Style::good
+                                                                                    : Style::bad},
                fmt::format("{:.2f}", story.costs[s])});
   }
   return table;
@@ -341,9 +337,9 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     table.add({{c.service, Style::accent},
                fmt::format("{} of {} measured", c.runs_measured, c.runs),
                c.where + (c.measured ? " (measured)" : ""),
-               slo_text(from_milliseconds(c.mean_ms)),
-               fmt::format("{} and {} with {:.0f} %", slo_text(from_milliseconds(c.low_ms)),
-                           slo_text(from_milliseconds(c.high_ms)), 100 * c.coverage)});
+               latency_text(from_milliseconds(c.mean_ms)),
+               fmt::format("{} and {} with {:.0f} %", latency_text(from_milliseconds(c.low_ms)),
+                           latency_text(from_milliseconds(c.high_ms)), 100 * c.coverage)});
   }
   return text + table.render(terminal, 2);
 }

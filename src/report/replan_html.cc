@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "report/number_text.h"
 #include "report/page.h"
+#include "report/page_style.h"
 #include "report/plot.h"
 #include "report/replan_view.h"
 
@@ -17,11 +19,6 @@ using plot::Scale;
 
 constexpr double kReplanWidth = 1130;
 constexpr double kReplanLeft = 44;
-
-constexpr std::string_view kReplanStyle = R"(
-p{color:var(--muted);max-width:80ch;margin:0 0 10px}
-figure{margin:0 0 14px;background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
-)";
 
 std::string legend(const std::vector<std::string>& names) {
   std::string out = "<div class=\"legend\">";

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "report/run_tables.h"
+#include "report/number_text.h"
 #include "report/table.h"
 
 namespace tangram::report {
@@ -97,7 +97,7 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
                fmt::format("{:.1f} %", 100 * saved_share(comparison, run)),
                fmt::format("{:.1f}", run.slice_hours),
                std::to_string(run.devices_max),
-               share_text(run.attainment()),
+               percent_text(run.attainment()),
                std::to_string(total.late),
                std::to_string(refused(total)),
                std::to_string(run.unresolved),
@@ -113,7 +113,7 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
     std::vector<Cell> cells{{service.name, Style::accent}, fmt::format("{:g} %", service.slo.percentile)};
     for (const auto& run : comparison.runs) {
       const double share = run.result.metrics.service_total(s).slo_attainment();
-      cells.push_back({share_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
+      cells.push_back({percent_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
     }
     services.add(std::move(cells));
   }

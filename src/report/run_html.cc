@@ -7,7 +7,9 @@
 
 #include "base/math.h"
 #include "base/text.h"
+#include "report/number_text.h"
 #include "report/page.h"
+#include "report/page_style.h"
 #include "report/plot.h"
 #include "report/run_view.h"
 
@@ -24,59 +26,9 @@ constexpr std::size_t kGanttTracksMax = 24;
 constexpr std::size_t kMosaicDevicesMax = 32;
 constexpr std::size_t kRowsMax = 64;  // Of a table about slices.
 
-constexpr std::string_view kReportStyle = R"(
-h3{font-size:16px;margin:0}
-p.sub{margin:0 0 6px;color:var(--muted)}
-p.lead{margin:14px 0 0;font-size:17px;max-width:80ch}
-p.why{margin:-6px 0 12px;color:var(--muted);max-width:75ch}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:22px 0 0}
-.card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 16px}
-.card b{display:block;font-size:22px;line-height:1.3;white-space:nowrap;font-weight:640;font-variant-numeric:tabular-nums;letter-spacing:-.02em}
-.card span{color:var(--muted);font-size:13px}
-.card.good b{color:var(--good)}.card.bad b{color:var(--bad)}
-.service{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px 8px;margin:0 0 14px}
-.service header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px;margin-bottom:6px}
-.service header small{color:var(--muted);font-size:13px}
-.badge{font-size:12px;font-weight:600;border-radius:20px;padding:1px 10px;border:1px solid}
-.badge.good{color:var(--good)}.badge.bad{color:var(--bad)}
-.panels{display:grid;grid-template-columns:2fr 1.4fr 1fr;gap:18px}
-.panels figcaption,.wide figcaption{font-size:12.5px;color:var(--muted)}
-figure.wide figcaption{margin-bottom:10px}
-figure{margin:0;min-width:0}
-.wide{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:14px 18px}
-th:first-child,td:first-child{padding-left:14px}
-th:last-child,td:last-child{padding-right:14px}
-nav{display:flex;flex-wrap:wrap;gap:8px;margin:34px 0 0}
-nav button{font:inherit;font-size:14px;color:var(--ink);background:var(--card);border:1px solid var(--line);border-radius:20px;
-padding:5px 16px;cursor:pointer}
-nav button[aria-selected=true]{background:var(--ink);color:var(--bg);border-color:var(--ink)}
-@media (max-width:820px){.panels{grid-template-columns:1fr}}
-@media print{nav{display:none}section[hidden]{display:block}}
-)";
-
-constexpr std::string_view kScript = R"(
-for (const b of document.querySelectorAll('nav button')) b.onclick = () => {
-  for (const o of document.querySelectorAll('nav button')) o.setAttribute('aria-selected', o === b);
-  for (const s of document.querySelectorAll('section.run')) s.hidden = s.id !== b.dataset.run;
-};
-)";
-
-std::string percent(double share) { return percent_text(share); }
-
-std::string rate_text(double per_s) { return fmt::format("{:.{}f}", per_s, per_s < 10 ? 2 : per_s < 100 ? 1 : 0); }
-
-std::string with_thousands(std::uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, "\u202f");
-  return digits;
-}
-
 std::string quantile_text(const sim::Tally& tally, double q) {
   return tally.arrived == 0 ? "-" : latency_text(tally.latency_quantile(q));
 }
-
-// The share of requests that were in time; of none, nothing can be said.
-std::string in_time_text(const TallyView& view) { return view.counted() ? percent(view.tally.slo_attainment()) : "-"; }
 
 // The class of the colour in which a promise is shown.
 std::string_view verdict(const TallyView& view) {
@@ -303,8 +255,8 @@ void draw_slice(const MigProfile& profile, const plot::Box& box, const SliceUse&
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     if (view.services[s].name == use.services.front()) service = s;
   }
-  const std::string tip =
-      fmt::format("busy {}, useful {}, {} batches, {}", percent(use.busy), percent(use.useful), use.batches, services);
+  const std::string tip = fmt::format("busy {}, useful {}, {} batches, {}", percent_text(use.busy),
+                                      percent_text(use.useful), use.batches, services);
   const plot::Box bar{box.x + 9, box.y + 44, box.width - 18, 9};
   picture.rect(bar, "card", tip, 1, 3);
   picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, page::series_colour(service), tip, 0.4, 3);
@@ -392,9 +344,10 @@ std::string padding_picture(const RunView& view) {
     picture.text(left - 10, y + 17, view.services[s].name, Anchor::end, "ink", 12);
     picture.rect({left, y, whole * (1 - padding), kRow}, page::series_colour(s), "", 0.85, 3);
     picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, page::series_colour(s), "padding", 0.25, 3);
-    picture.text(left + whole + 10, y + 17,
-                 view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent(padding)),
-                 Anchor::start, "ink", 12);
+    picture.text(
+        left + whole + 10, y + 17,
+        view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent_text(padding)),
+        Anchor::start, "ink", 12);
   }
   return picture.take();
 }
@@ -467,8 +420,8 @@ std::string comparison(const std::vector<RunView>& views) {
         "<td>{}</td><td>{}</td></tr>\n",
         plot::escape(view.policy), verdict(view), in_time_text(view.total), rate_text(view.total.goodput_per_s),
         quantile_text(tally, 0.5), quantile_text(tally, 0.99), tally.late, tally.rejected_total(), tally.failed,
-        view.busy_share ? percent(*view.busy_share) : "", view.useful_share ? percent(*view.useful_share) : "",
-        view.batches);
+        view.busy_share ? percent_text(*view.busy_share) : "",
+        view.useful_share ? percent_text(*view.useful_share) : "", view.batches);
   }
   return out + "</table></div>\n";
 }
@@ -486,11 +439,11 @@ std::string cards(const RunView& view) {
   std::string out = "<div class=\"cards\">";
   out += card(in_time_text(view.total), "answered in time", verdict(view));
   out += card(judged == 0 ? "-" : fmt::format("{} of {}", kept, judged), "promises kept", verdict(view));
-  out += card(with_thousands(tally.arrived), "requests");
+  out += card(thousands_text(tally.arrived), "requests");
   out += card(rate_text(view.total.goodput_per_s), "in time, a second");
   out += card(quantile_text(tally, 0.99), "p99 of all requests");
-  if (view.busy_share) out += card(percent(*view.busy_share), "of compute slices busy");
-  if (view.useful_share) out += card(percent(*view.useful_share), "useful work");
+  if (view.busy_share) out += card(percent_text(*view.busy_share), "of compute slices busy");
+  if (view.useful_share) out += card(percent_text(*view.useful_share), "useful work");
   return out + "</div>\n";
 }
 
@@ -504,7 +457,7 @@ std::string service_card(const lab::Run& run, const RunView& view, const Timelin
       "{}</small>"
       "<small>batches of {:.1f}</small><small>{:.1f} waiting</small></header><div class=\"panels\">",
       colour, plot::escape(service.name), verdict(service), in_time_text(service), promise_text(*service.slo),
-      with_thousands(service.tally.arrived), rate_text(service.arrived_per_s), quantile_text(service.tally, 0.5),
+      thousands_text(service.tally.arrived), rate_text(service.arrived_per_s), quantile_text(service.tally, 0.5),
       quantile_text(service.tally, 0.99), service.batch_mean, service.queue.mean);
   if (!metrics.timeline.empty()) {
     out += fmt::format("<figure>{}<figcaption>requests a second, and the share in time</figcaption></figure>",
@@ -522,18 +475,20 @@ std::string tally_rows(const std::string& name, const std::string& bucket, const
   std::string out =
       fmt::format("<tr><td>{}</td><td class=\"text\">{}</td><td>{}</td><td class=\"{}\">{}</td>", plot::escape(name),
                   plot::escape(bucket), tally.arrived, verdict(view), in_time_text(view));
-  for (const double q : {0.5, 0.9, 0.95, 0.99, 0.999}) out += fmt::format("<td>{}</td>", quantile_text(tally, q));
+  for (const auto& q : kQuantiles) out += fmt::format("<td>{}</td>", quantile_text(tally, q.share));
   const std::string batch = view.batch_mean > 0 ? fmt::format("{:.1f}", view.batch_mean) : "";
   return out + fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n", tally.late,
                            tally.rejected_total(), tally.failed, batch,
-                           tally.latency.empty() ? "-" : percent(view.padding_share), view.queue.mean);
+                           tally.latency.empty() ? "-" : percent_text(view.padding_share), view.queue.mean);
 }
 
 std::string tally_table(const RunView& view) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>Service</th><th class=\"text\">Input size</th><th>Requests</th><th>In "
-      "time</th>"
-      "<th>p50</th><th>p90</th><th>p95</th><th>p99</th><th>p99.9</th><th>Late</th><th>Rejected</th><th>Failed</th>"
+      "time</th>";
+  for (const auto& q : kQuantiles) out += fmt::format("<th>{}</th>", q.title);
+  out +=
+      "<th>Late</th><th>Rejected</th><th>Failed</th>"
       "<th>Batch</th><th>Padding</th><th>Waiting</th></tr>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     out += tally_rows(view.services[s].name, "all", view.services[s]);
@@ -562,9 +517,10 @@ std::string slice_table(const RunView& view) {
         "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.1f}</td></tr>\n",
         plot::escape(slice.device), plot::escape(slice.slice) + (slice.first_plan ? "" : " (later plan)"),
-        plot::escape(text::join(slice.services, ", ")), percent(slice.busy_share), percent(slice.useful_share),
-        slice.batches, slice.samples, slice.served, slice.late, slice_quantile(slice, 0.5), slice_quantile(slice, 0.99),
-        slice.batches == 0 ? "-" : percent(slice.padding_share), slice.queue_mean);
+        plot::escape(text::join(slice.services, ", ")), percent_text(slice.busy_share),
+        percent_text(slice.useful_share), slice.batches, slice.samples, slice.served, slice.late,
+        slice_quantile(slice, 0.5), slice_quantile(slice, 0.99),
+        slice.batches == 0 ? "-" : percent_text(slice.padding_share), slice.queue_mean);
   }
   out += "</table></div>\n";
   if (view.slices.size() > kRowsMax)
@@ -619,18 +575,12 @@ std::string run_section(const lab::Scenario& scenario, const lab::Run& run, cons
   return out + "</section>\n";
 }
 
-std::string long_span_text(double seconds) {
-  if (seconds >= 7200) return fmt::format("{:.3g} hours", seconds / 3600);
-  if (seconds >= 240) return fmt::format("{:.3g} minutes", seconds / 60);
-  return fmt::format("{:.3g} seconds", seconds);
-}
-
 }  // namespace
 
 std::string html_report(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs) {
   std::vector<RunView> views;
   for (const auto& run : runs) views.push_back(view_of(scenario, run));
-  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReportStyle});
+  std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kRunStyle});
   out += fmt::format("<h1>{}</h1>\n<p class=\"sub\">{} of {} services on {} {}, in virtual time; seed {}{}</p>\n",
                      plot::escape(scenario.name), long_span_text(views[0].end_s), views[0].services.size(),
                      scenario.deployment.devices.size(), scenario.deployment.devices.size() == 1 ? "device" : "devices",
@@ -650,7 +600,7 @@ std::string html_report(const ReportHead& head, const lab::Scenario& scenario, s
       "<footer>{}{}; digest {:016x}. Latencies are within 0.4 %; every arrival counts, and one without an "
       "answer has infinite latency.</footer>\n</main>\n",
       plot::escape(head.program), head.commit.empty() ? "" : ", commit " + plot::escape(head.commit), views[0].digest);
-  if (views.size() > 1) out += fmt::format("<script>{}</script>\n", kScript);
+  if (views.size() > 1) out += fmt::format("<script>{}</script>\n", kRunScript);
   return out + "</body>\n</html>\n";
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
+#include "report/number_text.h"
 #include "report/plot.h"
 #include "report/run_view.h"
 

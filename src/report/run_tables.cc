@@ -6,24 +6,11 @@
 
 #include "base/text.h"
 #include "lab/training_fleet.h"
+#include "report/number_text.h"
 #include "report/table.h"
 
 namespace tangram::report {
 namespace {
-
-constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
-constexpr const char* kQuantileNames[] = {"p50", "p90", "p95", "p99", "p999"};
-
-// Milliseconds with three significant digits or so.
-std::string ms_text(Duration latency) {
-  if (latency == Duration::max()) return "never";
-  const double ms = to_milliseconds(latency);
-  return fmt::format("{:.{}f}", ms, ms < 10 ? 2 : ms < 100 ? 1 : 0);
-}
-
-std::string rate_text(double per_s) { return fmt::format("{:.{}f}", per_s, per_s < 10 ? 2 : per_s < 100 ? 1 : 0); }
-
-std::string count_text(std::uint64_t count) { return count == 0 ? "-" : std::to_string(count); }
 
 Duration quantile(const sim::Tally& tally, double q) {
   return tally.arrived == 0 ? Duration{} : tally.latency_quantile(q);
@@ -39,16 +26,9 @@ std::string reasons_text(const sim::Tally& tally) {
   return parts.empty() ? "-" : text::join(parts, ", ");
 }
 
-// Of no request, no share was in time.
-std::string in_time_text(const TallyView& view) {
-  return view.counted() ? share_text(view.tally.slo_attainment()) : "-";
-}
-
 std::string padding_text(const TallyView& view) {
-  return view.tally.latency.empty() ? "-" : share_text(view.padding_share);
+  return view.tally.latency.empty() ? "-" : percent_text(view.padding_share);
 }
-
-std::string depth_text(double depth) { return fmt::format("{:.{}f}", depth, depth < 100 ? 1 : 0); }
 
 std::vector<Cell> tally_cells(const TallyView& view) {
   const sim::Tally& tally = view.tally;
@@ -58,18 +38,24 @@ std::vector<Cell> tally_cells(const TallyView& view) {
                           std::to_string(tally.arrived),
                           {in_time_text(view), style},
                           rate_text(view.goodput_per_s)};
-  for (const double q : kQuantiles) cells.emplace_back(tally.arrived == 0 ? "-" : ms_text(quantile(tally, q)));
+  for (const auto& q : kQuantiles) cells.emplace_back(tally.arrived == 0 ? "-" : ms_text(quantile(tally, q.share)));
   cells.emplace_back(count_text(tally.late));
   cells.emplace_back(count_text(tally.failed));
   cells.emplace_back(reasons_text(tally));
   return cells;
 }
 
+// "P50 MS", then "P90" to "P99.9": the unit stands once.
 std::vector<Column> tally_columns(std::string first) {
-  return {{std::move(first)},       {"REQUESTS", Align::right}, {"IN TIME", Align::right},
-          {"GOOD/S", Align::right}, {"P50 MS", Align::right},   {"P90", Align::right},
-          {"P95", Align::right},    {"P99", Align::right},      {"P99.9", Align::right},
-          {"LATE", Align::right},   {"FAILED", Align::right},   {"REJECTED", Align::left, true}};
+  std::vector<Column> columns{{std::move(first)}};
+  for (const char* title : {"REQUESTS", "IN TIME", "GOOD/S"}) columns.push_back({title, Align::right});
+  for (const auto& q : kQuantiles) {
+    const bool names_unit = &q == kQuantiles.begin();
+    columns.push_back({fmt::format("P{}{}", q.title + 1, names_unit ? " MS" : ""), Align::right});
+  }
+  for (const char* title : {"LATE", "FAILED"}) columns.push_back({title, Align::right});
+  columns.push_back({"REJECTED", Align::left, true});
+  return columns;
 }
 
 std::string service_table(const RunView& run, const Terminal& terminal, int indent) {
@@ -79,8 +65,7 @@ std::string service_table(const RunView& run, const Terminal& terminal, int inde
   Table table(std::move(columns));
   for (const auto& service : run.services) {
     auto cells = tally_cells(service);
-    cells.insert(cells.begin() + 3, fmt::format("p{} {} ms", text::shortest(service.slo->percentile),
-                                                text::shortest(to_milliseconds(service.slo->latency))));
+    cells.insert(cells.begin() + 3, slo_text(*service.slo));
     cells.insert(cells.end() - 1,
                  {fmt::format("{:.1f}", service.batch_mean), padding_text(service), depth_text(service.queue.mean)});
     table.add(std::move(cells));
@@ -129,15 +114,15 @@ std::string slice_table(const RunView& run, const Terminal& terminal, int indent
     const std::uint64_t answered = slice.served + slice.late;
     table.add({{slice.device, Style::accent},
                slice.slice + (slice.first_plan ? "" : " (later)"),
-               share_text(slice.busy_share),
-               share_text(slice.useful_share),
+               percent_text(slice.busy_share),
+               percent_text(slice.useful_share),
                std::to_string(slice.batches),
                std::to_string(slice.samples),
                std::to_string(answered),
-               answered == 0 ? "-" : share_text(static_cast<double>(slice.served) / static_cast<double>(answered)),
+               answered == 0 ? "-" : percent_text(static_cast<double>(slice.served) / static_cast<double>(answered)),
                slice_quantile_text(slice, 0.5),
                slice_quantile_text(slice, 0.99),
-               slice.batches == 0 ? "-" : share_text(slice.padding_share),
+               slice.batches == 0 ? "-" : percent_text(slice.padding_share),
                depth_text(slice.queue_mean),
                text::join(slice.services, ", ")});
   }
@@ -156,7 +141,7 @@ std::string tenant_table(const RunView& run, const Terminal& terminal, int inden
   return table.render(terminal, indent);
 }
 
-std::string optional_share(const std::optional<double>& share) { return share ? share_text(*share) : "not known"; }
+std::string optional_share(const std::optional<double>& share) { return share ? percent_text(*share) : "not known"; }
 
 std::string totals(const RunView& run, const Terminal& terminal, int indent) {
   const std::string begin(static_cast<std::size_t>(indent), ' ');
@@ -171,7 +156,7 @@ std::string totals(const RunView& run, const Terminal& terminal, int indent) {
                              : Style::bad,
             in_time_text(total)),
       rate_text(total.goodput_per_s), begin, optional_share(run.busy_share), optional_share(run.useful_share),
-      share_text(run.padding_share));
+      percent_text(run.padding_share));
 }
 
 Json duration_json(Duration latency) {
@@ -194,8 +179,8 @@ Json tally_json(const TallyView& view) {
     if (reason != RejectReason::none) rejected[std::string(to_string(reason))] = tally.rejected[index_of(reason)];
   }
   Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
-  for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
-    latency[fmt::format("{}_ms", kQuantileNames[i])] = duration_json(tally.latency_quantile(kQuantiles[i]));
+  for (const auto& q : kQuantiles) {
+    latency[fmt::format("{}_ms", q.key)] = duration_json(tally.latency_quantile(q.share));
   }
   latency["max_ms"] = answered_json(tally, static_cast<double>(tally.latency.max()) * 1e-6);
   return {{"name", view.name},
@@ -265,13 +250,19 @@ Json slice_json(const SliceView& slice) {
             {"queue_depth", {{"mean", slice.queue_mean}, {"max", slice.queue_max}}}};
   if (!slice.latency) return json;
   Json latency;
-  for (std::size_t i = 0; i < std::size(kQuantiles); ++i) {
-    latency[fmt::format("{}_ms", kQuantileNames[i])] =
-        slice.latency->empty() ? Json(nullptr)
-                               : Json(static_cast<double>(slice.latency->quantile(kQuantiles[i])) * 1e-6);
+  for (const auto& q : kQuantiles) {
+    latency[fmt::format("{}_ms", q.key)] =
+        slice.latency->empty() ? Json(nullptr) : Json(static_cast<double>(slice.latency->quantile(q.share)) * 1e-6);
   }
   json["latency"] = std::move(latency);
   return json;
+}
+
+// How many rows offline jobs got answered with the capacity that requests left.
+std::string background_text(const lab::Run& run) {
+  const auto rows = static_cast<double>(run.result.background_answered);
+  return fmt::format("{}: {} rows of offline jobs were answered, {:.1f}/s\n", run.policy, rows,
+                     rows / std::max(1e-9, to_seconds(run.result.end)));
 }
 
 Json ownership_json(const lab::Ownership& now) {
@@ -311,8 +302,6 @@ Json training_json(const lab::TrainingResult& training) {
 
 }  // namespace
 
-std::string share_text(double share) { return percent_text(share); }
-
 std::string run_tables(const RunView& run, const Terminal& terminal, bool whole, int indent) {
   std::string out = totals(run, terminal, indent) + "\n" + service_table(run, terminal, indent);
   if (!whole) return out;
@@ -336,7 +325,7 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
   table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});
   Table owners({{"GPU-HOURS"}, {"", Align::right}, {"SHARE", Align::right}});
   const auto row = [&](const char* name, double value) {
-    owners.add({name, fmt::format("{:.1f}", value), share_text(value / std::max(hours.sum(), 1e-9))});
+    owners.add({name, fmt::format("{:.1f}", value), percent_text(value / std::max(hours.sum(), 1e-9))});
   };
   row("training", hours.training);
   row("running requests", hours.running);
@@ -394,6 +383,30 @@ Json run_json(const RunView& run, const lab::Run& source) {
   for (const auto& tenant : run.tenants) tenants.push_back(tally_json(tenant));
   json["tenants"] = std::move(tenants);
   if (source.training) json["training"] = training_json(*source.training);
+  return json;
+}
+
+std::string runs_text(const lab::Scenario& scenario, std::span<const lab::Run> runs, std::span<const RunView> views,
+                      const Terminal& terminal) {
+  std::string out = views.size() == 1 ? run_tables(views[0], terminal, true) : comparison_table(views, terminal);
+  for (const auto& run : runs) {
+    if (!scenario.config.background.empty()) out += "\n" + background_text(run);
+    if (!run.training) continue;
+    out += "\n" + (runs.size() > 1 ? run.policy + "\n" : "") + training_tables(*run.training, terminal);
+  }
+  return out;
+}
+
+Json runs_json(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs,
+               std::span<const RunView> views) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    list.push_back(run_json(views[i], runs[i]));
+    if (!scenario.config.background.empty()) list.back()["background_answered"] = runs[i].result.background_answered;
+  }
+  Json json = head_json(head);
+  json["scenario"] = scenario.name;
+  json["runs"] = std::move(list);
   return json;
 }
 

@@ -19,10 +19,15 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
 // The policies of several runs, one row for each service and policy.
 std::string comparison_table(std::span<const RunView> runs, const Terminal& terminal, int indent = 0);
 
+// Everything `tangram simulate` prints: the tables of one run or the comparison of several, then offline jobs and
+// training. `views` are those of `runs`, in their order.
+std::string runs_text(const lab::Scenario& scenario, std::span<const lab::Run> runs, std::span<const RunView> views,
+                      const Terminal& terminal);
+// The same for programs, under the head.
+Json runs_json(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs,
+               std::span<const RunView> views);
+
 Json head_json(const ReportHead& head);
 Json run_json(const RunView& run, const lab::Run& source);
-
-// "99.53 %", with more digits near the whole.
-std::string share_text(double share);
 
 }  // namespace tangram::report

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/text.h"
+#include "report/number_text.h"
 
 namespace tangram::report {
 namespace {
@@ -157,19 +157,8 @@ RunView view_of(const lab::Scenario& scenario, const lab::Run& run) {
   return view;
 }
 
-std::string percent_text(double share) {
-  const double percent = 100 * share;
-  if (percent == 0 || percent == 100) return fmt::format("{:.0f} %", percent);
-  // A share just below the whole must not read as the whole.
-  if (percent > 99.9) return fmt::format("{:.3f} %", std::min(percent, 99.999));
-  return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
-}
-
-std::string latency_text(Duration latency) {
-  if (latency == Duration::max()) return "never";
-  const double ms = to_milliseconds(latency);
-  if (ms >= 1e4) return fmt::format("{:.1f} s", ms * 1e-3);
-  return fmt::format("{:.{}f} ms", ms, ms < 1 && ms > 0 ? 3 : ms < 10 ? 2 : ms < 100 ? 1 : 0);
+std::string in_time_text(const TallyView& view) {
+  return view.counted() ? percent_text(view.tally.slo_attainment()) : "-";
 }
 
 }  // namespace tangram::report

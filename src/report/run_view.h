@@ -97,10 +97,8 @@ RunView view_of(const lab::Scenario& scenario, const lab::Run& run);
 // and which slices worked most and least. Plain text.
 std::vector<std::string> story_of(const RunView& view, const lab::Run& run);
 
-// "99.53 %", with more digits near the whole.
-std::string percent_text(double share);
-// "12.3 ms" with a sensible number of digits; "never" for an infinite one.
-std::string latency_text(Duration latency);
+// The share of requests that were in time, such as "99.53 %"; "-" where no request was counted.
+std::string in_time_text(const TallyView& view);
 
 // `policy,at_s,service,arrived,served,late,lost,queue_max`, a row for each step and service, after comment lines with
 // the head. Empty rows for runs without a time line.

@@ -5,18 +5,6 @@
 namespace tangram::report {
 namespace {
 
-constexpr TileColour kColours[] = {
-    {73, true, "#62BDB0", "#0E2F2B"},    // 1g
-    {68, false, "#4C86C6", "#FFFFFF"},   // 2g
-    {98, false, "#8067C4", "#FFFFFF"},   // 3g
-    {215, true, "#F2A65A", "#3B2108"},   // 4g
-    {168, false, "#D9607B", "#FFFFFF"},  // 7g
-    {149, true, "#ACCB66", "#273408"},   // double memory
-    {221, true, "#F0CF5B", "#3A2E05"},   // media
-    {146, true, "#A9B4C4", "#1F2833"},   // special: without media engines
-    {180, true, "#CFA98A", "#33200F"},   // special: for graphics
-    {108, true, "#86B08C", "#14301A"},   // special: with all media engines
-};
 constexpr std::size_t kHostColours = 8;  // Repeated on the host.
 
 std::size_t special_colour(const MigProfile& profile) {
@@ -38,7 +26,7 @@ std::size_t colour_index(const Geometry& geometry, const MigProfile& profile) {
 }  // namespace
 
 const TileColour& colour_of(const Geometry& geometry, const MigProfile& profile) {
-  return kColours[colour_index(geometry, profile)];
+  return kTileColours[colour_index(geometry, profile)];
 }
 
 std::vector<Tile> tiles_of(const Geometry& geometry, const Layout& layout) {

@@ -5,15 +5,9 @@
 #include <vector>
 
 #include "core/layout.h"
+#include "report/colours.h"
 
 namespace tangram::report {
-
-struct TileColour {
-  int ansi;         // In the 256-colour palette.
-  bool dark_text;   // Black on it can be read better than white.
-  const char* hex;  // The same for pictures.
-  const char* hex_text;
-};
 
 // Plain profiles are told apart by their compute slices, the others by their family. On the host, colours repeat.
 const TileColour& colour_of(const Geometry& geometry, const MigProfile& profile);

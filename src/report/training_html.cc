@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lab/training_fleet.h"
+#include "report/number_text.h"
 #include "report/ownership_picture.h"
 #include "report/plot.h"
 #include "report/run_view.h"
@@ -18,12 +19,6 @@ constexpr double kJobsHeight = 200;
 constexpr double kJobsLeft = 50;
 constexpr double kJobsBottom = 165;
 constexpr double kJobsTop = 16;
-
-std::string span_text(double seconds) {
-  if (seconds >= 7200) return fmt::format("{:.1f} h", seconds / 3600);
-  if (seconds >= 240) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.0f} s", seconds);
-}
 
 // The share of jobs that had ended so long after they were submitted.
 std::string completion_picture(std::vector<double> jcts_s) {

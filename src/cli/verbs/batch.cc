@@ -13,12 +13,13 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
-#include "report/table.h"
 #include "client/offline_job.h"
+#include "host/files.h"
+#include "report/number_text.h"
+#include "report/table.h"
 
 extern char** environ;
 
@@ -59,13 +60,6 @@ Result<Duration> parse_span(const std::string& option, const std::string& text) 
   return invalid(fmt::format("{} {}: expected a time such as 30s, 90m, 2h or 1d", option, text));
 }
 
-std::string span_text(Duration span) {
-  const double seconds = std::abs(to_seconds(span));
-  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 // Where jobs are kept: where the user says, or where programs keep what they must not forget.
 std::string store_folder(const Options& options) {
   if (!options.store.empty()) return options.store;
@@ -88,12 +82,13 @@ std::string state_text(const client::Job& job, bool running) {
 std::string deadline_text(const client::Job& job) {
   if (job.deadline_ms == 0) return "-";
   if (job.state == client::JobState::done) {
-    return job.updated_ms <= job.deadline_ms ? "kept"
-                                             : "missed by " + span_text((job.updated_ms - job.deadline_ms) * 1ms);
+    return job.updated_ms <= job.deadline_ms
+               ? "kept"
+               : "missed by " + report::distance_text((job.updated_ms - job.deadline_ms) * 1ms);
   }
   const Duration left = (job.deadline_ms - wall_ms()) * 1ms;
   if (left < Duration::zero()) return "missed";
-  const std::string in = "in " + span_text(left);
+  const std::string in = "in " + report::distance_text(left);
   if (job.rows_per_s <= 0) return in;
   const bool kept = static_cast<double>(job.left()) / job.rows_per_s <= to_seconds(left);
   return in + (kept ? ", will be kept" : ", will be missed");
@@ -101,17 +96,17 @@ std::string deadline_text(const client::Job& job) {
 
 report::Json job_json(const client::Job& job, bool running) {
   report::Json json{{"id", job.id},
-            {"state", state_text(job, running)},
-            {"model", job.model},
-            {"input", job.input},
-            {"output", job.output},
-            {"rows", job.rows},
-            {"answered", job.answered},
-            {"failed", job.failed},
-            {"left", job.left()},
-            {"rows_per_s", job.rows_per_s},
-            {"submitted_ms", job.submitted_ms},
-            {"updated_ms", job.updated_ms}};
+                    {"state", state_text(job, running)},
+                    {"model", job.model},
+                    {"input", job.input},
+                    {"output", job.output},
+                    {"rows", job.rows},
+                    {"answered", job.answered},
+                    {"failed", job.failed},
+                    {"left", job.left()},
+                    {"rows_per_s", job.rows_per_s},
+                    {"submitted_ms", job.submitted_ms},
+                    {"updated_ms", job.updated_ms}};
   if (job.deadline_ms != 0) json["deadline_ms"] = job.deadline_ms;
   if (job.failed > 0) json["failed_rows"] = client::failed_path(job.output);
   if (!job.message.empty()) json["message"] = job.message;
@@ -122,14 +117,14 @@ ExitCode status(Session& session, const Options& options) {
   const std::string folder = store_folder(options);
   const auto ids = options.job.empty() ? client::JobStore::list(folder) : std::vector<std::string>{options.job};
   report::Table table({{"JOB"},
-               {"STATE"},
-               {"ROWS", report::Align::right},
-               {"DONE", report::Align::right},
-               {"FAILED", report::Align::right},
-               {"ROWS/S", report::Align::right},
-               {"TIME LEFT", report::Align::right},
-               {"DEADLINE"},
-               {"OUTPUT", report::Align::left, true}});
+                       {"STATE"},
+                       {"ROWS", report::Align::right},
+                       {"DONE", report::Align::right},
+                       {"FAILED", report::Align::right},
+                       {"ROWS/S", report::Align::right},
+                       {"TIME LEFT", report::Align::right},
+                       {"DEADLINE"},
+                       {"OUTPUT", report::Align::left, true}});
   report::Json all = report::Json::array();
   std::string messages;
   for (const auto& id : ids) {
@@ -149,7 +144,7 @@ ExitCode status(Session& session, const Options& options) {
                                                             static_cast<double>(job->rows)),
                {fmt::to_string(job->failed), job->failed > 0 ? Style::bad : Style::plain},
                going ? fmt::format("{:.1f}", job->rows_per_s) : "-",
-               going ? span_text(from_seconds(static_cast<double>(job->left()) / job->rows_per_s)) : "-",
+               going ? report::distance_text(from_seconds(static_cast<double>(job->left()) / job->rows_per_s)) : "-",
                deadline_text(*job),
                job->output});
   }
@@ -167,8 +162,9 @@ std::string label_of(const std::string& id, const client::JobView& view) {
   std::string label = fmt::format("{}  {:.0f} rows/s", id, view.rows_per_s);
   if (view.failed > 0) label += fmt::format(", {} failed", view.failed);
   if (view.deadline_in && view.needed) {
-    label += *view.needed <= *view.deadline_in ? ", in time"
-                                               : ", too late by " + span_text(*view.needed - *view.deadline_in);
+    label += *view.needed <= *view.deadline_in
+                 ? ", in time"
+                 : ", too late by " + report::distance_text(*view.needed - *view.deadline_in);
   }
   if (!view.trouble.empty()) label += ", waits: " + view.trouble;
   return label;
@@ -211,7 +207,7 @@ ExitCode conclude(Session& session, const client::JobStore& store, client::JobEn
   }
   if (session.structured()) session.print_value(job_json(*job, false));
   session.remark(fmt::format("{}: {} rows answered in {}\n", job->output, job->answered,
-                             span_text((job->updated_ms - job->submitted_ms) * 1ms)));
+                             report::distance_text((job->updated_ms - job->submitted_ms) * 1ms)));
   const bool late = job->deadline_ms != 0 && job->updated_ms > job->deadline_ms;
   if (job->failed > 0)
     session.warn(fmt::format("{}: {} rows have no answer", client::failed_path(job->output), job->failed));

@@ -10,8 +10,7 @@
 #include "cli/program.h"
 #include "cli/run_policies.h"
 #include "lab/capacity.h"
-#include "report/run_tables.h"
-#include "report/table.h"
+#include "report/capacity_view.h"
 #include "sched/policy.h"
 
 namespace tangram::cli {
@@ -64,61 +63,6 @@ Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Sce
   return results;
 }
 
-report::Json result_json(const lab::CapacityResult& result) {
-  report::Json services = report::Json::array();
-  for (const auto& service : result.services) {
-    services.push_back({{"name", service.service},
-                        {"rate_per_s", service.rate_per_s},
-                        {"percentile", service.percentile},
-                        {"slo_attainment", service.counted ? report::Json(service.attainment) : report::Json(nullptr)},
-                        {"latency_ms", !service.counted || service.latency == Duration::max()
-                                           ? report::Json(nullptr)
-                                           : report::Json(to_milliseconds(service.latency))},
-                        {"slo_latency_ms", to_milliseconds(service.slo)}});
-  }
-  return {{"policy", result.policy},
-          {"rate_scale", result.rate_scale},
-          {"rate_per_s", result.rate_per_s},
-          {"infeasible_rate_scale",
-           result.infeasible_scale > 0 ? report::Json(result.infeasible_scale) : report::Json(nullptr)},
-          {"binding_service", result.binding.empty() ? report::Json(nullptr) : report::Json(result.binding)},
-          {"trials", result.trials},
-          {"services", std::move(services)}};
-}
-
-std::string capacity_table(const std::vector<lab::CapacityResult>& results, const Terminal& terminal) {
-  report::Table table({{"POLICY"},
-                       {"RATE SCALE", report::Align::right},
-                       {"REQUESTS/S", report::Align::right},
-                       {"BINDING"},
-                       {"SERVICE"},
-                       {"PER S", report::Align::right},
-                       {"IN TIME", report::Align::right},
-                       {"LATENCY", report::Align::right},
-                       {"PROMISE"}});
-  for (const auto& result : results) {
-    if (result.services.empty()) {
-      table.add({{result.policy, Style::accent}, {"0", Style::bad}, "0", result.binding, "", "", "", "", ""});
-    }
-    for (std::size_t s = 0; s < result.services.size(); ++s) {
-      const auto& service = result.services[s];
-      const bool first = s == 0;
-      const std::string binding = result.binding.empty() ? "none found" : result.binding;
-      table.add(
-          {{first ? result.policy : "", Style::accent},
-           first ? fmt::format("{:.3f}", result.rate_scale) : "",
-           first ? fmt::format("{:.1f}", result.rate_per_s) : "",
-           first ? binding : "",
-           service.service,
-           fmt::format("{:.1f}", service.rate_per_s),
-           service.counted ? report::share_text(service.attainment) : "-",
-           service.counted ? report::latency_text(service.latency) : "-",
-           fmt::format("p{} {} ms", text::shortest(service.percentile), text::shortest(to_milliseconds(service.slo)))});
-    }
-  }
-  return table.render(terminal);
-}
-
 ExitCode run(Session& session, Options options) {
   auto scenario = load_scenario(options.scenario);
   if (!scenario) return session.fail(scenario.error());
@@ -131,15 +75,9 @@ ExitCode run(Session& session, Options options) {
   if (!found) return session.fail(found.error());
   const auto& results = *found;
   if (session.structured()) {
-    report::Json list = report::Json::array();
-    for (const auto& result : results) list.push_back(result_json(result));
-    report::Json json = report::head_json(report_head(*scenario));
-    json["scenario"] = scenario->name;
-    json["tolerance"] = options.tolerance;
-    json["results"] = std::move(list);
-    session.print_value(json);
+    session.print_value(report::capacity_json(report_head(*scenario), {scenario->name, options.tolerance, results}));
   } else {
-    session.print(capacity_table(results, session.terminal));
+    session.print(report::capacity_table(results, session.terminal));
   }
   const bool none = std::ranges::any_of(results, [](const auto& result) { return result.rate_scale <= 0; });
   return none ? ExitCode::answer_is_no : ExitCode::done;

@@ -21,6 +21,7 @@
 #include "report/day_view.h"
 #include "report/geometry_view.h"
 #include "report/mosaic.h"
+#include "report/number_text.h"
 #include "report/plan_view.h"
 #include "report/run_tables.h"
 #include "report/table.h"
@@ -283,8 +284,8 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
   const report::RunView view = report::view_of(inputs.scenario, runs[0]);
   session.print("\n" + report::draw_day(view, runs[0], session.terminal, 2));
   session.print(fmt::format("\n  {} requests in {} batches; slices were busy {} of the time, with useful work {}:\n\n",
-                            view.total.tally.arrived, view.batches, report::share_text(view.busy_share.value_or(0)),
-                            report::share_text(view.useful_share.value_or(0))));
+                            view.total.tally.arrived, view.batches, report::percent_text(view.busy_share.value_or(0)),
+                            report::percent_text(view.useful_share.value_or(0))));
   session.print(report::draw_utilisation(inputs.scenario, view, session.terminal, 2));
   const std::string story = text::join(report::story_of(view, runs[0]), " ");
   session.print("\n  " + report::wrap(story, session.terminal.width - 2, 2) + "\n");

@@ -15,7 +15,7 @@
 #include "learn/contradictions.h"
 #include "learn/fit.h"
 #include "report/learn_report.h"
-#include "report/table.h"
+#include "report/learn_view.h"
 
 namespace tangram::cli {
 namespace {
@@ -159,105 +159,6 @@ void warn_of_misfits(Session& session, const Options& options, const std::vector
   }
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-std::string candidate_text(const learn::Candidate& c) {
-  std::string text = fmt::format("{} batch {}", c.mig_profile, c.batch);
-  if (c.size != 1) text += fmt::format(" size {}", c.size);
-  if (c.processes != 1) text += fmt::format(" processes {}", c.processes);
-  return text;
-}
-
-report::Json group_json(const std::vector<report::ErrorGroup>& groups) {
-  report::Json list = report::Json::array();
-  for (const auto& group : groups) {
-    list.push_back({{"name", group.name},
-                    {"runs", group.runs},
-                    {"median_error", group.median_error},
-                    {"p90_error", group.p90_error},
-                    {"bias", group.bias}});
-  }
-  return list;
-}
-
-report::Json report_json(const report::LearnReport& report) {
-  report::Json json{{"model", report.model},
-                    {"device", report.device},
-                    {"measurements", report.measurements},
-                    {"out_of_memory", report.out_of_memory},
-                    {"members", report.members},
-                    {"intervals", report::calibration_text(report.calibration)},
-                    {"coverage_stated", report.coverage_stated},
-                    {"checked", report.unseen.size()},
-                    {"median_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.median_error)},
-                    {"p90_error", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.p90_error)},
-                    {"coverage", report.unseen.empty() ? report::Json(nullptr) : report::Json(report.coverage)},
-                    {"by_slice", group_json(report.by_slice)},
-                    {"by_batch", group_json(report.by_batch)},
-                    {"by_size", group_json(report.by_size)},
-                    {"by_processes", group_json(report.by_processes)}};
-  report::Json validation = report::Json::array();
-  for (const auto& v : report.validation) {
-    validation.push_back({{"member", v.member}, {"median_error", v.median_error}, {"p90_error", v.p90_error}});
-  }
-  json["validation"] = std::move(validation);
-  json["next"] = nullptr;
-  if (report.next) {
-    json["next"] = {{"mig_profile", report.next->mig_profile},
-                    {"batch", report.next->batch},
-                    {"size", report.next->size},
-                    {"processes", report.next->processes}};
-  }
-  json["next_reason"] = report.next_reason;
-  return json;
-}
-
-std::string overview(const std::vector<report::LearnReport>& reports, const Terminal& terminal) {
-  report::Table table({{"MODEL"},
-                       {"DEVICE"},
-                       {"RUNS", report::Align::right},
-                       {"MEDIAN ERROR", report::Align::right},
-                       {"P90 ERROR", report::Align::right},
-                       {"COVERED", report::Align::right},
-                       {"INTERVALS"},
-                       {"WOULD MEASURE NEXT"}});
-  for (const auto& report : reports) {
-    const bool checked = !report.unseen.empty();
-    table.add({{report.model, Style::accent},
-               report.device,
-               fmt::format("{}", report.measurements),
-               checked ? percent(report.median_error) : "unknown",
-               checked ? percent(report.p90_error) : "unknown",
-               checked ? percent(report.coverage) : "unknown",
-               report::calibration_text(report.calibration),
-               report.next ? candidate_text(*report.next) : report.next_reason});
-  }
-  return table.render(terminal);
-}
-
-void add_groups(report::Table& table, std::string_view what, const std::vector<report::ErrorGroup>& groups) {
-  if (groups.size() < 2) return;
-  for (const auto& group : groups) {
-    table.add({fmt::format("{} {}", what, group.name), fmt::format("{}", group.runs), percent(group.median_error),
-               percent(group.p90_error), fmt::format("{:+.1f} %", 100 * group.bias)});
-  }
-}
-
-std::string details(const report::LearnReport& report, const Terminal& terminal) {
-  report::Table table({{"WHERE"},
-                       {"RUNS", report::Align::right},
-                       {"MEDIAN ERROR", report::Align::right},
-                       {"P90 ERROR", report::Align::right},
-                       {"BIAS", report::Align::right}});
-  add_groups(table, "slice", report.by_slice);
-  add_groups(table, "batch", report.by_batch);
-  add_groups(table, "size", report.by_size);
-  add_groups(table, "processes", report.by_processes);
-  if (table.empty()) return "";
-  return fmt::format("\n{} on {}, each run predicted from all others\n\n", report.model, report.device) +
-         table.render(terminal);
-}
-
 Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& model,
                               const std::vector<report::LearnReport>& reports) {
   if (!options.to.empty()) {
@@ -295,13 +196,11 @@ ExitCode run(Session& session, const Options& options) {
   const auto written = write_outputs(options, *model, reports);
   if (!written) return session.fail(written.error());
   if (session.structured()) {
-    report::Json list = report::Json::array();
-    for (const auto& report : reports) list.push_back(report_json(report));
-    session.print_value({{"models", std::move(list)}});
+    session.print_value(report::learn_json(reports));
     return ExitCode::done;
   }
-  session.print(overview(reports, session.terminal));
-  for (const auto& report : reports) session.remark(details(report, session.terminal));
+  session.print(report::learn_overview(reports, session.terminal));
+  for (const auto& report : reports) session.remark(report::learn_details(report, session.terminal));
   return ExitCode::done;
 }
 

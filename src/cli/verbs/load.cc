@@ -17,6 +17,7 @@
 #include "client/offline_rows.h"
 #include "host/files.h"
 #include "report/load_report.h"
+#include "report/number_text.h"
 #include "report/table.h"
 #include "sim/arrivals.h"
 
@@ -261,10 +262,6 @@ std::vector<report::LoadSample> samples_of(const std::vector<client::LoadRequest
 
 double quantile_ms(const QuantileSketch& sketch, double q) { return 1e-6 * static_cast<double>(sketch.quantile(q)); }
 
-std::string ms_text(const QuantileSketch& sketch, double q) {
-  return sketch.empty() ? "-" : fmt::format("{:.3g}", quantile_ms(sketch, q));
-}
-
 std::string load_table(const Workload& workload, const report::LoadReport& report, const Terminal& terminal) {
   report::Table table({{"SERVICE"},
                        {"PROMISE", report::Align::right},
@@ -288,9 +285,9 @@ std::string load_table(const Workload& workload, const report::LoadReport& repor
                {report::percent_text(tally.in_time_share()),
                 report::LoadReport::kept(service, tally) ? Style::good : Style::bad},
                fmt::format("{:.1f}", report.per_second(tally.in_time)),
-               ms_text(tally.latency, 0.5),
-               ms_text(tally.latency, 0.95),
-               ms_text(tally.latency, 0.99),
+               report::quantile_ms_text(tally.latency, 0.5),
+               report::quantile_ms_text(tally.latency, 0.95),
+               report::quantile_ms_text(tally.latency, 0.99),
                fmt::to_string(tally.late),
                fmt::to_string(tally.refused),
                fmt::to_string(tally.failed + tally.unanswered)});

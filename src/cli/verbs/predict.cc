@@ -2,17 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
-
 #include "base/text.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
 #include "core/geometry.h"
 #include "lab/model_file.h"
-#include "report/learn_report.h"
-#include "report/run_view.h"
-#include "report/table.h"
+#include "report/estimate_view.h"
 
 namespace tangram::cli {
 namespace {
@@ -58,70 +53,6 @@ Result<std::string> profile_name(const learn::FittedRun& run, const std::string&
   return geometry->profiles[*index].name;
 }
 
-report::Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate,
-                           const learn::Estimate& estimate) {
-  return {{"model", run.model},
-          {"device", run.device},
-          {"mig_profile", candidate.mig_profile},
-          {"batch", candidate.batch},
-          {"size", candidate.size},
-          {"processes", candidate.processes},
-          {"latency_ms", estimate.mean_ms},
-          {"latency_p99_ms", estimate.p99_ms},
-          {"latency_low_ms", estimate.low_ms},
-          {"latency_high_ms", estimate.high_ms},
-          {"coverage", run.coverage},
-          {"intervals", report::calibration_text(run.calibration)},
-          {"throughput_per_s", estimate.throughput_per_s},
-          {"memory_mib", estimate.memory_mib ? report::Json(*estimate.memory_mib) : report::Json(nullptr)},
-          {"fits_probability", estimate.fits_probability},
-          {"measured", estimate.measured},
-          {"beyond_measured", estimate.beyond_slices}};
-}
-
-// "1g.10gb, 2g.20gb": the slices on which a latency was measured, each once.
-std::string measured_slices(const learn::FittedRun& run) {
-  std::vector<std::string> names;
-  for (const auto& m : run.measured) {
-    const bool known = std::ranges::find(names, m.mig_profile) != names.end();
-    if (m.latency_ms && !known) names.push_back(m.mig_profile);
-  }
-  return text::join(names, ", ");
-}
-
-std::string latency_text(double ms) { return report::latency_text(from_milliseconds(ms)); }
-
-// Four digits that say something, and never an exponent.
-std::string rate_text(double per_s) {
-  return fmt::format("{:.{}f}", per_s, per_s < 1 ? 4 : per_s < 10 ? 3 : per_s < 100 ? 2 : per_s < 1000 ? 1 : 0);
-}
-
-std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& candidate,
-                          const learn::Estimate& estimate) {
-  std::string out =
-      fmt::format("{} on {} of {}, batch {}", run.model, candidate.mig_profile, run.device, candidate.batch);
-  if (candidate.size != 1) out += fmt::format(", size {}", candidate.size);
-  if (candidate.processes != 1) out += fmt::format(", {} processes", candidate.processes);
-  out += estimate.measured ? " (measured)\n" : "\n";
-  if (estimate.fits_probability < 0.5) {
-    out += fmt::format("does not fit into memory, probability {:.0f} %\n", 100 * (1 - estimate.fits_probability));
-    return out;
-  }
-  out += fmt::format("latency     {}, between {} and {} with {:.0f} % (width {})\n", latency_text(estimate.mean_ms),
-                     latency_text(estimate.low_ms), latency_text(estimate.high_ms), 100 * run.coverage,
-                     report::calibration_text(run.calibration));
-  if (estimate.beyond_slices && !estimate.measured) {
-    out += fmt::format("            beyond what was measured ({}), so the interval is wider\n", measured_slices(run));
-  }
-  out += fmt::format("p99         {}\n", latency_text(estimate.p99_ms));
-  out += fmt::format("throughput  {} samples/s, all processes together\n", rate_text(estimate.throughput_per_s));
-  if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
-  if (estimate.fits_probability < 0.995) {
-    out += fmt::format("fits into memory with {:.0f} %\n", 100 * estimate.fits_probability);
-  }
-  return out;
-}
-
 ExitCode run(Session& session, const Options& options) {
   const auto source = read_source(options.file);
   if (!source) return session.fail(source.error());
@@ -138,9 +69,9 @@ ExitCode run(Session& session, const Options& options) {
     return session.fail({ErrorCode::invalid, fmt::format("{} has no slice {}", fitted.device, options.slice)});
   }
   if (session.structured()) {
-    session.print_value(estimate_json(fitted, candidate, *estimate));
+    session.print_value(report::estimate_json(fitted, candidate, *estimate));
   } else {
-    session.print(estimate_text(fitted, candidate, *estimate));
+    session.print(report::estimate_text(fitted, candidate, *estimate));
   }
   return estimate->fits_probability < 0.5 ? ExitCode::answer_is_no : ExitCode::done;
 }

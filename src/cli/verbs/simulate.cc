@@ -101,13 +101,6 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   return write(options.log, [&] { return report::decision_log(head, runs); });
 }
 
-// What offline jobs got of the capacity that was left.
-std::string background_text(const lab::Run& run) {
-  const auto rows = static_cast<double>(run.result.background_answered);
-  return fmt::format("{}: {} rows of offline jobs were answered, {:.1f}/s\n", run.policy, rows,
-                     rows / std::max(1e-9, to_seconds(run.result.end)));
-}
-
 void print(Session& session, const lab::Scenario& scenario, const std::vector<lab::Run>& runs, double wall_s) {
   std::vector<report::RunView> views;
   double simulated_s = 0;
@@ -118,24 +111,9 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
     requests += static_cast<double>(views.back().requests);
   }
   if (session.structured()) {
-    report::Json list = report::Json::array();
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      list.push_back(report::run_json(views[i], runs[i]));
-      if (!scenario.config.background.empty()) list.back()["background_answered"] = runs[i].result.background_answered;
-    }
-    report::Json json = report::head_json(report_head(scenario));
-    json["scenario"] = scenario.name;
-    json["runs"] = std::move(list);
-    session.print_value(json);
+    session.print_value(report::runs_json(report_head(scenario), scenario, runs, views));
   } else {
-    session.print(views.size() == 1 ? report::run_tables(views[0], session.terminal, true)
-                                    : report::comparison_table(views, session.terminal));
-    for (const auto& run : runs) {
-      if (!scenario.config.background.empty()) session.print("\n" + background_text(run));
-      if (!run.training) continue;
-      session.print("\n" + (runs.size() > 1 ? run.policy + "\n" : "") +
-                    report::training_tables(*run.training, session.terminal));
-    }
+    session.print(report::runs_text(scenario, runs, views, session.terminal));
   }
   // To standard error: the answer itself is the same on every machine and every day.
   session.note(fmt::format("simulated {:.0f} s in {:.2f} s: {:.0f} x real time, {:.0f} requests/s", simulated_s, wall_s,
