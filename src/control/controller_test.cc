@@ -39,7 +39,9 @@ TEST(Controller, WantsToBeToldAtEveryLook) {
   EXPECT_EQ(Bench(6).controller.observe_interval(), 10s);
   const TestServices world(6);
   Replanner replanner(world.problem());
-  const Controller without({.look = 0s}, std::move(replanner), {Bench::demand()});
+  ControllerOptions windows_only;
+  windows_only.look = 0s;
+  const Controller without(windows_only, std::move(replanner), {Bench::demand()});
   EXPECT_EQ(without.observe_interval(), 5min);
 }
 
