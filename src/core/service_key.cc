@@ -1,0 +1,100 @@
+#include "core/service_key.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tangram {
+namespace {
+
+template <typename... Fs>
+struct KeyOverload : Fs... {
+  using Fs::operator()...;
+};
+
+// FNV-1a over whole numbers. A collision would need about four billion different traces in one run.
+std::uint64_t digest_of(const Trace& trace) {
+  std::uint64_t digest = 0xcbf29ce484222325ULL;
+  const auto add = [&](std::int64_t value) {
+    digest = (digest ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+  };
+  for (const auto& [at, size, samples] : trace) {
+    add(at.time_since_epoch().count());
+    add(size);
+    add(samples);
+  }
+  return digest;
+}
+
+// The bindings below name every field, so a new field does not compile until it is in the key. Numbers are written with
+// as many digits as tell them apart.
+
+std::string key_of(const Traffic& traffic) {
+  return std::visit(KeyOverload{[](const PoissonTraffic& t) {
+                                  const auto& [rate] = t;
+                                  return fmt::format("poisson {}", rate);
+                                },
+                                [](const ConstantTraffic& t) {
+                                  const auto& [rate] = t;
+                                  return fmt::format("constant {}", rate);
+                                },
+                                [](const BurstTraffic& t) {
+                                  const auto& [rate, factor, burst_s, calm_s] = t;
+                                  return fmt::format("burst {} {} {} {}", rate, factor, burst_s, calm_s);
+                                },
+                                [](const DiurnalTraffic& t) {
+                                  const auto& [rate, amplitude, period_s, peak_at_s] = t;
+                                  return fmt::format("diurnal {} {} {} {}", rate, amplitude, period_s, peak_at_s);
+                                },
+                                [](const CurveTraffic& t) {
+                                  const auto& [file, step_s, scale, rates] = t;
+                                  return fmt::format("curve {} {} {}", step_s, scale, fmt::join(rates, " "));
+                                },
+                                [](const TraceTraffic& t) {
+                                  const auto& [file, speed, trace] = t;
+                                  return fmt::format("trace {} {} {:x}", speed, trace.size(), digest_of(trace));
+                                },
+                                [](const ClosedLoopTraffic& t) {
+                                  const auto& [clients, think_s] = t;
+                                  return fmt::format("loop {} {}", clients, think_s);
+                                }},
+                    traffic);
+}
+
+std::string key_of(const SizeDistribution& sizes) {
+  return std::visit(KeyOverload{[](const ConstantSize& s) {
+                                  const auto& [size] = s;
+                                  return fmt::format("constant {}", size);
+                                },
+                                [](const LogNormalSize& s) {
+                                  const auto& [median, sigma, min, max] = s;
+                                  return fmt::format("lognormal {} {} {} {}", median, sigma, min, max);
+                                },
+                                [](const HistogramSize& s) {
+                                  const auto& [file, bins] = s;
+                                  std::string key = "histogram";
+                                  for (const auto& [size, weight] : bins) key += fmt::format(" {}:{}", size, weight);
+                                  return key;
+                                },
+                                [](const TraceSize&) { return std::string("of the trace"); }},
+                    sizes);
+}
+
+}  // namespace
+
+std::string content_key(const Service& service) {
+  const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job] = service;
+  const auto& [latency, percentile] = slo;
+  std::string key = fmt::format("{}|{} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, key_of(traffic),
+                                key_of(input_size), key_of(samples), static_cast<int>(padding), priority);
+  if (drift) {
+    const auto& [to, begin_s, end_s] = *drift;
+    key += fmt::format("|drift {} {} {}", key_of(to), begin_s, end_s);
+  }
+  if (job) {
+    const auto& [rows, deadline] = *job;
+    key += fmt::format("|job {} {}", rows, deadline.count());
+  }
+  return key;
+}
+
+}  // namespace tangram
