@@ -9,6 +9,7 @@
 
 #include "base/math.h"
 #include "core/geometry.h"
+#include "core/service_key.h"
 #include "plan/demand.h"
 #include "sim/simulation.h"
 
@@ -26,11 +27,14 @@ std::vector<std::int64_t> edges_of(std::span<const plan::ReplicaGroup> groups) {
   return {edges.begin(), edges.end()};
 }
 
+bool varies(const Service& service) {
+  return std::holds_alternative<DiurnalTraffic>(service.traffic) ||
+         std::holds_alternative<CurveTraffic>(service.traffic);
+}
+
 // The same service as the planner sees it: a day or a curve at its peak.
 Service at_planning_rate(Service service) {
-  const bool varies =
-      std::holds_alternative<DiurnalTraffic>(service.traffic) || std::holds_alternative<CurveTraffic>(service.traffic);
-  if (varies) service.traffic = PoissonTraffic{plan::planning_rate_per_s(service)};
+  if (varies(service)) service.traffic = PoissonTraffic{plan::planning_rate_per_s(service)};
   return service;
 }
 
@@ -112,8 +116,10 @@ sched::Deployment SimulatedCertifier::deploy(const Service& service, std::span<c
 
 plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const plan::ReplicaGroup> groups,
                                           bool confirm) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}", asked.name, asked.slo.latency.count(), asked.slo.percentile,
-                                plan::planning_rate_per_s(asked), confirm);
+  // A day or a curve is simulated at its peak, so two with the same peak are one question. Other services are not
+  // copied: a trace is long.
+  std::string key = varies(asked) ? content_key(at_planning_rate(asked)) : content_key(asked);
+  key += confirm ? "|confirm" : "|look";
   for (const auto& group : groups) {
     key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
     for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);

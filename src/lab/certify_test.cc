@@ -64,6 +64,21 @@ TEST(Certifier, AnswersTheSameQuestionOnce) {
   EXPECT_EQ(certifier.requests_simulated(), requests);
 }
 
+// The same service under another name is the same question. The same name and the same mean rate in bursts is another.
+TEST(Certifier, TellsServicesApartByContentAndNotByName) {
+  const SharedWork model;
+  SimulatedCertifier certifier(model);
+  const std::vector<plan::ReplicaGroup> three{slices_of("a", 3)};
+  const auto first = certifier.certify(service_of("a", 60), three, false);
+  const auto requests = certifier.requests_simulated();
+  EXPECT_EQ(certifier.certify(service_of("b", 60), three, false).attainment, first.attainment);
+  EXPECT_EQ(certifier.requests_simulated(), requests);
+  Service bursts = service_of("a", 60);
+  bursts.traffic = BurstTraffic{.rate_per_s = 60};
+  certifier.certify(bursts, three, false);
+  EXPECT_GT(certifier.requests_simulated(), requests);
+}
+
 // Where on the devices the replicas of a service stand.
 std::vector<std::string> places_of(const Plan& plan, const std::string& service) {
   std::vector<std::string> places;

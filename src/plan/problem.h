@@ -74,6 +74,9 @@ struct Verdict {
 
 // Whether replicas keep a service's promise, by whatever means: the simulator, for one. `confirm` asks again with
 // other random numbers and at greater length, for the answer that a plan goes out with.
+//
+// An answer is a function of the question: content_key(service), the groups and `confirm`. The name of the service, the
+// questions before and their number do not matter, so a caller may ask in any order and remember answers by content.
 class Certifier {
  public:
   virtual ~Certifier() = default;
