@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/math.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
@@ -49,8 +50,8 @@ std::vector<std::int64_t> edge_candidates(const std::vector<SizeShare>& sizes) {
     while (done >= static_cast<double>(next) / static_cast<double>(half)) ++next;
   }
   const double low = static_cast<double>(sizes.front().size);
-  const double ratio =
-      math::exp(math::log(static_cast<double>(sizes.back().size) / low + 1e-9) / (static_cast<double>(half) - 1));
+  const double ratio = math::exp(math::log(static_cast<double>(sizes.back().size) / low + detail::kSumTolerance) /
+                                 (static_cast<double>(half) - 1));
   for (double edge = low; edge < static_cast<double>(sizes.back().size) && ratio > 1.0001; edge *= ratio) {
     // Moved up to a size that arrives: an edge between two sizes only pads.
     const auto at = std::ranges::lower_bound(sizes, static_cast<std::int64_t>(std::ceil(edge)), {}, &SizeShare::size);
@@ -95,7 +96,7 @@ std::vector<BucketSet> bucket_sets(const std::vector<SizeShare>& sizes, int buck
       from.push_back(std::move(came));
     }
     const double total = best[n - 1];
-    if (total >= least * (1 - 1e-9) || std::isinf(total)) continue;
+    if (total >= least * (1 - detail::kSumTolerance) || std::isinf(total)) continue;
     least = total;
     BucketSet set{{}, total};
     for (std::size_t j = n - 1, b = static_cast<std::size_t>(buckets); b-- > 0; j = from[b][j]) {

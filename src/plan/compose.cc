@@ -10,7 +10,9 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "plan/buckets.h"
+#include "plan/detail/no_plan.h"
 #include "plan/detail/service_cover.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
@@ -93,7 +95,7 @@ class Acceptance {
       cover[o] = 1;
       const double each = cover_load_factor(service_, cover);
       if (each <= 0) continue;
-      int no = static_cast<int>(std::ceil(1 / each - 1e-9)) - 1;
+      int no = static_cast<int>(std::ceil(1 / each - detail::kSumTolerance)) - 1;
       int yes = 2 * no + 4;
       const auto holds = [&](int count) {
         cover[o] = count;
@@ -169,7 +171,7 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
       if (cheapest) cost = cheapest->cost;
     }
     *asked += acceptance.asked();
-    if (best.edges.empty() || cost < best_cost * (1 - 1e-6)) {
+    if (best.edges.empty() || cost < best_cost * (1 - detail::kSavingMin)) {
       best = std::move(demand);
       best_cost = cost;
     }
@@ -178,10 +180,8 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
 }
 
 PlanAnswer infeasible(std::int64_t asked, std::string service, std::string reason) {
-  PlanAnswer answer;
+  PlanAnswer answer = detail::no_plan(std::move(service), std::move(reason));
   answer.certifications = asked;
-  answer.service = std::move(service);
-  answer.reason = std::move(reason);
   return answer;
 }
 
@@ -280,12 +280,10 @@ double least_load_factor(const Demand& demand, const Cover& cover) {
   return std::min(factor, cover_load_factor(service, cover));
 }
 
-constexpr double kCarriesEpsilon = 1e-9;
-
 }  // namespace
 
 bool carries(const Demand& demand, const Cover& cover) {
-  return least_load_factor(demand, cover) >= 1 - kCarriesEpsilon;
+  return least_load_factor(demand, cover) >= 1 - detail::kSumTolerance;
 }
 
 Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
@@ -293,8 +291,8 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
   const Service& service = problem.workload.services[demand.service];
   if (service.job) {
     const double factor = least_load_factor(demand, cover);
-    const bool holds = factor >= 1 - 1e-9;
-    const double ends_s = kJobShare * to_seconds(service.job->deadline) / std::max(factor, 1e-9);
+    const bool holds = factor >= 1 - detail::kSumTolerance;
+    const double ends_s = kJobShare * to_seconds(service.job->deadline) / std::max(factor, detail::kRateMin);
     return {holds, holds ? 1.0 : 0.0, holds ? 1.0 : 0.0, from_seconds(ends_s)};
   }
   std::vector<ReplicaGroup> groups;
@@ -304,10 +302,7 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
   if (!service.size_drift) return problem.certifier->certify(service, groups, confirm);
   const Verdict before = problem.certifier->certify(before_drift(service), groups, confirm);
   if (!before.holds) return before;
-  // Certifiers tell services apart by their names.
-  Service later = after_drift(service);
-  later.name += " after its sizes have changed";
-  const Verdict after = problem.certifier->certify(later, groups, confirm);
+  const Verdict after = problem.certifier->certify(after_drift(service), groups, confirm);
   return after.holds && after.attainment > before.attainment ? before : after;
 }
 
@@ -379,7 +374,7 @@ constexpr int kConfirmRoundsExact = 4;
 // What room was asked for beyond the rule proves nothing: the bound is the one from before.
 void limit_bound(CoverAnswer& answer, double bound) {
   answer.bound = std::min(answer.bound, bound);
-  answer.proved = answer.proved && answer.price <= answer.bound * (1 + 1e-9);
+  answer.proved = answer.proved && answer.price <= answer.bound * (1 + detail::kSumTolerance);
 }
 
 Solved solve(const Problem& problem, const Stock& stock) {

@@ -9,16 +9,19 @@
 #include "base/check.h"
 #include "plan/detail/linear_program.h"
 #include "plan/detail/service_cover.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
 
 using detail::IntegerLimits;
+using detail::kBoundTolerance;
+using detail::kFractionMin;
+using detail::kSumTolerance;
 using detail::kUnbounded;
+using detail::kWholeTolerance;
 using detail::LinearProgram;
 using detail::ServiceCovers;
-
-constexpr double kEpsilon = 1e-7;
 
 // Prices that are all multiples of one make every total a multiple of it, so bounds may be rounded up to the next.
 double price_step(const CoverProblem& problem) {
@@ -26,7 +29,7 @@ double price_step(const CoverProblem& problem) {
   for (const auto& device : problem.devices) least = std::min(least, device.price);
   for (const auto& device : problem.devices) {
     const double ratio = device.price / least;
-    if (std::abs(ratio - std::round(ratio)) > 1e-9) return 0;
+    if (std::abs(ratio - std::round(ratio)) > kSumTolerance) return 0;
   }
   return least;
 }
@@ -42,7 +45,7 @@ class Totals {
   double step() const { return step_; }
   // The least of them that is not below `bound`; `bound` itself where they are too many to be looked at.
   double at_least(double bound) const {
-    if (step_ > 0) return step_ * std::ceil(bound / step_ - 1e-6);
+    if (step_ > 0) return step_ * std::ceil(bound / step_ - kWholeTolerance);
     if (!few(bound)) return bound;
     double best = kUnbounded;
     visit(bound, 0, 0, best, true);
@@ -51,7 +54,7 @@ class Totals {
   // The largest of them below `price`, or a little less than `price`.
   double below(double price) const {
     if (step_ > 0) return price - step_;
-    if (!few(price)) return price - kEpsilon;
+    if (!few(price)) return price - kBoundTolerance;
     double best = 0;
     visit(price, 0, 0, best, false);
     return best;
@@ -70,13 +73,15 @@ class Totals {
     const auto [price, most] = devices_[d];
     const double missing = (limit - sum) / price;
     if (d + 1 == devices_.size()) {
-      const double count = up ? std::max(0.0, std::ceil(missing - 1e-6)) : std::ceil(missing - 1e-6) - 1;
+      const double count =
+          up ? std::max(0.0, std::ceil(missing - kWholeTolerance)) : std::ceil(missing - kWholeTolerance) - 1;
       const double capped = most >= 0 && !up ? std::min<double>(count, most) : count;
       if (capped < 0 || (most >= 0 && capped > most)) return;
       best = up ? std::min(best, sum + capped * price) : std::max(best, sum + capped * price);
       return;
     }
-    for (int count = 0; (most < 0 || count <= most) && (up ? count - 1 < missing : count < missing - 1e-6); ++count) {
+    for (int count = 0; (most < 0 || count <= most) && (up ? count - 1 < missing : count < missing - kWholeTolerance);
+         ++count) {
       visit(limit, d + 1, sum + count * price, best, up);
     }
   }
@@ -171,6 +176,7 @@ class Solver {
     answer_.bound = 0;
   }
 
+  // Called once. Ensures bound <= price, and for a solved answer covers and cuts that hold them.
   CoverAnswer solve(const std::vector<Cover>& start) {
     answer_.infeasible_service = problem_.services.size();
     for (std::size_t s = 0; s < covers_.size(); ++s) {
@@ -189,6 +195,7 @@ class Solver {
   }
 
  private:
+  // Ensures that the cover is a column of service s. True if it is new: column generation ends when none is.
   bool add_column(std::size_t s, const Cover& cover) {
     if (!known_.insert({s, cover}).second) return false;
     columns_[s].push_back(cover);
@@ -225,6 +232,8 @@ class Solver {
     std::vector<std::vector<double>> cut;    // By device and cut: how many devices.
   };
 
+  // The linear program over all columns: whole devices and whole covers may be shared out in parts. Requires a column
+  // for each service. Its duals are the prices of kinds.
   Master solve_master(const Ranges& ranges) const {
     Frame frame(problem_, ranges, std::vector<int>(problem_.kinds, 0), false);
     const int first_service_row = static_cast<int>(frame.program.rows.size());
@@ -286,6 +295,7 @@ class Solver {
     return priced;
   }
 
+  // What the slices of a cut are worth at the prices of kinds.
   double worth_of(const CoverDevice& device, std::size_t c, const std::vector<double>& price) const {
     double worth = 0;
     for (std::size_t i = 0; i < device.kinds.size(); ++i) worth += device.cuts[c][i] * price[device.kinds[i]];
@@ -326,7 +336,7 @@ class Solver {
       const Range range = ranges.cut[d][c];
       const double room = std::min(most - used, range.high < 0 ? kUnbounded : double{0} + range.high - range.low);
       const double missing = std::max(0.0, ranges.total[d].low - used);
-      const bool pays = surplus < -1e-9 * device.price;
+      const bool pays = surplus < -kSumTolerance * device.price;
       const double taken = std::max(0.0, pays ? room : std::min(room, missing));
       if (taken == 0) continue;
       sum += surplus * taken;
@@ -335,6 +345,8 @@ class Solver {
     return sum;
   }
 
+  // Adds columns until no cover is cheaper at the prices of the linear program, or the rounds are used up. Ensures the
+  // root bound and its prices; a plan is rounded every eighth round, because a good price lets later parts be dropped.
   void generate() {
     for (int round = 0; round < budget_.rounds_max; ++round) {
       const Master master = solve_master(whole_);
@@ -386,12 +398,14 @@ class Solver {
     }
   }
 
+  // The work so far, in nodes of the searches for covers: what the budget of search_parts() counts.
   std::int64_t cover_nodes() const {
     std::int64_t sum = 0;
     for (const auto& covers : covers_) sum += covers.nodes();
     return sum;
   }
 
+  // Each part solves a linear program with a row for each service, so large problems get fewer parts.
   int parts_max() const {
     return static_cast<int>(covers_.size()) <= budget_.tree_services_max ? budget_.parts_max : budget_.parts_max / 8;
   }
@@ -420,12 +434,13 @@ class Solver {
     return true;
   }
 
-  bool beaten(double bound) const { return answer_.price <= totals_.at_least(bound) + kEpsilon; }
+  // True if no plan with this bound can be cheaper than the answer, since totals are multiples of prices.
+  bool beaten(double bound) const { return answer_.price <= totals_.at_least(bound) + kBoundTolerance; }
 
   // Two parts between whose ranges the linear program lies: fewer, and at least one more.
   static std::optional<std::pair<Part, Part>> divide(const Part& part, const Master& master) {
     const auto fraction = [](double x) { return std::abs(x - std::round(x)); };
-    double best = 1e-5;
+    double best = kFractionMin;
     std::size_t at_device = 0;
     std::optional<std::size_t> at_cut;
     double value = 0;
@@ -444,7 +459,7 @@ class Solver {
         at_cut = c;
       }
     }
-    if (best <= 1e-5) return std::nullopt;
+    if (best <= kFractionMin) return std::nullopt;
     if (at_cut) value = master.cut[at_device][*at_cut];
     std::pair<Part, Part> halves{part, part};
     const auto range = [&](Part& half) -> Range& {
@@ -455,6 +470,7 @@ class Solver {
     return halves;
   }
 
+  // True if the answer is proved by the bound alone.
   bool closed() const { return beaten(answer_.bound); }
   void report() const {
     if (budget_.progress) budget_.progress(answer_.price, totals_.at_least(answer_.bound));
@@ -469,7 +485,7 @@ class Solver {
     for (std::size_t s = 0; s < columns_.size(); ++s) {
       const std::size_t best = largest_share(s);
       chosen[s] = columns_[s][best];
-      const bool whole = s < shares_.size() && best < shares_[s].size() && shares_[s][best] > 1 - 1e-6;
+      const bool whole = s < shares_.size() && best < shares_[s].size() && shares_[s][best] > 1 - kWholeTolerance;
       if (whole && !all) {
         add_need(problem_.services[s], chosen[s], fixed);
       } else {
@@ -521,14 +537,16 @@ class Solver {
     return most;
   }
 
+  // The column that the last linear program gave service s most of; the first one without a program.
   std::size_t largest_share(std::size_t s) const {
     if (s >= shares_.size() || shares_[s].empty()) return 0;
     return static_cast<std::size_t>(std::ranges::max_element(shares_[s]) - shares_[s].begin());
   }
 
+  // Requires cuts that hold the covers. Ensures that the answer is the cheaper of it and what was there.
   void take(std::vector<std::vector<int>> cuts, std::vector<Cover> covers) {
     const double price = price_of(problem_, cuts);
-    if (price >= answer_.price - kEpsilon) return;
+    if (price >= answer_.price - kBoundTolerance) return;
     answer_.status = CoverStatus::solved;
     answer_.price = price;
     answer_.cuts = std::move(cuts);
@@ -552,8 +570,8 @@ class Solver {
     const double gap = totals_.below(answer_.price) - root_bound_;
     bool complete = true;
     for (std::size_t s = 0; s < covers_.size() && complete; ++s) {
-      const auto all =
-          covers_[s].all_within(answer_.kind_price, answer_.service_price[s] + gap + kEpsilon, budget_.cover_nodes_max);
+      const auto all = covers_[s].all_within(answer_.kind_price, answer_.service_price[s] + gap + kBoundTolerance,
+                                             budget_.cover_nodes_max);
       complete = all.has_value() && all->size() < 2000;
       if (!complete) break;
       for (const auto& cover : *all) add_column(s, cover);
@@ -603,20 +621,24 @@ class Solver {
                                [](const auto& service) { return static_cast<bool>(service.accepts); });
   }
 
+  // Of one device; more than price / least_price() devices are never bought.
   double least_price() const {
     double least = kUnbounded;
     for (const auto& device : problem_.devices) least = std::min(least, device.price);
     return least;
   }
 
+  // Adds the demand of a service to a program that chooses slices, not covers: slices of each offer in `at`, and the
+  // share of their time that goes to each bucket.
   void add_service(LinearProgram& program, const CoverService& service, std::vector<int>& at) const {
     // Rates and demands are put in proportion to the larger of them. A demand that is next to nothing is then lost in
     // the tolerance of the solver, which leaves the bound one; the covers are judged afterwards.
+    constexpr double kSmallDemand = 1e-3;
     std::vector<int> class_rows;
     std::vector<double> scale;
     for (std::size_t i = 0; i < service.demand.size(); ++i) {
       scale.push_back(service.demand[i]);
-      for (const auto& offer : service.offers) scale[i] = std::max(scale[i], 1e-3 * offer.rate[i]);
+      for (const auto& offer : service.offers) scale[i] = std::max(scale[i], kSmallDemand * offer.rate[i]);
       class_rows.push_back(program.add_row(service.demand[i] / scale[i], kUnbounded));
     }
     for (const auto& offer : service.offers) {
@@ -641,6 +663,8 @@ class Solver {
     }
   }
 
+  // Ensures that the bound of a proved answer is its price, and that every other bound is a total that devices can
+  // have.
   void finish() {
     for (const auto& covers : covers_) answer_.covers_tried += covers.asked();
     if (answer_.status != CoverStatus::solved) return;
@@ -652,20 +676,21 @@ class Solver {
     }
   }
 
+  // The price of a service that the fleet has no room for: above any plan.
   static constexpr double kTooDear = 1e7;
   static constexpr int kPartRoundsMax = 30;  // A bound that is not the best yet is still one.
 
   const CoverProblem& problem_;
   const CoverBudget& budget_;
   Totals totals_;
-  Ranges whole_;
-  std::vector<double> even_price_;  // By kind: its device's price over the most that fit.
-  std::vector<ServiceCovers> covers_;
-  std::vector<std::vector<Cover>> columns_;
-  std::set<std::pair<std::size_t, Cover>> known_;
-  std::vector<std::vector<double>> shares_;
-  bool last_search_proved_ = false;
-  double root_bound_ = 0;  // At the prices that the answer tells.
+  Ranges whole_;                                   // Without limits of a part.
+  std::vector<double> even_price_;                 // By kind: its device's price over the most that fit.
+  std::vector<ServiceCovers> covers_;              // By service: its search for cheap covers.
+  std::vector<std::vector<Cover>> columns_;        // By service; only covers that it accepts.
+  std::set<std::pair<std::size_t, Cover>> known_;  // What columns_ holds.
+  std::vector<std::vector<double>> shares_;        // By service and column, of the last linear program.
+  bool last_search_proved_ = false;                // Nothing over columns_ is cheaper.
+  double root_bound_ = 0;                          // At the prices that the answer tells.
   CoverAnswer answer_;
 };
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "base/text.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
@@ -148,7 +149,7 @@ void keep_best_processes(std::vector<Offer>& offers, const std::vector<Offer>& w
       for (const std::vector<Offer>* set : std::initializer_list<const std::vector<Offer>*>{&offers, &within_half}) {
         const double own = (*set)[i].rate_per_s[b];
         best = best || (own > 0 && std::ranges::none_of(*set, [&](const Offer& o) {
-                          return o.kind == offers[i].kind && o.rate_per_s[b] > own * (1 + 1e-9);
+                          return o.kind == offers[i].kind && o.rate_per_s[b] > own * (1 + detail::kSumTolerance);
                         }));
       }
     }
@@ -283,11 +284,32 @@ double slices_taken(const Demand& demand, const std::vector<double>& rate_per_s)
   return slices;
 }
 
-}  // namespace
+// What slices of a kind run of each bucket of the demand, and what they run if they may take half of the Slo only.
+struct OfferPair {
+  Offer whole;
+  Offer half;
+};
+OfferPair offer_of(const Problem& problem, const Stock& stock, const Demand& demand, std::size_t kind, int processes) {
+  // ParvaGPU's rule lets batches gather without end, as if requests arrived at any rate.
+  constexpr double kAnyRate = 1e18;
+  const bool gathers = problem.options.rule != Rule::half;
+  OfferPair offer{{kind, processes, {}, {}}, {kind, processes, {}, {}}};
+  for (std::size_t i = 0; i < demand.edges.size(); ++i) {
+    const double rate = gathers ? std::max(demand.rate_per_s[i], demand.other_rate_per_s[i]) : kAnyRate;
+    const auto choose = [&](double share) {
+      return best_batch(problem, stock, demand.service, kind, processes, demand.edges[i], rate, share);
+    };
+    const auto choice = choose(1);
+    offer.whole.batch.push_back(choice.batch);
+    offer.whole.rate_per_s.push_back(choice.rate_per_s);
+    offer.half.rate_per_s.push_back(choose(0.5).rate_per_s);
+  }
+  return offer;
+}
 
-Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges) {
-  const Service& asked = problem.workload.services[service];
-  Demand demand{service, {}, {}, {}, {}};
+// Fills the buckets that something arrives for, before and after a drift of sizes.
+void add_rates(const Problem& problem, const std::vector<std::int64_t>& edges, Demand& demand) {
+  const Service& asked = problem.workload.services[demand.service];
   const bool loop = std::holds_alternative<ClosedLoopTraffic>(asked.traffic);  // Has no rate that could grow.
   const double factor = loop ? 1 : problem.options.demand_factor;
   const double total = planning_rate_per_s(asked) * samples_mean(asked) * factor;
@@ -299,27 +321,23 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (before[i] <= 0 && after[i] <= 0) continue;  // Nothing of this size arrives.
     demand.edges.push_back(edges[i]);
-    demand.rate_per_s.push_back(std::max(total * before[i], 1e-9));
-    demand.other_rate_per_s.push_back(std::max(total * after[i], 1e-9));
+    demand.rate_per_s.push_back(std::max(total * before[i], detail::kRateMin));
+    demand.other_rate_per_s.push_back(std::max(total * after[i], detail::kRateMin));
   }
-  // ParvaGPU's rule lets batches gather for ever.
-  const bool gathers = problem.options.rule != Rule::half;
+}
+
+}  // namespace
+
+Demand make_demand(const Problem& problem, const Stock& stock, std::size_t service, std::vector<std::int64_t> edges) {
+  Demand demand{service, {}, {}, {}, {}};
+  add_rates(problem, edges, demand);
   std::vector<Offer> within_half;
   for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
     for (int processes = 1; processes <= problem.options.processes_max; ++processes) {
-      Offer offer{kind, processes, {}, {}};
-      Offer half = offer;
-      for (std::size_t i = 0; i < demand.edges.size(); ++i) {
-        const double rate = gathers ? std::max(demand.rate_per_s[i], demand.other_rate_per_s[i]) : 1e18;
-        const auto choice = best_batch(problem, stock, service, kind, processes, demand.edges[i], rate);
-        offer.batch.push_back(choice.batch);
-        offer.rate_per_s.push_back(choice.rate_per_s);
-        half.rate_per_s.push_back(
-            best_batch(problem, stock, service, kind, processes, demand.edges[i], rate, 0.5).rate_per_s);
-      }
-      if (std::ranges::none_of(offer.rate_per_s, [](double r) { return r > 0; })) continue;
-      demand.offers.push_back(std::move(offer));
-      within_half.push_back(std::move(half));
+      OfferPair offer = offer_of(problem, stock, demand, kind, processes);
+      if (std::ranges::none_of(offer.whole.rate_per_s, [](double r) { return r > 0; })) continue;
+      demand.offers.push_back(std::move(offer.whole));
+      within_half.push_back(std::move(offer.half));
     }
   }
   if (problem.options.rule == Rule::certified) {
@@ -327,7 +345,8 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
   } else {
     keep_best(demand.offers);
   }
-  if (!asked.size_drift) {
+  // The dearer of the two mixes is planned for, and the plan is checked with the other one.
+  if (!problem.workload.services[service].size_drift) {
     demand.other_rate_per_s.clear();
   } else if (slices_taken(demand, demand.other_rate_per_s) > slices_taken(demand, demand.rate_per_s)) {
     std::swap(demand.rate_per_s, demand.other_rate_per_s);

@@ -11,7 +11,7 @@
 #include "plan/check_plan.h"
 #include "plan/demand.h"
 #include "plan/explain.h"
-#include "plan/reserve.h"
+#include "plan/headroom.h"
 
 namespace tangram::plan {
 namespace {

@@ -13,6 +13,7 @@
 #include "plan/compose.h"
 #include "plan/detail/linear_program.h"
 #include "plan/detail/service_cover.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
@@ -77,9 +78,11 @@ class Replan {
   }
 
  private:
-  bool too_dear() const { return price_ > whole_.price + options_.worse_max * whole_.bound + 1e-9; }
+  // The plan costs more than one from scratch by more than the options allow. Requires choose() and solve_whole().
+  bool too_dear() const { return price_ > whole_.price + options_.worse_max * whole_.bound + detail::kSumTolerance; }
   bool certified() const { return problem_.options.rule == Rule::certified; }
 
+  // Ensures one entry for each service of the problem. False: too many have changed.
   bool read_services() {
     std::map<std::string, const ServicePlan*> before;
     for (const auto& service : previous_.services) before[service.service] = &service;
@@ -105,9 +108,10 @@ class Replan {
     return service_bucket_sets(problem_, stock_, s).back().edges;
   }
 
+  // Requires entry.plan. The demand is what its plan was made for.
   static bool same_rate(const Entry& entry) {
     const double rate = std::accumulate(entry.demand.rate_per_s.begin(), entry.demand.rate_per_s.end(), 0.0);
-    return std::abs(rate - entry.plan->rate_per_s) <= 1e-9 * rate;
+    return std::abs(rate - entry.plan->rate_per_s) <= detail::kSumTolerance * rate;
   }
 
   static CoverService cover_service(const Demand& demand) {
@@ -116,10 +120,12 @@ class Replan {
     return service;
   }
 
+  // Requires entry.before. Its slices of today have the capacity for the demand of now.
   static bool still_carries(const Entry& entry) {
-    return cover_load_factor(cover_service(entry.demand), *entry.before) >= 1 - 1e-9;
+    return cover_load_factor(cover_service(entry.demand), *entry.before) >= 1 - detail::kSumTolerance;
   }
 
+  // Asks the certifier, and counts that. `verdict`, if not null, gets the answer.
   bool certify(const Entry& entry, const Cover& cover, bool confirm, Verdict* verdict = nullptr) {
     ++certifications_;
     const auto said = certify_cover(problem_, stock_, entry.demand, cover, confirm);
@@ -127,6 +133,7 @@ class Replan {
     return said.holds;
   }
 
+  // The replicas of a cover, as a plan tells of them.
   std::vector<ReplicaGroup> groups_of(const Entry& entry, const Cover& cover) const {
     std::vector<ReplicaGroup> groups;
     for (std::size_t o = 0; o < cover.size(); ++o) {
@@ -153,6 +160,7 @@ class Replan {
     whole_ = solve_cover(model_.problem, budget);
   }
 
+  // Requires prices of kinds, from solve_whole(). What the slices of a cover are worth.
   double cost_at_prices(std::size_t s, const Cover& cover) const {
     double cost = 0;
     for (std::size_t o = 0; o < cover.size(); ++o) {
@@ -175,6 +183,8 @@ class Replan {
     }
   }
 
+  // Requires solve_whole(). Ensures at least one cover for each entry; entries that are not open have exactly the one
+  // of today. Called again after open_neighbours(), it lists only what was opened.
   void list_covers() {
     for (std::size_t s = 0; s < entries_.size(); ++s) {
       Entry& entry = entries_[s];
@@ -199,7 +209,7 @@ class Replan {
   // The cheapest at the prices of the bound, and a little dearer ones that may fit better.
   std::vector<Cover> near_covers(std::size_t s) {
     detail::ServiceCovers covers(model_.problem.services[s]);
-    const double slack = 0.3 * least_price();
+    const double slack = 0.3 * least_price();  // Of one device.
     auto all = covers.all_within(whole_.kind_price, whole_.service_price[s] + slack, 3000);
     if (!all) return {};
     std::ranges::stable_sort(*all, {}, [&](const Cover& cover) { return cost_at_prices(s, cover); });
@@ -207,6 +217,7 @@ class Replan {
     return *all;
   }
 
+  // Of one device of the model.
   double least_price() const {
     double least = kUnbounded;
     for (const auto& device : model_.problem.devices) least = std::min(least, device.price);
@@ -238,6 +249,7 @@ class Replan {
     return by_cut;
   }
 
+  // How many slices of each kind of the model's device a planned device has.
   std::vector<int> cut_of(const CoverDevice& device, const PlannedDevice& planned) const {
     std::vector<int> cut(device.kinds.size(), 0);
     for (const auto& slice : planned.slices) {
@@ -274,27 +286,39 @@ class Replan {
     }
     const auto integer = detail::solve_integer(program, {.nodes_max = options_.nodes_max});
     if (!integer.values) return false;
-    const auto value = [&](int column) {
-      return static_cast<int>(std::lround((*integer.values)[static_cast<std::size_t>(column)]));
-    };
-    price_ = 0;
-    cuts_.clear();
-    for (std::size_t d = 0; d < cut_columns.size(); ++d) {
-      auto& counts = cuts_.emplace_back();
-      for (const auto& [kept, added] : cut_columns[d]) {
-        counts.push_back(value(kept) + value(added));
-        price_ += model_.problem.devices[d].price * counts.back();
-      }
-    }
-    for (std::size_t s = 0; s < entries_.size(); ++s) {
-      entries_[s].chosen = entries_[s].covers[0];
-      for (std::size_t c = 0; c < cover_columns[s].size(); ++c) {
-        if (value(cover_columns[s][c]) > 0) entries_[s].chosen = entries_[s].covers[c];
-      }
-    }
+    take_cuts(*integer.values, cut_columns);
+    take_covers(*integer.values, cover_columns);
     return true;
   }
 
+  static int whole_value(const std::vector<double>& values, int column) {
+    return static_cast<int>(std::lround(values[static_cast<std::size_t>(column)]));
+  }
+
+  // Ensures cuts_ and price_ as the solution says. `columns`: by device and cut, of devices that stay and of others.
+  void take_cuts(const std::vector<double>& values, const std::vector<std::vector<std::pair<int, int>>>& columns) {
+    price_ = 0;
+    cuts_.clear();
+    for (std::size_t d = 0; d < columns.size(); ++d) {
+      auto& counts = cuts_.emplace_back();
+      for (const auto& [kept, added] : columns[d]) {
+        counts.push_back(whole_value(values, kept) + whole_value(values, added));
+        price_ += model_.problem.devices[d].price * counts.back();
+      }
+    }
+  }
+
+  // Ensures the chosen cover of each entry. `columns`: by service and cover; empty where there is one cover only.
+  void take_covers(const std::vector<double>& values, const std::vector<std::vector<int>>& columns) {
+    for (std::size_t s = 0; s < entries_.size(); ++s) {
+      entries_[s].chosen = entries_[s].covers[0];
+      for (std::size_t c = 0; c < columns[s].size(); ++c) {
+        if (whole_value(values, columns[s][c]) > 0) entries_[s].chosen = entries_[s].covers[c];
+      }
+    }
+  }
+
+  // Adds the slices of the cover to `need`, which is by kind.
   void add_need(std::size_t s, const Cover& cover, std::vector<int>& need) const {
     for (std::size_t o = 0; o < cover.size(); ++o) need[entries_[s].demand.offers[o].kind] += cover[o];
   }
@@ -320,6 +344,7 @@ class Replan {
     return columns;
   }
 
+  // One column for each cover of service s, of which exactly one is taken; slices that stay are slightly favoured.
   std::vector<int> add_choice(LinearProgram& program, std::size_t s, double favour) const {
     const Entry& entry = entries_[s];
     const int row = program.add_row(1, 1);
@@ -381,6 +406,7 @@ class Replan {
     int count = 0;
   };
 
+  // A replica that is still to be placed and fits the slice; `replica`, if not null, says which. Null: none.
   Wanted* find_wanted(const PlannedDevice& device, const Slice& slice, const Replica* replica) {
     const auto& name = device.geometry.profiles[slice.profile].name;
     for (auto& wanted : wanted_) {
@@ -392,6 +418,7 @@ class Replan {
     return nullptr;
   }
 
+  // The device with the replicas that are still wanted; each counts as placed, and other slices become free.
   PlannedDevice keep_wanted(PlannedDevice device) {
     for (auto& slice : device.slices) {
       Wanted* wanted = slice.replicas.size() == 1 ? find_wanted(device, slice.slice, slice.replicas.data()) : nullptr;
@@ -404,6 +431,8 @@ class Replan {
     return device;
   }
 
+  // Adds empty devices with `anew` cuts. They take the names of devices that do not stay, then new names of their
+  // group.
   void cut_anew(const std::vector<std::vector<int>>& anew, const std::set<std::size_t>& staying) {
     std::map<std::string, std::vector<std::string>> names;
     std::set<std::string> taken;
@@ -434,6 +463,7 @@ class Replan {
     }
   }
 
+  // An empty device of the model's type d with its cut c.
   PlannedDevice cut_device(std::size_t d, std::size_t c, std::string name) const {
     const CoverDevice& device = model_.problem.devices[d];
     const std::size_t group = model_.groups[d];
@@ -448,6 +478,7 @@ class Replan {
     return planned;
   }
 
+  // Requires every device in plan_. Ensures that every replica is placed.
   void fill_free_slices() {
     std::set<std::string> changed;
     for (const auto& entry : entries_) {
@@ -467,6 +498,7 @@ class Replan {
     for (const auto& wanted : wanted_) TANGRAM_CHECK(wanted.count == 0, "the cuts hold every slice that is needed");
   }
 
+  // Requires lay_out_near(). Nothing where a changed service does not hold when it is confirmed.
   std::optional<Replanned> answer() {
     Replanned result;
     PlanAnswer& answer = result.answer;
@@ -475,7 +507,7 @@ class Replan {
     answer.devices = static_cast<int>(answer.plan.devices.size());
     answer.price = price_;
     answer.bound = std::min(whole_.bound, price_);
-    answer.proved = price_ <= answer.bound + 1e-7;
+    answer.proved = price_ <= answer.bound + detail::kBoundTolerance;
     for (std::size_t s = 0; s < entries_.size(); ++s) {
       const Entry& entry = entries_[s];
       ServicePlan plan;
@@ -508,14 +540,14 @@ class Replan {
   const PlanAnswer& previous_;
   const ReplanOptions& options_;
   Stock stock_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;  // By service of the problem.
   CoverModel model_;
-  CoverAnswer whole_;
-  std::vector<std::vector<std::vector<std::size_t>>> by_cut_;
-  std::vector<std::vector<int>> cuts_;
-  double price_ = 0;
+  CoverAnswer whole_;                                          // The search from scratch, to compare with.
+  std::vector<std::vector<std::vector<std::size_t>>> by_cut_;  // By device of the model and cut: devices of today.
+  std::vector<std::vector<int>> cuts_;  // By device of the model: how many of each cut are chosen.
+  double price_ = 0;                    // Of cuts_.
   bool from_scratch_ = false;
-  std::vector<Wanted> wanted_;
+  std::vector<Wanted> wanted_;  // Replicas that are still to be placed.
   Plan plan_;
   int replicas_moved_ = 0;
   int replicas_loaded_ = 0;

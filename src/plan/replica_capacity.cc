@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "plan/demand.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan {
 namespace {
@@ -81,7 +82,7 @@ double capacity_of(const Mixes& mixes, const LatencyModel& model, const PlannedD
     const auto each = seconds_per_sample(model, device, slice.slice, replica, bucket, *mix.service);
     if (!each) return 0;
     // A bucket in which no input falls still serves: it counts as if a few did.
-    const double weight = std::max(mix.share_between(from, bucket.size_max), 1e-9);
+    const double weight = std::max(mix.share_between(from, bucket.size_max), detail::kRateMin);
     share += weight;
     seconds += weight * *each;
     from = bucket.size_max;

@@ -7,11 +7,10 @@
 #include <queue>
 
 #include "base/check.h"
+#include "plan/detail/tolerance.h"
 
 namespace tangram::plan::detail {
 namespace {
-
-constexpr double kEpsilon = 1e-9;
 
 // Dense primal simplex for max f subject to sum_i t[o][i] <= y[o] and f * demand[i] <= sum_o rate[o][i] * t[o][i].
 // All at zero is feasible, so there is no first phase. A handful of rows: a tableau is faster than any library call.
@@ -38,6 +37,7 @@ class LoadSimplex {
     for (std::size_t r = 0; r < rows_; ++r) basis_[r] = slack(r);
   }
 
+  // The limit on pivots only guards against rounding: Bland's rule cannot cycle.
   LoadFactor solve() {
     for (int pivots = 0; pivots < 2000 && pivot(); ++pivots) {
     }
@@ -58,15 +58,15 @@ class LoadSimplex {
   bool pivot() {
     std::size_t enter = columns_;
     for (std::size_t c = 0; c + 1 < columns_ && enter == columns_; ++c) {
-      if (at(rows_, c) < -1e-12) enter = c;
+      if (at(rows_, c) < -kPivotMin) enter = c;
     }
     if (enter == columns_) return false;
     std::size_t leave = rows_;
     double best = 0;
     for (std::size_t r = 0; r < rows_; ++r) {
-      if (at(r, enter) <= 1e-12) continue;
+      if (at(r, enter) <= kPivotMin) continue;
       const double ratio = at(r, columns_ - 1) / at(r, enter);
-      if (leave == rows_ || ratio < best - 1e-15 || (ratio <= best + 1e-15 && basis_[r] < basis_[leave])) {
+      if (leave == rows_ || ratio < best - kRatioTie || (ratio <= best + kRatioTie && basis_[r] < basis_[leave])) {
         leave = r;
         best = ratio;
       }
@@ -101,6 +101,7 @@ bool within(const Cover& part, const Cover& whole) {
 }  // namespace
 
 LoadFactor load_factor(const CoverService& service, const Cover& cover) {
+  // With one bucket the answer is a division.
   if (service.demand.size() > 1) return LoadSimplex(service, cover).solve();
   double rate = 0;
   for (std::size_t o = 0; o < cover.size(); ++o) rate += cover[o] * service.offers[o].rate[0];
@@ -129,7 +130,7 @@ void ServiceCovers::add_row(std::span<const double> class_weight) {
     for (std::size_t i = 0; i < class_weight.size(); ++i) unit = std::max(unit, offer.rate[i] * class_weight[i]);
     // What is left of rounding in the weights would ask for millions of slices that do not help.
     // What exceeds the whole is of no use to whole slices, and cutting it off tells more about parts of them.
-    row.unit.push_back(unit / demand < 1e-7 ? 0 : std::min(1.0, unit / demand));
+    row.unit.push_back(unit / demand < kUnitMin ? 0 : std::min(1.0, unit / demand));
   }
   rows_.push_back(std::move(row));
 }
@@ -143,14 +144,16 @@ double ServiceCovers::cost_of(const Cover& cover, std::span<const double> price)
 double ServiceCovers::load_factor(const Cover& cover) { return detail::load_factor(service_, cover).factor; }
 
 bool ServiceCovers::has_capacity(const Cover& cover) {
+  // Rows are cuts that every cover with capacity keeps: most covers fail one of them, and no simplex is needed.
   for (const auto& row : rows_) {
     double sum = 0;
     for (std::size_t o = 0; o < cover.size(); ++o) sum += cover[o] * row.unit[o];
-    if (sum < 1 - kEpsilon) return false;
+    if (sum < 1 - kSumTolerance) return false;
   }
   if (service_.demand.size() == 1) return true;
   const auto answer = detail::load_factor(service_, cover);
-  if (answer.factor >= 1 - kEpsilon) return true;
+  if (answer.factor >= 1 - kSumTolerance) return true;
+  // The weights that prove the lack are a row that rejects this cover, and others like it, at once.
   add_row(answer.class_weight);
   return false;
 }
@@ -160,6 +163,8 @@ bool ServiceCovers::accepts(const Cover& cover) {
   if (!service_.accepts) return true;
   const auto known = answers_.find(cover);
   if (known != answers_.end()) return known->second;
+  // More slices of each offer never break a promise, and fewer never mend one: answers are monotone, so questions whose
+  // answer follows from another one are not asked. A question may be seconds of simulation.
   for (const auto& no : rejected_) {
     if (within(cover, no)) return false;
   }
@@ -188,11 +193,12 @@ double ServiceCovers::completion_bound(const Cover& cover, std::span<const doubl
   for (const auto& row : rows_) {
     double missing = 1;
     for (std::size_t o = 0; o < cover.size(); ++o) missing -= cover[o] * row.unit[o];
-    if (missing <= kEpsilon) continue;
+    if (missing <= kSumTolerance) continue;
     double worth = 0;
     for (std::size_t j = first; j < order.size(); ++j) {
       worth = std::max(worth, row.unit[order[j]] / price[service_.offers[order[j]].kind]);
     }
+    // No offer that is left helps this row.
     if (worth <= 0) return std::numeric_limits<double>::infinity();
     bound = std::max(bound, missing / worth);
   }
@@ -211,7 +217,7 @@ struct ServiceCovers::Search {
 };
 
 void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
-  if (cost >= s.best_cost - kEpsilon) return;
+  if (cost >= s.best_cost - kSumTolerance) return;
   if (has_capacity(s.cover)) {
     s.best = s.cover;
     s.best_cost = cost;
@@ -225,15 +231,15 @@ void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
   for (const auto& row : rows_) {
     double missing = 1;
     for (std::size_t o = 0; o < s.cover.size(); ++o) missing -= s.cover[o] * row.unit[o];
-    if (missing > kEpsilon && row.unit[offer] > 0) {
-      most = std::max({most, 1, static_cast<int>(std::ceil(missing / row.unit[offer] - kEpsilon))});
+    if (missing > kSumTolerance && row.unit[offer] > 0) {
+      most = std::max({most, 1, static_cast<int>(std::ceil(missing / row.unit[offer] - kSumTolerance))});
     }
   }
   for (int count = most; count >= 0 && s.nodes_left > 0; --count) {
     --s.nodes_left;
     s.cover[offer] = count;
     const double here = cost + count * price;
-    if (here + completion_bound(s.cover, s.price, s.order, depth + 1) < s.best_cost - kEpsilon) {
+    if (here + completion_bound(s.cover, s.price, s.order, depth + 1) < s.best_cost - kSumTolerance) {
       search(s, depth + 1, here);
     } else if (rows_.size() == 1 && count < most && here < s.best_cost) {
       break;  // Fewer of this one only moves more to what is worth less.
@@ -259,6 +265,7 @@ std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_by_capacity(std::
   const double root = completion_bound(s.cover, price, s.order, 0);
   search(s, 0, 0);
   nodes_ += nodes_max - s.nodes_left;
+  // The first row, and the latest, which fit the current prices best. Each node of a search looks at all of them.
   if (rows_.size() > 12) rows_.erase(rows_.begin() + 1, rows_.end() - 8);
   if (s.best.empty()) return std::nullopt;
   return Cheapest{s.best, s.best_cost, s.nodes_left > 0 ? s.best_cost : root};
@@ -286,6 +293,7 @@ std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_accepted(std::spa
   for (std::int64_t nodes = 0; !open.empty() && nodes < nodes_max; ++nodes) {
     const Node node = open.top();
     open.pop();
+    // No cover that is left can be completed.
     if (std::isinf(node.bound)) break;
     if (accepts(node.cover)) return Cheapest{node.cover, node.cost, node.cost};
     for (std::size_t o = 0; o < node.cover.size(); ++o) {
@@ -314,7 +322,8 @@ std::optional<std::vector<Cover>> ServiceCovers::all_within(std::span<const doub
     if (++nodes > nodes_max) return std::nullopt;
     const Cover cover = std::move(open.back());
     open.pop_back();
-    if (cost_of(cover, kind_price) + completion_bound(cover, kind_price, order, 0) > cost_max + kEpsilon) continue;
+    if (cost_of(cover, kind_price) + completion_bound(cover, kind_price, order, 0) > cost_max + kSumTolerance) continue;
+    // Covers with more slices than an accepted one are left out: they cost more and cover nothing else.
     if (accepts(cover)) {
       found.push_back(cover);
       continue;

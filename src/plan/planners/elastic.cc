@@ -1,7 +1,7 @@
 // Exact over all cuts, batches and numbers of processes, by covers of each service and a bound on their price.
 
 #include "plan/compose.h"
-#include "plan/reserve.h"
+#include "plan/objective.h"
 
 namespace tangram::plan {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 class Elastic final : public Planner {
  public:
   PlanAnswer plan(const Problem& problem) const override {
-    return plan_with_reserve(problem, [](const Problem& p) { return plan_by_cover(p, take_stock(p)); });
+    return plan_for_objective(problem, [](const Problem& p) { return plan_by_cover(p, take_stock(p)); });
   }
 };
 

@@ -5,14 +5,15 @@
 #include <limits>
 
 #include "plan/compose.h"
-#include "plan/reserve.h"
+#include "plan/detail/tolerance.h"
+#include "plan/objective.h"
 
 namespace tangram::plan {
 namespace {
 
 class Homogeneous final : public Planner {
  public:
-  PlanAnswer plan(const Problem& problem) const override { return plan_with_reserve(problem, plan_once); }
+  PlanAnswer plan(const Problem& problem) const override { return plan_for_objective(problem, plan_once); }
 
  private:
   static PlanAnswer plan_once(const Problem& problem) {
@@ -33,7 +34,7 @@ class Homogeneous final : public Planner {
     if (best.status != PlanStatus::planned) return best;
     best.among = "plans with one kind of slice";
     best.bound = bound;
-    best.proved = best.price <= bound * (1 + 1e-9);
+    best.proved = best.price <= bound * (1 + detail::kSumTolerance);
     return best;
   }
 };

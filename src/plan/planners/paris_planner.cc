@@ -14,7 +14,8 @@
 #include <numeric>
 
 #include "plan/compose.h"
-#include "plan/reserve.h"
+#include "plan/detail/tolerance.h"
+#include "plan/objective.h"
 
 namespace tangram::plan {
 namespace {
@@ -49,7 +50,7 @@ class ServiceCut {
     return cover;
   }
 
-  bool carries(const Cover& cover) const { return cover_load_factor(service_, cover) >= 1 - 1e-9; }
+  bool carries(const Cover& cover) const { return cover_load_factor(service_, cover) >= 1 - detail::kSumTolerance; }
 
   // The first budget that has the capacity, by doubling and halving; more of it hardly ever carries less.
   int least_budget() const {
@@ -89,7 +90,7 @@ class Paris final : public Planner {
     Problem problem = asked;
     problem.options.bucketing = Bucketing::longest;
     problem.options.processes_max = 1;
-    return plan_with_reserve(problem, plan_once);
+    return plan_for_objective(problem, plan_once);
   }
 
  private:

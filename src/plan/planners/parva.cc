@@ -11,7 +11,8 @@
 
 #include "base/check.h"
 #include "plan/compose.h"
-#include "plan/reserve.h"
+#include "plan/detail/tolerance.h"
+#include "plan/objective.h"
 
 namespace tangram::plan {
 namespace {
@@ -31,7 +32,7 @@ class Parva final : public Planner {
     Problem problem = asked;
     problem.options.rule = asked.options.rule == Rule::certified ? Rule::half : asked.options.rule;
     problem.options.bucketing = Bucketing::longest;
-    return plan_with_reserve(problem, plan_once);
+    return plan_for_objective(problem, plan_once);
   }
 
  private:
@@ -172,7 +173,7 @@ class Parva final : public Planner {
       }
       left = std::min(left, demands[whole.demand].rate_per_s[0] - others);
       std::vector<std::size_t> parts;
-      while (left > 1e-9) {
+      while (left > detail::kSumTolerance) {
         const auto one = best.find(1);
         const auto two = best.find(2);
         const auto rate = [&](BySize::const_iterator it) {

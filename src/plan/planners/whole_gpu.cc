@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "plan/compose.h"
-#include "plan/reserve.h"
+#include "plan/objective.h"
 
 namespace tangram::plan {
 namespace {
 
 class WholeGpu final : public Planner {
  public:
-  PlanAnswer plan(const Problem& problem) const override { return plan_with_reserve(problem, plan_once); }
+  PlanAnswer plan(const Problem& problem) const override { return plan_for_objective(problem, plan_once); }
 
  private:
   static PlanAnswer plan_once(const Problem& problem) {

@@ -1,30 +1,23 @@
-#include "plan/reserve.h"
+#include "plan/spare.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "plan/compose.h"
 #include "plan/demand.h"
+#include "plan/detail/no_plan.h"
+#include "plan/detail/tolerance.h"
 #include "plan/explain.h"
 
 namespace tangram::plan {
 namespace {
 
-constexpr double kCapacityEpsilon = 1e-9;
 constexpr std::size_t kPrunedUpTo = 64;  // Devices. Beyond it, spare devices that prove needless stay.
-
-// Which offer of which service a replica is.
-struct Place {
-  std::size_t service = 0;
-  std::size_t offer = 0;
-};
 
 // The devices of a plan as numbers of offers, to ask what their loss takes away.
 class LossCheck {
@@ -305,14 +298,6 @@ void recount(const LossCheck& check, PlanAnswer& answer) {
     std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
   }
 }
-
-PlanAnswer no_plan(std::string service, std::string reason) {
-  PlanAnswer none;
-  none.service = std::move(service);
-  none.reason = std::move(reason);
-  return none;
-}
-
 // `answer`, which was made for `factor` times the rates, with devices added until any one may be lost.
 PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) {
   const LossCheck check(problem, factor, answer);
@@ -322,14 +307,14 @@ PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) 
   const std::int64_t asked = answer.certifications + check.asked();
   PlanAnswer none;
   if (!survives) {
-    none =
-        no_plan("", "promises are not kept when a device is lost, whatever was added; set spare: none, or longer Slos");
+    none = detail::no_plan(
+        "", "promises are not kept when a device is lost, whatever was added; set spare: none, or longer Slos");
   } else if (!failed.empty()) {
-    none = no_plan(failed, failed +
-                               ": its Slo is not kept by the plan with a spare device; set spare: none, or a "
-                               "longer Slo");
+    none = detail::no_plan(failed, failed +
+                                       ": its Slo is not kept by the plan with a spare device; set spare: none, or a "
+                                       "longer Slo");
   } else if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
-    none = no_plan("", std::move(reason));
+    none = detail::no_plan("", std::move(reason));
   }
   none.certifications = answer.certifications = asked;
   if (!none.reason.empty()) return none;
@@ -358,7 +343,9 @@ bool same_buckets(const PlanAnswer& a, const PlanAnswer& b) {
 // had: plans for higher rates are tried as well while they can be cheaper.
 constexpr double kSpareFactors[] = {1, 1.1, 1.25, 1.5, 1.75, 2, 2.5};
 
-PlanAnswer with_spare(const Problem& problem, const PlanOnce& plan_once) {
+}  // namespace
+
+PlanAnswer plan_with_spare(const Problem& problem, const PlanOnce& plan_once) {
   const PlanAnswer bare = plan_once(problem);
   if (bare.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return bare;
   const double bound = bare.bound > 0 ? spare_bound(problem, bare.bound) : 0;
@@ -370,236 +357,21 @@ PlanAnswer with_spare(const Problem& problem, const PlanOnce& plan_once) {
     PlanAnswer answer = factor == 1 ? bare : plan_once(raised);
     asked += answer.certifications;
     const bool planned = best.status == PlanStatus::planned;
-    if (answer.status != PlanStatus::planned || (planned && answer.price >= best.price * (1 - 1e-9))) break;
+    if (answer.status != PlanStatus::planned || (planned && answer.price >= best.price * (1 - detail::kSumTolerance)))
+      break;
     const std::int64_t before = answer.certifications;
     answer = make_spare(problem, factor, std::move(answer));
     asked += answer.certifications - before;
-    const bool better = answer.status == PlanStatus::planned && (!planned || answer.price < best.price * (1 - 1e-9));
+    const bool better =
+        answer.status == PlanStatus::planned && (!planned || answer.price < best.price * (1 - detail::kSumTolerance));
     if (better || (!planned && best.reason.empty())) best = std::move(answer);
-    if (best.status == PlanStatus::planned && best.price <= bound * (1 + 1e-9)) break;
+    if (best.status == PlanStatus::planned && best.price <= bound * (1 + detail::kSumTolerance)) break;
   }
   best.certifications = asked;
   if (best.status != PlanStatus::planned) return best;
   best.bound = std::min(bound, best.price);  // The bound is about the buckets of the first plan.
-  best.proved = bound > 0 && best.price <= bound * (1 + 1e-9) && same_buckets(best, bare);
+  best.proved = bound > 0 && best.price <= bound * (1 + detail::kSumTolerance) && same_buckets(best, bare);
   return best;
-}
-
-// Factors beyond these are not looked at: the rates were not meant.
-constexpr double kFactorMax = 1 << 20;
-constexpr double kFactorMin = 1.0 / 1024;
-constexpr double kFactorStep = 1.01;
-// With simulations each factor takes seconds, and chance blurs what lies closer together.
-constexpr double kFactorStepCertified = 1.02;
-// Questions while the plan for one factor is searched. A plan that is found has been confirmed, however few they were.
-constexpr std::int64_t kProbeQuestionsMax = 500;
-
-// Passes on so many different questions, and says no to the others. The search for a factor needs no proof that fewer
-// devices would not do, which is what most questions are for.
-class LimitedCertifier final : public Certifier {
- public:
-  explicit LimitedCertifier(Certifier& certifier) : certifier_(certifier) {}
-
-  Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
-    if (confirm) return ask(service, groups, true);
-    const auto [known, fresh] = verdicts_.try_emplace(key_of(service, groups));
-    if (fresh && questions_ < kProbeQuestionsMax) {
-      ++questions_;
-      known->second = ask(service, groups, false);
-    }
-    return known->second;
-  }
-  std::int64_t asked() const { return asked_; }
-
- private:
-  static std::string key_of(const Service& service, std::span<const ReplicaGroup> groups) {
-    std::string key = service.name;
-    for (const auto& group : groups) {
-      key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
-      for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
-    }
-    return key;
-  }
-  Verdict ask(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) {
-    ++asked_;
-    return certifier_.certify(service, groups, confirm);
-  }
-
-  Certifier& certifier_;
-  std::map<std::string, Verdict> verdicts_;
-  std::int64_t questions_ = 0;
-  std::int64_t asked_ = 0;
-};
-
-bool all_hold(const PlanAnswer& answer) {
-  return std::ranges::all_of(answer.services, [](const ServicePlan& s) { return !s.verdict || s.verdict->holds; });
-}
-
-// Looks for the largest factor at which there is a plan whose every service was confirmed.
-class FactorSearch {
- public:
-  FactorSearch(const Problem& problem, const PlanOnce& plan_once, double factor_max)
-      : problem_(problem), plan_once_(plan_once), factor_max_(factor_max) {}
-
-  // The plan, with its factor; infeasible if there is none at any. Goes up from the rates as they are, since planning
-  // for low rates is quick, or down if they are too high; then halves what is left between yes and no.
-  PlanAnswer run() {
-    low_ = std::min(1.0, factor_max_);
-    high_ = low_;
-    if (try_at(low_)) {
-      go_up();
-    } else {
-      go_down();
-    }
-    const double step = problem_.options.rule == Rule::certified ? kFactorStepCertified : kFactorStep;
-    while (best_.status == PlanStatus::planned && high_ / low_ > step) {
-      const double middle = std::sqrt(low_ * high_);
-      (try_at(middle) ? low_ : high_) = middle;
-    }
-    best_.certifications = asked_;
-    return std::move(best_);
-  }
-
- private:
-  bool try_at(double factor) {
-    Problem scaled = problem_;
-    scaled.workload = scale_rates(problem_.workload, factor);
-    std::optional<LimitedCertifier> limited;
-    if (problem_.certifier != nullptr) scaled.certifier = &limited.emplace(*problem_.certifier);
-    PlanAnswer answer = with_spare(scaled, plan_once_);
-    if (limited) asked_ += limited->asked();
-    answer.headroom = factor;
-    const bool planned = answer.status == PlanStatus::planned && all_hold(answer);
-    if (planned || best_.status != PlanStatus::planned) best_ = std::move(answer);
-    return planned;
-  }
-
-  void go_up() {
-    while (high_ < factor_max_) {
-      high_ = std::min(2 * low_, factor_max_);
-      if (!try_at(high_)) return;
-      low_ = high_;
-    }
-  }
-
-  void go_down() {
-    while (low_ > kFactorMin) {
-      high_ = low_;
-      low_ /= 2;
-      if (try_at(low_)) return;
-    }
-  }
-
-  const Problem& problem_;
-  const PlanOnce& plan_once_;
-  double factor_max_;
-  double low_ = 1;   // A factor with a plan, once one was found.
-  double high_ = 1;  // One without, or the largest that is looked at.
-  PlanAnswer best_;
-  std::int64_t asked_ = 0;
-};
-
-// Where nothing waits, planning takes no simulation and carries at least as much: a limit from above.
-double factor_limit(const Problem& problem, const PlanOnce& plan_once) {
-  if (problem.options.rule != Rule::certified) return kFactorMax;
-  Problem cheap = problem;
-  cheap.options.rule = Rule::no_waiting;
-  cheap.budget.progress = {};
-  const PlanAnswer answer = FactorSearch(cheap, plan_once, kFactorMax).run();
-  return answer.status == PlanStatus::planned ? kFactorStep * answer.headroom : kFactorMax;
-}
-
-PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
-  const auto in_a_loop = [](const Service& s) { return std::holds_alternative<ClosedLoopTraffic>(s.traffic); };
-  if (!problem.workload.services.empty() && std::ranges::all_of(problem.workload.services, in_a_loop)) {
-    return no_plan("", "room to grow is about rates, and closed loops have none; choose another objective");
-  }
-  for (const auto& group : problem.fleet.groups) {
-    if (group.count) continue;
-    return no_plan(
-        "", fmt::format(
-                "room to grow is without limit on a fleet without one; give {} a count, or choose another objective",
-                group.name.empty() ? group.type : group.name));
-  }
-  PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
-  // Bounds are about the number of devices, which nobody asked for.
-  answer.bound = 0;
-  answer.proved = false;
-  return answer;
-}
-
-}  // namespace
-
-Workload scale_rates(Workload workload, double factor) {
-  for (auto& service : workload.services) {
-    std::visit(
-        [&](auto& traffic) {
-          using T = std::decay_t<decltype(traffic)>;
-          if constexpr (std::is_same_v<T, TraceTraffic>) {
-            traffic.speed *= factor;
-          } else if constexpr (std::is_same_v<T, CurveTraffic>) {
-            traffic.scale *= factor;
-          } else if constexpr (!std::is_same_v<T, ClosedLoopTraffic>) {
-            traffic.rate_per_s *= factor;
-          }
-        },
-        service.traffic);
-  }
-  return workload;
-}
-
-namespace {
-
-// All free devices of a fleet together are searched as if they cost this share of the cheapest other one: enough to
-// take no more of them than are of use, and too little to matter.
-constexpr double kFreeShare = 1.0 / 1024;
-
-// What stands in the way of the lowest price; empty: nothing.
-std::string why_not_priced(const Fleet& fleet) {
-  const auto free = [](const DeviceGroup& group) { return group.price_per_hour <= 0; };
-  if (!fleet.groups.empty() && std::ranges::all_of(fleet.groups, free)) {
-    return "no device of the fleet has a price_per_hour; give prices, or choose the objective devices";
-  }
-  for (const auto& group : fleet.groups) {
-    if (!free(group) || group.count) continue;
-    return fmt::format(
-        "{} costs nothing and is without limit, so that nothing else is ever bought; give it a "
-        "price_per_hour or a count",
-        group.name.empty() ? group.type : group.name);
-  }
-  return {};
-}
-
-// Devices that cost nothing are planned for at next to nothing, and told at their price.
-PlanAnswer plan_priced(const Problem& problem, const PlanOnce& plan_once) {
-  if (auto reason = why_not_priced(problem.fleet); !reason.empty()) return no_plan("", std::move(reason));
-  double least = std::numeric_limits<double>::infinity();
-  int free = 0;
-  for (const auto& group : problem.fleet.groups) {
-    if (group.price_per_hour > 0) least = std::min(least, group.price_per_hour);
-    if (group.price_per_hour <= 0) free += *group.count;
-  }
-  if (free == 0) return with_spare(problem, plan_once);
-  Problem priced = problem;
-  for (auto& group : priced.fleet.groups) {
-    if (group.price_per_hour <= 0) group.price_per_hour = kFreeShare * least / free;
-  }
-  PlanAnswer answer = with_spare(priced, plan_once);
-  if (answer.status != PlanStatus::planned) return answer;
-  answer.price = plan_price(problem, answer.plan);
-  answer.bound = answer.proved ? answer.price : std::max(0.0, answer.bound - kFreeShare * least);
-  return answer;
-}
-
-}  // namespace
-
-PlanAnswer plan_with_reserve(const Problem& problem, const PlanOnce& plan_once) {
-  switch (problem.options.objective) {
-    case Objective::headroom: return plan_headroom(problem, plan_once);
-    case Objective::price: return plan_priced(problem, plan_once);
-    case Objective::devices: break;
-  }
-  return with_spare(problem, plan_once);
 }
 
 }  // namespace tangram::plan

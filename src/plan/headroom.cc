@@ -1,0 +1,180 @@
+#include "plan/headroom.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "core/service_key.h"
+#include "plan/detail/no_plan.h"
+#include "plan/spare.h"
+
+namespace tangram::plan {
+namespace {
+
+// Factors beyond these are not looked at: the rates were not meant.
+constexpr double kFactorMax = 1 << 20;
+constexpr double kFactorMin = 1.0 / 1024;
+constexpr double kFactorStep = 1.01;
+// With simulations each factor takes seconds, and chance blurs what lies closer together.
+constexpr double kFactorStepCertified = 1.02;
+// Questions while the plan for one factor is searched. A plan that is found has been confirmed, however few they were.
+constexpr std::int64_t kProbeQuestionsMax = 500;
+
+// Passes on so many different questions, and says no to the others. The search for a factor needs no proof that fewer
+// devices would not do, which is what most questions are for.
+class LimitedCertifier final : public Certifier {
+ public:
+  explicit LimitedCertifier(Certifier& certifier) : certifier_(certifier) {}
+
+  Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
+    if (confirm) return ask(service, groups, true);
+    const auto [known, fresh] = verdicts_.try_emplace(key_of(service, groups));
+    if (fresh && questions_ < kProbeQuestionsMax) {
+      ++questions_;
+      known->second = ask(service, groups, false);
+    }
+    return known->second;
+  }
+  std::int64_t asked() const { return asked_; }
+
+ private:
+  static std::string key_of(const Service& service, std::span<const ReplicaGroup> groups) {
+    std::string key = content_key(service);
+    for (const auto& group : groups) {
+      key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
+      for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
+    }
+    return key;
+  }
+  Verdict ask(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) {
+    ++asked_;
+    return certifier_.certify(service, groups, confirm);
+  }
+
+  Certifier& certifier_;
+  std::map<std::string, Verdict> verdicts_;
+  std::int64_t questions_ = 0;
+  std::int64_t asked_ = 0;
+};
+
+bool all_hold(const PlanAnswer& answer) {
+  return std::ranges::all_of(answer.services, [](const ServicePlan& s) { return !s.verdict || s.verdict->holds; });
+}
+
+// Looks for the largest factor at which there is a plan whose every service was confirmed.
+class FactorSearch {
+ public:
+  FactorSearch(const Problem& problem, const PlanOnce& plan_once, double factor_max)
+      : problem_(problem), plan_once_(plan_once), factor_max_(factor_max) {}
+
+  // The plan, with its factor; infeasible if there is none at any. Goes up from the rates as they are, since planning
+  // for low rates is quick, or down if they are too high; then halves what is left between yes and no.
+  PlanAnswer run() {
+    low_ = std::min(1.0, factor_max_);
+    high_ = low_;
+    if (try_at(low_)) {
+      go_up();
+    } else {
+      go_down();
+    }
+    const double step = problem_.options.rule == Rule::certified ? kFactorStepCertified : kFactorStep;
+    while (best_.status == PlanStatus::planned && high_ / low_ > step) {
+      const double middle = std::sqrt(low_ * high_);
+      (try_at(middle) ? low_ : high_) = middle;
+    }
+    best_.certifications = asked_;
+    return std::move(best_);
+  }
+
+ private:
+  bool try_at(double factor) {
+    Problem scaled = problem_;
+    scaled.workload = scale_rates(problem_.workload, factor);
+    std::optional<LimitedCertifier> limited;
+    if (problem_.certifier != nullptr) scaled.certifier = &limited.emplace(*problem_.certifier);
+    PlanAnswer answer = plan_with_spare(scaled, plan_once_);
+    if (limited) asked_ += limited->asked();
+    answer.headroom = factor;
+    const bool planned = answer.status == PlanStatus::planned && all_hold(answer);
+    if (planned || best_.status != PlanStatus::planned) best_ = std::move(answer);
+    return planned;
+  }
+
+  void go_up() {
+    while (high_ < factor_max_) {
+      high_ = std::min(2 * low_, factor_max_);
+      if (!try_at(high_)) return;
+      low_ = high_;
+    }
+  }
+
+  void go_down() {
+    while (low_ > kFactorMin) {
+      high_ = low_;
+      low_ /= 2;
+      if (try_at(low_)) return;
+    }
+  }
+
+  const Problem& problem_;
+  const PlanOnce& plan_once_;
+  double factor_max_;
+  double low_ = 1;   // A factor with a plan, once one was found.
+  double high_ = 1;  // One without, or the largest that is looked at.
+  PlanAnswer best_;
+  std::int64_t asked_ = 0;
+};
+
+// Where nothing waits, planning takes no simulation and carries at least as much: a limit from above.
+double factor_limit(const Problem& problem, const PlanOnce& plan_once) {
+  if (problem.options.rule != Rule::certified) return kFactorMax;
+  Problem cheap = problem;
+  cheap.options.rule = Rule::no_waiting;
+  cheap.budget.progress = {};
+  const PlanAnswer answer = FactorSearch(cheap, plan_once, kFactorMax).run();
+  return answer.status == PlanStatus::planned ? kFactorStep * answer.headroom : kFactorMax;
+}
+
+}  // namespace
+
+Workload scale_rates(Workload workload, double factor) {
+  for (auto& service : workload.services) {
+    std::visit(
+        [&](auto& traffic) {
+          using T = std::decay_t<decltype(traffic)>;
+          if constexpr (std::is_same_v<T, TraceTraffic>) {
+            traffic.speed *= factor;
+          } else if constexpr (std::is_same_v<T, CurveTraffic>) {
+            traffic.scale *= factor;
+          } else if constexpr (!std::is_same_v<T, ClosedLoopTraffic>) {
+            traffic.rate_per_s *= factor;
+          }
+        },
+        service.traffic);
+  }
+  return workload;
+}
+
+PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
+  const auto in_a_loop = [](const Service& s) { return std::holds_alternative<ClosedLoopTraffic>(s.traffic); };
+  if (!problem.workload.services.empty() && std::ranges::all_of(problem.workload.services, in_a_loop)) {
+    return detail::no_plan("", "room to grow is about rates, and closed loops have none; choose another objective");
+  }
+  for (const auto& group : problem.fleet.groups) {
+    if (group.count) continue;
+    return detail::no_plan(
+        "", fmt::format(
+                "room to grow is without limit on a fleet without one; give {} a count, or choose another objective",
+                group.name.empty() ? group.type : group.name));
+  }
+  PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
+  // Bounds are about the number of devices, which nobody asked for.
+  answer.bound = 0;
+  answer.proved = false;
+  return answer;
+}
+
+}  // namespace tangram::plan

@@ -1,0 +1,67 @@
+#include "plan/objective.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "plan/detail/no_plan.h"
+#include "plan/explain.h"
+#include "plan/headroom.h"
+#include "plan/spare.h"
+
+namespace tangram::plan {
+namespace {
+
+// All free devices of a fleet together are searched as if they cost this share of the cheapest other one: enough to
+// take no more of them than are of use, and too little to matter.
+constexpr double kFreeShare = 1.0 / 1024;
+
+// What stands in the way of the lowest price; empty: nothing.
+std::string why_not_priced(const Fleet& fleet) {
+  const auto free = [](const DeviceGroup& group) { return group.price_per_hour <= 0; };
+  if (!fleet.groups.empty() && std::ranges::all_of(fleet.groups, free)) {
+    return "no device of the fleet has a price_per_hour; give prices, or choose the objective devices";
+  }
+  for (const auto& group : fleet.groups) {
+    if (!free(group) || group.count) continue;
+    return fmt::format(
+        "{} costs nothing and is without limit, so that nothing else is ever bought; give it a "
+        "price_per_hour or a count",
+        group.name.empty() ? group.type : group.name);
+  }
+  return {};
+}
+
+// Devices that cost nothing are planned for at next to nothing, and told at their price.
+PlanAnswer plan_priced(const Problem& problem, const PlanOnce& plan_once) {
+  if (auto reason = why_not_priced(problem.fleet); !reason.empty()) return detail::no_plan("", std::move(reason));
+  double least = std::numeric_limits<double>::infinity();
+  int free = 0;
+  for (const auto& group : problem.fleet.groups) {
+    if (group.price_per_hour > 0) least = std::min(least, group.price_per_hour);
+    if (group.price_per_hour <= 0) free += *group.count;
+  }
+  if (free == 0) return plan_with_spare(problem, plan_once);
+  Problem priced = problem;
+  for (auto& group : priced.fleet.groups) {
+    if (group.price_per_hour <= 0) group.price_per_hour = kFreeShare * least / free;
+  }
+  PlanAnswer answer = plan_with_spare(priced, plan_once);
+  if (answer.status != PlanStatus::planned) return answer;
+  answer.price = plan_price(problem, answer.plan);
+  answer.bound = answer.proved ? answer.price : std::max(0.0, answer.bound - kFreeShare * least);
+  return answer;
+}
+
+}  // namespace
+PlanAnswer plan_for_objective(const Problem& problem, const PlanOnce& plan_once) {
+  switch (problem.options.objective) {
+    case Objective::headroom: return plan_headroom(problem, plan_once);
+    case Objective::price: return plan_priced(problem, plan_once);
+    case Objective::devices: break;
+  }
+  return plan_with_spare(problem, plan_once);
+}
+
+}  // namespace tangram::plan
