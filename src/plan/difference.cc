@@ -7,36 +7,22 @@
 #include <optional>
 
 #include "plan/detail/assignment.h"
+#include "plan/detail/slice_pairs.h"
 
 namespace tangram::plan {
 namespace {
 
+using detail::change_cost;
+using detail::Contents;
+using detail::DeviceKey;
+using detail::key_of;
+using detail::pair_slices;
+using detail::same_replicas;
+using detail::SlicePair;
+using detail::whole_cost;
+
 // Hosts have far more slices than that, and there the places are left as the plan says.
 constexpr std::size_t kMovedSlicesMax = 12;
-
-// How much of a nuisance a change is: cutting stops what runs there, loading takes seconds, retuning takes nothing.
-constexpr std::int64_t kCutCost = 4;
-constexpr std::int64_t kLoadCost = 2;
-constexpr std::int64_t kRetuneCost = 1;
-
-std::string key_of(const Replica& replica) {
-  std::string key = fmt::format("{}\n{}", replica.service, replica.processes);
-  for (const auto& bucket : replica.buckets) key += fmt::format(" {}:{}", bucket.size_max, bucket.batch_size);
-  return key + "\n";
-}
-
-std::vector<Replica> sorted(std::vector<Replica> replicas) {
-  std::ranges::stable_sort(replicas, {}, key_of);
-  return replicas;
-}
-
-bool same_replicas(const std::vector<Replica>& a, const std::vector<Replica>& b) { return sorted(a) == sorted(b); }
-
-std::string key_of(const std::vector<Replica>& replicas) {
-  std::string key;
-  for (const auto& replica : sorted(replicas)) key += key_of(replica);
-  return key;
-}
 
 // What a device holds, in one text: equal texts, equal devices. `placed`: the starts count.
 std::string content_key(const PlannedDevice& device, bool placed) {
@@ -51,119 +37,6 @@ std::string content_key(const PlannedDevice& device, bool placed) {
   return key;
 }
 
-std::int64_t change_cost(const std::vector<Replica>& before, const std::vector<Replica>& after) {
-  const ReplicaChanges changes = compare_replicas(before, after);
-  return kLoadCost * static_cast<std::int64_t>(changes.stopped.size() + changes.loaded.size()) +
-         kRetuneCost * static_cast<std::int64_t>(changes.retuned.size());
-}
-
-std::int64_t whole_cost(const PlannedSlice& planned) {
-  return kCutCost + kLoadCost * static_cast<std::int64_t>(planned.replicas.size());
-}
-
-// Pairs of equal cuts, before and after, by their indices into the slices of two devices.
-struct Pair {
-  std::size_t before = 0;
-  std::size_t after = 0;
-  bool same = false;  // The replicas are the same, too.
-};
-
-// Pairs off slices of one profile: with the same replicas first, in the same place first. `placed`: only in the same
-// place.
-std::vector<Pair> pair_slices(const PlannedDevice& before, const PlannedDevice& after, bool placed) {
-  std::vector<Pair> pairs;
-  std::vector<char> used_before(before.slices.size(), 0);
-  std::vector<char> used_after(after.slices.size(), 0);
-  const auto pass = [&](bool same_content_wanted, bool same_start) {
-    for (std::size_t i = 0; i < before.slices.size(); ++i) {
-      for (std::size_t j = 0; j < after.slices.size() && !used_before[i]; ++j) {
-        const PlannedSlice& a = before.slices[i];
-        const PlannedSlice& b = after.slices[j];
-        if (used_after[j] || a.slice.profile != b.slice.profile) continue;
-        if (same_start && a.slice.start != b.slice.start) continue;
-        const bool same = same_replicas(a.replicas, b.replicas);
-        if (same_content_wanted && !same) continue;
-        pairs.push_back({i, j, same});
-        used_before[i] = used_after[j] = 1;
-      }
-    }
-  };
-  pass(true, true);
-  if (!placed) pass(true, false);
-  pass(false, true);
-  if (!placed) pass(false, false);
-  return pairs;
-}
-
-// Slices with numbers instead of lists of replicas, so that thousands of devices can be compared with each other.
-struct SliceKey {
-  std::uint16_t profile = 0;
-  std::uint16_t start = 0;
-  std::size_t content = 0;
-};
-using DeviceKey = std::vector<SliceKey>;
-
-// Gives equal lists of replicas one number, and remembers what it costs to turn one list into another.
-class Contents {
- public:
-  DeviceKey key_of(const PlannedDevice& device) {
-    DeviceKey key;
-    for (const auto& planned : device.slices) {
-      key.push_back({planned.slice.profile, planned.slice.start, number_of(planned.replicas)});
-    }
-    return key;
-  }
-
-  // What it takes to turn one device into the other. Whatever is not paired off is cut.
-  std::int64_t cost(const DeviceKey& before, const DeviceKey& after, bool placed) {
-    std::int64_t cost = 0;
-    std::uint64_t used_after = 0;
-    std::uint64_t used_before = 0;
-    const auto pair = [&](bool same_content, bool same_start) {
-      for (std::size_t i = 0; i < std::min(before.size(), kBits); ++i) {
-        for (std::size_t j = 0; j < std::min(after.size(), kBits) && !(used_before >> i & 1u); ++j) {
-          const SliceKey& a = before[i];
-          const SliceKey& b = after[j];
-          if ((used_after >> j & 1u) || a.profile != b.profile) continue;
-          if ((same_start && a.start != b.start) || (same_content && a.content != b.content)) continue;
-          cost += change(a.content, b.content);
-          used_before |= std::uint64_t{1} << i;
-          used_after |= std::uint64_t{1} << j;
-        }
-      }
-    };
-    pair(true, placed);
-    pair(false, placed);
-    for (std::size_t i = 0; i < before.size(); ++i) cost += i < kBits && (used_before >> i & 1u) ? 0 : whole(before[i]);
-    for (std::size_t j = 0; j < after.size(); ++j) cost += j < kBits && (used_after >> j & 1u) ? 0 : whole(after[j]);
-    return cost;
-  }
-
- private:
-  static constexpr std::size_t kBits = 64;  // Only hosts have more slices; the others count as cut.
-
-  std::size_t number_of(const std::vector<Replica>& replicas) {
-    const auto [found, fresh] = numbers_.emplace(plan::key_of(replicas), lists_.size());
-    if (fresh) lists_.push_back(replicas);
-    return found->second;
-  }
-
-  std::int64_t change(std::size_t before, std::size_t after) {
-    if (before == after) return 0;
-    const auto [found, fresh] = changes_.emplace(std::pair(before, after), 0);
-    if (fresh) found->second = change_cost(lists_[before], lists_[after]);
-    return found->second;
-  }
-
-  std::int64_t whole(const SliceKey& slice) const {
-    return kCutCost + kLoadCost * static_cast<std::int64_t>(lists_[slice.content].size());
-  }
-
-  std::map<std::string, std::size_t> numbers_;
-  std::vector<std::vector<Replica>> lists_;
-  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> changes_;
-};
-
 bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
   const int a_end = a.start + geometry.profiles[a.profile].units;
   const int b_end = b.start + geometry.profiles[b.profile].units;
@@ -177,7 +50,7 @@ class Placer {
   Placer(const PlannedDevice& before, const PlannedDevice& role) : before_(before), role_(role) {}
 
   // The starts of the role's slices, or nothing if the partners leave no room for the others.
-  std::optional<std::vector<std::uint16_t>> place(const std::vector<Pair>& pairs) {
+  std::optional<std::vector<std::uint16_t>> place(const std::vector<SlicePair>& pairs) {
     starts_.assign(role_.slices.size(), 0);
     open_.clear();
     Layout layout;
@@ -246,7 +119,7 @@ class Placer {
 // The role on the device, moved so that the most valuable pairs stay. Fewer and fewer pairs are held until the rest has
 // room; with none, the role's own layout is always possible.
 std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const PlannedDevice& role) {
-  const std::vector<Pair> pairs = pair_slices(before, role, false);
+  const std::vector<SlicePair> pairs = pair_slices(before, role, false);
   Placer placer(before, role);
   std::vector<std::uint32_t> sets(std::size_t{1} << pairs.size());
   const auto value = [&](std::uint32_t set) {
@@ -262,7 +135,7 @@ std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const Planne
   for (std::uint32_t set = 0; set < sets.size(); ++set) sets[set] = set;
   std::ranges::stable_sort(sets, std::greater{}, value);
   for (const auto set : sets) {
-    std::vector<Pair> held;
+    std::vector<SlicePair> held;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (set >> i & 1u) held.push_back(pairs[i]);
     }

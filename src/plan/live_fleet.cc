@@ -26,6 +26,7 @@ std::string_view to_string(StepAction action) {
   return "";
 }
 
+// Requires nothing of the fleet: a step and its inverse cancel wherever the step was possible.
 Step inverse_of(const Step& step) {
   static constexpr StepAction kInverse[] = {StepAction::destroy, StepAction::create, StepAction::unload,
                                             StepAction::load,    StepAction::drain,  StepAction::start,
@@ -45,6 +46,7 @@ LiveFleet::LiveFleet(const Plan& plan) {
     add_empty(device.name, device.type, device.geometry);
     for (const auto& planned : device.slices) {
       LiveSlice slice{planned.slice, {}};
+      // A plan that is in force runs everything it names.
       for (const auto& replica : planned.replicas) slice.replicas.push_back({replica, true});
       devices_.back().slices.push_back(std::move(slice));
     }
@@ -82,6 +84,7 @@ Result<Nothing> LiveFleet::apply(const Step& step) {
   }
 }
 
+// Slices stay sorted by start, so that running() gives the same plan whatever the order of steps.
 Result<Nothing> LiveFleet::create(LiveDevice& device, const Step& step) {
   for (const auto& slice : step.slices) {
     const Geometry& geometry = device.device.geometry;
@@ -113,6 +116,7 @@ Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) 
     slice->replicas.push_back({step.replica, false});
     return Nothing{};
   }
+  // Draining and retuning need a replica that runs; starting and unloading need one that does not.
   const bool runs = step.action == StepAction::drain || step.action == StepAction::retune;
   const auto replica = std::ranges::find_if(
       slice->replicas, [&](const LiveReplica& live) { return live.replica == step.replica && live.runs == runs; });
@@ -127,6 +131,7 @@ Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) 
 Plan LiveFleet::running() const {
   Plan plan;
   for (const auto& live : devices_) {
+    // An uncut device serves nothing and is in no plan.
     if (live.slices.empty()) continue;
     PlannedDevice device = live.device;
     for (const auto& slice : live.slices) device.slices.push_back(running_on(slice));

@@ -7,6 +7,7 @@
 namespace tangram::plan {
 namespace {
 
+// The distance of a work that no newcomer waits for: behind all others.
 constexpr int kHelpsNobody = 1'000'000;
 
 // Depth first over sets of works that are done: which newcomers are made follows from the set, so a set that led
@@ -19,6 +20,7 @@ class ExhaustiveSearch {
     WorkOrder order;
     order.complete = visit(start_);
     order.works = order.complete ? path_ : longest_;
+    // With states left, every order was tried, and none is complete.
     order.exhaustive = !order.complete && states_left_ > 0;
     return order;
   }
@@ -26,6 +28,7 @@ class ExhaustiveSearch {
  private:
   bool visit(const Agenda& agenda) {
     if (agenda.finished()) return true;
+    // Where no order is complete, the one that goes furthest shows which work has to be forced.
     if (path_.size() > longest_.size()) longest_ = path_;
     if (states_left_ == 0) return false;
     --states_left_;
@@ -39,6 +42,7 @@ class ExhaustiveSearch {
     return false;
   }
 
+  // Works that take no service below its floor, those that make room soonest first.
   static std::vector<std::size_t> candidates(const Agenda& agenda) {
     std::vector<std::tuple<int, std::size_t>> list;
     for (std::size_t i = 0; i < agenda.works.size(); ++i) {
@@ -62,6 +66,7 @@ WorkOrder greedy_order(Agenda agenda) {
   WorkOrder order;
   std::vector<int> distances(agenda.works.size());
   std::set<std::tuple<int, std::size_t>> open;
+  // A work changes distances on its own device only.
   const auto refresh = [&](std::size_t device) {
     for (const auto work : agenda.works_of[device]) {
       open.erase({distances[work], work});
@@ -119,6 +124,7 @@ std::vector<std::size_t> Agenda::do_work(std::size_t index) {
   const Work& work = works[index];
   done[index] = 1;
   for (const auto& [service, delta] : work.after) capacity[service] += delta;
+  // Its slice stays: there is no room for anybody.
   if (!work.leaves) return {};
   std::erase(layouts[work.device].slices, work.slice);
   return make_newcomers(work.device);
@@ -144,6 +150,7 @@ int Agenda::distance(std::size_t index) const {
   int nearest = kHelpsNobody;
   for (const auto newcomer : newcomers_of[work.device]) {
     const Slice& wanted = newcomers[newcomer].slice;
+    // Not in the way of that newcomer.
     if (made[newcomer] || fits(geometry, Layout{{work.slice}}, wanted)) continue;
     int in_the_way = 0;
     for (const auto other : works_of[work.device]) {
