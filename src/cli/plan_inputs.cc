@@ -1,7 +1,6 @@
 #include "cli/plan_inputs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "cli/inputs.h"
 #include "formats/import.h"
@@ -10,26 +9,19 @@
 #include "formats/recuts_file.h"
 #include "lab/model_file.h"
 #include "learn/models/table.h"
+#include "plan/recut_times.h"
 
 namespace tangram::cli {
 namespace {
 
-// By number of slices: the medians of its layouts, weighed by their runs. A number in between that nobody timed takes
-// as long as the next smaller one.
-std::vector<double> medians_ms(const std::vector<formats::Recut>& recuts, formats::RecutAction action) {
-  std::map<std::size_t, std::pair<double, double>> sums;  // Of runs times median, and of runs.
+std::vector<double> medians_of(const std::vector<formats::Recut>& recuts, formats::RecutAction action) {
+  std::vector<plan::TimedRecut> timed;
   for (const auto& recut : recuts) {
     if (recut.action != action) continue;
-    auto& [time, runs] = sums[static_cast<std::size_t>(std::ranges::count(recut.slices, '+')) + 1];
-    time += static_cast<double>(recut.runs) * recut.p50_ms;
-    runs += static_cast<double>(recut.runs);
+    const auto slices = static_cast<std::size_t>(std::ranges::count(recut.slices, '+')) + 1;  // "4g+3g" are two.
+    timed.push_back({slices, static_cast<double>(recut.runs), recut.p50_ms});
   }
-  std::vector<double> medians;
-  for (const auto& [slices, sum] : sums) {
-    medians.resize(slices, medians.empty() ? sum.first / sum.second : medians.back());
-    medians.back() = sum.first / sum.second;
-  }
-  return medians;
+  return plan::medians_ms(timed);
 }
 
 }  // namespace
@@ -68,8 +60,8 @@ Result<plan::RecutTimes> load_recut_times(const std::string& path) {
   const auto recuts = formats::parse_recuts(*source);
   if (!recuts) return recuts.error();
   plan::RecutTimes times;
-  times.create_ms = medians_ms(*recuts, formats::RecutAction::create);
-  times.destroy_ms = medians_ms(*recuts, formats::RecutAction::destroy);
+  times.create_ms = medians_of(*recuts, formats::RecutAction::create);
+  times.destroy_ms = medians_of(*recuts, formats::RecutAction::destroy);
   if (!times.create_ms.empty() && !times.destroy_ms.empty()) return times;
   return Error{ErrorCode::invalid, source->name + ": expected rows of both actions, create and destroy"};
 }

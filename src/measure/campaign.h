@@ -20,7 +20,7 @@
 
 namespace tangram::measure {
 
-// The sampler compares all pairs of candidates: at this number one choice takes seconds.
+// The sampler compares all pairs of candidates.
 inline constexpr std::size_t kCandidatesMax = 2'500;
 
 // What to vary. An empty axis is left open.

@@ -181,4 +181,29 @@ Plan live_plan(const std::vector<MatchedDevice>& matched) {
   return live;
 }
 
+Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices, const adapters::DriverReport& driver,
+                              const GpuChoices& choices) {
+  std::erase_if(plan.devices, [&](const PlannedDevice& device) {
+    const bool asked = devices.empty() || std::ranges::find(devices, device.name) != devices.end();
+    return is_host(device) || !asked;
+  });
+  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
+  const auto matched = match_devices(plan, driver, choices);
+  if (!matched) return matched.error();
+  LiveCuts cuts;
+  for (const auto& [device, gpu] : *matched) {
+    for (const auto& slice : layout_of(*device).slices) {
+      const MigProfile& profile = device->geometry.profiles[slice.profile];
+      // A slice in several parts has its compute shared out: a program that is given one part does not get all of it.
+      const bool is_apart = std::ranges::any_of(gpu->slices, [&](const adapters::DriverSlice& live) {
+        return live.start == slice.start && live.vendor_id == profile.vendor_id && !live.whole;
+      });
+      if (is_apart) cuts.apart.push_back(fmt::format("{}/{}@{}", device->name, profile.name, slice.start));
+    }
+  }
+  cuts.now = live_plan(*matched);
+  cuts.planned = cuts_of(plan);
+  return cuts;
+}
+
 }  // namespace tangram::recut

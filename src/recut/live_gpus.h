@@ -38,4 +38,16 @@ Plan cuts_of(const Plan& plan);
 // The devices as their GPUs are cut now, under the names of the plan.
 Plan live_plan(const std::vector<MatchedDevice>& matched);
 
+// The GPUs of this machine beside the devices of a plan that are GPUs.
+struct LiveCuts {
+  Plan now;                        // The devices as their GPUs are cut, under the names of the plan.
+  Plan planned;                    // Without replicas, since a driver tells of none.
+  std::vector<std::string> apart;  // Slices that are there, but in several parts: "rack1-0/3g.40gb@4".
+};
+
+// Matches as match_devices() does. `devices`: only these of the plan; empty: all. Errors: those of match_devices(), or
+// `driver` could not be asked.
+Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices, const adapters::DriverReport& driver,
+                              const GpuChoices& choices);
+
 }  // namespace tangram::recut

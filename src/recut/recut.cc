@@ -39,6 +39,8 @@ bool same_parts(const DriverSlice& live, const std::vector<SlicePart>& wanted) {
   });
 }
 
+// Plans the steps of one change. MIG mode comes on first, because nothing can be cut without it, and goes off last,
+// because that takes every slice away. Parts are shared out before slices are made: that needs no room.
 class RecutPlanner {
  public:
   RecutPlanner(const DriverReport& now, const std::vector<GpuGoal>& goals, const plan::RecutTimes& times)
@@ -58,6 +60,7 @@ class RecutPlanner {
   }
 
  private:
+  // Requires look_at(goal).
   const DriverGpu& gpu_of(const GpuGoal& goal) const {
     return *std::ranges::find(now_.gpus, goal.gpu_uuid, &DriverGpu::uuid);
   }
@@ -80,6 +83,7 @@ class RecutPlanner {
     return step;
   }
 
+  // Ensures that the GPU can be planned for, and that before_ and after_ have it. Adds the step that turns MIG mode on.
   Result<Nothing> look_at(const GpuGoal& goal) {
     const auto found = std::ranges::find(now_.gpus, goal.gpu_uuid, &DriverGpu::uuid);
     const auto wrong = [&](std::string_view reason) {
@@ -90,6 +94,8 @@ class RecutPlanner {
     }
     auto live = goal_of(*found, goal.device);
     if (!live) return live.error();
+    // Some boards change their mode only with a reset, which ends every process on them. That is for the user to
+    // decide.
     const bool changes_mode = goal.mig != found->mig_enabled;
     if (changes_mode && found->mig_pending != found->mig_enabled) {
       return wrong(
@@ -132,6 +138,8 @@ class RecutPlanner {
     }
   }
 
+  // Requires look_at() of all goals. The order comes from plan::transition; a slice stays where it is, since programs
+  // know it by its place, and there are no replicas that could be copied meanwhile.
   Result<Nothing> add_cuts() {
     plan::TransitionOptions options;
     options.match = {.rename = false, .move = false};
@@ -143,6 +151,7 @@ class RecutPlanner {
       const bool destroys = step.action == plan::StepAction::destroy;
       TANGRAM_CHECK(destroys || step.action == plan::StepAction::create, "a plan without replicas is only cut");
       const auto goal = std::ranges::find(goals_, step.device, &GpuGoal::device);
+      // The driver makes and destroys one slice at a time, so the time of a step is shared evenly.
       for (const auto& slice : step.slices) {
         steps_.push_back(step_of(destroys ? RecutAction::destroy : RecutAction::create, *goal, slice));
         steps_.back().expected = step.takes / static_cast<std::int64_t>(step.slices.size());
@@ -159,6 +168,7 @@ class RecutPlanner {
   std::vector<RecutStep> steps_;
 };
 
+// Empty if the process has ended, or runs in another namespace.
 std::string command_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
@@ -204,6 +214,7 @@ Result<Nothing> do_step(adapters::MigDriver& driver, const RecutStep& step) {
 std::vector<GpuGoal> goals_of(const std::vector<MatchedDevice>& matched) {
   std::vector<GpuGoal> goals;
   for (const auto& [device, gpu] : matched) {
+    // Turning MIG mode off would disturb a GPU that the plan leaves alone.
     const bool mig = gpu->mig_enabled || !device->slices.empty();
     goals.push_back({device->name, gpu->uuid, gpu->index, device->geometry, mig, layout_of(*device), {}});
   }
@@ -252,10 +263,12 @@ Result<std::vector<RecutStep>> plan_recut(const DriverReport& now, const std::ve
 std::vector<Obstacle> obstacles(const DriverReport& now, const std::vector<RecutStep>& steps) {
   std::vector<Obstacle> list;
   for (const auto& step : steps) {
+    // A slice is made where nothing is: nobody can be in its way.
     if (step.action == RecutAction::create) continue;
     const auto gpu = std::ranges::find(now.gpus, step.gpu_uuid, &DriverGpu::uuid);
     const std::string where = gpu_name(step.device, step.gpu_index);
     for (const auto& process : gpu->processes) {
+      // A change of mode concerns every process of the GPU.
       const bool mode = step.slice.empty();
       if (!mode && process.slice_start != step.order.start) continue;
       if (std::ranges::find(list, process.pid, &Obstacle::pid) != list.end()) continue;
@@ -272,6 +285,7 @@ std::vector<MadeAnew> made_anew(const DriverReport& before, const DriverReport& 
     const auto was = uuids_of(before, goal.gpu_uuid);
     for (const auto& [place, uuid] : uuids_of(now, goal.gpu_uuid)) {
       const auto found = was.find(place);
+      // Only places that had a MIG device before: a new place has nobody who knows the old UUID.
       if (found == was.end() || found->second == uuid) continue;
       const auto profile = std::ranges::find(goal.geometry.profiles, place.vendor_id, &MigProfile::vendor_id);
       const std::string name = profile == goal.geometry.profiles.end() ? "a slice" : profile->name;
@@ -292,6 +306,7 @@ RecutRun run_recut(adapters::MigDriver& driver, const std::vector<RecutStep>& st
   RecutRun run;
   run.results.resize(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
+    // Asked between steps only. A step that is cut off in the middle would leave a slice without its parts.
     run.interrupted = interrupted();
     if (run.interrupted) return run;
     const auto began = std::chrono::steady_clock::now();

@@ -1,0 +1,23 @@
+#include "plan/recut_times.h"
+
+#include <map>
+#include <utility>
+
+namespace tangram::plan {
+
+std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts) {
+  std::map<std::size_t, std::pair<double, double>> sums;  // Of runs times median, and of runs.
+  for (const auto& recut : recuts) {
+    auto& [time, runs] = sums[recut.slices];
+    time += recut.runs * recut.median_ms;
+    runs += recut.runs;
+  }
+  std::vector<double> medians;
+  for (const auto& [slices, sum] : sums) {
+    medians.resize(slices, medians.empty() ? sum.first / sum.second : medians.back());
+    medians.back() = sum.first / sum.second;
+  }
+  return medians;
+}
+
+}  // namespace tangram::plan

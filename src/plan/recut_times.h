@@ -1,0 +1,20 @@
+// How long cuts take, from timed runs.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace tangram::plan {
+
+// The runs of one action on layouts with so many slices, summed up.
+struct TimedRecut {
+  std::size_t slices = 1;  // At least one.
+  double runs = 1;
+  double median_ms = 0;
+};
+
+// For RecutTimes, by number of slices from one on: the medians, weighed by their runs. A number in between that nobody
+// timed takes as long as the next smaller one, and numbers below the first timed one as long as that.
+std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts);
+
+}  // namespace tangram::plan
