@@ -32,6 +32,12 @@ double mean_rate_per_s(const Traffic& traffic) {
       traffic);
 }
 
+double burst_rate_per_s(const BurstTraffic& traffic) {
+  const double both = traffic.burst_mean_s + traffic.calm_mean_s;
+  return traffic.rate_per_s * traffic.burst_factor * both /
+         (traffic.burst_factor * traffic.burst_mean_s + traffic.calm_mean_s);
+}
+
 double SizeDrift::share_at(double seconds) const {
   if (seconds <= begin_s) return 0;
   return seconds >= end_s ? 1 : (seconds - begin_s) / (end_s - begin_s);

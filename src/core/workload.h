@@ -146,6 +146,9 @@ struct Workload {
 
 // Requests a second on average; of a trace or a curve, over its own length. A closed loop has none of its own.
 double mean_rate_per_s(const Traffic& traffic);
+// Requests a second while a burst lasts. With a burst factor f, the mean m over bursts of length b and calms of length
+// c is m = (f * b + c) / (b + c) * calm rate.
+double burst_rate_per_s(const BurstTraffic& traffic);
 // The largest input size that can be drawn, now or after a drift. `trace` is the service's trace, for TraceSize.
 std::int64_t largest_size(const Service& service);
 

@@ -32,6 +32,11 @@ TEST(MeanRate, OfATraceCountsTheGaps) {
   EXPECT_DOUBLE_EQ(mean_rate_per_s(TraceTraffic{.file = "", .speed = 1, .trace = {{kTimeZero}, {kTimeZero}}}), 0);
 }
 
+// Calm at 10/s for 90 s and bursts at 50/s for 10 s: the mean is (90 * 10 + 10 * 50) / 100 = 14/s.
+TEST(BurstRate, FollowsFromTheMeanOverBothStates) {
+  EXPECT_DOUBLE_EQ(burst_rate_per_s({.rate_per_s = 14, .burst_factor = 5, .burst_mean_s = 10, .calm_mean_s = 90}), 50);
+}
+
 TEST(LargestSize, IsTheUpperEndOfEachDistribution) {
   Service service;
   service.input_size = ConstantSize{128};

@@ -6,17 +6,17 @@
 
 #include "adapters/nvml/nvml.h"
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/inputs.h"
-#include "recut/live_gpus.h"
-#include "report/mosaic.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "formats/plan_file.h"
+#include "host/files.h"
 #include "plan/demand.h"
 #include "plan/replica_capacity.h"
 #include "plan/transition.h"
+#include "recut/live_gpus.h"
+#include "report/mosaic.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -104,28 +104,14 @@ std::string slice_text(const Geometry& geometry, const Slice& slice) {
 Result<Nothing> read_live(const Options& options, Question& question) {
   auto plan = load_plan(options.before);
   if (!plan) return plan.error();
-  std::erase_if(plan->devices, [&](const PlannedDevice& device) {
-    const bool asked =
-        options.devices.empty() || std::ranges::find(options.devices, device.name) != options.devices.end();
-    return device.geometry.units_per_core > 0 || !asked;
-  });
   const auto choices = recut::parse_gpu_choices(options.gpus);
   if (!choices) return choices.error();
   const auto driver = adapters::probe_nvml(recut::nvml_library());
-  if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
-  const auto matched = recut::match_devices(*plan, driver, *choices);
-  if (!matched) return matched.error();
-  for (const auto& [device, gpu] : *matched) {
-    for (const auto& slice : layout_of(*device).slices) {
-      const int id = device->geometry.profiles[slice.profile].vendor_id;
-      const bool is_apart = std::ranges::any_of(gpu->slices, [&](const adapters::DriverSlice& live) {
-        return live.start == slice.start && live.vendor_id == id && !live.whole;
-      });
-      if (is_apart) question.apart.push_back(device->name + "/" + slice_text(device->geometry, slice));
-    }
-  }
-  question.before = recut::live_plan(*matched);
-  question.after = recut::cuts_of(*plan);
+  auto cuts = recut::compare_live(std::move(*plan), options.devices, driver, *choices);
+  if (!cuts) return cuts.error();
+  question.before = std::move(cuts->now);
+  question.after = std::move(cuts->planned);
+  question.apart = std::move(cuts->apart);
   return Nothing{};
 }
 
@@ -223,7 +209,8 @@ void print_mosaics(Session& session, const plan::Difference& difference) {
 }
 
 std::string slices_table(const plan::Difference& difference, const Terminal& terminal) {
-  report::Table table({{"DEVICE"}, {"SLICE"}, {""}, {"BEFORE", report::Align::left, true}, {"AFTER", report::Align::left, true}});
+  report::Table table(
+      {{"DEVICE"}, {"SLICE"}, {""}, {"BEFORE", report::Align::left, true}, {"AFTER", report::Align::left, true}});
   for (const auto& device : difference.devices) {
     for (const auto& slice : device.slices) {
       if (slice.change == plan::SliceChange::kept) continue;
@@ -266,14 +253,14 @@ std::string capacity_text(const plan::Step& step) {
 std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries,
                         bool requests, const Terminal& terminal) {
   report::Table table({{"#", report::Align::right},
-               {"PHASE", report::Align::right},
-               {"AT S", report::Align::right},
-               {"TAKES S", report::Align::right},
-               {"STEP"},
-               {"DEVICE"},
-               {"SLICE"},
-               {"REPLICA", report::Align::left, true},
-               {requests ? "REQUESTS/S THEN" : "COMPUTE SLICES THEN", report::Align::left, true}});
+                       {"PHASE", report::Align::right},
+                       {"AT S", report::Align::right},
+                       {"TAKES S", report::Align::right},
+                       {"STEP"},
+                       {"DEVICE"},
+                       {"SLICE"},
+                       {"REPLICA", report::Align::left, true},
+                       {requests ? "REQUESTS/S THEN" : "COMPUTE SLICES THEN", report::Align::left, true}});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const plan::Step& step = steps[i];
     const Style style = step.below.empty() ? Style::plain : Style::bad;
@@ -290,13 +277,6 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
                {capacity_text(step), style}});
   }
   return table.render(terminal);
-}
-
-// What bursts reach. The mean over both states is what a file gives.
-double burst_rate_per_s(const BurstTraffic& traffic) {
-  const double both = traffic.burst_mean_s + traffic.calm_mean_s;
-  return traffic.rate_per_s * traffic.burst_factor * both /
-         (traffic.burst_factor * traffic.burst_mean_s + traffic.calm_mean_s);
 }
 
 // Needs are means where traffic comes in bursts, and a mean is no promise for a burst.
@@ -392,7 +372,8 @@ report::Json step_json(const plan::Step& step, const Geometry& geometry) {
   return json;
 }
 
-report::Json steps_json(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries) {
+report::Json steps_json(const std::vector<plan::Step>& steps,
+                        const std::map<std::string, const Geometry*>& geometries) {
   report::Json list = report::Json::array();
   for (const auto& step : steps) list.push_back(step_json(step, *geometries.at(step.device)));
   return list;
@@ -401,9 +382,9 @@ report::Json steps_json(const std::vector<plan::Step>& steps, const std::map<std
 report::Json transition_json(const plan::Transition& moved, const Question& question) {
   const auto geometries = geometries_of(moved.difference, question.options);
   report::Json json{{"capacity_unit", question.workload ? "requests_per_s" : "compute_slices"},
-            {"capacity_before", moved.capacity_before},
-            {"capacity_after", moved.capacity_after},
-            {"floors", moved.floors}};
+                    {"capacity_before", moved.capacity_before},
+                    {"capacity_after", moved.capacity_after},
+                    {"floors", moved.floors}};
   json["steps"] = steps_json(moved.steps, geometries);
   json["first_below"] = moved.first_below ? report::Json(*moved.first_below + 1) : report::Json(nullptr);
   json["every_order_tried"] = moved.exhaustive;
