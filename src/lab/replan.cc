@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
-#include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -72,31 +71,6 @@ SizeCounts true_mix(const Service& service, double at_s) {
   return mix;
 }
 
-// Answers of a SimulatedCertifier hold for the input sizes that it was asked with. This one forgets them when a service
-// comes with other sizes.
-class RemixCertifier final : public plan::Certifier {
- public:
-  RemixCertifier(const LatencyModel& latency, const CertifyOptions& options) : latency_(latency), options_(options) {}
-
-  plan::Verdict certify(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm) override {
-    SizeCounts sizes;
-    for (const auto& [size, share] : plan::size_shares(service)) sizes[size] += share;
-    const auto [known, first] = sizes_.try_emplace(service.name, sizes);
-    if (!first && known->second != sizes) {
-      certifier_.reset();
-      known->second = std::move(sizes);
-    }
-    if (!certifier_) certifier_.emplace(latency_, options_);
-    return certifier_->certify(service, groups, confirm);
-  }
-
- private:
-  const LatencyModel& latency_;
-  const CertifyOptions& options_;
-  std::optional<SimulatedCertifier> certifier_;
-  std::map<std::string, SizeCounts> sizes_;  // By service.
-};
-
 // ---- The runs ----
 
 class Comparison {
@@ -160,7 +134,7 @@ class Comparison {
   }
 
   // Each run has a certifier of its own, so that no run profits from what another has simulated.
-  RemixCertifier certifier_for_run() const { return {*scenario_.latency, options_.certify}; }
+  SimulatedCertifier certifier_for_run() const { return {*scenario_.latency, options_.certify}; }
 
   Replanner replanner_with(plan::Certifier& certifier) const {
     plan::Problem problem;
