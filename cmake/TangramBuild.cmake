@@ -75,15 +75,21 @@ if(TANGRAM_FUZZ)
   add_custom_target(fuzzers COMMENT "All fuzz targets")  # Each room adds its own.
 endif()
 
-# tangram_room(name [USES rooms...] [LIBRARIES targets...])
+# tangram_room(name [IN folder] [USES rooms...] [LIBRARIES targets...])
 #
-# src/<name> becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
+# src/<name>, or src/<folder>, becomes the library tangram_<name> (exported as tangram::<name>) and, when tests are on, the program
 # <name>_test. Files are found by their place, so that none falls out of the build unnoticed: *_test.cc are
 # tests, *_fuzz.cc are fuzz targets, cli/main.cc and worker/worker_main.cc are the programs, engines/torch is a shared object of its own
-# (TangramTorch.cmake), the rest is the room.
+# (TangramTorch.cmake), engines/remote a library of its own, the rest is the room.
 function(tangram_room name)
-  cmake_parse_arguments(room "" "" "USES;LIBRARIES" ${ARGN})
-  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  cmake_parse_arguments(room "" "IN" "USES;LIBRARIES" ${ARGN})
+  if(NOT room_IN)
+    set(room_IN ${name})
+  endif()
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room_IN}/*.cc)
+  if(name STREQUAL "engines")
+    list(FILTER files EXCLUDE REGEX "/engines/remote/")
+  endif()
   set(tests ${files})
   set(fuzzers ${files})
   list(FILTER files EXCLUDE REGEX "(_test|_fuzz)\\.cc$|/(cli/main|worker/worker_main)\\.cc$|/engines/torch/")

@@ -14,6 +14,9 @@ get_property(rooms GLOBAL PROPERTY TANGRAM_ROOMS)
 list(REMOVE_ITEM rooms cli)
 foreach(room ${rooms})
   install(TARGETS tangram_${room} EXPORT tangram ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(NOT IS_DIRECTORY ${PROJECT_SOURCE_DIR}/src/${room})
+    continue()  # A part of another room, whose headers are installed with it.
+  endif()
   install(DIRECTORY src/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tangram
           FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 endforeach()

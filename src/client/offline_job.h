@@ -19,20 +19,8 @@
 
 namespace tangram::client {
 
-// What a first pass over an input finds.
-struct InputFacts {
-  std::uint64_t rows = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t digest = 0;
-};
-// Error: the file cannot be read, its line makes the rest unreadable, or it is CSV without a header.
-Result<InputFacts> scan_input(const std::string& path, RowFormat format);
-
-// "out.jsonl.failed.jsonl": one line for each row without an answer.
-std::string failed_path(const std::string& output);
-
 // How things stand, told about ten times a second.
-struct JobView {
+struct OfflineView {
   std::uint64_t answered = 0;
   std::uint64_t failed = 0;
   std::uint64_t left = 0;
@@ -45,23 +33,23 @@ struct JobView {
   bool stalled = false;                 // For so long that people should know.
 };
 
-struct JobRunConfig {
-  std::vector<std::string> headers = {};             // "Name: value", with every request.
-  std::string key = {};                              // Shown as a bearer token.
-  std::shared_ptr<const host::TlsContext> tls = nullptr;   // Null: plain.
-  std::string server_name = {};                      // Whose certificate it must be; empty: the address.
-  std::size_t under_way_max = 256;                   // Rows; four times as many when the deadline is near.
+struct OfflineRunConfig {
+  std::vector<std::string> headers = {};                  // "Name: value", with every request.
+  std::string key = {};                                   // Shown as a bearer token.
+  std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
+  std::string server_name = {};                           // Whose certificate it must be; empty: the address.
+  std::size_t under_way_max = 256;                        // Rows; four times as many when the deadline is near.
   Duration row_deadline = std::chrono::seconds(60);  // How long a row may wait at the server before it is asked anew.
   Duration patience = std::chrono::minutes(10);      // How long a server that does not answer is waited for.
   Duration stall = std::chrono::seconds(3);          // After how long without any result the reason is looked for.
-  std::function<void(const JobView&)> progress = {};
+  std::function<void(const OfflineView&)> progress = {};
   std::function<bool()> interrupted = {};
 };
 
-enum class JobEnd : std::uint8_t { done, cancelled, interrupted };
+enum class OfflineEnd : std::uint8_t { done, cancelled, interrupted };
 
 // Runs the job to its end. The store is locked by the caller. Errors leave the job as it stands, to be resumed: the
 // input has changed, the server does not know the model or has been away for too long, the output cannot be written.
-Result<JobEnd> run_job(JobStore& store, const JobRunConfig& config);
+Result<OfflineEnd> run_offline_job(OfflineStore& store, const OfflineRunConfig& config);
 
 }  // namespace tangram::client

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_reader.h"
 #include "base/text.h"
 #include "formats/csv.h"
-#include "base/json_reader.h"
 
 namespace tangram::client {
 namespace {

@@ -154,49 +154,48 @@ void tidy_up(const std::string& folder) {
   }
 }
 
-JobState parse_job_state(std::string_view text) {
-  return text == "done" ? JobState::done : text == "cancelled" ? JobState::cancelled : JobState::open;
+OfflineState parse_job_state(std::string_view text) {
+  return text == "done" ? OfflineState::done : text == "cancelled" ? OfflineState::cancelled : OfflineState::open;
 }
 
 }  // namespace
 
-std::string_view to_string(JobState state) {
+std::string_view to_string(OfflineState state) {
   switch (state) {
-    case JobState::open: return "open";
-    case JobState::done: return "done";
-    case JobState::cancelled: return "cancelled";
+    case OfflineState::open: return "open";
+    case OfflineState::done: return "done";
+    case OfflineState::cancelled: return "cancelled";
   }
   return "";
 }
 
 // ---- Files ----
 
-JobStore::JobStore(std::string folder, std::string id) : folder_(std::move(folder)), id_(std::move(id)) {}
+OfflineStore::OfflineStore(std::string folder, std::string id) : folder_(std::move(folder)), id_(std::move(id)) {}
 
-JobStore::JobStore(JobStore&& other) noexcept
+OfflineStore::OfflineStore(OfflineStore&& other) noexcept
     : folder_(std::move(other.folder_)),
       id_(std::move(other.id_)),
       database_(std::exchange(other.database_, nullptr)),
-      lock_(std::exchange(other.lock_, -1)) {}
+      lock_(std::move(other.lock_)) {}
 
-JobStore::~JobStore() {
+OfflineStore::~OfflineStore() {
   sqlite3_close(database_);
-  if (lock_ >= 0) ::close(lock_);
 }
 
-std::string JobStore::log_path() const { return (fs::path(folder_) / (id_ + ".log")).string(); }
+std::string OfflineStore::log_path() const { return (fs::path(folder_) / (id_ + ".log")).string(); }
 
-Error JobStore::problem(std::string_view what) const {
+Error OfflineStore::problem(std::string_view what) const {
   return {ErrorCode::unavailable, fmt::format("{}/{}{}: {}: {}", folder_, id_, kJobSuffix, what,
                                               database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_))};
 }
 
-Result<Nothing> JobStore::execute(const char* sql) const {
+Result<Nothing> OfflineStore::execute(const char* sql) const {
   if (sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return problem("cannot be changed");
   return Nothing{};
 }
 
-Result<Nothing> JobStore::open_file(int flags) {
+Result<Nothing> OfflineStore::open_file(int flags) {
   const std::string path = (fs::path(folder_) / (id_ + std::string(kJobSuffix))).string();
   // SQLite gives the files beside this one the same rights.
   static_cast<void>(::chmod(path.c_str(), S_IRUSR | S_IWUSR));
@@ -207,7 +206,7 @@ Result<Nothing> JobStore::open_file(int flags) {
   return execute("PRAGMA synchronous=NORMAL;");
 }
 
-Result<JobStore> JobStore::create(const std::string& folder, const Job& job) {
+Result<OfflineStore> OfflineStore::create(const std::string& folder, const OfflineJob& job) {
   std::error_code error;
   if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
   tidy_up(folder);
@@ -219,13 +218,13 @@ Result<JobStore> JobStore::create(const std::string& folder, const Job& job) {
 
 // The job is made under another name and takes its own when it is whole, so that a kill leaves no half of one. Its
 // number is the first whose name is free; taking it by a link, which never replaces, settles a race of two.
-Result<std::string> JobStore::make_file(const std::string& folder, const Job& job) {
+Result<std::string> OfflineStore::make_file(const std::string& folder, const OfflineJob& job) {
   const MakingFile making(folder);
   if (!making.made()) {
     return Error{ErrorCode::denied, fmt::format("{}: no job can be made: {}", folder, std::strerror(making.error()))};
   }
   {
-    JobStore store(folder, making.name());
+    OfflineStore store(folder, making.name());
     if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
     if (auto made = store.make_tables(job); !made) return made.error();
   }
@@ -239,13 +238,13 @@ Result<std::string> JobStore::make_file(const std::string& folder, const Job& jo
   return Error{ErrorCode::exhausted, fmt::format("{}: more than {} jobs; remove some", folder, kJobsMax)};
 }
 
-Result<JobStore> JobStore::open(const std::string& folder, const std::string& id) {
+Result<OfflineStore> OfflineStore::open(const std::string& folder, const std::string& id) {
   std::error_code error;
   if (safe_job_name(id) != id || !fs::exists(fs::path(folder) / (id + std::string(kJobSuffix)), error)) {
     return Error{ErrorCode::not_found,
                  fmt::format("{}: no such job in {}; `tangram batch status` lists them", id, folder)};
   }
-  JobStore store(folder, id);
+  OfflineStore store(folder, id);
   if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
   // Jobs of older versions kept no ids; this fails where the column is there.
   sqlite3_exec(store.database_, "ALTER TABLE results ADD COLUMN id TEXT NOT NULL DEFAULT ''", nullptr, nullptr,
@@ -253,7 +252,7 @@ Result<JobStore> JobStore::open(const std::string& folder, const std::string& id
   return store;
 }
 
-std::vector<std::string> JobStore::list(const std::string& folder) {
+std::vector<std::string> OfflineStore::list(const std::string& folder) {
   tidy_up(folder);
   std::vector<std::string> ids;
   std::error_code error;
@@ -266,7 +265,7 @@ std::vector<std::string> JobStore::list(const std::string& folder) {
   return ids;
 }
 
-Result<Nothing> JobStore::make_tables(const Job& job) {
+Result<Nothing> OfflineStore::make_tables(const OfflineJob& job) {
   if (auto made = execute(kTables); !made) return made;
   Statement insert(database_,
                    "INSERT INTO job(model, input, output, format, address, port, rows, input_bytes, input_digest,"
@@ -278,19 +277,19 @@ Result<Nothing> JobStore::make_tables(const Job& job) {
   return Nothing{};
 }
 
-Result<Nothing> JobStore::lock() {
+Result<Nothing> OfflineStore::lock() {
   const std::string path = (fs::path(folder_) / (id_ + ".lock")).string();
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ < 0) return Error{ErrorCode::denied, fmt::format("{}: {}", path, std::strerror(errno))};
+  lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_.open()) return Error{ErrorCode::denied, fmt::format("{}: {}", path, std::strerror(errno))};
   // Whoever asks for the job's state holds the lock for an instant.
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
-    if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return Nothing{};
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Nothing{};
     ::usleep(kLockPauseUs);
   }
   return Error{ErrorCode::unavailable, fmt::format("{}: another process runs this job", id_)};
 }
 
-bool JobStore::running() const {
+bool OfflineStore::running() const {
   const int descriptor = ::open((fs::path(folder_) / (id_ + ".lock")).c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
   const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
@@ -300,32 +299,32 @@ bool JobStore::running() const {
 
 // ---- Content ----
 
-Result<Job> JobStore::read() const {
+Result<OfflineJob> OfflineStore::read() const {
   Statement select(database_,
                    "SELECT model, input, output, format, address, port, rows, input_bytes, input_digest, submitted_ms,"
                    " deadline_ms, state, answered, failed, rows_per_s, updated_ms, message FROM job");
   if (!select.step()) return problem("not a job");
-  return Job{.id = id_,
-             .model = select.text(0),
-             .input = select.text(1),
-             .output = select.text(2),
-             .format = parse_row_format(select.text(3)).value_or(RowFormat::jsonl),
-             .address = select.text(4),
-             .port = static_cast<std::uint16_t>(select.integer(5)),
-             .rows = select.natural(6),
-             .input_bytes = select.natural(7),
-             .input_digest = select.natural(8),
-             .submitted_ms = select.integer(9),
-             .deadline_ms = select.integer(10),
-             .state = parse_job_state(select.text(11)),
-             .answered = select.natural(12),
-             .failed = select.natural(13),
-             .rows_per_s = select.real(14),
-             .updated_ms = select.integer(15),
-             .message = select.text(16)};
+  return OfflineJob{.id = id_,
+                    .model = select.text(0),
+                    .input = select.text(1),
+                    .output = select.text(2),
+                    .format = parse_row_format(select.text(3)).value_or(RowFormat::jsonl),
+                    .address = select.text(4),
+                    .port = static_cast<std::uint16_t>(select.integer(5)),
+                    .rows = select.natural(6),
+                    .input_bytes = select.natural(7),
+                    .input_digest = select.natural(8),
+                    .submitted_ms = select.integer(9),
+                    .deadline_ms = select.integer(10),
+                    .state = parse_job_state(select.text(11)),
+                    .answered = select.natural(12),
+                    .failed = select.natural(13),
+                    .rows_per_s = select.real(14),
+                    .updated_ms = select.integer(15),
+                    .message = select.text(16)};
 }
 
-Result<JobState> JobStore::record(std::span<const RowResult> results, const JobProgress& progress) {
+Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, const OfflineProgress& progress) {
   if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun.error();
   Statement insert(database_, "INSERT OR IGNORE INTO results(row, line, ok, text, id) VALUES(?,?,?,?,?)");
   std::uint64_t answered = 0;
@@ -340,7 +339,7 @@ Result<JobState> JobStore::record(std::span<const RowResult> results, const JobP
   Statement update(database_,
                    "UPDATE job SET answered=answered+?, failed=failed+?, rows_per_s=?, updated_ms=? RETURNING state");
   update.bind(answered).bind(failed).bind(progress.rows_per_s).bind(progress.now_ms);
-  JobState state = JobState::open;
+  OfflineState state = OfflineState::open;
   if (update.step()) {
     state = parse_job_state(update.text(0));
   } else {
@@ -353,7 +352,7 @@ Result<JobState> JobStore::record(std::span<const RowResult> results, const JobP
   return error;
 }
 
-Result<std::vector<bool>> JobStore::recorded() const {
+Result<std::vector<bool>> OfflineStore::recorded() const {
   const auto job = read();
   if (!job) return job.error();
   std::vector<bool> recorded(job->rows + 1, false);
@@ -364,7 +363,7 @@ Result<std::vector<bool>> JobStore::recorded() const {
   return recorded;
 }
 
-Result<Nothing> JobStore::each_result(const std::function<Result<Nothing>(const RowResult&)>& each) const {
+Result<Nothing> OfflineStore::each_result(const std::function<Result<Nothing>(const RowResult&)>& each) const {
   Statement select(database_, "SELECT row, line, ok, text, id FROM results ORDER BY row");
   while (select.step()) {
     auto taken = each({select.natural(0), select.natural(1), select.integer(2) != 0, select.text(3), select.text(4)});
@@ -373,27 +372,27 @@ Result<Nothing> JobStore::each_result(const std::function<Result<Nothing>(const 
   return Nothing{};
 }
 
-Result<bool> JobStore::change_state(JobState from, JobState to) {
+Result<bool> OfflineStore::change_state(OfflineState from, OfflineState to) {
   Statement update(database_, "UPDATE job SET state=?, message='' WHERE state=?");
   update.bind(to_string(to)).bind(to_string(from));
   if (!update.run()) return problem("cannot be written");
   return sqlite3_changes(database_) > 0;
 }
 
-Result<Nothing> JobStore::set_message(const std::string& message) {
+Result<Nothing> OfflineStore::set_message(const std::string& message) {
   Statement update(database_, "UPDATE job SET message=?");
   if (!update.bind(message).run()) return problem("cannot be written");
   return Nothing{};
 }
 
-Result<Nothing> JobStore::set_server(const std::string& address, std::uint16_t port) {
+Result<Nothing> OfflineStore::set_server(const std::string& address, std::uint16_t port) {
   Statement update(database_, "UPDATE job SET address=?, port=?");
   if (!update.bind(address).bind(std::int64_t{port}).run()) return problem("cannot be written");
   return Nothing{};
 }
 
 // What VACUUM leaves over stands in the log of writes until that is copied, and the log keeps its size until it is cut.
-void JobStore::forget_results() {
+void OfflineStore::forget_results() {
   static_cast<void>(execute("DELETE FROM results; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);"));
 }
 

@@ -15,19 +15,20 @@
 
 #include "base/result.h"
 #include "client/offline_rows.h"
+#include "host/descriptor.h"
 
 struct sqlite3;
 
 namespace tangram::client {
 
-enum class JobState : std::uint8_t {
+enum class OfflineState : std::uint8_t {
   open,       // There is something to do; somebody does it, or nobody and it can be resumed.
   done,       // The output stands where it was wanted.
   cancelled,  // By hand. It can be resumed all the same.
 };
-std::string_view to_string(JobState state);
+std::string_view to_string(OfflineState state);
 
-struct Job {
+struct OfflineJob {
   std::string id;
   std::string model;
   std::string input;  // Absolute paths.
@@ -42,7 +43,7 @@ struct Job {
   std::int64_t deadline_ms = 0;   // The same; 0: none.
 
   // What changes.
-  JobState state = JobState::open;
+  OfflineState state = OfflineState::open;
   std::uint64_t answered = 0;  // Rows with an answer, ...
   std::uint64_t failed = 0;    // ... and rows that will never have one.
   double rows_per_s = 0;       // As last seen.
@@ -61,25 +62,25 @@ struct RowResult {
   std::string id = {};  // Of a row without an answer: what the input calls it, if anything.
 };
 
-struct JobProgress {
+struct OfflineProgress {
   double rows_per_s = 0;
   std::int64_t now_ms = 0;
 };
 
-class JobStore {
+class OfflineStore {
  public:
   // Makes the folder if need be, and a job in it. `job.id` is chosen here: the model's name and a number. What others
   // left behind that died while they made one is removed.
-  static Result<JobStore> create(const std::string& folder, const Job& job);
-  static Result<JobStore> open(const std::string& folder, const std::string& id);
+  static Result<OfflineStore> create(const std::string& folder, const OfflineJob& job);
+  static Result<OfflineStore> open(const std::string& folder, const std::string& id);
   // Ids of all jobs, by name.
   static std::vector<std::string> list(const std::string& folder);
-  ~JobStore();
-  JobStore(JobStore&&) noexcept;
-  JobStore& operator=(JobStore&&) = delete;
+  ~OfflineStore();
+  OfflineStore(OfflineStore&&) noexcept;
+  OfflineStore& operator=(OfflineStore&&) = delete;
 
   const std::string& id() const { return id_; }
-  Result<Job> read() const;
+  Result<OfflineJob> read() const;
 
   // Holds the job for this process until the store goes. Error: another process runs it.
   Result<Nothing> lock();
@@ -88,14 +89,14 @@ class JobStore {
 
   // Writes all results and the progress, or nothing. A row that has a result already keeps it. Answers the state of the
   // job, which another process may have changed.
-  Result<JobState> record(std::span<const RowResult> results, const JobProgress& progress);
+  Result<OfflineState> record(std::span<const RowResult> results, const OfflineProgress& progress);
   // Whether each row has a result, by number from 1; entry 0 is not used.
   Result<std::vector<bool>> recorded() const;
   // All results in the order of the rows. `each` answers an error to stop.
   Result<Nothing> each_result(const std::function<Result<Nothing>(const RowResult&)>& each) const;
 
   // From `from` to `to`; false if it was in another state.
-  Result<bool> change_state(JobState from, JobState to);
+  Result<bool> change_state(OfflineState from, OfflineState to);
   Result<Nothing> set_message(const std::string& message);
   Result<Nothing> set_server(const std::string& address, std::uint16_t port);
   // Gives the room of the results back to the disk, once they stand in the output.
@@ -104,17 +105,17 @@ class JobStore {
   std::string log_path() const;
 
  private:
-  JobStore(std::string folder, std::string id);
-  static Result<std::string> make_file(const std::string& folder, const Job& job);
+  OfflineStore(std::string folder, std::string id);
+  static Result<std::string> make_file(const std::string& folder, const OfflineJob& job);
   Result<Nothing> open_file(int flags);
-  Result<Nothing> make_tables(const Job& job);
+  Result<Nothing> make_tables(const OfflineJob& job);
   Error problem(std::string_view what) const;
   Result<Nothing> execute(const char* sql) const;
 
   std::string folder_;
   std::string id_;
   sqlite3* database_ = nullptr;
-  int lock_ = -1;
+  host::Descriptor lock_;  // Of the lock file, once this process holds the job.
 };
 
 }  // namespace tangram::client

@@ -17,16 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // A folder of its own, gone afterwards.
-class BatchStore : public ::testing::Test {
+class OfflineStoreTest : public ::testing::Test {
  protected:
-  BatchStore() {
-    std::string name = (fs::temp_directory_path() / "tangram-batch-XXXXXX").string();
+  OfflineStoreTest() {
+    std::string name = (fs::temp_directory_path() / "tangram-offline-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
   }
-  ~BatchStore() override { fs::remove_all(folder_); }
+  ~OfflineStoreTest() override { fs::remove_all(folder_); }
 
-  static Job example_job() {
-    Job job;
+  static OfflineJob example_job() {
+    OfflineJob job;
     job.model = "rank/answers";
     job.input = "/in.csv";
     job.output = "/out.jsonl";
@@ -41,24 +41,24 @@ class BatchStore : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(BatchStore, KeepsTheDescriptionOfAJob) {
-  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
-  const auto second = JobStore::create(folder_, example_job());
+TEST_F(OfflineStoreTest, KeepsTheDescriptionOfAJob) {
+  ASSERT_TRUE(OfflineStore::create(folder_, example_job()).ok());
+  const auto second = OfflineStore::create(folder_, example_job());
   ASSERT_TRUE(second.ok());
-  EXPECT_EQ(JobStore::list(folder_), (std::vector<std::string>{"rank_answers-1", "rank_answers-2"}));
-  const auto job = JobStore::open(folder_, "rank_answers-2")->read();
+  EXPECT_EQ(OfflineStore::list(folder_), (std::vector<std::string>{"rank_answers-1", "rank_answers-2"}));
+  const auto job = OfflineStore::open(folder_, "rank_answers-2")->read();
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->model, "rank/answers");
   EXPECT_EQ(job->format, RowFormat::csv);
   EXPECT_EQ(job->input_digest, 0xfedcba9876543210ULL);
   EXPECT_EQ(job->deadline_ms, 99);
-  EXPECT_EQ(job->state, JobState::open);
+  EXPECT_EQ(job->state, OfflineState::open);
   EXPECT_EQ(job->left(), 4U);
 }
 
 // Row 2 is told twice: the first answer stays, and it counts once.
-TEST_F(BatchStore, CountsEveryRowOnce) {
-  auto store = JobStore::create(folder_, example_job());
+TEST_F(OfflineStoreTest, CountsEveryRowOnce) {
+  auto store = OfflineStore::create(folder_, example_job());
   ASSERT_TRUE(store.ok());
   const std::vector<RowResult> first{{2, 2, true, "{\"a\":1}"}, {1, 1, false, "bad"}};
   const std::vector<RowResult> again{{2, 2, true, "{\"a\":2}"}, {4, 9, true, std::string("\0x", 2)}};
@@ -80,18 +80,18 @@ TEST_F(BatchStore, CountsEveryRowOnce) {
 
 // A child records row 1 and dies without closing anything, while it holds the lock; then row 1 is there, and the lock
 // is free.
-TEST_F(BatchStore, SurvivesTheDeathOfItsProcess) {
-  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
+TEST_F(OfflineStoreTest, SurvivesTheDeathOfItsProcess) {
+  ASSERT_TRUE(OfflineStore::create(folder_, example_job()).ok());
   const pid_t child = ::fork();
   if (child == 0) {
-    auto store = JobStore::open(folder_, "rank_answers-1");
+    auto store = OfflineStore::open(folder_, "rank_answers-1");
     const bool recorded = store->lock().ok() && store->record(std::vector<RowResult>{{1, 1, true, "{}"}}, {}).ok();
     ::kill(::getpid(), recorded ? SIGKILL : SIGTERM);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(WTERMSIG(status), SIGKILL);
-  auto store = JobStore::open(folder_, "rank_answers-1");
+  auto store = OfflineStore::open(folder_, "rank_answers-1");
   ASSERT_TRUE(store.ok());
   EXPECT_FALSE(store->running());
   EXPECT_TRUE(store->lock().ok());
@@ -99,9 +99,9 @@ TEST_F(BatchStore, SurvivesTheDeathOfItsProcess) {
   EXPECT_EQ(*store->recorded(), (std::vector<bool>{false, true, false, false, false}));
 }
 
-TEST_F(BatchStore, HasOneRunnerAtATime) {
-  auto first = JobStore::create(folder_, example_job());
-  auto second = JobStore::open(folder_, first->id());
+TEST_F(OfflineStoreTest, HasOneRunnerAtATime) {
+  auto first = OfflineStore::create(folder_, example_job());
+  auto second = OfflineStore::open(folder_, first->id());
   ASSERT_TRUE(first->lock().ok());
   const auto refused = second->lock();
   ASSERT_FALSE(refused.ok());
@@ -109,24 +109,24 @@ TEST_F(BatchStore, HasOneRunnerAtATime) {
 }
 
 // The runner learns of the cancellation when it records next, and then cannot call the job done.
-TEST_F(BatchStore, TellsTheRunnerThatTheJobWasCancelled) {
-  auto runner = JobStore::create(folder_, example_job());
-  auto other = JobStore::open(folder_, runner->id());
-  EXPECT_EQ(*runner->record({}, {}), JobState::open);
-  EXPECT_TRUE(*other->change_state(JobState::open, JobState::cancelled));
-  EXPECT_EQ(*runner->record({}, {}), JobState::cancelled);
-  EXPECT_FALSE(*runner->change_state(JobState::open, JobState::done));
+TEST_F(OfflineStoreTest, TellsTheRunnerThatTheJobWasCancelled) {
+  auto runner = OfflineStore::create(folder_, example_job());
+  auto other = OfflineStore::open(folder_, runner->id());
+  EXPECT_EQ(*runner->record({}, {}), OfflineState::open);
+  EXPECT_TRUE(*other->change_state(OfflineState::open, OfflineState::cancelled));
+  EXPECT_EQ(*runner->record({}, {}), OfflineState::cancelled);
+  EXPECT_FALSE(*runner->change_state(OfflineState::open, OfflineState::done));
 }
 
 // Two files of makers that died, one with what SQLite had beside it, and one of a maker that is at work.
-TEST_F(BatchStore, RemovesWhatDeadMakersLeft) {
+TEST_F(OfflineStoreTest, RemovesWhatDeadMakersLeft) {
   for (const char* name : {".making-1.sqlite", ".making-abc123.sqlite", ".making-abc123.sqlite-wal",
                            ".making-abc123.sqlite-shm", ".making-gone.sqlite-journal", ".making-live.sqlite"}) {
     std::ofstream(folder_ + "/" + name) << "x";
   }
   const int held = ::open((folder_ + "/.making-live.sqlite").c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(held, LOCK_EX), 0);
-  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
+  ASSERT_TRUE(OfflineStore::create(folder_, example_job()).ok());
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(folder_)) {
     if (entry.path().filename().string().starts_with('.')) left.push_back(entry.path().filename().string());
@@ -136,11 +136,11 @@ TEST_F(BatchStore, RemovesWhatDeadMakersLeft) {
 }
 
 // Whatever the mask says, and also of a job that an older version made readable to all.
-TEST_F(BatchStore, LetsNobodyElseReadTheRows) {
+TEST_F(OfflineStoreTest, LetsNobodyElseReadTheRows) {
   const mode_t mask = ::umask(0);
   std::string inner = folder_ + "/new/store";
   {
-    auto store = JobStore::create(inner, example_job());
+    auto store = OfflineStore::create(inner, example_job());
     ASSERT_TRUE(store.ok());
     ASSERT_TRUE(store->lock().ok());
     ASSERT_TRUE(store->record(std::vector<RowResult>{{1, 1, true, "{}"}}, {}).ok());
@@ -151,13 +151,13 @@ TEST_F(BatchStore, LetsNobodyElseReadTheRows) {
   EXPECT_EQ(fs::status(inner).permissions(), fs::perms::owner_all);
   const std::string file = inner + "/rank_answers-1.sqlite";
   fs::permissions(file, fs::perms(0644));
-  EXPECT_TRUE(JobStore::open(inner, "rank_answers-1").ok());
+  EXPECT_TRUE(OfflineStore::open(inner, "rank_answers-1").ok());
   EXPECT_EQ(fs::status(file).permissions(), fs::perms(0600));
   ::umask(mask);
 }
 
 // A hundred answers of 10,000 bytes are a megabyte; a job without any is a few pages.
-TEST_F(BatchStore, GivesTheRoomOfAnswersBack) {
+TEST_F(OfflineStoreTest, GivesTheRoomOfAnswersBack) {
   const auto bytes = [&] {
     std::uintmax_t sum = 0;
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -165,9 +165,9 @@ TEST_F(BatchStore, GivesTheRoomOfAnswersBack) {
     }
     return sum;
   };
-  Job job = example_job();
+  OfflineJob job = example_job();
   job.rows = 100;
-  auto store = JobStore::create(folder_, job);
+  auto store = OfflineStore::create(folder_, job);
   const std::uintmax_t before = bytes();
   std::vector<RowResult> results;
   for (std::uint64_t row = 1; row <= 100; ++row) results.push_back({row, row, true, std::string(10'000, 'x')});
@@ -179,8 +179,8 @@ TEST_F(BatchStore, GivesTheRoomOfAnswersBack) {
 }
 
 // Before ids were kept, the table of results had four columns.
-TEST_F(BatchStore, OpensJobsOfOlderVersions) {
-  ASSERT_TRUE(JobStore::create(folder_, example_job()).ok());
+TEST_F(OfflineStoreTest, OpensJobsOfOlderVersions) {
+  ASSERT_TRUE(OfflineStore::create(folder_, example_job()).ok());
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open((folder_ + "/rank_answers-1.sqlite").c_str(), &database), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(database,
@@ -188,7 +188,7 @@ TEST_F(BatchStore, OpensJobsOfOlderVersions) {
                          nullptr, nullptr, nullptr),
             SQLITE_OK);
   sqlite3_close(database);
-  auto store = JobStore::open(folder_, "rank_answers-1");
+  auto store = OfflineStore::open(folder_, "rank_answers-1");
   ASSERT_TRUE(store.ok());
   ASSERT_TRUE(store->record(std::vector<RowResult>{{2, 2, false, "bad", "r2"}}, {}).ok());
   std::vector<std::string> ids;
@@ -200,9 +200,9 @@ TEST_F(BatchStore, OpensJobsOfOlderVersions) {
   EXPECT_EQ(ids, (std::vector<std::string>{"no:", "bad:r2"}));
 }
 
-TEST_F(BatchStore, KnowsNoJobThatIsNotThere) {
-  EXPECT_EQ(JobStore::open(folder_, "none-1").error().code, ErrorCode::not_found);
-  EXPECT_EQ(JobStore::open(folder_, "../x").error().code, ErrorCode::not_found);
+TEST_F(OfflineStoreTest, KnowsNoJobThatIsNotThere) {
+  EXPECT_EQ(OfflineStore::open(folder_, "none-1").error().code, ErrorCode::not_found);
+  EXPECT_EQ(OfflineStore::open(folder_, "../x").error().code, ErrorCode::not_found);
 }
 
 }  // namespace

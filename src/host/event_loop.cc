@@ -43,45 +43,40 @@ LiveClock::LiveClock() : begin_ns_(monotonic_ns()) {}
 TimePoint LiveClock::now() const { return TimePoint(Duration(monotonic_ns() - begin_ns_)); }
 
 EventLoop::EventLoop() : epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  TANGRAM_CHECK(epoll_ >= 0 && wake_ >= 0, "the process may open two more descriptors");
+  TANGRAM_CHECK(epoll_.open() && wake_.open(), "the process may open two more descriptors");
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
-}
-
-EventLoop::~EventLoop() {
-  close(wake_);
-  close(epoll_);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
 }
 
 void EventLoop::add(int descriptor, Interest interest, Readiness* handler) {
   epoll_event event{};
   event.events = events_of(interest);
   event.data.ptr = handler;
-  TANGRAM_CHECK(epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) == 0, "a descriptor is watched once");
+  TANGRAM_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0, "a descriptor is watched once");
 }
 
 void EventLoop::change(int descriptor, Interest interest, Readiness* handler) {
   epoll_event event{};
   event.events = events_of(interest);
   event.data.ptr = handler;
-  epoll_ctl(epoll_, EPOLL_CTL_MOD, descriptor, &event);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, descriptor, &event);
 }
 
 void EventLoop::remove(int descriptor, Readiness* handler) {
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, descriptor, nullptr);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   if (delivering_) removed_.push_back(handler);
 }
 
 void EventLoop::wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(wake_, &one, sizeof one);
+  [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
 }
 
 void EventLoop::drain_wakes() {
   std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = read(wake_, &count, sizeof count);
+  [[maybe_unused]] const auto got = read(wake_.get(), &count, sizeof count);
 }
 
 int EventLoop::wait_exactly(Duration longest) {
@@ -91,13 +86,13 @@ int EventLoop::wait_exactly(Duration longest) {
     limit.tv_sec = longest.count() / 1'000'000'000;
     limit.tv_nsec = longest.count() % 1'000'000'000;
     const int count =
-        epoll_pwait2(epoll_, events.data(), kEventsMax, longest == Duration::max() ? nullptr : &limit, nullptr);
+        epoll_pwait2(epoll_.get(), events.data(), kEventsMax, longest == Duration::max() ? nullptr : &limit, nullptr);
     if (count >= 0 || errno != ENOSYS) return count;
     exact_ = false;
   }
   const auto milliseconds =
       std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(longest, std::chrono::hours(1)));
-  return epoll_wait(epoll_, events.data(), kEventsMax, static_cast<int>(milliseconds.count()));
+  return epoll_wait(epoll_.get(), events.data(), kEventsMax, static_cast<int>(milliseconds.count()));
 }
 
 void EventLoop::wait(const LiveClock& clock, TimePoint until) {

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "host/descriptor.h"
 
 namespace tangram::host {
 
@@ -33,7 +34,6 @@ enum class Interest : std::uint8_t { none = 0, read = 1, write = 2, both = 3 };
 class EventLoop {
  public:
   EventLoop();
-  ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
@@ -52,8 +52,8 @@ class EventLoop {
   int wait_exactly(Duration longest);
   void drain_wakes();
 
-  int epoll_ = -1;
-  int wake_ = -1;
+  Descriptor epoll_;
+  Descriptor wake_;
   bool exact_ = true;                // The kernel knows epoll_pwait2.
   std::vector<Readiness*> removed_;  // During delivery.
   bool delivering_ = false;

@@ -1,4 +1,4 @@
-#include "engines/remote_link.h"
+#include "engines/remote/remote_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@
 #include "serve/http_server.h"
 #include "serve/live_world.h"
 #include "host/log.h"
-#include "engines/remote_link.h"
+#include "engines/remote/remote_link.h"
 #include "host/tls.h"
 #include "worker/worker_link.h"
 

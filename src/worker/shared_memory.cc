@@ -22,14 +22,14 @@ Error failure(const char* what, std::size_t bytes) {
 }  // namespace
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
+    : descriptor_(std::move(other.descriptor_)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this == &other) return *this;
   reset();
-  descriptor_ = std::exchange(other.descriptor_, -1);
+  descriptor_ = std::move(other.descriptor_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   return *this;
@@ -37,16 +37,15 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
 
 void SharedMemory::reset() {
   if (data_ != nullptr) munmap(data_, size_);
-  if (descriptor_ >= 0) close(descriptor_);
   data_ = nullptr;
-  descriptor_ = -1;
+  descriptor_.reset();
   size_ = 0;
 }
 
-Result<SharedMemory> SharedMemory::map(int descriptor, std::size_t bytes) {
+Result<SharedMemory> SharedMemory::map(host::Descriptor descriptor, std::size_t bytes) {
   SharedMemory memory;
-  memory.descriptor_ = descriptor;
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  memory.descriptor_ = std::move(descriptor);
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor(), 0);
   if (data == MAP_FAILED) return failure("cannot map memory", bytes);
   memory.data_ = static_cast<std::byte*>(data);
   memory.size_ = bytes;
@@ -54,23 +53,20 @@ Result<SharedMemory> SharedMemory::map(int descriptor, std::size_t bytes) {
 }
 
 Result<SharedMemory> SharedMemory::make(std::size_t bytes) {
-  const int descriptor = memfd_create("tangram-tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) return failure("cannot make memory", bytes);
-  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 || fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
-    const Error error = failure("cannot make memory", bytes);
-    close(descriptor);
-    return error;
-  }
-  return map(descriptor, bytes);
+  host::Descriptor descriptor(memfd_create("tangram-tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool made = descriptor.open() && ftruncate(descriptor.get(), static_cast<off_t>(bytes)) == 0 &&
+                    fcntl(descriptor.get(), F_ADD_SEALS, kSeals) == 0;
+  if (!made) return failure("cannot make memory", bytes);
+  return map(std::move(descriptor), bytes);
 }
 
-Result<SharedMemory> SharedMemory::adopt(int descriptor, std::size_t bytes) {
+Result<SharedMemory> SharedMemory::adopt(int given, std::size_t bytes) {
+  host::Descriptor descriptor(given);
   struct stat about {};
-  const int seals = fcntl(descriptor, F_GET_SEALS);
-  const bool good = bytes > 0 && fstat(descriptor, &about) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0 &&
+  const int seals = fcntl(given, F_GET_SEALS);
+  const bool good = bytes > 0 && fstat(given, &about) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0 &&
                     static_cast<std::size_t>(about.st_size) >= bytes;
-  if (good) return map(descriptor, bytes);
-  close(descriptor);
+  if (good) return map(std::move(descriptor), bytes);
   return Error{ErrorCode::invalid, fmt::format("not a piece of shared memory of {} bytes", bytes)};
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "base/result.h"
+#include "host/descriptor.h"
 
 namespace tangram::worker {
 
@@ -23,13 +24,13 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   void reset();
 
  private:
-  static Result<SharedMemory> map(int descriptor, std::size_t bytes);
+  static Result<SharedMemory> map(host::Descriptor descriptor, std::size_t bytes);
 
-  int descriptor_ = -1;
+  host::Descriptor descriptor_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -9,15 +9,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <vector>
 
 #include "adapters/cpu_host/core_share.h"
 #include "adapters/cpu_host/cpu_host.h"
-#include "engines/tensor_memory.h"
 #include "core/sample_tensors.h"
-#include "worker/shared_memory.h"
+#include "worker/worker_channel.h"
 #include "worker/worker_process.h"
 #include "worker/worker_protocol.h"
 
@@ -48,34 +46,17 @@ class MeasuredWorker {
 
   pid_t process() const { return started_.process; }
 
-  bool send_spec(const WorkerSpec& spec) const {
-    const std::string text = write_worker_spec(spec);
-    const auto memory = SharedMemory::make(text.size());
-    if (!memory) return false;
-    std::memcpy(memory->data(), text.data(), text.size());
-    WorkerMessage message;
-    message.kind = WorkerMessageKind::load;
-    message.bytes = text.size();
-    return send_message(started_.socket, message, memory->descriptor());
-  }
+  bool load(const WorkerSpec& spec) const { return send_spec(started_.socket, spec); }
 
   // Room for the tensors of `job`, filled with something to compute. Errors: there is no such memory.
   Result<Nothing> prepare(const Signature& signature, const BatchJob& job) {
-    const auto needed = engines::memory_needed(signature, job);
-    if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
-    if (*needed > memory_.size()) {
-      auto made = SharedMemory::make(*needed);
-      if (!made) return made.error();
-      memory_ = std::move(*made);
-      WorkerMessage message;
-      message.kind = WorkerMessageKind::memory;
-      message.bytes = memory_.size();
-      if (!send_message(started_.socket, message, memory_.descriptor())) return gone();
-    }
-    engines::BatchMemory tensors;
-    engines::cut_memory(signature, job, memory_.data(), tensors);
+    const auto tensors = tensors_.prepare(signature, job, started_.socket);
+    if (!tensors) return tensors.error();
+    if (!tensors_.announced()) return gone();
     Rng rng(1);
-    for (std::size_t i = 0; i < signature.inputs.size(); ++i) fill_sample(signature.inputs[i], tensors.inputs[i], rng);
+    for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+      fill_sample(signature.inputs[i], (*tensors)->inputs[i], rng);
+    }
     return Nothing{};
   }
 
@@ -132,7 +113,7 @@ class MeasuredWorker {
   }
 
   StartedWorker started_;
-  SharedMemory memory_;
+  SharedTensors tensors_;
 };
 
 class WorkerReplica final : public engines::LoadedReplica {
@@ -265,7 +246,7 @@ class WorkerEngine final : public engines::Engine {
       if (quota != nullptr) {
         if (const auto added = quota->add(started->process); !added) return added.error();
       }
-      if (!workers.back()->send_spec(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
+      if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
     }
     for (const auto& worker : workers) {
       const auto received = worker->wait();

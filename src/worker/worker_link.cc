@@ -1,34 +1,41 @@
+// The link of one slice is a state machine: cold, pausing, loading, ready, running. It has a process in the last three
+// and in no other; whatever ends the process passes through end_process().
 #include "worker/worker_link.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/check.h"
-#include "engines/tensor_memory.h"
+#include "worker/worker_channel.h"
 
 namespace tangram::worker {
 namespace {
 
-constexpr std::size_t kMemoryMin = std::size_t{1} << 20;
 constexpr Duration kReapEvery = std::chrono::milliseconds(20);
 
 }  // namespace
 
 class WorkerLink final : public engines::Executor, private host::Readiness {
  public:
-  WorkerLink(Workers& workers, SliceId slice, WorkerConfig config, engines::ExecutorEvents& events)
-      : workers_(workers), slice_(slice), config_(std::move(config)), events_(events) {
-    workers_.links_.push_back(this);
+  // What a link shares with the others of its gateway. All of it outlives the link.
+  struct Shared {
+    engines::LinkList<WorkerLink>& links;
+    EndedWorkers& ended;
+    FirstStart& first_start;
+  };
+
+  WorkerLink(engines::LinkContext context, Shared shared, SliceId slice, WorkerConfig config,
+             engines::ExecutorEvents& events)
+      : context_(context), shared_(shared), slice_(slice), config_(std::move(config)), events_(events) {
+    shared_.links.add(this);
     make_quota();
   }
   ~WorkerLink() override {
     end_process();
-    if (quota_ != nullptr) workers_.quotas_going_.push_back(std::move(quota_));
-    std::erase(workers_.links_, this);
+    if (quota_ != nullptr) shared_.ended.remove_later(std::move(quota_));
+    shared_.links.remove(this);
   }
 
   // Executor.
@@ -51,22 +58,26 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
     running,  // A batch.
   };
 
+  // A slice that cannot have its quota runs without, and the log says so.
   void make_quota();
+  // Requires no process. Ends in `loading`, or in `cold` if the kernel starts none; then the scheduler is told.
   void begin_process();
-  bool send_spec();
+  // Ends in `cold`, without telling anybody.
   void end_process();
+  // Requires a process. Ends it and tells the scheduler, as the answer to a restart or as a loss.
   void lose(std::string reason);
   void on_ready(bool readable, bool writable, bool broken) override;
+  // These answer false for a message that makes no sense now.
   bool handle(const ReceivedMessage& received);
   bool handle_loading(const ReceivedMessage& received);
   bool handle_running(const ReceivedMessage& received);
   void enter_ready();
   void ping();
-  bool grow_memory(std::size_t bytes);
   const Signature* signature_of(ServiceId service) const;
   void log(host::LogLevel level, std::string_view event, std::string_view reason) const;
 
-  Workers& workers_;
+  engines::LinkContext context_;
+  Shared shared_;
   SliceId slice_;
   WorkerConfig config_;
   engines::ExecutorEvents& events_;
@@ -74,8 +85,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   State state_ = State::cold;
   TimePoint due_ = kTimeNever;
   StartedWorker process_;
-  SharedMemory memory_;
-  engines::BatchMemory tensors_;
+  SharedTensors tensors_;
   BatchId batch_;
   int starts_in_vain_ = 0;  // Since it last ran a batch.
   bool ever_ready_ = false;
@@ -99,14 +109,12 @@ void WorkerLink::make_quota() {
 
 bool WorkerLink::restart() {
   // Whoever asks in the middle of a batch has waited for it long enough.
-  if (state_ == State::running) log(host::LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
+  if (state_ == State::running)
+    log(host::LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
   end_process();
-  const TimePoint now = workers_.clock_.now();
-  Duration pause{};
-  if (starts_in_vain_ > 0) {
-    const int doublings = std::min(starts_in_vain_ - 1, 20);
-    pause = std::min(config_.patience.pause_min * (std::int64_t{1} << doublings), config_.patience.pause_max);
-  }
+  const TimePoint now = context_.clock.now();
+  const WorkerPatience& patience = config_.patience;
+  const Duration pause = engines::pause_before_attempt(starts_in_vain_, patience.pause_min, patience.pause_max);
   ++starts_in_vain_;
   state_ = State::pausing;
   due_ = now + pause;
@@ -124,40 +132,27 @@ void WorkerLink::begin_process() {
     return events_.on_restarted(slice_, false);
   }
   process_ = *started;
-  workers_.loop_.add(process_.socket, host::Interest::read, this);
+  context_.loop.add(process_.socket, host::Interest::read, this);
   state_ = State::loading;
-  due_ = workers_.clock_.now() + config_.patience.start;
+  due_ = context_.clock.now() + config_.patience.start;
   if (quota_ != nullptr) {
     if (const auto added = quota_->add(process_.process); !added) {
       log(host::LogLevel::warning, "worker_quota_missing", added.error().message);
     }
   }
-  if (!send_spec()) lose("it does not listen");
+  if (!send_spec(process_.socket, config_.spec)) lose("it does not listen");
 }
 
-bool WorkerLink::send_spec() {
-  const std::string text = write_worker_spec(config_.spec);
-  const auto memory = SharedMemory::make(text.size());
-  if (!memory) return false;
-  std::memcpy(memory->data(), text.data(), text.size());
-  WorkerMessage message;
-  message.kind = WorkerMessageKind::load;
-  message.bytes = text.size();
-  return send_message(process_.socket, message, memory->descriptor());
-}
-
-// A life has memory of its own, so that a process that is about to die cannot write into its successor's.
 void WorkerLink::end_process() {
   state_ = State::cold;
   due_ = kTimeNever;
   pinged_ = false;
   if (process_.process < 0) return;
-  workers_.loop_.remove(process_.socket, this);
+  context_.loop.remove(process_.socket, this);
   close(process_.socket);
-  workers_.reaper_.kill_and_reap(process_.process);
-  if (!workers_.reaper_.empty()) workers_.reap_at_ = workers_.clock_.now() + kReapEvery;
+  shared_.ended.end(process_.process, context_.clock.now());
   process_ = {};
-  memory_.reset();
+  tensors_.reset();
 }
 
 void WorkerLink::lose(std::string reason) {
@@ -183,11 +178,10 @@ void WorkerLink::on_ready(bool, bool, bool) {
   }
 }
 
-// False: a message that makes no sense now.
 bool WorkerLink::handle(const ReceivedMessage& received) {
   if (received.message.kind == WorkerMessageKind::pong && pinged_) {
     pinged_ = false;
-    if (state_ == State::ready) due_ = workers_.clock_.now() + config_.patience.ping_every;
+    if (state_ == State::ready) due_ = context_.clock.now() + config_.patience.ping_every;
     return true;
   }
   if (state_ == State::loading) return handle_loading(received);
@@ -205,8 +199,9 @@ bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   if (received.message.kind != WorkerMessageKind::not_loaded) return false;
   const std::string reason(received.text());
   log(host::LogLevel::error, "worker_failed", reason);
-  if (workers_.first_start_ && !ever_ready_ && workers_.hopeless_.empty()) {
-    workers_.hopeless_ = fmt::format("{}: {}", config_.title, reason);
+  FirstStart& first = shared_.first_start;
+  if (first.under_way && !ever_ready_ && first.hopeless.empty()) {
+    first.hopeless = fmt::format("{}: {}", config_.title, reason);
   }
   end_process();
   events_.on_restarted(slice_, false);
@@ -226,7 +221,7 @@ bool WorkerLink::handle_running(const ReceivedMessage& received) {
 
 void WorkerLink::enter_ready() {
   state_ = State::ready;
-  due_ = workers_.clock_.now() + config_.patience.ping_every;
+  due_ = context_.clock.now() + config_.patience.ping_every;
 }
 
 void WorkerLink::ping() {
@@ -234,7 +229,7 @@ void WorkerLink::ping() {
   message.kind = WorkerMessageKind::ping;
   if (!send_message(process_.socket, message)) return lose("it does not listen");
   pinged_ = true;
-  due_ = workers_.clock_.now() + config_.patience.ping_answer;
+  due_ = context_.clock.now() + config_.patience.ping_answer;
 }
 
 void WorkerLink::work(TimePoint now) {
@@ -260,26 +255,8 @@ const Signature* WorkerLink::signature_of(ServiceId service) const {
 Result<engines::BatchMemory*> WorkerLink::prepare(const engines::BatchJob& job) {
   const Signature* signature = signature_of(job.service);
   if (signature == nullptr) return Error{ErrorCode::not_found, "the slice does not hold the service"};
-  const auto needed = engines::memory_needed(*signature, job);
-  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
-  if (*needed > memory_.size() && !grow_memory(*needed)) {
-    return Error{ErrorCode::exhausted, fmt::format("no shared memory of {} bytes", *needed)};
-  }
-  engines::cut_memory(*signature, job, memory_.data(), tensors_);
-  return &tensors_;
-}
-
-bool WorkerLink::grow_memory(std::size_t bytes) {
-  auto made = SharedMemory::make(std::bit_ceil(std::max(bytes, kMemoryMin)));
-  if (!made) return false;
-  memory_ = std::move(*made);
-  if (process_.process < 0) return true;  // Whoever starts the batch hears that there is no worker.
-  WorkerMessage message;
-  message.kind = WorkerMessageKind::memory;
-  message.bytes = memory_.size();
-  // A worker that does not listen is noticed when the batch is started.
-  send_message(process_.socket, message, memory_.descriptor());
-  return true;
+  // A worker that does not hear of new memory is noticed when the batch is started, and so is that there is none.
+  return tensors_.prepare(*signature, job, process_.socket);
 }
 
 std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
@@ -303,30 +280,34 @@ void WorkerLink::log(host::LogLevel level, std::string_view event, std::string_v
   line.text("slice", config_.title);
   if (process_.process >= 0) line.integer("process", process_.process);
   if (!reason.empty()) line.text("reason", reason);
-  workers_.log_.write(line);
+  context_.log.write(line);
 }
 
 // ---- All workers ----
 
-Workers::~Workers() { TANGRAM_CHECK(links_.empty(), "executors go before those who made them"); }
+void EndedWorkers::end(pid_t process, TimePoint now) {
+  reaper_.kill_and_reap(process);
+  if (!reaper_.empty()) due_ = now + kReapEvery;
+}
+
+void EndedWorkers::work(TimePoint now) {
+  if (now < due_) return;
+  reaper_.work();
+  due_ = reaper_.empty() ? kTimeNever : now + kReapEvery;
+  if (reaper_.empty()) quotas_.clear();
+}
 
 std::unique_ptr<engines::Executor> Workers::make(SliceId slice, WorkerConfig config, engines::ExecutorEvents& events) {
-  return std::make_unique<WorkerLink>(*this, slice, std::move(config), events);
+  return std::make_unique<WorkerLink>(context_, WorkerLink::Shared{links_, ended_, first_start_}, slice,
+                                      std::move(config), events);
 }
 
 void Workers::work(TimePoint now) {
   // Nobody comes or goes while links work: they only report, and the world acts on reports later.
-  for (WorkerLink* link : links_) link->work(now);
-  if (now < reap_at_) return;
-  reaper_.work();
-  reap_at_ = reaper_.empty() ? kTimeNever : now + kReapEvery;
-  if (reaper_.empty()) quotas_going_.clear();
+  links_.work(now);
+  ended_.work(now);
 }
 
-TimePoint Workers::next_due() const {
-  TimePoint due = reap_at_;
-  for (const WorkerLink* link : links_) due = std::min(due, link->next_due());
-  return due;
-}
+TimePoint Workers::next_due() const { return std::min(links_.next_due(), ended_.next_due()); }
 
 }  // namespace tangram::worker

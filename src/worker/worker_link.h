@@ -11,9 +11,7 @@
 
 #include "adapters/cpu_host/core_share.h"
 #include "engines/executor.h"
-#include "host/event_loop.h"
-#include "host/log.h"
-#include "worker/shared_memory.h"
+#include "engines/executor_links.h"
 #include "worker/worker_process.h"
 #include "worker/worker_protocol.h"
 
@@ -39,16 +37,36 @@ struct WorkerConfig {
 
 class WorkerLink;
 
+// What is left of workers whose links have let go of them: processes to reap, and core quotas.
+class EndedWorkers {
+ public:
+  // Kills the process. The kernel is asked for it now and by work() until it has gone.
+  void end(pid_t process, TimePoint now);
+  // Removes the quota's control group once all processes are reaped: before, the kernel would refuse.
+  void remove_later(std::unique_ptr<adapters::CoreQuota> quota) { quotas_.push_back(std::move(quota)); }
+  void work(TimePoint now);
+  // When work() is due; kTimeNever if no process is left.
+  TimePoint next_due() const { return due_; }
+
+ private:
+  std::vector<std::unique_ptr<adapters::CoreQuota>> quotas_;
+  Reaper reaper_;  // Destroyed before the quotas, and waits for the processes.
+  TimePoint due_ = kTimeNever;
+};
+
+// Whether the gateway's first workers can load their models at all.
+struct FirstStart {
+  bool under_way = true;
+  std::string hopeless = {};  // "SLICE: REASON" of the first worker that could not; empty: none.
+};
+
 // All workers of a gateway.
 class Workers {
  public:
   // All outlive it.
-  Workers(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : loop_(loop), clock_(clock), log_(log) {}
-  ~Workers();
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  Workers(host::EventLoop& loop, const host::LiveClock& clock, host::LogWriter& log) : context_{loop, clock, log} {}
 
-  // The executor of a slice. Its process is started by the first restart(). It goes before this does.
+  // The executor of a slice. Its process is started by the first restart(). It is destroyed before this is.
   std::unique_ptr<engines::Executor> make(SliceId slice, WorkerConfig config, engines::ExecutorEvents& events);
   // Starts whose pause is over, pings that are due, children that have ended.
   void work(TimePoint now);
@@ -57,23 +75,15 @@ class Workers {
 
   // The reason of the first worker that could not load, once all hope is gone: a worker of the first start that never
   // was ready said that its models cannot be loaded. Empty: none.
-  const std::string& hopeless() const { return hopeless_; }
+  const std::string& hopeless() const { return first_start_.hopeless; }
   // From now on workers that cannot load are tried again and again: others serve meanwhile.
-  void end_first_start() { first_start_ = false; }
+  void end_first_start() { first_start_.under_way = false; }
 
  private:
-  friend class WorkerLink;
-
-  host::EventLoop& loop_;
-  const host::LiveClock& clock_;
-  host::LogWriter& log_;
-  // Of links that have gone: a group can be removed only when its processes have been reaped.
-  std::vector<std::unique_ptr<adapters::CoreQuota>> quotas_going_;
-  Reaper reaper_;  // Goes before them, and waits.
-  TimePoint reap_at_ = kTimeNever;
-  std::vector<WorkerLink*> links_;
-  std::string hopeless_;
-  bool first_start_ = true;
+  engines::LinkContext context_;
+  EndedWorkers ended_;
+  FirstStart first_start_;
+  engines::LinkList<WorkerLink> links_;
 };
 
 }  // namespace tangram::worker

@@ -16,7 +16,9 @@
 #include "cli/interrupt.h"
 #include "cli/program.h"
 #include "cli/server_options.h"
+#include "client/offline_input.h"
 #include "client/offline_job.h"
+#include "client/offline_output.h"
 #include "host/files.h"
 #include "report/number_text.h"
 #include "report/table.h"
@@ -73,15 +75,15 @@ std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoc
 
 // ---- How a job stands ----
 
-std::string state_text(const client::Job& job, bool running) {
-  if (job.state != client::JobState::open) return std::string(client::to_string(job.state));
+std::string state_text(const client::OfflineJob& job, bool running) {
+  if (job.state != client::OfflineState::open) return std::string(client::to_string(job.state));
   return running ? "running" : "interrupted";
 }
 
 // Whether the job will end before its deadline, as far as its rate tells.
-std::string deadline_text(const client::Job& job) {
+std::string deadline_text(const client::OfflineJob& job) {
   if (job.deadline_ms == 0) return "-";
-  if (job.state == client::JobState::done) {
+  if (job.state == client::OfflineState::done) {
     return job.updated_ms <= job.deadline_ms
                ? "kept"
                : "missed by " + report::distance_text((job.updated_ms - job.deadline_ms) * 1ms);
@@ -94,7 +96,7 @@ std::string deadline_text(const client::Job& job) {
   return in + (kept ? ", will be kept" : ", will be missed");
 }
 
-report::Json job_json(const client::Job& job, bool running) {
+report::Json job_json(const client::OfflineJob& job, bool running) {
   report::Json json{{"id", job.id},
                     {"state", state_text(job, running)},
                     {"model", job.model},
@@ -115,7 +117,7 @@ report::Json job_json(const client::Job& job, bool running) {
 
 ExitCode status(Session& session, const Options& options) {
   const std::string folder = store_folder(options);
-  const auto ids = options.job.empty() ? client::JobStore::list(folder) : std::vector<std::string>{options.job};
+  const auto ids = options.job.empty() ? client::OfflineStore::list(folder) : std::vector<std::string>{options.job};
   report::Table table({{"JOB"},
                        {"STATE"},
                        {"ROWS", report::Align::right},
@@ -128,7 +130,7 @@ ExitCode status(Session& session, const Options& options) {
   report::Json all = report::Json::array();
   std::string messages;
   for (const auto& id : ids) {
-    const auto store = client::JobStore::open(folder, id);
+    const auto store = client::OfflineStore::open(folder, id);
     if (!store) return session.fail(store.error());
     const auto job = store->read();
     if (!job) return session.fail(job.error());
@@ -158,7 +160,7 @@ ExitCode status(Session& session, const Options& options) {
 
 // ---- Running ----
 
-std::string label_of(const std::string& id, const client::JobView& view) {
+std::string label_of(const std::string& id, const client::OfflineView& view) {
   std::string label = fmt::format("{}  {:.0f} rows/s", id, view.rows_per_s);
   if (view.failed > 0) label += fmt::format(", {} failed", view.failed);
   if (view.deadline_in && view.needed) {
@@ -175,7 +177,7 @@ class StallNotes {
  public:
   explicit StallNotes(Session& session) : session_(session) {}
 
-  void look_at(const std::string& id, const client::JobView& view) {
+  void look_at(const std::string& id, const client::OfflineView& view) {
     const auto now = std::chrono::steady_clock::now();
     if (!view.stalled || view.trouble == told_ || (!told_.empty() && now - told_at_ < kNoteEvery)) return;
     told_ = view.trouble;
@@ -194,14 +196,14 @@ class StallNotes {
 };
 
 // Says how the job ended, and whether all went well.
-ExitCode conclude(Session& session, const client::JobStore& store, client::JobEnd end) {
+ExitCode conclude(Session& session, const client::OfflineStore& store, client::OfflineEnd end) {
   const auto job = store.read();
   if (!job) return session.fail(job.error());
-  if (end == client::JobEnd::interrupted) {
+  if (end == client::OfflineEnd::interrupted) {
     session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job->rows - job->left(), job->id));
     return ExitCode::interrupted;
   }
-  if (end == client::JobEnd::cancelled) {
+  if (end == client::OfflineEnd::cancelled) {
     session.note(fmt::format("{}: cancelled; {} of {} rows were done", job->id, job->rows - job->left(), job->rows));
     return ExitCode::answer_is_no;
   }
@@ -216,7 +218,7 @@ ExitCode conclude(Session& session, const client::JobStore& store, client::JobEn
 }
 
 // Who asks, and how the server is spoken to.
-Result<Nothing> identify(const CallerOptions& caller, client::JobRunConfig& config) {
+Result<Nothing> identify(const CallerOptions& caller, client::OfflineRunConfig& config) {
   auto key = caller.key();
   if (!key) return key.error();
   config.key = std::move(*key);
@@ -227,26 +229,26 @@ Result<Nothing> identify(const CallerOptions& caller, client::JobRunConfig& conf
   return Nothing{};
 }
 
-ExitCode run_here(Session& session, client::JobStore& store, const Options& options, Duration patience) {
+ExitCode run_here(Session& session, client::OfflineStore& store, const Options& options, Duration patience) {
   if (auto locked = store.lock(); !locked) return session.fail(locked.error());
   const auto job = store.read();
   if (!job) return session.fail(job.error());
   const InterruptGuard guard;
   const std::uint64_t before = job->rows - job->left();
   Progress progress = session.progress(job->id, job->left());
-  client::JobRunConfig config;
+  client::OfflineRunConfig config;
   config.headers = options.headers;
   if (auto known = identify(options.caller, config); !known) return session.fail(known.error());
   config.under_way_max = options.under_way_max;
   config.patience = patience;
   config.interrupted = [&] { return guard.interrupted(); };
   StallNotes stalls(session);
-  config.progress = [&](const client::JobView& view) {
+  config.progress = [&](const client::OfflineView& view) {
     progress.label(label_of(job->id, view));
     progress.set(view.answered + view.failed - before);
     stalls.look_at(job->id, view);
   };
-  const auto end = client::run_job(store, config);
+  const auto end = client::run_offline_job(store, config);
   progress.finish();
   if (!end) {
     const ExitCode code = session.fail(end.error());
@@ -260,7 +262,7 @@ ExitCode run_here(Session& session, client::JobStore& store, const Options& opti
 }
 
 // Starts this program anew, without a terminal, to run the job.
-ExitCode run_apart(Session& session, const client::JobStore& store, const Options& options) {
+ExitCode run_apart(Session& session, const client::OfflineStore& store, const Options& options) {
   std::vector<std::string> words{"tangram",
                                  "batch",
                                  "resume",
@@ -316,8 +318,8 @@ Result<std::string> output_file(const Options& options) {
     return invalid(
         fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
   }
-  for (const auto& id : client::JobStore::list(store_folder(options))) {
-    const auto store = client::JobStore::open(store_folder(options), id);
+  for (const auto& id : client::OfflineStore::list(store_folder(options))) {
+    const auto store = client::OfflineStore::open(store_folder(options), id);
     if (!store) continue;
     const auto job = store->read();
     if (job && store->running() && job->output == path) {
@@ -327,7 +329,7 @@ Result<std::string> output_file(const Options& options) {
   return path.string();
 }
 
-Result<client::Job> describe(const Options& options) {
+Result<client::OfflineJob> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
     return invalid("submit needs --model NAME, --input FILE and --output FILE");
   }
@@ -342,7 +344,7 @@ Result<client::Job> describe(const Options& options) {
   if (!writable) return writable.error();
   const auto output = output_file(options);
   if (!output) return output.error();
-  client::Job job;
+  client::OfflineJob job;
   job.model = options.model;
   job.input = fs::absolute(options.input).string();
   job.output = *output;
@@ -368,7 +370,7 @@ ExitCode submit(Session& session, const Options& options) {
   if (!patience) return session.fail(patience.error());
   auto job = describe(options);
   if (!job) return session.fail(job.error());
-  auto store = client::JobStore::create(store_folder(options), *job);
+  auto store = client::OfflineStore::create(store_folder(options), *job);
   if (!store) return session.fail(store.error());
   session.remark(fmt::format("{}: {} rows\n", store->id(), job->rows));
   session.out.flush();  // Whoever wants to resume after a kill must know the name.
@@ -378,15 +380,15 @@ ExitCode submit(Session& session, const Options& options) {
 ExitCode resume(Session& session, const Options& options) {
   const auto patience = parse_span("--wait", options.wait);
   if (!patience) return session.fail(patience.error());
-  auto store = client::JobStore::open(store_folder(options), options.job);
+  auto store = client::OfflineStore::open(store_folder(options), options.job);
   if (!store) return session.fail(store.error());
   const auto job = store->read();
   if (!job) return session.fail(job.error());
   if (store->running()) {
     return session.fail({ErrorCode::unavailable, fmt::format("{}: another process runs this job", options.job)});
   }
-  if (job->state == client::JobState::cancelled) {
-    if (auto opened = store->change_state(client::JobState::cancelled, client::JobState::open); !opened)
+  if (job->state == client::OfflineState::cancelled) {
+    if (auto opened = store->change_state(client::OfflineState::cancelled, client::OfflineState::open); !opened)
       return session.fail(opened.error());
   }
   if (!options.address.empty() || options.http_port != 0) {
@@ -398,9 +400,9 @@ ExitCode resume(Session& session, const Options& options) {
 }
 
 ExitCode cancel(Session& session, const Options& options) {
-  auto store = client::JobStore::open(store_folder(options), options.job);
+  auto store = client::OfflineStore::open(store_folder(options), options.job);
   if (!store) return session.fail(store.error());
-  const auto changed = store->change_state(client::JobState::open, client::JobState::cancelled);
+  const auto changed = store->change_state(client::OfflineState::open, client::OfflineState::cancelled);
   if (!changed) return session.fail(changed.error());
   if (!*changed) {
     const auto job = store->read();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "base/text.h"
 #include "cli/build_info.h"
@@ -14,6 +15,7 @@
 #include "cli/server_options.h"
 #include "client/http_client.h"
 #include "client/load.h"
+#include "client/load_schedule.h"
 #include "client/offline_rows.h"
 #include "host/files.h"
 #include "report/load_report.h"
@@ -164,58 +166,39 @@ Result<Workload> workload_of(const Options& options) {
   return workload;
 }
 
-// Every other request goes by gRPC where both protocols are wanted.
-client::LoadProtocol protocol_of(const Options& options, std::size_t number) {
-  if (options.protocol == "both") return number % 2 == 0 ? client::LoadProtocol::http : client::LoadProtocol::grpc;
-  return options.protocol == "grpc" ? client::LoadProtocol::grpc : client::LoadProtocol::http;
+// The arrivals of a service, as the simulator would have them of the same seed.
+client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::size_t index, double rate_scale) {
+  const auto source = std::make_shared<sim::ArrivalSource>(service, rng, index, rate_scale);
+  return [source]() -> std::optional<client::LoadArrival> {
+    const auto arrival = source->next();
+    if (!arrival) return std::nullopt;
+    return client::LoadArrival{.at = arrival->at - TimePoint{}, .size = arrival->size, .samples = arrival->samples};
+  };
 }
 
-// For a closed loop: sizes as they would arrive, all due at once, services in turn.
-std::vector<client::LoadRequest> requests_at_once(const Options& options, const Workload& workload) {
-  const Rng rng(options.seed);
-  std::vector<sim::ArrivalSource> sources;
-  for (std::size_t i = 0; i < workload.services.size(); ++i) sources.emplace_back(workload.services[i], rng, i, 1.0);
-  std::vector<client::LoadRequest> requests;
-  // A service whose trace is at its end is passed over; when all are, there is no more.
-  std::size_t ended = 0;
-  for (std::size_t i = 0; requests.size() < options.requests && ended < sources.size(); i = (i + 1) % sources.size()) {
-    const auto arrival = sources[i].next();
-    ended = arrival ? 0 : ended + 1;
-    if (!arrival) continue;
-    requests.push_back(
-        {.at = {}, .target = static_cast<std::uint32_t>(i), .size = arrival->size, .samples = arrival->samples});
+// Error: a service whose clients wait for their answers, in a load that does not.
+Result<Nothing> check_open(const Workload& workload) {
+  for (const auto& service : workload.services) {
+    if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
+    return invalid(fmt::format("{}: its traffic is a closed loop, and this load is an open one", service.name));
   }
-  return requests;
-}
-
-// The arrivals of all services, as the simulator would have them of the same seed.
-Result<std::vector<client::LoadRequest>> requests_as_due(const Options& options, const Workload& workload) {
-  const Rng rng(options.seed);
-  const TimePoint end = TimePoint{} + from_seconds(options.seconds);
-  std::vector<client::LoadRequest> requests;
-  for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    sim::ArrivalSource source(workload.services[i], rng, i, options.rate_scale);
-    if (source.closed_loop()) {
-      return invalid(
-          fmt::format("{}: its traffic is a closed loop, and this load is an open one", workload.services[i].name));
-    }
-    for (auto arrival = source.next(); arrival && arrival->at < end; arrival = source.next()) {
-      if (requests.size() == kRequestsMax) {
-        return Error{ErrorCode::exhausted, fmt::format("more than {} requests; shorten the run", kRequestsMax)};
-      }
-      requests.push_back({.at = arrival->at - TimePoint{},
-                          .target = static_cast<std::uint32_t>(i),
-                          .size = arrival->size,
-                          .samples = arrival->samples});
-    }
-  }
-  std::ranges::stable_sort(requests, {}, &client::LoadRequest::at);
-  for (std::size_t i = 0; i < requests.size(); ++i) requests[i].protocol = protocol_of(options, i);
-  return requests;
+  return Nothing{};
 }
 
 Result<std::vector<client::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
-  auto requests = options.clients > 0 ? requests_at_once(options, workload) : requests_as_due(options, workload);
+  const Rng rng(options.seed);
+  const bool closed = options.clients > 0;
+  if (!closed) {
+    if (const auto open = check_open(workload); !open) return open.error();
+  }
+  std::vector<client::LoadArrivals> arrivals;
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    arrivals.push_back(arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale));
+  }
+  auto requests =
+      closed ? client::requests_at_once(arrivals, options.requests)
+             : client::requests_as_due(arrivals, client::parse_load_mix(options.protocol),
+                                       {.length = from_seconds(options.seconds), .requests_max = kRequestsMax});
   if (requests && requests->empty()) return invalid("not one request is due in that time");
   return requests;
 }

@@ -1,0 +1,55 @@
+#include "worker/worker_channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "engines/tensor_memory.h"
+
+namespace tangram::worker {
+namespace {
+
+constexpr std::size_t kMemoryMin = std::size_t{1} << 20;
+
+}  // namespace
+
+bool send_spec(int socket, const WorkerSpec& spec) {
+  const std::string text = write_worker_spec(spec);
+  const auto memory = SharedMemory::make(text.size());
+  if (!memory) return false;
+  std::memcpy(memory->data(), text.data(), text.size());
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::load;
+  message.bytes = text.size();
+  return send_message(socket, message, memory->descriptor());
+}
+
+Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature, const engines::BatchJob& job,
+                                                     int socket) {
+  announced_ = true;
+  const auto needed = engines::memory_needed(signature, job);
+  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+  if (*needed > memory_.size()) {
+    if (const auto grown = grow(*needed, socket); !grown) return grown.error();
+  }
+  engines::cut_memory(signature, job, memory_.data(), tensors_);
+  return &tensors_;
+}
+
+// Powers of two: batches of slowly growing sizes would otherwise map new memory each time. Pages that nobody touches
+// cost nothing.
+Result<Nothing> SharedTensors::grow(std::size_t bytes, int socket) {
+  auto made = SharedMemory::make(std::bit_ceil(std::max(bytes, kMemoryMin)));
+  if (!made) return Error{ErrorCode::exhausted, fmt::format("no shared memory of {} bytes", bytes)};
+  memory_ = std::move(*made);
+  if (socket < 0) return Nothing{};
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::memory;
+  message.bytes = memory_.size();
+  announced_ = send_message(socket, message, memory_.descriptor());
+  return Nothing{};
+}
+
+}  // namespace tangram::worker
