@@ -44,7 +44,7 @@ bool HttpAnswerReader::read_head() {
   head_ = in_.substr(0, end + 2);
   in_.erase(0, end + 4);
   std::string_view rest = head_;
-  state_ = State::garbled;
+  state_ = State::garbled;  // Until every line of the head has proved good.
   for (bool first = true; !rest.empty(); first = false) {
     const auto line_end = rest.find("\r\n");
     const std::string_view line = rest.substr(0, line_end);
@@ -91,6 +91,7 @@ bool HttpAnswerReader::read_field(std::string_view line) {
 HttpAnswerReader::State HttpAnswerReader::read_chunks() {
   in_.erase(0, chunks_.feed(in_, body_, limits_.body_max));
   if (chunks_.state() == host::ChunkedReader::State::reading) return State::reading;
+  // The parser speaks as a server would: 413 is a body beyond its limit.
   constexpr int kTooLarge = 413;
   if (chunks_.state() == host::ChunkedReader::State::refused) {
     return chunks_.refusal().status == kTooLarge ? State::too_long : State::garbled;
@@ -106,6 +107,7 @@ HttpAnswerReader::State HttpAnswerReader::read_plain() {
     body_ += in_;
     in_.clear();
   }
+  // Only the end of the connection ends this body.
   if (!length_ && !keep_alive_) return body_.size() > limits_.body_max ? State::too_long : State::reading;
   const std::size_t length = length_.value_or(0);
   if (body_.size() < length) return State::reading;

@@ -14,6 +14,7 @@ Error failure(const HttpQuestion& question, std::string_view what, std::string_v
   return {ErrorCode::unavailable, fmt::format("{}: {}: {}", question.place(), what, why)};
 }
 
+// One exchange a connection: verbs ask once, and a server that closes tells also old proxies where the answer ends.
 std::string message_of(const HttpQuestion& question) {
   std::string fields = fmt::format("Host: {}\r\nConnection: close\r\n", question.place());
   if (!question.key.empty()) fields += fmt::format("Authorization: Bearer {}\r\n", question.key);
@@ -21,6 +22,7 @@ std::string message_of(const HttpQuestion& question) {
                      question.body.size(), question.body);
 }
 
+// `stage` tells a caller who gets an error whether it is worth asking elsewhere, or with other certificates.
 Result<Nothing> connect(Stream& stream, const HttpQuestion& question, HttpStage& stage) {
   const auto opened =
       stream.open({question.endpoint(), question.tls, question.server_name}, StreamWaiting::always, question.timeout);
@@ -46,6 +48,7 @@ Result<Nothing> send_all(Stream& stream, const HttpQuestion& question) {
   return Nothing{};
 }
 
+// A connection that ends without a byte is not an HTTP server; one that ends within an answer is a broken one.
 Result<HttpAnswer> receive(Stream& stream, const HttpQuestion& question) {
   HttpAnswerReader reader;
   reader.begin(true);

@@ -29,6 +29,8 @@ HttpConnection::Event HttpConnection::finish(Event event) {
 }
 
 HttpConnection::Event HttpConnection::write() {
+  // A server that refuses a long request may answer and close before it has read all of it, which fails here although
+  // an answer lies in the socket. It counts as lost, as it always has: the caller asks again or gives up.
   while (output_left()) {
     const Stream::Moved moved = stream_.send_some(std::string_view(out_).substr(sent_));
     if (moved.status == Stream::Status::blocked) return Event::none;
@@ -46,6 +48,7 @@ HttpConnection::Event HttpConnection::read() {
     if (moved.status == Stream::Status::blocked) return Event::none;
     if (!busy_) return Event::ended;  // Bytes that nobody asked for are no better than an end.
     if (moved.status == Stream::Status::failed) return finish(Event::lost);
+    // Some answers have no other end than that of the connection.
     const bool ended = moved.status == Stream::Status::closed;
     const auto state = ended ? answer_.end() : answer_.feed({buffer.data(), moved.bytes});
     if (state == HttpAnswerReader::State::complete) return finish(Event::answered);

@@ -13,6 +13,7 @@ std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Shape and size are both sent: the server checks one against the other.
 std::string json_of(const InferInput& input) {
   return fmt::format(R"({{"name":{},"datatype":"{}","shape":[{}],"parameters":{{"binary_data_size":{}}}}})",
                      quoted(input.name), to_string(input.datatype), fmt::join(input.shape, ","), input.bytes.size());
@@ -26,6 +27,7 @@ std::string json_of(const InferRequest& request) {
     outputs +=
         fmt::format(R"({}{{"name":{},"parameters":{{"binary_data":true}}}})", outputs.empty() ? "" : ",", quoted(name));
   }
+  // A request without outputs gets all of them, and JSON numbers unless it says this.
   const std::string wanted = outputs.empty() ? std::string(R"("parameters":{"binary_data_output":true})")
                                              : fmt::format(R"("outputs":[{}])", outputs);
   return fmt::format(R"({{"id":{},{},"inputs":[{}]}})", quoted(request.id), wanted, inputs);
@@ -56,10 +58,11 @@ std::string write_infer_request(const InferRequest& request, std::string_view fi
 Result<std::vector<InferOutput>> read_infer_answer(std::string_view body, std::size_t json_length) {
   const auto wrong = [](std::string what) { return Error{ErrorCode::invalid, std::move(what)}; };
   if (json_length > body.size()) return wrong("its JSON is longer than the answer");
+  // What came from outside may be anything; the JSON library throws at the first thing that is not as expected.
   try {
     const auto json = nlohmann::json::parse(body.substr(0, json_length));
     std::vector<InferOutput> outputs;
-    std::string_view rest = body.substr(json_length);
+    std::string_view rest = body.substr(json_length);  // Not yet given to an output.
     for (const auto& output : json.at("outputs")) {
       const auto size = output.at("parameters").at("binary_data_size").get<std::size_t>();
       if (size > rest.size()) return wrong("bytes are missing");

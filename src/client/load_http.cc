@@ -85,6 +85,7 @@ class HttpLoad {
   // The loopback connects at once, and a far server within a round trip; waiting for it here is the same late start
   // that the request would have anyway.
   Result<Connection*> connect() {
+    // A pointer to it goes into the kernel's events, so it must not move.
     auto connection = std::make_unique<Connection>();
     Stream& stream = connection->http.stream();
     if (const auto opened = stream.open(target_, StreamWaiting::connecting); !opened) return opened.error();
@@ -116,6 +117,7 @@ class HttpLoad {
       return connection;
     }
     if (connections_.size() >= task_.config.connections_max) return nullptr;
+    // While others are under way one of them will be free, and a server at its limit is not asked for more.
     const auto made = connect();
     if (made) return *made;
     if (under_way_ == 0 && !waiting_.empty()) {
@@ -178,6 +180,7 @@ class HttpLoad {
     LoadAnswer& answer = task_.answers[request];
     answer.latency = task_.since_due(request);
     const int status = told.status();
+    // 429 is a server that keeps its promises; anything else but 200 is one that does not.
     answer.outcome = status == 200 ? LoadOutcome::answered : status == 429 ? LoadOutcome::refused : LoadOutcome::failed;
     if (answer.outcome == LoadOutcome::failed && task_.first_failure.empty()) {
       task_.first_failure = fmt::format("{} {}", status, text::trim(told.body()).substr(0, 300));

@@ -21,12 +21,14 @@ RowClient::RowClient(RowClientConfig config)
 
 RowClient::~RowClient() = default;
 
+// Closed connections are removed here and nowhere else: wait() indexes the list while answers close some of them.
 Result<RowClient::Connection*> RowClient::free_connection() {
   std::erase_if(connections_, [](const auto& connection) { return !connection->http.stream().is_open(); });
   for (const auto& connection : connections_) {
     if (!connection->http.busy()) return connection.get();
   }
   auto made = std::make_unique<Connection>();
+  // To connect may wait: there is nothing better to do for a job without a server.
   const auto opened = made->http.stream().open(target_, StreamWaiting::connecting);
   if (!opened && opened.error().code == ErrorCode::invalid) {
     return Error{ErrorCode::invalid, fmt::format("{}: {}", config_.address, opened.error().message)};
@@ -50,6 +52,7 @@ Result<Nothing> RowClient::send(std::uint64_t row, std::string_view body, std::s
   connection.row = row;
   ++under_way_;
   connection.http.begin(std::move(request));
+  // A loss is reported as an answer with status 0, by the next wait(): the row is sent again like any other.
   take(connection, connection.http.write());
   return Nothing{};
 }
@@ -89,6 +92,7 @@ void RowClient::take(Connection& connection, HttpConnection::Event event) {
       return finish(connection, {connection.row, 0, "not an answer of HTTP/1.1"}, false);
     case HttpConnection::Event::lost: break;
   }
+  // TLS knows why (a certificate that is not trusted, say); a plain connection has just ended.
   const bool told = http.stream().encrypted() && !http.stream().why().empty();
   finish(connection, {connection.row, 0, told ? http.stream().why() : "the connection was closed"}, false);
 }

@@ -33,6 +33,7 @@ Result<std::optional<Row>> RowFile::next() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_failure(path_, "cannot be read", errno);
     const std::string_view bytes(piece_.data(), static_cast<std::size_t>(got));
+    // All bytes, so that a change in a blank line counts as well: line numbers in errors would be wrong.
     for (const char c : bytes) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * kFnvPrime;
     bytes_ += bytes.size();
     ended_ = got == 0;

@@ -29,10 +29,10 @@ TEST_F(OfflineInput, IsCountedAndDigested) {
   EXPECT_EQ(one->rows, 1U);
   EXPECT_EQ(one->bytes, 1U);
   EXPECT_EQ(one->digest, 0xaf63dc4c8601ec8cULL);
-  const auto three = scan("{}\n\n{}\r\n{}", RowFormat::jsonl);  // A blank line is no row.
+  const auto three = scan("{}\n\n{}\r\n{}", RowFormat::jsonl);  // 3 x 2 bytes and 4 line ends; a blank line is no row.
   ASSERT_TRUE(three);
   EXPECT_EQ(three->rows, 3U);
-  EXPECT_EQ(three->bytes, 9U);
+  EXPECT_EQ(three->bytes, 10U);
   EXPECT_NE(three->digest, scan("{}\n\n{}\r\n[]", RowFormat::jsonl)->digest);
 }
 

@@ -75,6 +75,7 @@ Result<Nothing> write_output(const OfflineStore& store, const OfflineJob& job) {
   if (expected != job.rows) {
     return Error{ErrorCode::invalid, fmt::format("{}: {} of {} rows have a result", job.id, expected, job.rows)};
   }
+  // The answers come last: whoever sees them may rely on the list of failures.
   std::error_code ignored;
   if (!failures) std::filesystem::remove(failed_path(job.output), ignored);  // Of an earlier run.
   if (failures) {

@@ -1,3 +1,4 @@
+// Invariants: tls_ is null or talks over socket_, and is destroyed before it; a closed stream has neither.
 #include "client/stream.h"
 
 #include <sys/socket.h>
@@ -18,6 +19,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
   if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};
   if (limit > Duration::zero()) host::limit_waiting(socket_.get(), limit);
   host::send_without_delay(socket_.get());
+  // In a stream that never waits, the connection is made while the caller goes on; the socket is writable then.
   const bool connected = ::connect(socket_.get(), address->get(), address->length) == 0;
   const bool under_way = waiting == StreamWaiting::never && errno == EINPROGRESS;
   if (!connected && !under_way) {
@@ -26,6 +28,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
     return error;
   }
   if (target.tls == nullptr) return Nothing{};
+  // The certificate must be that of the name we know the server by, which is its address if nobody gave another.
   tls_ = host::TlsStream::connect(target.tls, socket_.get(),
                                   target.server_name.empty() ? target.endpoint.address : target.server_name);
   tls_->set_waiting(waits_);
@@ -34,6 +37,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
 
 Result<Nothing> Stream::shake_hands(Duration limit) {
   if (tls_ == nullptr) return Nothing{};
+  // The limit stays on the socket. It does not matter to calls that do not wait.
   host::limit_waiting(socket_.get(), limit);
   tls_->set_waiting(true);
   const host::TlsStream::Moved moved = tls_->shake_hands();
@@ -63,6 +67,7 @@ Stream::Moved Stream::outcome(const host::TlsStream::Moved& moved) {
     case host::TlsStream::Status::want_read:
     case host::TlsStream::Status::want_write: break;
   }
+  // A waiting stream blocks in the kernel, so an unfinished call means that its limit has passed.
   if (!waits_) return {Status::blocked, 0};
   why_ = "it took too long";
   return {Status::failed, 0};

@@ -213,12 +213,15 @@ bool WorkerLink::handle_running(const ReceivedMessage& received) {
   const bool done = message.kind == WorkerMessageKind::done;
   const bool failed = message.kind == WorkerMessageKind::failed && message.text_length > 0;
   if ((!done && !failed) || message.batch != batch_.value()) return false;
+  // A batch is the proof that it works. A worker that gets ready and dies again must not be started without a pause.
   starts_in_vain_ = 0;
   enter_ready();
   events_.on_done(slice_, batch_, std::string(received.text()));
   return true;
 }
 
+// A ready worker is asked now and then whether it lives; one that runs a batch is not, because it answers only after
+// it.
 void WorkerLink::enter_ready() {
   state_ = State::ready;
   due_ = context_.clock.now() + config_.patience.ping_every;

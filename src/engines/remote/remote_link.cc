@@ -1,3 +1,6 @@
+// Invariants of a link: the event loop watches its socket exactly while the stream is open; a request is under way in
+// the states `asking` and `running` and in no other; every restart() is answered by one on_restarted(), and every
+// start() by one on_done() or on_lost().
 #include "engines/remote/remote_link.h"
 
 #include <fmt/format.h>
@@ -17,6 +20,7 @@ namespace {
 
 using client::HttpConnection;
 
+// Large enough for any batch of tensors; it only keeps a server that went wrong from filling the memory.
 constexpr client::HttpAnswerLimits kAnswerLimits{.body_max = std::uint64_t{4} << 30};
 // What clients are told who were turned away by a server that does not say for how long.
 constexpr Duration kTurnedAway = std::chrono::seconds(1);
@@ -25,6 +29,7 @@ Error rubbish(std::string what) {
   return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
 }
 
+// Texts lie in slots here and travel with their lengths in front; everything else travels as it lies.
 std::string wire_of(const TensorSpec& spec, std::span<const std::byte> tensor) {
   const std::string_view bytes(reinterpret_cast<const char*>(tensor.data()), tensor.size());
   return spec.datatype == Datatype::bytes ? slots_to_wire(bytes) : std::string(bytes);
@@ -74,7 +79,7 @@ Result<host::Endpoint> parse_remote_address(std::string_view text) {
 std::string write_remote_request(const ModelSpec& model, const BatchJob& job, const BatchMemory& memory,
                                  std::string_view fields) {
   const auto& specs = model.signature.inputs;
-  std::vector<std::string> tensors;
+  std::vector<std::string> tensors;  // The request points into them.
   for (std::size_t i = 0; i < specs.size(); ++i) tensors.push_back(wire_of(specs[i], memory.inputs[i]));
   const std::string id = std::to_string(job.batch.value());
   client::InferRequest request{.model = model.network, .id = id};
@@ -92,6 +97,7 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
   if (!outputs) return rubbish(outputs.error().message);
   for (std::size_t i = 0; i < model.signature.outputs.size(); ++i) {
     const TensorSpec& spec = model.signature.outputs[i];
+    // Servers may answer in any order.
     const auto output = std::ranges::find(*outputs, spec.name, &client::InferOutput::name);
     if (output == outputs->end()) return rubbish(fmt::format("no output '{}'", spec.name));
     if (auto taken = take_output(spec, *output, memory.outputs[i]); !taken) return taken;
