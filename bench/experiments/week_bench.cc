@@ -55,8 +55,7 @@ std::vector<formats::Job> jobs_of_a_week(const train::Applications& known, int j
   for (const auto& kind : kKinds)
     made.applications.insert(made.applications.end(), static_cast<std::size_t>(kind.share), kind.name);
   auto all = lab::jobs_of(made, known, 1);
-  InferenceLoad load{
-      .name = "week", .requests = requests, .gap_mean_s = kWeek_s / requests, .applications = 30};
+  InferenceLoad load{.name = "week", .requests = requests, .gap_mean_s = kWeek_s / requests, .applications = 30};
   std::ranges::move(make_inference(load, {"bert", "cifar10"}, 1), std::back_inserter(all));
   return all;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "experiments/inference_load.h"
-#include "experiments/pollux.h"
 #include "train/test_application.h"
 
 namespace tangram::experiments {
@@ -29,20 +28,6 @@ std::vector<formats::Job> training_jobs(Rng& rng, int count) {
                     .duration_s = std::nullopt});
   }
   return jobs;
-}
-
-// An epoch of 100 small steps on one GPU: each 64 samples in 0.02 + 0.064 = 0.084 s, so 8.4 s at the smallest batch,
-// and no batch is four times as fast. The job is submitted at 7 s, starts at 60 s and restarts for 30 s.
-TEST(PolluxCluster, EndsALoneJobWhenItsWorkIsDone) {
-  const auto applications = test_applications();
-  const std::vector<formats::Job> jobs{
-      {.name = "a", .submit_s = 7, .application = "short", .replicas = 1, .batch = 64, .duration_s = std::nullopt}};
-  PolluxRun run;
-  run.allocator = "tiresias";
-  const auto result = run_pollux(applications, jobs, run);
-  // 5 epochs of 8.4 s, each rounded to a second: 40 s.
-  EXPECT_EQ(result.jct_mean_s, 53 + 30 + 40);
-  EXPECT_EQ(result.restarts_per_job, 0);
 }
 
 // Nothing else runs, so each request gets an empty GPU; the first is cold, and the second finds its replica guarded.
@@ -71,16 +56,6 @@ formats::Job job_asking(const char* name, std::int64_t replicas) {
           .batch = 64,
           .kind = formats::JobKind::training,
           .duration_s = std::nullopt};
-}
-
-// Tiresias gives what was asked for, so a job of 65 GPUs waits for ever on 64 of them.
-TEST(PolluxCluster, NamesAJobThatNeverEnds) {
-  PolluxRun run;
-  run.allocator = "tiresias";
-  run.interval_s = 3600;  // A year passes soon.
-  const auto result = run_pollux(test_applications(), {job_asking("small", 1), job_asking("large", 65)}, run);
-  EXPECT_EQ(result.unfinished, "large");
-  EXPECT_GT(result.jcts_s[0], 0);
 }
 
 TEST(SharedCluster, NamesAJobOrRequestThatNeverEnds) {
@@ -139,17 +114,6 @@ TEST(SharedCluster, LosesNothingOverASwarmOfSeeds) {
     for (const double overhead : result.overheads_s) EXPECT_GE(overhead, 0) << seed;
     EXPECT_EQ(result.leases, result.leases_ended) << seed;
     EXPECT_EQ(run_shared(applications, jobs, run).jcts_s, result.jcts_s) << seed;
-  }
-}
-
-TEST(InferenceLoad, HasTheRateAndDurationsThatItSays) {
-  for (const auto& load : heavier_loads()) {
-    const auto jobs = make_inference(load, {"a", "b"}, 1);
-    ASSERT_EQ(static_cast<int>(jobs.size()), load.requests);
-    double sum = 0;
-    for (const auto& job : jobs) sum += *job.duration_s;
-    EXPECT_NEAR(sum / load.requests, (load.duration_min_s + load.duration_max_s) / 2.0, 0.2) << load.name;
-    EXPECT_NEAR(jobs.back().submit_s / load.requests / load.gap_mean_s, 1, 0.05) << load.name;
   }
 }
 

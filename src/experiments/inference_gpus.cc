@@ -1,0 +1,200 @@
+#include "experiments/inference_gpus.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tangram::experiments {
+namespace {
+
+using train::ReplicaStatus;
+
+constexpr double kNever_s = 1e18;
+constexpr double kInHandLook_s = 15;  // How often the number of GPUs in hand is looked at again.
+
+}  // namespace
+
+InferenceGpus::InferenceGpus(const Options& options, std::vector<double> cold_start_s)
+    : options_(options), keep_warm_(options.keep_warm, std::move(cold_start_s)) {}
+
+std::size_t InferenceGpus::settle(double now_s) {
+  // Resting closes replicas, so those that are due are listed first.
+  std::vector<std::uint32_t> due;
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.status != ReplicaStatus::asleep && replica.until_s <= now_s) due.push_back(replica.id);
+  }
+  std::size_t ended = 0;
+  for (const std::uint32_t id : due) {
+    const train::WarmReplica replica = pool_.at(id);
+    if (replica.status == ReplicaStatus::running) ++ended;
+    if (options_.packed) {
+      rest_in_hand(replica, now_s);
+    } else {
+      rest(replica, now_s);
+    }
+  }
+  return ended;
+}
+
+double InferenceGpus::next_change_s() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.status != ReplicaStatus::asleep) next = std::min(next, replica.until_s);
+  }
+  return next;
+}
+
+// The published timer is counted down once a second and runs out a second late.
+void InferenceGpus::rest(const train::WarmReplica& replica, double now_s) {
+  const bool timer = options_.keep_warm.kind == train::KeepWarmKind::timer;
+  if (timer && replica.status == ReplicaStatus::guarded) return pool_.put_asleep(replica.id);
+  int others = 0;
+  for (const auto& other : pool_.replicas()) {
+    const bool guarded = other.application == replica.application && other.status == ReplicaStatus::guarded;
+    others += guarded && other.id != replica.id ? 1 : 0;
+  }
+  const double guard_s = keep_warm_.guard_s(replica.application, replica.hits, others, now_s);
+  if (guard_s > 0) return pool_.guard(replica.id, now_s + guard_s + (timer ? 1 : 0));
+  pool_.put_asleep(replica.id);
+  if (options_.keep_warm.kind == train::KeepWarmKind::none) pool_.close(replica.id);
+}
+
+// Requests in progress are about Poisson: their deviation is the square root of their mean.
+double InferenceGpus::in_hand_target(double now_s) const {
+  const double busy = keep_warm_.rate_total(now_s) * (keep_warm_.duration_mean_s() + options_.packed->start_s);
+  return busy + options_.packed->margin * std::sqrt(busy);
+}
+
+void InferenceGpus::rest_in_hand(const train::WarmReplica& replica, double now_s) {
+  double held = 0;
+  for (const auto& other : pool_.replicas()) {
+    held += other.application != kShelf && other.status != ReplicaStatus::asleep && other.id != replica.id ? 1 : 0;
+  }
+  pool_.rename(replica.id, kAnyApplication);
+  if (held + 1 <= in_hand_target(now_s)) {
+    pool_.guard(replica.id, now_s + kInHandLook_s);
+  } else {
+    pool_.put_asleep(replica.id);
+  }
+}
+
+double InferenceGpus::note_start(const Start& start, double delay_s, bool slept) {
+  const double wait_s = start.now_s + delay_s - start.submit_s;
+  keep_warm_.on_start({.application = start.application,
+                       .now_s = start.now_s,
+                       .wait_s = wait_s,
+                       .duration_s = start.duration_s,
+                       .slept = slept});
+  return wait_s;
+}
+
+std::optional<double> InferenceGpus::run_warm(const Start& start) {
+  const auto warm = pool_.find_warm(start.application);
+  if (!warm) return std::nullopt;
+  const double wait_s = note_start(start, 0, pool_.at(*warm).status == ReplicaStatus::asleep);
+  pool_.wake(*warm, start.now_s + start.duration_s);
+  return wait_s;
+}
+
+double InferenceGpus::run_cold(const Start& start, int node) {
+  const double cold_s = keep_warm_.cold_start_s(start.application);
+  const double wait_s = note_start(start, cold_s, false);
+  pool_.open(start.application, node, start.now_s + cold_s + start.duration_s);
+  return wait_s;
+}
+
+double InferenceGpus::run_packed(const Start& start, std::optional<std::uint32_t> in_hand, int node) {
+  const double cold_s = keep_warm_.cold_start_s(start.application);
+  const double delay_s = on_shelf(start.application) ? std::min(options_.packed->start_s, cold_s) : cold_s;
+  const double wait_s = note_start(start, delay_s, false);
+  const double until_s = start.now_s + delay_s + start.duration_s;
+  if (in_hand) {
+    pool_.wake(*in_hand, until_s);
+  } else {
+    pool_.open(start.application, node, until_s);
+  }
+  return wait_s;
+}
+
+bool InferenceGpus::shelves_full() const {
+  return static_cast<int>(shelved_.size()) == shelves_ * options_.packed->slots;
+}
+
+void InferenceGpus::add_shelf(int node) {
+  pool_.open(kShelf, node, kNever_s);
+  ++shelves_;
+}
+
+bool InferenceGpus::close_asleep_on(int node) {
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.node != node || replica.status != ReplicaStatus::asleep) continue;
+    pool_.close(replica.id);
+    return true;
+  }
+  return false;
+}
+
+std::optional<int> InferenceGpus::close_guarded(double now_s) {
+  const train::WarmReplica* least = nullptr;
+  double least_rate = 0;
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.status != ReplicaStatus::guarded || replica.application < 0) continue;
+    const double rate =
+        keep_warm_.rate(replica.application, now_s) / std::max(pool_.idle_count(replica.application), 1);
+    if (least != nullptr && rate >= least_rate) continue;
+    least = &replica;
+    least_rate = rate;
+  }
+  if (least == nullptr) return std::nullopt;
+  const int node = least->node;
+  pool_.close(least->id);
+  return node;
+}
+
+void InferenceGpus::close_displaced(const std::vector<int>& training, int gpus_per_node) {
+  std::vector<int> used = training;
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.status != ReplicaStatus::asleep) ++used[static_cast<std::size_t>(replica.node)];
+  }
+  std::vector<std::uint32_t> displaced;
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.status != ReplicaStatus::asleep) continue;
+    int& gpus = used[static_cast<std::size_t>(replica.node)];
+    if (gpus < gpus_per_node) {
+      ++gpus;
+    } else {
+      displaced.push_back(replica.id);
+    }
+  }
+  for (const std::uint32_t id : displaced) pool_.close(id);
+}
+
+bool InferenceGpus::any_asleep() const {
+  return std::ranges::any_of(pool_.replicas(), [](const auto& r) { return r.status == ReplicaStatus::asleep; });
+}
+
+bool InferenceGpus::has_guarded(int application) const {
+  return std::ranges::any_of(pool_.replicas(), [&](const auto& r) {
+    return r.status == ReplicaStatus::guarded && r.application == application;
+  });
+}
+
+void InferenceGpus::add_to_nodes(std::vector<int>& gpus) const {
+  for (const auto& replica : pool_.replicas()) ++gpus[static_cast<std::size_t>(replica.node)];
+}
+
+InferenceGpus::Counts InferenceGpus::counts() const {
+  Counts counts;
+  for (const auto& replica : pool_.replicas()) {
+    if (replica.application == kShelf || replica.status == ReplicaStatus::guarded) {
+      ++counts.guarded;
+    } else if (replica.status == ReplicaStatus::running) {
+      ++counts.running;
+    } else {
+      ++counts.asleep;
+    }
+  }
+  return counts;
+}
+
+}  // namespace tangram::experiments
