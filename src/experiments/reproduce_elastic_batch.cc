@@ -154,7 +154,7 @@ report::Table gpus_table(const std::vector<SettingCell>& cells) {
                                   text::shortest(cell.setting.slo_ms),
                                   text::shortest(cell.setting.rate_per_s)};
     for (const auto& result : cell.results) row.push_back(count_text(result.gpus));
-    row.push_back(report::share_text(cell.elastic().utilisation_useful));
+    row.push_back(report::percent_text(cell.elastic().utilisation_useful));
     row.push_back(against_off(cell));
     table.add(std::move(row));
   }
@@ -187,7 +187,7 @@ report::Table rates_table(const std::vector<RateCell>& cells) {
         {cell.settings.back().lengths.name, Style::accent}, text::shortest(cell.slo_ms), std::to_string(cell.gpus)};
     for (const auto& result : cell.results) {
       row.push_back(fmt::format("{:.0f}/s", result.rate_highest_per_s));
-      row.push_back(report::share_text(result.utilisation_useful));
+      row.push_back(report::percent_text(result.utilisation_useful));
     }
     row.push_back(gain_text(cell.results, "rate_elastic", "rate_fifo_fixed"));
     row.push_back(gain_text(cell.results, "rate_elastic", "rate_fifo_chosen"));

@@ -310,7 +310,7 @@ report::Table elastic_table(const Grid& grid) {
     table.add({{setting_text(grid.settings()[s]), Style::accent},
                qps_text(alone.qps()),
                qps_text(bound),
-               report::share_text(bound > 0 ? alone.qps() / bound : 0),
+               report::percent_text(bound > 0 ? alone.qps() / bound : 0),
                qps_text(best.qps),
                best.by,
                {ratio(alone.qps(), best.qps), alone.qps() >= 0.99 * best.qps ? Style::good : Style::bad},
