@@ -60,7 +60,9 @@ class JobTable {
   double restarts_per_job() const;
 
  private:
+  // Lets one job run; returns the seconds that it ran. Ensures that its progress does not fall.
   double advance_one(std::size_t i, double seconds, double interference);
+  // Records that a job ended at `end_s` and takes its GPUs away. Requires that it is done.
   void end(std::size_t i, double end_s);
 
   Options options_;
@@ -70,7 +72,9 @@ class JobTable {
   std::vector<formats::Job> asked_;
   std::vector<train::RestartCost> costs_;
   std::vector<double> jcts_;
-  mutable std::vector<std::size_t> by_submit_;  // Those that are not in yet, the next one last.
+  // Jobs that are not in yet, the next one last. Sorted when first asked for after an add(), so that adding n jobs costs
+  // one sort; const calls change only the order.
+  mutable std::vector<std::size_t> by_submit_;
   mutable bool sorted_ = true;
   std::vector<std::size_t> present_;
   std::size_t left_ = 0;
