@@ -44,9 +44,10 @@ function(tangram_compile_options target)
     target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-maybe-uninitialized
                                              -Wno-array-bounds -Wno-stringop-overread)
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # -Wthread-safety checks GUARDED_BY and its like (base/thread_annotations.h).
     # libstdc++ 12 deprecates std::get_temporary_buffer and uses it itself, in std::stable_sort. Clang counts changes
     # of sign among -Wconversion, GCC does not: one rule for both.
-    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations -Wno-sign-conversion)
+    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations -Wno-sign-conversion -Wthread-safety)
   endif()
 endfunction()
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "host/mutex.h"
 
 namespace tangram::cli {
 namespace {
@@ -24,29 +24,37 @@ class Crew {
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < running_; ++i) threads.emplace_back([this] { take_pieces(); });
     {
-      std::unique_lock lock(mutex_);
-      while (!done_.wait_for(lock, kTick, [this] { return left_ == running_; })) {
-        lock.unlock();
+      const host::MutexLock lock(mutex_);
+      while (!wait_a_tick()) {
+        mutex_.unlock();
         if (tick) tick();
-        lock.lock();
+        mutex_.lock();
       }
     }
     for (auto& thread : threads) thread.join();
+    const host::MutexLock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
+  // True if all threads are done, at the latest after a tick.
+  bool wait_a_tick() REQUIRES(mutex_) {
+    const auto until = std::chrono::steady_clock::now() + kTick;
+    while (left_ != running_ && done_.wait_until(mutex_, until)) continue;
+    return left_ == running_;
+  }
+
   void take_pieces() {
     for (std::size_t i = next_++; i < count_; i = next_++) {
       try {
         work_(i);
       } catch (...) {
-        const std::lock_guard lock(mutex_);
+        const host::MutexLock lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
         next_ = count_;
       }
     }
-    const std::lock_guard lock(mutex_);
+    const host::MutexLock lock(mutex_);
     ++left_;
     done_.notify_one();
   }
@@ -54,11 +62,11 @@ class Crew {
   std::size_t count_;
   const std::function<void(std::size_t)>& work_;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_;
-  std::condition_variable done_;
-  std::size_t running_ = 0;
-  std::size_t left_ = 0;  // Threads that found nothing more to do.
-  std::exception_ptr failure_;
+  std::size_t running_ = 0;  // Threads; fixed once they run.
+  host::Mutex mutex_;
+  host::CondVar done_;  // With mutex_: left_ has changed.
+  std::size_t left_ GUARDED_BY(mutex_) = 0;  // Threads that found nothing more to do.
+  std::exception_ptr failure_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

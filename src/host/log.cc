@@ -30,7 +30,7 @@ LogWriter::LogWriter(int descriptor) : descriptor_(descriptor), thread_([this] {
 
 LogWriter::~LogWriter() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_one();
@@ -39,7 +39,7 @@ LogWriter::~LogWriter() {
 
 void LogWriter::write(std::string_view line) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (buffer_.size() + line.size() + 1 > kBufferMax) {
       ++dropped_;
       return;
@@ -55,10 +55,10 @@ void LogWriter::write(LogLine& line) {
 }
 
 void LogWriter::run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::string taken;
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !buffer_.empty(); });
+    while (!stopping_ && buffer_.empty()) changed_.wait(mutex_);
     if (buffer_.empty()) return;
     taken.clear();
     taken.swap(buffer_);
@@ -68,14 +68,14 @@ void LogWriter::run() {
           '\n';
       dropped_ = 0;
     }
-    lock.unlock();
+    mutex_.unlock();
     std::string_view rest = taken;
     while (!rest.empty()) {
       const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
       if (written < 0 && errno != EINTR) break;
       if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
     }
-    lock.lock();
+    mutex_.lock();
   }
 }
 

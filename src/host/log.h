@@ -2,13 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include "host/mutex.h"
 
 namespace tangram::host {
 
@@ -44,11 +44,11 @@ class LogWriter {
 
   int descriptor_;
   std::atomic<LogLevel> level_{LogLevel::info};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string buffer_;
-  std::uint64_t dropped_ = 0;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;  // With mutex_: there is something to write, or the writer is to stop.
+  std::string buffer_ GUARDED_BY(mutex_);
+  std::uint64_t dropped_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

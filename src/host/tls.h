@@ -9,12 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "host/mutex.h"
 
 // As OpenSSL declares them, whose headers only tls.cc includes.
 using SSL = struct ssl_st;
@@ -55,17 +55,17 @@ class TlsContext {
 class TlsSlot {
  public:
   std::shared_ptr<const TlsContext> get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return context_;
   }
   void set(std::shared_ptr<const TlsContext> context) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     context_ = std::move(context);
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const TlsContext> context_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const TlsContext> context_ GUARDED_BY(mutex_);
 };
 
 // One encrypted connection over a socket, which stays the caller's.

@@ -21,7 +21,7 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
       if (uuids) found = std::move(*uuids);
     }
   }
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   uuids_ = std::move(found);
   return note;
 }
@@ -47,7 +47,7 @@ Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
 }
 
 std::vector<std::string> MigPins::environment(const std::string& device, const Slice& slice) const {
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   const auto found = uuids_.find({device, slice.start});
   if (found == uuids_.end()) return {};
   return {"CUDA_VISIBLE_DEVICES=" + found->second};

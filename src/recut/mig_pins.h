@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "host/mutex.h"
 #include "recut/live_gpus.h"
 
 namespace tangram::recut {
@@ -32,8 +32,8 @@ class MigPins {
 
   GpuChoices choices_;
   bool required_;
-  mutable std::mutex mutex_;
-  std::map<Key, std::string> uuids_;
+  mutable host::Mutex mutex_;
+  std::map<Key, std::string> uuids_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tangram::recut

@@ -116,6 +116,15 @@ const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t w
   return found->second.tenant;
 }
 
+AccessTable::AccessTable(const formats::Access& access, const std::vector<TenantState*>& states) {
+  for (std::size_t i = 0; i < access.tenants.size(); ++i) {
+    const auto& tenant = access.tenants[i];
+    const TenantRule& rule = tenants_.emplace_back(TenantRule{tenant, states[i]});
+    for (const auto& key : tenant.keys) keys_.emplace(key.id, KeyPlace{key, &rule});
+    for (const auto& name : tenant.certificate_names) certificates_.emplace(name, &rule);
+  }
+}
+
 TenantState* Access::state_of(const std::string& name) {
   for (auto& state : states_) {
     if (state.name == name) return &state;
@@ -124,24 +133,20 @@ TenantState* Access::state_of(const std::string& name) {
 }
 
 void Access::set(const formats::Access& access) {
-  const std::lock_guard lock(mutex_);
-  auto table = std::make_shared<AccessTable>();
-  for (const auto& tenant : access.tenants) {
-    const TenantRule& rule = table->tenants_.emplace_back(TenantRule{tenant, state_of(tenant.name)});
-    for (const auto& key : tenant.keys) table->keys_.emplace(key.id, AccessTable::KeyPlace{key, &rule});
-    for (const auto& name : tenant.certificate_names) table->certificates_.emplace(name, &rule);
-  }
-  table_ = std::move(table);
+  const host::MutexLock lock(mutex_);
+  std::vector<TenantState*> states;
+  for (const auto& tenant : access.tenants) states.push_back(state_of(tenant.name));
+  table_ = std::make_shared<const AccessTable>(access, states);
   on_ = true;
 }
 
 std::shared_ptr<const AccessTable> Access::table() const {
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   return table_;
 }
 
 std::vector<const TenantState*> Access::tenants() const {
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   std::vector<const TenantState*> all;
   for (const auto& state : states_) all.push_back(&state);
   return all;

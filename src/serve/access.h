@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +22,7 @@
 #include "core/ids.h"
 #include "core/request.h"
 #include "formats/access_file.h"
+#include "host/mutex.h"
 #include "serve/call.h"
 
 namespace tangram::serve {
@@ -79,11 +79,12 @@ struct AccessTime {
 // The file, ready for questions. Never changes.
 class AccessTable {
  public:
+  // `states` has the counts of each tenant, in the order of the file. They outlive the table.
+  AccessTable(const formats::Access& access, const std::vector<TenantState*>& states);
   // Who calls; null if nobody who is known, and `why` says what is wrong.
   const TenantRule* identify(const Credentials& shown, std::int64_t wall_s, std::string& why) const;
 
  private:
-  friend class Access;
   struct KeyPlace {
     formats::AccessKey key;
     const TenantRule* tenant = nullptr;
@@ -108,12 +109,13 @@ class Access {
   std::atomic<std::uint64_t> unauthenticated{0};
 
  private:
-  TenantState* state_of(const std::string& name);
+  // The state of the tenant with this name, made where there is none.
+  TenantState* state_of(const std::string& name) REQUIRES(mutex_);
 
   std::atomic<bool> on_{false};
-  mutable std::mutex mutex_;
-  std::shared_ptr<const AccessTable> table_;
-  std::deque<TenantState> states_;  // Id 0 is who calls where nobody is asked.
+  mutable host::Mutex mutex_;
+  std::shared_ptr<const AccessTable> table_ GUARDED_BY(mutex_);
+  std::deque<TenantState> states_ GUARDED_BY(mutex_);  // From id 1: id 0 is who calls where nobody is asked.
 };
 
 // Lets one inference request of the tenant in, or says why not. Its rate counts it whatever it holds: to read what

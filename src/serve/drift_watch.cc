@@ -17,7 +17,7 @@ DriftWatch::DriftWatch(std::shared_ptr<const learn::FittedModel> model, std::fun
 
 DriftWatch::~DriftWatch() {
   {
-    const std::lock_guard lock(mutex_);
+    const host::MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -25,42 +25,45 @@ DriftWatch::~DriftWatch() {
 }
 
 void DriftWatch::served(const serve::ServedBatch& batch) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || fresh_.size() >= kKept) return;
-  fresh_.push_back({std::string(batch.device), std::string(batch.mig_profile), std::string(batch.model), batch.samples,
-                    batch.size, to_milliseconds(batch.took)});
+  if (!mutex_.try_lock()) return;
+  if (fresh_.size() < kKept) {
+    fresh_.push_back({std::string(batch.device), std::string(batch.mig_profile), std::string(batch.model),
+                      batch.samples, batch.size, to_milliseconds(batch.took)});
+  }
+  mutex_.unlock();
 }
 
 std::shared_ptr<const learn::FittedModel> DriftWatch::model() const {
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   return model_;
 }
 
 void DriftWatch::restart(std::shared_ptr<const learn::FittedModel> model) {
-  const std::lock_guard looking(looking_);
+  const host::MutexLock looking(looking_);
   detectors_.clear();
-  const std::lock_guard lock(mutex_);
+  const host::MutexLock lock(mutex_);
   model_ = std::move(model);
   fresh_.clear();
 }
 
 void DriftWatch::watch() {
-  std::unique_lock lock(mutex_);
+  const host::MutexLock lock(mutex_);
   while (!stop_) {
-    changed_.wait_for(lock, std::chrono::seconds(1), [this] { return stop_; });
-    lock.unlock();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (!stop_ && changed_.wait_until(mutex_, until)) continue;
+    mutex_.unlock();
     look();
-    lock.lock();
+    mutex_.lock();
   }
 }
 
 // A model drifts by itself: one that others share the server with is not held against them.
 void DriftWatch::look() {
-  const std::lock_guard looking(looking_);
+  const host::MutexLock looking(looking_);
   std::vector<Batch> fresh;
   std::shared_ptr<const learn::FittedModel> model;
   {
-    const std::lock_guard lock(mutex_);
+    const host::MutexLock lock(mutex_);
     fresh.swap(fresh_);
     model = model_;
   }
@@ -87,7 +90,7 @@ void DriftWatch::fit_anew(const learn::Target& target) {
   detectors_.clear();
   std::shared_ptr<const learn::FittedModel> last = next;
   {
-    const std::lock_guard lock(mutex_);
+    const host::MutexLock lock(mutex_);
     last.swap(model_);
     fresh_.clear();
   }

@@ -1,15 +1,14 @@
 // Watches whether served batches take as long as the latency model says, and fits it anew when they do not.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "host/mutex.h"
 #include "learn/drift.h"
 #include "serve/server.h"
 
@@ -38,7 +37,7 @@ class DriftWatch {
   // Goes on with another one.
   void restart(std::shared_ptr<const learn::FittedModel> model);
   // Looks at what was served so far; the watching thread does this every second.
-  void look();
+  void look() EXCLUDES(mutex_, looking_);
 
  private:
   struct Batch {
@@ -51,20 +50,22 @@ class DriftWatch {
   };
   static constexpr std::size_t kKept = 2048;  // Batches between two looks.
 
-  void watch();
-  void fit_anew(const learn::Target& target);
+  // The body of the thread: looks once a second until it is told to stop.
+  void watch() EXCLUDES(mutex_, looking_);
+  // Fits the model of a target that has drifted, and tells of it. The detectors start anew.
+  void fit_anew(const learn::Target& target) REQUIRES(looking_) EXCLUDES(mutex_);
 
   std::function<void(const News&)> tell_;
   std::function<void(const learn::FittedModel&)> renewed_;
 
-  mutable std::mutex mutex_;  // Guards what follows, up to the thread.
-  std::condition_variable changed_;
-  bool stop_ = false;
-  std::vector<Batch> fresh_;
-  std::shared_ptr<const learn::FittedModel> model_;
+  mutable host::Mutex mutex_;
+  host::CondVar changed_;  // With mutex_: stop_ was set.
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::vector<Batch> fresh_ GUARDED_BY(mutex_);
+  std::shared_ptr<const learn::FittedModel> model_ GUARDED_BY(mutex_);
 
-  std::mutex looking_;  // One look at a time; guards the detectors.
-  std::map<learn::Target, learn::DriftDetector> detectors_;
+  host::Mutex looking_;  // One look at a time. Taken before mutex_ where both are.
+  std::map<learn::Target, learn::DriftDetector> detectors_ GUARDED_BY(looking_);
   std::thread thread_;
 };
 

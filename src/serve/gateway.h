@@ -8,7 +8,6 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 #include "host/http_parser.h"
 #include "serve/infer_json.h"
 #include "host/log.h"
+#include "host/mutex.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -139,23 +139,23 @@ class Reloads {
 
   // Answers its number.
   std::uint64_t ask() {
-    const std::scoped_lock lock(mutex_);
+    const host::MutexLock lock(mutex_);
     return ++report_.asked;
   }
   // A reload that began when `asked` had been asked for.
   void end(std::uint64_t asked, std::string problem) {
-    const std::scoped_lock lock(mutex_);
+    const host::MutexLock lock(mutex_);
     report_.ended = asked;
     report_.problem = std::move(problem);
   }
   Report report() const {
-    const std::scoped_lock lock(mutex_);
+    const host::MutexLock lock(mutex_);
     return report_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  Report report_;
+  mutable host::Mutex mutex_;
+  Report report_ GUARDED_BY(mutex_);
 };
 
 // Shared by all threads. What changes is atomic; the rest is fixed.

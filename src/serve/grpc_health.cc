@@ -12,9 +12,9 @@ using grpc::health::v1::HealthCheckResponse;
 // One question. It posts its successor, and deletes itself.
 class HealthCheck final : public GrpcTag {
  public:
-  HealthCheck(HealthService& health, grpc::ServerCompletionQueue* queue)
+  HealthCheck(HealthState& health, grpc::ServerCompletionQueue* queue)
       : health_(health), queue_(queue), writer_(&context_) {
-    health_.service_.RequestCheck(&context_, &request_, &writer_, queue_, queue_, static_cast<GrpcTag*>(this));
+    health_.service.RequestCheck(&context_, &request_, &writer_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
   void on_event(bool ok) override {
@@ -26,7 +26,7 @@ class HealthCheck final : public GrpcTag {
     answered_ = true;
     HealthCheckResponse response;
     {
-      const std::lock_guard lock(health_.mutex_);
+      const host::MutexLock lock(health_.mutex);
       response.set_status(health_.status_of(request_.service()));
     }
     if (response.status() == HealthCheckResponse::SERVICE_UNKNOWN) {
@@ -38,7 +38,7 @@ class HealthCheck final : public GrpcTag {
   }
 
  private:
-  HealthService& health_;
+  HealthState& health_;
   grpc::ServerCompletionQueue* queue_;
   grpc::ServerContext context_;
   HealthCheckRequest request_;
@@ -50,14 +50,14 @@ class HealthCheck final : public GrpcTag {
 // the queue owes it nothing more.
 class HealthWatch final {
  public:
-  HealthWatch(HealthService& health, grpc::ServerCompletionQueue* queue)
+  HealthWatch(HealthState& health, grpc::ServerCompletionQueue* queue)
       : health_(health), queue_(queue), writer_(&context_) {
     context_.AsyncNotifyWhenDone(tag(gone_));
-    health_.service_.RequestWatch(&context_, &request_, &writer_, queue_, queue_, tag(began_));
+    health_.service.RequestWatch(&context_, &request_, &writer_, queue_, queue_, tag(began_));
   }
 
-  // Writes what the client has not been told, unless it is gone or something is being written. With the lock held.
-  void tell() {
+  // Writes what the client has not been told, unless it is gone or something is being written.
+  void tell() REQUIRES(health_.mutex) {
     if (left_ || busy_) return;
     const auto now = health_.status_of(request_.service());
     if (now != told_) {
@@ -65,7 +65,7 @@ class HealthWatch final {
       response_.set_status(now);
       busy_ = true;
       writer_.Write(response_, tag(written_));
-    } else if (health_.ending_) {
+    } else if (health_.ending) {
       busy_ = true;  // For good.
       writer_.Finish({grpc::StatusCode::UNAVAILABLE, "the server shuts down"}, tag(finished_));
     }
@@ -88,32 +88,33 @@ class HealthWatch final {
   void take(Step step, bool ok) {
     bool over = false;
     {
-      const std::lock_guard lock(health_.mutex_);
+      const host::MutexLock lock(health_.mutex);
       --owed_;
       (this->*step)(ok);
       over = owed_ == 0;
-      if (over) health_.watches_.erase(this);
+      if (over) health_.watches.erase(this);
     }
     if (over) delete this;
   }
 
-  void begin(bool ok) {
+  // The steps run with the lock that take() holds.
+  void begin(bool ok) REQUIRES(health_.mutex) {
     if (!ok) {
       owed_ = 0;  // gRPC tells the end only of calls that began.
       return;
     }
     new HealthWatch(health_, queue_);
-    health_.watches_.insert(this);
+    health_.watches.insert(this);
     tell();
   }
   void leave(bool) { left_ = true; }
-  void go_on(bool) {
+  void go_on(bool) REQUIRES(health_.mutex) {
     busy_ = false;
     tell();
   }
   void finish(bool) {}
 
-  HealthService& health_;
+  HealthState& health_;
   grpc::ServerCompletionQueue* queue_;
   grpc::ServerContext context_;
   HealthCheckRequest request_;
@@ -123,33 +124,33 @@ class HealthWatch final {
   StepTag gone_{this, &HealthWatch::leave};
   StepTag written_{this, &HealthWatch::go_on};
   StepTag finished_{this, &HealthWatch::finish};
-  HealthService::Status told_ = HealthCheckResponse::UNKNOWN;
+  HealthState::Status told_ = HealthCheckResponse::UNKNOWN;
   bool left_ = false;
   bool busy_ = false;
   int owed_ = 0;  // Tags that the queue will give back.
 };
 
 void HealthService::post(grpc::ServerCompletionQueue* queue) {
-  new HealthCheck(*this, queue);
-  new HealthWatch(*this, queue);
+  new HealthCheck(state_, queue);
+  new HealthWatch(state_, queue);
 }
 
 void HealthService::set_serving(bool serving) {
-  const std::lock_guard lock(mutex_);
-  serving_ = serving && !ending_;
-  for (HealthWatch* watch : watches_) watch->tell();
+  const host::MutexLock lock(state_.mutex);
+  state_.serving = serving && !state_.ending;
+  for (HealthWatch* watch : state_.watches) watch->tell();
 }
 
 void HealthService::end() {
-  const std::lock_guard lock(mutex_);
-  serving_ = false;
-  ending_ = true;
-  for (HealthWatch* watch : watches_) watch->tell();
+  const host::MutexLock lock(state_.mutex);
+  state_.serving = false;
+  state_.ending = true;
+  for (HealthWatch* watch : state_.watches) watch->tell();
 }
 
-HealthService::Status HealthService::status_of(const std::string& name) const {
-  if (!name.empty() && name != name_) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+HealthState::Status HealthState::status_of(const std::string& asked) const {
+  if (!asked.empty() && asked != name) return HealthCheckResponse::SERVICE_UNKNOWN;
+  return serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
 }  // namespace tangram::serve

@@ -6,22 +6,38 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <mutex>
 #include <set>
 #include <string>
 
 #include "health.grpc.pb.h"
+#include "host/mutex.h"
 
 namespace tangram::serve {
 
 class HealthWatch;
 
+// What the open questions share with the service.
+struct HealthState {
+  using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  explicit HealthState(std::string n) : name(std::move(n)) {}
+
+  Status status_of(const std::string& asked) const REQUIRES(mutex);
+
+  const std::string name;
+  grpc::health::v1::Health::AsyncService service;
+  host::Mutex mutex;
+  bool serving GUARDED_BY(mutex) = false;
+  bool ending GUARDED_BY(mutex) = false;
+  std::set<HealthWatch*> watches GUARDED_BY(mutex);  // Streams that are open.
+};
+
 // Asked about the server as a whole (no name) or about one service of it: both say the same. Not serving at first.
 class HealthService {
  public:
-  explicit HealthService(std::string name) : name_(std::move(name)) {}
+  explicit HealthService(std::string name) : state_(std::move(name)) {}
 
-  grpc::Service* service() { return &service_; }
+  grpc::Service* service() { return &state_.service; }
   // Takes questions from this queue until it is shut down. After the server has started.
   void post(grpc::ServerCompletionQueue* queue);
   // Any thread. Those that watch are told.
@@ -30,18 +46,7 @@ class HealthService {
   void end();
 
  private:
-  friend class HealthCheck;
-  friend class HealthWatch;
-  using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
-
-  Status status_of(const std::string& name) const;  // With the lock held.
-
-  const std::string name_;
-  grpc::health::v1::Health::AsyncService service_;
-  std::mutex mutex_;
-  bool serving_ = false;
-  bool ending_ = false;
-  std::set<HealthWatch*> watches_;  // Streams that are open.
+  HealthState state_;
 };
 
 }  // namespace tangram::serve

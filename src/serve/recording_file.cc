@@ -33,8 +33,8 @@ RecordingFile::~RecordingFile() {
 }
 
 void RecordingFile::add(std::string_view line) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failed_ || buffer_.size() < kHeldMax; });
+  const host::MutexLock lock(mutex_);
+  while (!failed_ && buffer_.size() >= kHeldMax) changed_.wait(mutex_);
   if (failed_) return;
   const bool had_piece = buffer_.size() >= kPiece;
   buffer_ += line;
@@ -43,25 +43,27 @@ void RecordingFile::add(std::string_view line) {
 
 bool RecordingFile::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const host::MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  const host::MutexLock lock(mutex_);
   return !failed_;
 }
 
 void RecordingFile::run() {
   std::string taken;
-  std::unique_lock lock(mutex_);
+  const host::MutexLock lock(mutex_);
   while (!failed_ && !(ending_ && buffer_.empty())) {
-    changed_.wait_for(lock, config_.write_every, [&] { return ending_ || buffer_.size() >= kPiece; });
+    const auto until = std::chrono::steady_clock::now() + config_.write_every;
+    while (!ending_ && buffer_.size() < kPiece && changed_.wait_until(mutex_, until)) continue;
     taken.swap(buffer_);
-    lock.unlock();
+    mutex_.unlock();
     changed_.notify_all();
     write_all(taken);
     taken.clear();
-    lock.lock();
+    mutex_.lock();
   }
 }
 
@@ -73,7 +75,7 @@ void RecordingFile::write_all(std::string_view bytes) {
     if (written < 0) {
       const Error problem = recording_problem(path_, errno);
       {
-        const std::lock_guard lock(mutex_);
+        const host::MutexLock lock(mutex_);
         failed_ = true;
       }
       changed_.notify_all();

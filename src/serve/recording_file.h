@@ -1,16 +1,15 @@
 // The file of `tangram serve --record` as it grows.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "host/mutex.h"
 
 namespace tangram::serve {
 
@@ -40,17 +39,19 @@ class RecordingFile {
   static constexpr std::size_t kPiece = 256 << 10;    // So much is not kept waiting.
   static constexpr std::size_t kHeldMax = 256 << 20;  // So much is: then whoever adds waits for the disk.
 
-  void run();
-  void write_all(std::string_view bytes);
+  // The body of the thread: writes pieces as they fill, until the end or the first failure.
+  void run() EXCLUDES(mutex_);
+  // Writes all bytes, or sets failed_ and tells of the problem.
+  void write_all(std::string_view bytes) EXCLUDES(mutex_);
 
   int descriptor_;
   std::string path_;
   Config config_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string buffer_;
-  bool ending_ = false;
-  bool failed_ = false;
+  host::Mutex mutex_;
+  host::CondVar changed_;  // With mutex_: any of what follows.
+  std::string buffer_ GUARDED_BY(mutex_);
+  bool ending_ GUARDED_BY(mutex_) = false;
+  bool failed_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
