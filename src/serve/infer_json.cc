@@ -9,22 +9,15 @@
 #include <cstring>
 #include <limits>
 
+#include "base/json_reader.h"
 #include "base/text.h"
 #include "core/bytes_slot.h"
-#include "base/json_reader.h"
 
 namespace tangram::serve {
 namespace {
 
 constexpr std::size_t kInputsMax = 64;
 constexpr std::size_t kRankMax = 9;  // Samples and eight axes.
-// Samples of one request, and the longest axis: far beyond use, so that products stay exact.
-constexpr std::int64_t kAxisMax = 1'000'000'000;
-constexpr double kDeadlineMsMax = 1e9;
-// Whole numbers up to here are exact in a double.
-constexpr double kNaturalMax = 9e15;
-
-CallProblem invalid(std::string message) { return {CallStatus::invalid, std::move(message)}; }
 
 // How lists stand in lists. All lists of one level are as long; the innermost hold elements, the others lists.
 struct Nesting {
@@ -177,75 +170,9 @@ std::optional<CallProblem> check_nesting(const JsonInput& input) {
     fits = nesting.lengths[level] == shape[level];
   }
   if (fits) return std::nullopt;
-  return invalid(fmt::format("input '{}': data is nested as [{}], its shape is [{}]", input.name,
-                             fmt::join(nesting.lengths.begin(), nesting.lengths.begin() + nesting.levels, ","),
-                             fmt::join(shape, ",")));
-}
-
-// ---- Parameters ----
-
-// The beginning of what a client sent, in quotes.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kShown = 40;
-  std::string beginning(text.substr(0, kShown));
-  if (!is_utf8(beginning)) {
-    std::ranges::replace_if(
-        beginning, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  }
-  return fmt::format("\"{}\"{}", beginning, text.size() > kShown ? "..." : "");
-}
-
-std::string shown_value(const ParameterValue& value) {
-  switch (value.kind) {
-    case ParameterValue::Kind::number: return text::shortest(value.number);
-    case ParameterValue::Kind::boolean: return value.number != 0 ? "true" : "false";
-    case ParameterValue::Kind::text: return quoted(value.text);
-    case ParameterValue::Kind::other: break;
-  }
-  return std::string(value.text);
-}
-
-// `header`: the field that it stood in instead.
-CallProblem wrong_parameter(std::string_view name, std::string_view expected, const ParameterValue& value,
-                            std::string_view header = {}) {
-  const std::string where =
-      header.empty() ? fmt::format("parameter '{}'", name) : fmt::format("header field {}", header);
-  return invalid(fmt::format("{}: expected {}, got {}", where, expected, shown_value(value)));
-}
-
-bool is_boolean(const ParameterValue& value) { return value.kind == ParameterValue::Kind::boolean; }
-
-// A number within these bounds, and a whole one.
-bool is_natural(const ParameterValue& value, double min, double max) {
-  return value.kind == ParameterValue::Kind::number && value.number >= min && value.number <= max &&
-         value.number == std::floor(value.number);
-}
-
-std::optional<CallProblem> apply_number(std::string_view name, const ParameterValue& value, Call& call,
-                                        std::optional<std::int64_t>& input_size, std::string_view header = {}) {
-  const double number = value.number;
-  const auto wrong = [&](std::string_view expected) { return wrong_parameter(name, expected, value, header); };
-  const auto bound_deadline = [&](Duration limit) { call.deadline = std::min(limit, call.deadline.value_or(limit)); };
-  if (name == "priority") {
-    if (!is_natural(value, 0, kNaturalMax)) return wrong("a whole number from 0");
-    call.priority = static_cast<std::int64_t>(number);
-  } else if (name == "timeout") {
-    // What cannot be completed within it may be terminated; so it bounds the deadline, and 0 means none.
-    if (!is_natural(value, 0, kNaturalMax)) return wrong("whole microseconds from 0");
-    if (number > 0) bound_deadline(from_seconds(number * 1e-6));
-  } else if (name == "tangram_deadline_ms") {
-    const bool good = value.kind == ParameterValue::Kind::number && number > 0 && number <= kDeadlineMsMax;
-    if (!good) return wrong("milliseconds above 0 and up to 1e9");
-    bound_deadline(from_milliseconds(number));
-  } else if (name == "tangram_input_size") {
-    const bool good = is_natural(value, 1, static_cast<double>(kAxisMax));
-    if (!good) return wrong(fmt::format("a whole number from 1 to {}", kAxisMax));
-    input_size = static_cast<std::int64_t>(number);
-  } else if (name == "tangram_background") {
-    if (!is_boolean(value) && !is_natural(value, 0, 2)) return wrong("0, 1, 2, true or false");
-    call.background = static_cast<int>(number);
-  }
-  return std::nullopt;
+  return invalid_request(fmt::format("input '{}': data is nested as [{}], its shape is [{}]", input.name,
+                                     fmt::join(nesting.lengths.begin(), nesting.lengths.begin() + nesting.levels, ","),
+                                     fmt::join(shape, ",")));
 }
 
 // Parameters are strings, numbers or booleans; `visit(name, value)` gets whatever stands there.
@@ -284,7 +211,7 @@ bool read_shape(JsonReader& json, std::vector<std::int64_t>& shape) {
 
 std::optional<CallProblem> read_input_parameter(std::string_view name, const ParameterValue& value, JsonInput& input) {
   if (name != "binary_data_size") return check_input_parameter(name);
-  if (!is_natural(value, 0, kNaturalMax)) return wrong_parameter(name, "a number of bytes", value);
+  if (!value.is_natural(0, kNaturalMax)) return wrong_parameter(name, "a number of bytes", value);
   input.binary_size = static_cast<std::int64_t>(value.number);
   return std::nullopt;
 }
@@ -292,7 +219,7 @@ std::optional<CallProblem> read_input_parameter(std::string_view name, const Par
 std::optional<CallProblem> read_output_parameter(std::string_view name, const ParameterValue& value,
                                                  JsonOutput& output) {
   if (name != "binary_data") return check_output_parameter(name, value);
-  if (!is_boolean(value)) return wrong_parameter(name, "true or false", value);
+  if (!value.is_boolean()) return wrong_parameter(name, "true or false", value);
   output.binary = value.number != 0;
   return std::nullopt;
 }
@@ -345,7 +272,7 @@ bool read_request_parameters(JsonReader& json, JsonRequest& request, Call& call)
       return go_on(json, request, apply_parameter(name, value, call, request.input_size));
     }
     request.binary_output = value.number != 0;
-    return is_boolean(value) || go_on(json, request, wrong_parameter(name, "true or false", value));
+    return value.is_boolean() || go_on(json, request, wrong_parameter(name, "true or false", value));
   });
 }
 
@@ -369,7 +296,7 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   const bool good = convert_data(json, *datatype, converted, input.nesting);
   input.converted_end = converted.size();
   if (good) return std::nullopt;
-  return invalid(fmt::format("input '{}': {} of its data", input.name, json.problem()));
+  return invalid_request(fmt::format("input '{}': {} of its data", input.name, json.problem()));
 }
 
 // Elements of BYTES behind the JSON get their slots. What is missing there is reported when the others are located.
@@ -384,7 +311,7 @@ std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::str
     input.wire = true;
     input.converted_begin = converted.size();
     if (const auto problem = wire_to_slots(part, converted)) {
-      return invalid(fmt::format("input '{}': {}", input.name, *problem));
+      return invalid_request(fmt::format("input '{}': {}", input.name, *problem));
     }
     input.converted_end = converted.size();
   }
@@ -402,17 +329,18 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
   if (auto problem = convert_wire(request.inputs, binary, call.converted)) return problem;
   for (auto& input : request.inputs) {
     if (input.binary_size && input.has_data) {
-      return invalid(fmt::format("input '{}' has both data and binary_data_size", input.name));
+      return invalid_request(fmt::format("input '{}' has both data and binary_data_size", input.name));
     }
-    if (!input.binary_size && !input.has_data) return invalid(fmt::format("input '{}' has no data", input.name));
+    if (!input.binary_size && !input.has_data)
+      return invalid_request(fmt::format("input '{}' has no data", input.name));
     if (input.has_data) {
       if (auto problem = check_nesting(input)) return problem;
     }
     std::string_view data;
     if (input.binary_size) {
       if (static_cast<std::uint64_t>(*input.binary_size) > binary.size()) {
-        return invalid(fmt::format("input '{}': {} bytes of binary data were announced, {} are there", input.name,
-                                   *input.binary_size, binary.size()));
+        return invalid_request(fmt::format("input '{}': {} bytes of binary data were announced, {} are there",
+                                           input.name, *input.binary_size, binary.size()));
       }
       data = binary.substr(0, static_cast<std::size_t>(*input.binary_size));
       binary.remove_prefix(data.size());
@@ -424,7 +352,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
     given.push_back({input.name, parse_datatype(input.datatype_name), input.datatype_name, input.shape.data(),
                      input.shape.size(), data});
   }
-  if (!binary.empty()) return invalid(fmt::format("{} bytes follow the last input", binary.size()));
+  if (!binary.empty()) return invalid_request(fmt::format("{} bytes follow the last input", binary.size()));
   return std::nullopt;
 }
 
@@ -436,10 +364,10 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
   const TensorSpec* only = nullptr;
   for (const auto& spec : inputs) {
     if (spec.mask) continue;
-    if (only != nullptr) return invalid("a raw request needs a model with one input");
+    if (only != nullptr) return invalid_request("a raw request needs a model with one input");
     only = &spec;
   }
-  if (only->datatype == Datatype::bytes) return invalid("a raw request needs a model that takes numbers");
+  if (only->datatype == Datatype::bytes) return invalid_request("a raw request needs a model that takes numbers");
   const std::size_t place = static_cast<std::size_t>(*bytes_of(*only, 1));
   std::vector<std::int64_t> shape{1};
   const std::int64_t length = static_cast<std::int64_t>(call.body.size() / place);
@@ -448,54 +376,6 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
       {only->name, only->datatype, to_string(only->datatype), shape.data(), shape.size(), call.body}};
   if (auto problem = accept_inputs(given, input_size, call)) return problem;
   request_all_outputs(true, call);
-  return std::nullopt;
-}
-
-std::string shape_text(const std::int64_t* shape, std::size_t rank) {
-  return fmt::format("[{}]", fmt::join(shape, shape + rank, ","));
-}
-
-std::string expected_shape(const TensorSpec& spec) {
-  return spec.shape.empty() ? "[-1]" : fmt::format("[-1,{}]", fmt::join(spec.shape, ","));
-}
-
-CallProblem wrong_shape(const GivenInput& input, const TensorSpec& spec, const Call& call) {
-  return invalid(fmt::format("unexpected shape for input '{}' for model '{}'. Expected {}, got {}", input.name,
-                             call.model->name, expected_shape(spec), shape_text(input.shape, input.rank)));
-}
-
-// Compares one input with what the model expects of it. `extent` is the length of the variable axes seen so far, 0 for
-// none.
-std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
-                                        std::int64_t& samples, const Call& call) {
-  if (input.datatype != spec.datatype) {
-    return invalid(fmt::format("inference input '{}' data-type is '{}', but model '{}' expects '{}'", input.name,
-                               input.datatype_name, call.model->name, to_string(spec.datatype)));
-  }
-  if (input.rank != spec.shape.size() + 1 || input.shape[0] < 1 || input.shape[0] > kAxisMax) {
-    return wrong_shape(input, spec, call);
-  }
-  if (samples != 0 && samples != input.shape[0]) {
-    return invalid(fmt::format("input '{}' has {} samples, another input has {}", input.name, input.shape[0], samples));
-  }
-  samples = input.shape[0];
-  std::int64_t elements = samples;
-  for (std::size_t axis = 0; axis < spec.shape.size(); ++axis) {
-    const std::int64_t length = input.shape[axis + 1];
-    const bool variable = spec.shape[axis] == kVariableAxis;
-    if (variable ? length < 1 || length > kAxisMax : length != spec.shape[axis]) return wrong_shape(input, spec, call);
-    if (variable && extent != 0 && extent != length) {
-      return invalid(fmt::format("input '{}' is {} long, another input is {}", input.name, length, extent));
-    }
-    if (variable) extent = length;
-    if (__builtin_mul_overflow(elements, length, &elements)) return wrong_shape(input, spec, call);
-  }
-  std::int64_t bytes = 0;
-  const bool too_large = __builtin_mul_overflow(elements, static_cast<std::int64_t>(size_of(spec.datatype)), &bytes);
-  if (too_large || static_cast<std::uint64_t>(bytes) != input.data.size()) {
-    return invalid(fmt::format("input '{}' of shape {} has {} bytes, expected {}", input.name,
-                               shape_text(input.shape, input.rank), input.data.size(), too_large ? 0 : bytes));
-  }
   return std::nullopt;
 }
 
@@ -588,102 +468,6 @@ void write_output(std::string& out, const Call& call, const CallOutput& output) 
 
 }  // namespace
 
-std::string_view raw_output(const Call& call, std::size_t index) {
-  const std::size_t begin = index == 0 ? 0 : call.answer_ends[index - 1];
-  return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
-}
-
-std::optional<CallProblem> apply_parameter(std::string_view name, const ParameterValue& value, Call& call,
-                                           std::optional<std::int64_t>& input_size) {
-  // Of a sequence all parameters come together, and its id may be a number or a text.
-  const bool set = value.kind == ParameterValue::Kind::text ? !value.text.empty() : value.number != 0;
-  if (set && (name == "sequence_id" || name == "sequence_start" || name == "sequence_end")) {
-    return invalid("sequences are not supported");
-  }
-  return apply_number(name, value, call, input_size);
-}
-
-std::optional<CallProblem> check_input_parameter(std::string_view name) {
-  if (name == "shared_memory_region") return invalid("shared memory is not supported");
-  return std::nullopt;
-}
-
-std::optional<CallProblem> check_output_parameter(std::string_view name, const ParameterValue& value) {
-  if (name == "shared_memory_region") return invalid("shared memory is not supported");
-  if (name != "classification") return std::nullopt;
-  if (!is_natural(value, 0, kNaturalMax)) return wrong_parameter(name, "a whole number from 0", value);
-  if (value.number == 0) return std::nullopt;
-  return invalid("classification is not supported");
-}
-
-std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
-                                         Call& call) {
-  const auto& specs = call.model->signature.inputs;
-  call.inputs.assign(specs.size(), {});
-  std::int64_t extent = 0;
-  std::int64_t samples = 0;
-  for (const auto& input : given) {
-    const auto spec = std::ranges::find(specs, input.name, &TensorSpec::name);
-    if (spec == specs.end()) {
-      return invalid(fmt::format("unexpected inference input '{}' for model '{}'", input.name, call.model->name));
-    }
-    CallInput& slot = call.inputs[static_cast<std::size_t>(spec - specs.begin())];
-    if (slot.given) return invalid(fmt::format("input '{}' stands there twice", input.name));
-    if (auto problem = accept_input(input, *spec, extent, samples, call)) return problem;
-    slot = {input.data, true};
-  }
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (call.inputs[i].given || specs[i].mask) continue;
-    return invalid(fmt::format("expected {} inputs but got {} inputs for model '{}': '{}' is missing", specs.size(),
-                               given.size(), call.model->name, specs[i].name));
-  }
-  if (input_size && *input_size < extent) {
-    return invalid(
-        fmt::format("the input is {} long, more than the size {} that was given for it", extent, *input_size));
-  }
-  if (samples > INT32_MAX) return invalid("too many samples");
-  call.samples = static_cast<std::int32_t>(samples);
-  call.extent = std::max<std::int64_t>(extent, 1);
-  call.size = input_size ? *input_size : extent != 0 ? extent : call.model->size_fixed;
-  return std::nullopt;
-}
-
-void request_all_outputs(bool binary, Call& call) {
-  call.outputs.clear();
-  for (std::size_t i = 0; i < call.model->signature.outputs.size(); ++i) call.outputs.push_back({i, binary});
-}
-
-std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call) {
-  const auto& specs = call.model->signature.outputs;
-  const auto spec = std::ranges::find(specs, name, &TensorSpec::name);
-  if (spec == specs.end()) {
-    return invalid(fmt::format("unexpected inference output '{}' for model '{}'", name, call.model->name));
-  }
-  call.outputs.push_back({static_cast<std::size_t>(spec - specs.begin()), binary});
-  return std::nullopt;
-}
-
-std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
-                                        std::optional<std::int64_t>& input_size) {
-  if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
-  const auto apply = [&](std::string_view name, std::string_view header, std::string_view text) {
-    const auto number = text::parse_number(text);
-    const bool truth = text == "true" || text == "false";
-    const ParameterValue value = number  ? ParameterValue::of(*number)
-                                 : truth ? ParameterValue::of(text == "true")
-                                         : ParameterValue::of_text(text);
-    return apply_number(name, value, call, input_size, header);
-  };
-  if (headers.deadline_ms) {
-    if (auto problem = apply("tangram_deadline_ms", "Tangram-Deadline-Ms", *headers.deadline_ms)) return problem;
-  }
-  if (headers.input_size) {
-    if (auto problem = apply("tangram_input_size", "Tangram-Input-Size", *headers.input_size)) return problem;
-  }
-  if (headers.background) return apply("tangram_background", "Tangram-Background", *headers.background);
-  return std::nullopt;
-}
-
 std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call& call) {
   JsonRequest request;
   if (auto problem = read_headers(headers, call, request.input_size)) return problem;
@@ -691,7 +475,7 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   if (headers.json_length) {
     const auto length = whole(*headers.json_length);
     if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > call.body.size()) {
-      return invalid("Inference-Header-Content-Length must be a number of bytes within the body");
+      return invalid_request("Inference-Header-Content-Length must be a number of bytes within the body");
     }
     if (*length == 0) return read_raw(request.input_size, call);
     json_length = static_cast<std::size_t>(*length);
@@ -700,7 +484,7 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   JsonReader json(body.substr(0, json_length));
   if (!read_request(json, request, call)) {
     if (request.problem) return std::move(request.problem);
-    return invalid("failed to parse the request JSON: " + json.problem());
+    return invalid_request("failed to parse the request JSON: " + json.problem());
   }
   std::vector<GivenInput> given;
   if (auto problem = locate_data(request, body.substr(json_length), call, given)) return problem;
@@ -741,18 +525,6 @@ void write_infer_answer(const Call& call, InferBody& body) {
     if (!goes_binary(output, spec, raw)) continue;
     spec.datatype == Datatype::bytes ? out += slots_to_wire(raw) : out += raw;
   }
-}
-
-// version-trace-parent-flags in lower hexadecimal, neither trace nor parent all zeros. Versions after 00 may say more.
-bool is_traceparent(std::string_view text) {
-  constexpr std::string_view kZeros = "00000000000000000000000000000000";
-  if (text.size() < 55 || (text.size() > 55 && (text.starts_with("00") || text[55] != '-'))) return false;
-  for (std::size_t i = 0; i < 55; ++i) {
-    const bool dash = i == 2 || i == 35 || i == 52;
-    const bool hex = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
-    if (dash ? text[i] != '-' : !hex) return false;
-  }
-  return !text.starts_with("ff") && text.substr(3, 32) != kZeros && text.substr(36, 16) != kZeros.substr(0, 16);
 }
 
 std::string error_body(std::string_view message) {
