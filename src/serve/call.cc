@@ -31,7 +31,6 @@ void Call::clear() {
   traceparent.clear();
   tenant = {};
   tenant_state = nullptr;
-  control = nullptr;
   status = CallStatus::ok;
   error.clear();
   failure.clear();
@@ -43,8 +42,6 @@ void Call::clear() {
   launched = {};
   padded_size = 0;
   batch_samples = 0;
-  context = nullptr;
-  context_serial = context_bytes = 0;
 }
 
 }  // namespace tangram::serve

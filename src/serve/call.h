@@ -1,7 +1,6 @@
-// One inference request on its way through the gateway, whatever protocol it came by.
+// What is posted to the LiveWorld, whatever protocol it came by: inference requests, and questions about the world.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,42 +13,9 @@
 #include "core/ids.h"
 #include "core/request.h"
 #include "core/tensor.h"
-#include "core/workload.h"
+#include "serve/served_model.h"
 
 namespace tangram::serve {
-
-// A number that every thread may read while one changes it.
-class SharedNumber {
- public:
-  SharedNumber(std::int32_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): it is one.
-  SharedNumber(const SharedNumber& other) : value_(static_cast<std::int32_t>(other)) {}
-  SharedNumber& operator=(const SharedNumber& other) { return *this = static_cast<std::int32_t>(other); }
-  SharedNumber& operator=(std::int32_t value) {
-    value_.store(value, std::memory_order_relaxed);
-    return *this;
-  }
-  operator std::int32_t() const {
-    return value_.load(std::memory_order_relaxed);
-  }  // NOLINT(google-explicit-constructor)
-
- private:
-  std::atomic<std::int32_t> value_;
-};
-
-// A service as clients see it: they call it a model.
-struct ServedModel {
-  ServiceId service;
-  std::string name;
-  std::string network;   // What the measurements call the model.
-  std::string platform;  // The engine.
-  Signature signature;
-  std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
-  SharedNumber samples_max = 1;  // Of one request, by the plan in force.
-  std::int32_t priority = 0;
-};
-
-// The one version that every model has.
-inline constexpr std::string_view kModelVersion = "1";
 
 // A tensor that came with a request, as raw little-endian bytes.
 struct CallInput {
@@ -77,9 +43,10 @@ enum class CallStatus : std::uint8_t {
 
 class LiveWorld;
 struct Call;
+struct ControlCall;
 struct TenantState;
 
-// Who waits for the answer.
+// Who waits for the answer to an inference request.
 class CallOwner {
  public:
   virtual ~CallOwner() = default;
@@ -87,6 +54,8 @@ class CallOwner {
   virtual void on_answered(Call* call) = 0;
 };
 
+// One inference request. Whoever makes it fills in the question, and does not touch it from LiveWorld::post() until
+// CallOwner::on_answered().
 struct Call {
   // The question.
   CallOwner* owner = nullptr;
@@ -105,16 +74,14 @@ struct Call {
   std::string traceparent;
   TenantId tenant;                      // 0 where nobody is asked.
   TenantState* tenant_state = nullptr;  // Whose request in flight this is.
-  // Instead of all this: something to do on the thread of the LiveWorld, which fills in `answer`.
-  std::function<void(LiveWorld&, Call&)> control;
 
   // The answer.
   CallStatus status = CallStatus::ok;
   std::string error;
-  std::string failure;     // Why its last run was not answered; it may run again.
-  Duration turned_away{};  // If that was for want of room: when it may be sent again. Zero: it was not.
-  Duration retry_after{};  // For a refused call; zero: unknown.
-  std::string answer;      // Outputs of the signature one after the other, raw; or the text of a control call.
+  std::string failure;                   // Why its last run was not answered; it may run again.
+  Duration turned_away{};                // If that was for want of room: when it may be sent again. Zero: it was not.
+  Duration retry_after{};                // For a refused call; zero: unknown.
+  std::string answer;                    // Outputs of the signature one after the other, raw.
   std::vector<std::size_t> answer_ends;  // Of each output.
 
   // How it went.
@@ -127,13 +94,28 @@ struct Call {
   std::int64_t padded_size = 0;
   std::int32_t batch_samples = 0;
 
-  // For the owner.
-  void* context = nullptr;
-  std::uint64_t context_serial = 0;
-  std::uint64_t context_bytes = 0;
-
   // As new, but with the memory that it has.
   void clear();
+};
+
+// Work for the thread of the LiveWorld, which alone may look at the world.
+using ControlWork = std::function<void(LiveWorld&, ControlCall&)>;
+
+// Who waits until the work is done.
+class ControlOwner {
+ public:
+  virtual ~ControlOwner() = default;
+  // The work is done. Called on the thread of the LiveWorld; the call is the owner's again.
+  virtual void on_controlled(ControlCall* call) = 0;
+};
+
+// Anything that is asked of the world but inference: its state, or a change of it. Handled in turn with inference
+// requests, in the order in which both were posted.
+struct ControlCall {
+  ControlOwner* owner = nullptr;
+  ControlWork work;
+  CallStatus status = CallStatus::ok;  // Set by the work, ...
+  std::string answer;                  // ... as is this: the text of the answer, where there is one.
 };
 
 }  // namespace tangram::serve

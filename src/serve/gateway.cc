@@ -7,6 +7,7 @@
 
 #include "base/json_reader.h"
 #include "serve/live_world.h"
+#include "serve/reports.h"
 
 namespace tangram::serve {
 namespace {
@@ -30,7 +31,8 @@ Target only(host::HttpMethod wanted, host::HttpMethod method, Target target) {
 
 // Read with GET, changed with POST.
 Target route_logging(host::HttpMethod method) {
-  const bool known = method == host::HttpMethod::get || method == host::HttpMethod::head || method == host::HttpMethod::post;
+  const bool known =
+      method == host::HttpMethod::get || method == host::HttpMethod::head || method == host::HttpMethod::post;
   return known ? Target{Endpoint::logging, nullptr, {}} : wrong_method("GET, HEAD, POST");
 }
 
@@ -311,7 +313,8 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
 Target Gateway::route_repository(host::HttpMethod method, std::string_view rest) const {
   std::string_view word = take_segment(rest);
   if (word != "index" && word != "models") word = take_segment(rest);
-  if (word == "index" && rest.empty()) return only(host::HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
+  if (word == "index" && rest.empty())
+    return only(host::HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
   if (word != "models") return refuse(404, "unknown address");
   const std::string name = unescape(take_segment(rest));
   const ServedModel* model = find_model(name);
@@ -379,7 +382,7 @@ void Gateway::set_log_level(host::LogLevel level) {
 
 // {"level": "requests"}, or in Triton's words {"log_verbose_level": 1} for the same and {"log_info": false} for less.
 // Other settings are taken and ignored.
-std::optional<Reply> Gateway::handle_logging(std::string_view body) {
+Reply Gateway::handle_logging(std::string_view body) {
   if (!body.empty()) {
     host::LogLevel level = log_level();
     std::string wrong;
@@ -404,12 +407,9 @@ std::uint64_t Gateway::ask_for_reload() {
   return number;
 }
 
-std::optional<Reply> Gateway::handle(const Target& target, std::string_view body, Call& call) {
+std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::string_view body) {
   const ServedModel* model = target.model;
-  const auto later = [&](std::function<void(LiveWorld&, Call&)> work) -> std::optional<Reply> {
-    call.control = std::move(work);
-    return std::nullopt;
-  };
+  const auto later = [](ControlWork work) -> std::variant<Reply, ControlWork> { return work; };
   switch (target.endpoint) {
     case Endpoint::live: return Reply{200, kJsonType, R"({"live":true})"};
     case Endpoint::ready: {
@@ -421,7 +421,7 @@ std::optional<Reply> Gateway::handle(const Target& target, std::string_view body
     case Endpoint::model_config: return Reply{200, kJsonType, model_config(*model)};
     case Endpoint::logging: return handle_logging(body);
     case Endpoint::model_ready:
-      return later([model, this](LiveWorld& world, Call& c) {
+      return later([model, this](LiveWorld& world, ControlCall& c) {
         const bool is = world.why_not_ready(model->service).empty() && !draining();
         c.status = is ? CallStatus::ok : CallStatus::invalid;
         c.answer = R"({"name":)";
@@ -430,21 +430,23 @@ std::optional<Reply> Gateway::handle(const Target& target, std::string_view body
       });
     case Endpoint::model_stats:
     case Endpoint::all_stats:
-      return later([model](LiveWorld& world, Call& c) { c.answer = model_statistics(world, model); });
+      return later([model](LiveWorld& world, ControlCall& c) { c.answer = model_statistics(world, model); });
     case Endpoint::repository_index: {
       bool only_ready = false;
-      if (auto wrong = read_index_question(body, only_ready)) return wrong;
-      return later([only_ready](LiveWorld& world, Call& c) { c.answer = repository_index(world, only_ready); });
+      if (auto wrong = read_index_question(body, only_ready)) return std::move(*wrong);
+      return later([only_ready](LiveWorld& world, ControlCall& c) { c.answer = repository_index(world, only_ready); });
     }
     case Endpoint::load:
     case Endpoint::unload: {
       const bool load = target.endpoint == Endpoint::load;
-      return later([model, load](LiveWorld& world, Call&) { world.set_loaded(model->service, load); });
+      return later([model, load](LiveWorld& world, ControlCall&) { world.set_loaded(model->service, load); });
     }
     case Endpoint::metrics:
-      return later(
-          [this](LiveWorld& world, Call& c) { c.answer = prometheus_metrics(world, *this, config_.triton_metrics); });
-    case Endpoint::status: return later([this](LiveWorld& world, Call& c) { c.answer = status_report(world, *this); });
+      return later([this](LiveWorld& world, ControlCall& c) {
+        c.answer = prometheus_metrics(world, *this, config_.triton_metrics);
+      });
+    case Endpoint::status:
+      return later([this](LiveWorld& world, ControlCall& c) { c.answer = status_report(world, *this); });
     case Endpoint::reload:
       if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
       return Reply{200, kJsonType, fmt::format(R"({{"reload":"requested","number":{}}})", ask_for_reload())};

@@ -11,14 +11,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "serve/access.h"
-#include "serve/call.h"
 #include "host/http_parser.h"
-#include "serve/infer_json.h"
 #include "host/log.h"
 #include "host/mutex.h"
+#include "serve/access.h"
+#include "serve/call.h"
+#include "serve/infer_json.h"
 #include "serve/tally.h"
 
 namespace tangram::serve {
@@ -87,7 +88,8 @@ RequestRefusal refusal_of(const AccessDenial& denial);
 // Of a request that was read and found wrong, or that the world turned away at its door.
 RequestRefusal refusal_of(CallStatus status);
 
-// Such a request. Views live as long as the call that tells of it; what is not known is empty.
+// A refused request, as it is counted and logged. Its views must live as long as the call of tell_of_refused() only;
+// what is not known is empty.
 struct RefusedRequest {
   RequestRefusal why = RequestRefusal::invalid;
   int status = 400;  // As HTTP has it, whatever the protocol.
@@ -98,7 +100,7 @@ struct RefusedRequest {
   std::string_view traceparent = {};
 };
 
-// Why the tenant may not, or nothing. Counts the refusal.
+// The reason to deny the tenant, or nullopt. Counts the refusal.
 std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed need, const ServedModel* model);
 
 struct Reply {
@@ -168,8 +170,8 @@ class Gateway {
   const std::string& version() const { return config_.version; }
 
   Target route(Port port, host::HttpMethod method, std::string_view path) const;
-  // Answers what needs no look at the world, or fills in call.control, which then writes the answer's text and status.
-  std::optional<Reply> handle(const Target& target, std::string_view body, Call& call);
+  // Answers what needs no look at the world; for all else, the work that writes text and status of a ControlCall.
+  std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body);
 
   bool ready() const { return ready_.load(std::memory_order_relaxed) && !draining_.load(std::memory_order_relaxed); }
   void set_ready(bool ready) { ready_ = ready; }
@@ -210,14 +212,21 @@ class Gateway {
  private:
   using RefusalCounts = std::array<std::atomic<std::uint64_t>, kRequestRefusals.size()>;
 
+  // Where the refusals of a model are counted. Null: those of no known model, in the last place.
   std::size_t refusal_place(const ServedModel* model) const;
+  // What follows /v2/models/, which is not empty.
   Target route_model(host::HttpMethod method, std::string_view rest) const;
+  // What follows /v2/repository/.
   Target route_repository(host::HttpMethod method, std::string_view rest) const;
+  // The whole path of a request at the admin port.
   Target route_admin(host::HttpMethod method, std::string_view path) const;
+  // The texts of these answers, as JSON.
   std::string metadata() const;
   std::string model_metadata(const ServedModel& model) const;
   std::string model_config(const ServedModel& model) const;
-  std::optional<Reply> handle_logging(std::string_view body);
+  // Changes the log level where the body asks for it, and answers the level in force.
+  Reply handle_logging(std::string_view body);
+  // Asks for a reload of the files. Answers its number. Requires config_.request_reload.
   std::uint64_t ask_for_reload();
 
   const std::vector<ServedModel>& models_;
@@ -231,13 +240,5 @@ class Gateway {
 
 // The HTTP status of a call.
 int http_status(CallStatus status);
-
-// Bodies that are made from the world, on its thread.
-std::string model_statistics(const LiveWorld& world, const ServedModel* only);
-std::string repository_index(const LiveWorld& world, bool only_ready);
-std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names);
-std::string status_report(const LiveWorld& world, const Gateway& gateway);
-// "rack1-0/4g.40gb@0", and "#1" behind it for the second process of a slice that several share.
-std::string slice_name(const LiveWorld& world, std::size_t index);
 
 }  // namespace tangram::serve

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/live_world.h"
+#include "serve/reports.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -25,9 +26,10 @@ struct Served {
   Reply ask(host::HttpMethod method, std::string_view path, std::string_view body = "", Port port = Port::data) {
     const Target target = gateway->route(port, method, path);
     if (target.refusal) return *target.refusal;
-    Call call;
-    if (auto reply = gateway->handle(target, body, call)) return *reply;
-    call.control(*world, call);
+    auto handled = gateway->handle(target, body);
+    if (Reply* reply = std::get_if<Reply>(&handled)) return *reply;
+    ControlCall call;
+    std::get<ControlWork>(handled)(*world, call);
     return {http_status(call.status), kJsonType, call.answer};
   }
 

@@ -10,9 +10,9 @@
 
 #include "base/result.h"
 #include "host/event_loop.h"
+#include "host/tls.h"
 #include "serve/gateway.h"
 #include "serve/live_world.h"
-#include "host/tls.h"
 
 namespace tangram::serve {
 
@@ -39,8 +39,8 @@ struct GrpcConfig {
   std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
   Duration grace = std::chrono::seconds(10);          // For a handshake.
   Duration idle = std::chrono::seconds(75);           // Of a connection without a call.
-  std::optional<host::TlsMaterial> tls = {};                // Nothing: plain.
-  host::LiveClock clock = {};                               // Of rates, which tenants have in common with HTTP.
+  std::optional<host::TlsMaterial> tls = {};          // Nothing: plain.
+  host::LiveClock clock = {};                         // Of rates, which tenants have in common with HTTP.
 };
 
 // Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while

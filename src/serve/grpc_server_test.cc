@@ -14,8 +14,8 @@
 
 #include "core/bytes_slot.h"
 #include "health.grpc.pb.h"
-#include "inference.grpc.pb.h"
 #include "host/event_loop.h"
+#include "inference.grpc.pb.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -34,7 +34,7 @@ class GrpcServerTest : public testing::Test {
       return engines::make_emulated_executor(signatures_, {.time_scale = 0});
     };
     world_ = std::make_unique<LiveWorld>(deployment_, models_, std::move(config));
-    world_->set_waker([this] { loop_.wake(); });
+    world_->inbox().set_waker([this] { loop_.wake(); });
     thread_ = std::thread([this] {
       while (!stopping_) {
         loop_.wait(clock_, world_->next_due());

@@ -60,7 +60,7 @@ std::vector<std::int64_t> some_ids(Rng& rng, std::size_t count) {
 // A batch of one sample in the small bucket takes 2 ms.
 TEST(LiveWorld, AnswersWhenTheModelSaysThatTheBatchIsDone) {
   Bench bench;
-  bench.world->post(bench.call({1, 2, 3}));
+  bench.world->inbox().post(bench.call({1, 2, 3}));
   bench.world->step(TimePoint(1ms));
   EXPECT_TRUE(bench.owner.answered.empty());
   EXPECT_EQ(bench.world->next_due(), TimePoint(3ms));
@@ -90,7 +90,7 @@ TEST(LiveWorld, GivesEachRequestTheBytesThatItWouldGetAlone) {
   for (const auto& [ids, samples] : requests) {
     calls.push_back(together.call(ids, samples));
     calls.back()->deadline = 100s;
-    together.world->post(calls.back());
+    together.world->inbox().post(calls.back());
   }
   together.world->step(TimePoint(0ms));
   together.run_until_idle();
@@ -99,7 +99,7 @@ TEST(LiveWorld, GivesEachRequestTheBytesThatItWouldGetAlone) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Bench alone(test::deployment(8, Padding::none));
     Call* call = alone.call(requests[i].first, requests[i].second);
-    alone.world->post(call);
+    alone.world->inbox().post(call);
     alone.world->step(TimePoint(0ms));
     alone.run_until_idle();
     ASSERT_EQ(call->status, CallStatus::ok) << call->error;
@@ -117,7 +117,7 @@ TEST(LiveWorld, AnswersDependOnEveryElementAndItsPlace) {
   Call* a = bench.call({1, 2, 3});
   Call* b = bench.call({1, 3, 2});
   Call* c = bench.call({1, 2, 4});
-  for (Call* call : {a, b, c}) bench.world->post(call);
+  for (Call* call : {a, b, c}) bench.world->inbox().post(call);
   bench.world->step(TimePoint(0ms));
   bench.run_until_idle();
   EXPECT_NE(a->answer, b->answer);
@@ -130,27 +130,27 @@ TEST(LiveWorld, AnswersDependOnEveryElementAndItsPlace) {
 // time after which it would have been answered: 4 + 2 - 5 = 1 ms.
 TEST(LiveWorld, RefusesAtOnceWhatCannotBeInTime) {
   Bench bench;
-  for (int i = 0; i < 2; ++i) bench.world->post(bench.call(std::vector<std::int64_t>(100, 1)));
+  for (int i = 0; i < 2; ++i) bench.world->inbox().post(bench.call(std::vector<std::int64_t>(100, 1)));
   bench.world->step(TimePoint(0ms));
   Call* call = bench.call({1});
   call->deadline = 5ms;
-  bench.world->post(call);
+  bench.world->inbox().post(call);
   bench.world->step(TimePoint(0ms));
   ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(call->status, CallStatus::refused);
   EXPECT_EQ(call->retry_after, 1ms);
-  EXPECT_EQ(bench.world->service_tallies()[0].rejected[static_cast<std::size_t>(RejectReason::too_late)], 1u);
+  EXPECT_EQ(bench.world->ledger().services()[0].rejected[static_cast<std::size_t>(RejectReason::too_late)], 1u);
 }
 
 TEST(LiveWorld, SaysWhatIsTooLargeAndWhatIsUnloaded) {
   Bench bench;
   Call* large = bench.call(std::vector<std::int64_t>(129, 1));
-  bench.world->post(large);
+  bench.world->inbox().post(large);
   bench.world->step(TimePoint(0ms));
   EXPECT_EQ(large->status, CallStatus::invalid);
   bench.world->set_loaded(ServiceId(0), false);
   Call* unloaded = bench.call({1});
-  bench.world->post(unloaded);
+  bench.world->inbox().post(unloaded);
   bench.world->step(TimePoint(0ms));
   EXPECT_EQ(unloaded->status, CallStatus::unavailable);
   EXPECT_EQ(bench.world->why_not_ready(ServiceId(0)), "unloaded");
@@ -164,7 +164,7 @@ TEST(LiveWorld, ChangesItsPlanWithoutDroppingARequest) {
     for (int i = 0; i < count; ++i) {
       Call* call = bench.call(some_ids(rng, 1 + rng.below(100)));
       call->deadline = 100s;
-      bench.world->post(call);
+      bench.world->inbox().post(call);
     }
   };
   send(100);
@@ -263,24 +263,24 @@ TEST(LiveWorld, RetriesOnceWhatASliceLost) {
   LiveWorld& world = *bench.world;
   const auto& executors = bench.executors;
   Call& call = *bench.call({9});
-  world.post(&call);
+  world.inbox().post(&call);
   world.step(TimePoint(0ms));
   const std::uint32_t first = bench.busy();
   ASSERT_LT(first, 2u);
-  world.on_done(SliceId(first), executors[first]->started.back(), "the worker died");
+  world.inbox().on_done(SliceId(first), executors[first]->started.back(), "the worker died");
   world.step(TimePoint(1ms));
   EXPECT_TRUE(bench.owner.answered.empty());  // It runs again.
   const std::uint32_t second = bench.busy();
   ASSERT_LT(second, 2u);
   const BatchId lost = executors[second]->started.back();
-  world.on_lost(SliceId(second), "the worker was killed");
+  world.inbox().on_lost(SliceId(second), "the worker was killed");
   world.step(TimePoint(2ms));
   ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(call.status, CallStatus::failed);
   EXPECT_EQ(call.error, "model 'rank': the worker was killed");
   EXPECT_EQ(executors[second]->restarts, 1);
   // An answer that comes too late finds nobody.
-  world.on_done(SliceId(second), lost, "");
+  world.inbox().on_done(SliceId(second), lost, "");
   world.step(TimePoint(3ms));
   EXPECT_EQ(bench.owner.answered.size(), 1u);
 }
@@ -293,14 +293,14 @@ TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
   for (std::int64_t id = 0; id < 4; ++id) {
     calls.push_back(bench.call({id}));
     calls.back()->deadline = 60s;
-    bench.world->post(calls.back());
+    bench.world->inbox().post(calls.back());
   }
   bench.world->step(TimePoint(0ms));
   std::size_t turned_away = 0;
   for (std::uint32_t slice = bench.busy(); slice < 2; slice = bench.busy()) {
     ASSERT_LT(++turned_away, 9u) << "they run again";
-    bench.world->on_turned_away(SliceId(slice), 7s);
-    bench.world->on_done(SliceId(slice), bench.executors[slice]->started.back(), "there is no room");
+    bench.world->inbox().on_turned_away(SliceId(slice), 7s);
+    bench.world->inbox().on_done(SliceId(slice), bench.executors[slice]->started.back(), "there is no room");
     bench.world->step(TimePoint(1ms));
   }
   ASSERT_EQ(bench.owner.answered.size(), 4u);
@@ -310,10 +310,10 @@ TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
     EXPECT_EQ(call->error, "model 'rank': there is no room");
     EXPECT_EQ(call->retry_after, 7s);
   }
-  const ServiceTally& tally = bench.world->service_tallies()[0];
+  const ServiceTally& tally = bench.world->ledger().services()[0];
   EXPECT_EQ(tally.outcomes[static_cast<std::size_t>(OutcomeKind::rejected)], 4u);
   EXPECT_EQ(tally.outcomes[static_cast<std::size_t>(OutcomeKind::failed)], 0u);
-  EXPECT_EQ(bench.world->slice_tallies()[0].failures + bench.world->slice_tallies()[1].failures, 0u);
+  EXPECT_EQ(bench.world->ledger().slices()[0].failures + bench.world->ledger().slices()[1].failures, 0u);
 }
 
 // The fastest run takes 2 ms, so 1 ms is too short whatever the load; 129 is beyond the largest bucket. Neither is a
@@ -323,14 +323,14 @@ TEST(LiveWorld, DoesNotHoldImpossibleRequestsAgainstThePromise) {
   Call* hasty = bench.call({1});
   hasty->deadline = 1ms;
   Call* large = bench.call(std::vector<std::int64_t>(129, 1));
-  for (Call* call : {hasty, large}) bench.world->post(call);
+  for (Call* call : {hasty, large}) bench.world->inbox().post(call);
   bench.world->step(TimePoint(0ms));
   ASSERT_EQ(bench.owner.answered.size(), 2u);
   EXPECT_EQ(hasty->status, CallStatus::refused);
   EXPECT_EQ(hasty->error, "model 'rank': no slice can answer within 1.000 ms, not even an idle one");
   EXPECT_EQ(hasty->retry_after, Duration::zero());
   EXPECT_EQ(large->status, CallStatus::invalid);
-  const ServiceTally& tally = bench.world->service_tallies()[0];
+  const ServiceTally& tally = bench.world->ledger().services()[0];
   EXPECT_EQ(tally.impossible(), 2u);
   EXPECT_EQ(tally.attainment.ratio(TimePoint(0ms)), 1);
 
@@ -338,7 +338,7 @@ TEST(LiveWorld, DoesNotHoldImpossibleRequestsAgainstThePromise) {
   for (int i = 0; i < 50; ++i) {
     many.push_back(bench.call({1}));
     many.back()->deadline = 3ms;
-    bench.world->post(many.back());
+    bench.world->inbox().post(many.back());
   }
   bench.world->step(TimePoint(1ms));
   bench.run_until_idle();
@@ -375,8 +375,8 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
   Call& second = *bench.call({9});
   first.deadline = 10ms;
   second.deadline = 50ms;
-  world.post(&first);
-  world.post(&second);
+  world.inbox().post(&first);
+  world.inbox().post(&second);
   world.step(TimePoint(0ms));
   EXPECT_TRUE(bench.owner.answered.empty());
   EXPECT_EQ(world.next_due(), TimePoint(10ms));
@@ -384,8 +384,8 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
   ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(first.status, CallStatus::unavailable);
   EXPECT_EQ(first.error, "model 'rank': no slice serves it now");
-  EXPECT_EQ(world.service_tallies()[0].rejected[static_cast<std::size_t>(RejectReason::no_capacity)], 1u);
-  world.on_restarted(SliceId(1), true);
+  EXPECT_EQ(world.ledger().services()[0].rejected[static_cast<std::size_t>(RejectReason::no_capacity)], 1u);
+  world.inbox().on_restarted(SliceId(1), true);
   world.step(TimePoint(20ms));
   EXPECT_EQ(world.slices_starting(), 1u);
   world.step(TimePoint(22ms));

@@ -54,9 +54,9 @@ std::string level_after(const std::string& body, host::LogLevel before, int stat
   const std::vector<ServedModel> models;
   Gateway gateway(models, {});
   gateway.set_log_level(before);
-  Call call;
-  const auto reply = gateway.handle({Endpoint::logging, nullptr, {}}, body, call);
-  EXPECT_EQ(reply->status, status) << reply->body;
+  const auto handled = gateway.handle({Endpoint::logging, nullptr, {}}, body);
+  const Reply& reply = std::get<Reply>(handled);
+  EXPECT_EQ(reply.status, status) << reply.body;
   return std::string(to_string(gateway.log_level()));
 }
 

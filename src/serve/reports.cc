@@ -1,14 +1,11 @@
-// What clients and operators may ask about the world: statistics, index, metrics, status.
+#include "serve/reports.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/layout.h"
-#include "core/request.h"
 #include "serve/background_report.h"
-#include "serve/gateway.h"
-#include "serve/live_world.h"
 
 namespace tangram::serve {
 namespace {
@@ -45,8 +42,6 @@ Json statistics_of(const ServedModel& model, const ServiceTally& tally) {
           {"memory_usage", Json::array()}};
 }
 
-std::string service_label(const ServedModel& model) { return label("service", model.name); }
-
 std::string_view status_name(sched::SliceStatus status) {
   switch (status) {
     case sched::SliceStatus::idle: return "idle";
@@ -58,182 +53,6 @@ std::string_view status_name(sched::SliceStatus status) {
     case sched::SliceStatus::gone: return "gone";
   }
   return "";
-}
-
-std::uint64_t waiting_of(const LiveWorld& world, ServiceId service) {
-  std::uint64_t count = 0;
-  for (const auto& lane : world.scheduler().state().lanes) {
-    if (lane.service == service) count += lane.queue.count();
-  }
-  for (const auto& slice : world.scheduler().state().slices) {
-    for (const auto* w = slice.bound.front(); w != nullptr; w = w->next) count += w->request.service == service ? 1 : 0;
-  }
-  return count;
-}
-
-void service_metrics(PrometheusText& out, const LiveWorld& world) {
-  const auto& models = world.models();
-  const auto& tallies = world.service_tallies();
-  const auto each = [&](auto&& write) {
-    for (std::size_t i = 0; i < models.size(); ++i) write(service_label(models[i]), tallies[i], models[i]);
-  };
-  out.family("tangram_slo_attainment_ratio", "gauge",
-             "Share of the requests of the last minute that were answered by their deadline; those that no slice "
-             "could ever have served do not count.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.sample("tangram_slo_attainment_ratio", l, t.attainment.ratio(world.time()));
-  });
-  out.family("tangram_requests_total", "counter", "Requests that ended, by how.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    for (const OutcomeKind kind : kOutcomeKinds) {
-      out.sample("tangram_requests_total", l + ',' + label("outcome", to_string(kind)), t.outcomes[index_of(kind)]);
-    }
-  });
-  out.family("tangram_background_requests_total", "counter",
-             "Requests in the background that ended, by how; the other families leave them out.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    for (const OutcomeKind kind : kOutcomeKinds) {
-      out.sample("tangram_background_requests_total", l + ',' + label("outcome", to_string(kind)),
-                 t.background[index_of(kind)]);
-    }
-  });
-  out.family("tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    const auto rejected = [&](std::string_view reason, std::uint64_t count) {
-      out.sample("tangram_requests_rejected_total", l + ',' + label("reason", reason), count);
-    };
-    rejected("never_in_time", t.never_in_time);
-    for (const RejectReason reason : kRejectReasons) {
-      if (reason == RejectReason::none) continue;
-      // The reasons are disjoint: what could never have been in time is counted under its own name above.
-      const std::uint64_t elsewhere = reason == RejectReason::too_late ? t.never_in_time : 0;
-      rejected(to_string(reason), t.rejected[index_of(reason)] - elsewhere);
-    }
-  });
-  out.family("tangram_requests_waiting", "gauge", "Requests that wait for a slice.");
-  each([&](const std::string& l, const ServiceTally&, const ServedModel& m) {
-    out.sample("tangram_requests_waiting", l, waiting_of(world, m.service));
-  });
-  out.family("tangram_request_duration_seconds", "histogram", "From the arrival of a request to its answer.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.histogram("tangram_request_duration_seconds", l, t.latency);
-  });
-  out.family("tangram_queue_duration_seconds", "histogram", "From the arrival of a request to the start of its batch.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.histogram("tangram_queue_duration_seconds", l, t.queue);
-  });
-  out.family("tangram_compute_duration_seconds", "histogram", "How long the batch of a request ran.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.histogram("tangram_compute_duration_seconds", l, t.compute);
-  });
-  out.family("tangram_samples_total", "counter", "Samples that were answered.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.sample("tangram_samples_total", l, t.samples);
-  });
-  out.family("tangram_batches_total", "counter", "Batches that ran.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.sample("tangram_batches_total", l, t.batches);
-  });
-  out.family("tangram_padding_ratio", "gauge", "Share of what ran that was padding.");
-  each([&](const std::string& l, const ServiceTally& t, const ServedModel&) {
-    out.sample("tangram_padding_ratio", l, t.size_padded == 0 ? 0.0 : 1 - t.size_real / t.size_padded);
-  });
-}
-
-// Those of no known model have an empty name.
-void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
-  const char* const name = "tangram_requests_refused_total";
-  out.family(name, "counter", "Inference requests that ended before the scheduler saw them, by why.");
-  const auto of_model = [&](std::string_view service, const ServedModel* model) {
-    for (std::size_t k = 0; k < kRequestRefusals.size(); ++k) {
-      out.sample(name, label("service", service) + ',' + label("reason", kRequestRefusals[k]),
-                 gateway.refused_count(model, static_cast<RequestRefusal>(k)));
-    }
-  };
-  for (const auto& model : world.models()) of_model(model.name, &model);
-  of_model("", nullptr);
-}
-
-void slice_metrics(PrometheusText& out, const LiveWorld& world) {
-  const auto& slices = world.scheduler().state().slices;
-  const auto& tallies = world.slice_tallies();
-  const auto each = [&](auto&& write) {
-    for (std::size_t i = 0; i < slices.size() && i < tallies.size(); ++i) {
-      if (slices[i].status != sched::SliceStatus::gone) write(label("slice", slice_name(world, i)), tallies[i]);
-    }
-  };
-  out.family("tangram_slice_busy_seconds_total", "counter", "How long the slice ran batches.");
-  each([&](const std::string& l, const SliceServed& t) {
-    out.sample("tangram_slice_busy_seconds_total", l, static_cast<double>(t.busy_ns) * 1e-9);
-  });
-  out.family("tangram_slice_batches_total", "counter", "Batches that the slice ran.");
-  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_batches_total", l, t.batches); });
-  out.family("tangram_slice_failures_total", "counter", "Batches that failed on the slice.");
-  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_failures_total", l, t.failures); });
-  out.family("tangram_slice_restarts_total", "counter", "How often the slice was started anew.");
-  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
-}
-
-void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
-  const auto& traffic = gateway.traffic;
-  const auto counter = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
-    out.family(name, "counter", help);
-    out.sample(name, "", value.load(std::memory_order_relaxed));
-  };
-  out.family("tangram_requests_in_flight", "gauge", "Requests that have arrived and are not answered.");
-  out.sample("tangram_requests_in_flight", "", std::uint64_t{world.in_flight()});
-  out.family("tangram_connections_open", "gauge", "Connections of clients.");
-  out.sample("tangram_connections_open", "", traffic.connections_open.load(std::memory_order_relaxed));
-  counter("tangram_connections_opened_total", "Connections that were accepted.", traffic.connections_opened);
-  counter("tangram_connections_refused_total", "Connections beyond the limit.", traffic.connections_refused);
-  counter("tangram_requests_malformed_total", "Requests that were not HTTP as it should be.",
-          traffic.requests_malformed);
-  counter("tangram_connection_timeouts_total", "Connections closed because the client was too slow.", traffic.timeouts);
-  counter("tangram_tls_handshakes_failed_total", "Connections that did not get through the TLS handshake.",
-          traffic.handshakes_failed);
-  counter("tangram_received_bytes_total", "Bytes read from clients.", traffic.bytes_received);
-  counter("tangram_sent_bytes_total", "Bytes written to clients.", traffic.bytes_sent);
-  counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
-  out.family(
-      "tangram_gateway_added_seconds", "summary",
-      "From the last byte of a request read to the first byte of its answer written, less the run of its batch; of "
-      "inference over HTTP, without requests in the background.");
-  for (const double q : {0.5, 0.99}) {
-    out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
-               to_seconds(traffic.added_infer.quantile(q)));
-  }
-  out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
-  out.family("tangram_plan_changes_total", "counter", "Plans that were put in place while serving.");
-  out.sample("tangram_plan_changes_total", "", world.plans_applied());
-}
-
-void tenant_metrics(PrometheusText& out, const Access& access) {
-  if (!access.on()) return;
-  const auto tenants = access.tenants();
-  out.family("tangram_unauthenticated_total", "counter", "Requests of callers that were not known.");
-  out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
-  out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
-  for (const auto* tenant : tenants) {
-    for (const OutcomeKind kind : kOutcomeKinds) {
-      out.sample("tangram_tenant_requests_total",
-                 label("tenant", tenant->name) + ',' + label("outcome", to_string(kind)),
-                 tenant->outcomes[index_of(kind)].load(std::memory_order_relaxed));
-    }
-  }
-  out.family("tangram_tenant_refused_total", "counter",
-             "Requests that the tenant's limits or rights refused, by which.");
-  for (const auto* tenant : tenants) {
-    for (std::size_t k = 0; k < kAccessRefusals.size(); ++k) {
-      out.sample("tangram_tenant_refused_total",
-                 label("tenant", tenant->name) + ',' + label("reason", kAccessRefusals[k]),
-                 tenant->refusals[k].load(std::memory_order_relaxed));
-    }
-  }
-  out.family("tangram_tenant_requests_in_flight", "gauge", "Inference requests of a tenant that are not answered.");
-  for (const auto* tenant : tenants) {
-    out.sample("tangram_tenant_requests_in_flight", label("tenant", tenant->name),
-               static_cast<double>(tenant->in_flight.load(std::memory_order_relaxed)));
-  }
 }
 
 Json tenants_status(const Access& access) {
@@ -258,46 +77,6 @@ Json tenants_status(const Access& access) {
   return list;
 }
 
-// The names that dashboards made for Triton look for.
-void triton_metrics(PrometheusText& out, const LiveWorld& world) {
-  const auto& models = world.models();
-  const auto& tallies = world.service_tallies();
-  const auto counter = [&](const char* name, const char* help, auto&& value) {
-    out.family(name, "counter", help);
-    for (std::size_t i = 0; i < models.size(); ++i) {
-      out.sample(name, label("model", models[i].name) + R"(,version="1")",
-                 static_cast<std::uint64_t>(value(tallies[i])));
-    }
-  };
-  counter("nv_inference_request_success", "Number of successful inference requests, all batch sizes",
-          [](const ServiceTally& t) { return t.latency.count(); });
-  out.family("nv_inference_request_failure", "counter", "Number of failed inference requests, all batch sizes");
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    const std::string l = label("model", models[i].name) + R"(,version="1",reason=)";
-    out.sample("nv_inference_request_failure", l + R"("REJECTED")", tallies[i].outcomes[2]);
-    out.sample("nv_inference_request_failure", l + R"("BACKEND")", tallies[i].outcomes[3]);
-  }
-  counter("nv_inference_count", "Number of inferences performed", [](const ServiceTally& t) { return t.samples; });
-  counter("nv_inference_exec_count", "Number of model executions performed",
-          [](const ServiceTally& t) { return t.batches; });
-  counter("nv_inference_request_duration_us", "Cumulative inference request duration in microseconds",
-          [](const ServiceTally& t) { return t.latency.sum_ns() / 1000; });
-  counter("nv_inference_queue_duration_us", "Cumulative inference queuing duration in microseconds",
-          [](const ServiceTally& t) { return t.queue.sum_ns() / 1000; });
-  counter("nv_inference_compute_input_duration_us", "Cumulative compute input duration in microseconds",
-          [](const ServiceTally&) { return 0; });
-  counter("nv_inference_compute_infer_duration_us", "Cumulative compute inference duration in microseconds",
-          [](const ServiceTally& t) { return t.compute.sum_ns() / 1000; });
-  counter("nv_inference_compute_output_duration_us", "Cumulative inference compute output duration in microseconds",
-          [](const ServiceTally&) { return 0; });
-  out.family("nv_inference_pending_request_count", "gauge",
-             "Instantaneous number of pending requests awaiting execution");
-  for (const auto& model : models) {
-    out.sample("nv_inference_pending_request_count", label("model", model.name) + R"(,version="1")",
-               waiting_of(world, model.service));
-  }
-}
-
 Json added_report(const SharedDurations& added) {
   return {{"count", added.count()},
           {"p50_us", to_seconds(added.quantile(0.5)) * 1e6},
@@ -306,7 +85,7 @@ Json added_report(const SharedDurations& added) {
 
 Json service_status(const LiveWorld& world, std::size_t i) {
   const ServedModel& model = world.models()[i];
-  const ServiceTally& tally = world.service_tallies()[i];
+  const ServiceTally& tally = world.ledger().services()[i];
   const auto& deployed = world.scheduler().state().deployment.services[i];
   const double batch_mean =
       tally.batches == 0 ? 0 : static_cast<double>(tally.samples) / static_cast<double>(tally.batches);
@@ -332,6 +111,61 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"slices", world.scheduler().state().services[i].slices}};
 }
 
+// Null: the slice runs nothing.
+Json running_on(const sched::State& state, const sched::SliceState& slice) {
+  if (slice.status != sched::SliceStatus::busy) return nullptr;
+  return {{"service", state.deployment.services[slice.batch_service.index()].name}, {"samples", slice.batch_samples}};
+}
+
+Json slice_status(const LiveWorld& world, std::size_t i) {
+  const sched::State& state = world.scheduler().state();
+  const sched::SliceState& slice = state.slices[i];
+  Json serves = Json::array();
+  for (const auto& entry : state.deployment.pools[slice.place.pool.index()].services) {
+    serves.push_back(state.deployment.services[entry.service.index()].name);
+  }
+  // A slice that no batch has reached yet has no tally.
+  const auto& tallies = world.ledger().slices();
+  const SliceServed tally = i < tallies.size() ? tallies[i] : SliceServed{};
+  const double up = to_seconds(world.time());
+  const std::int64_t process = world.process_of(SliceId(static_cast<std::uint32_t>(i)));
+  return {{"slice", slice_name(world, i)},
+          {"status", status_name(slice.status)},
+          {"serves", serves},
+          {"running", running_on(state, slice)},
+          {"batches", tally.batches},
+          {"busy_share", up <= 0 ? 0 : static_cast<double>(tally.busy_ns) * 1e-9 / up},
+          {"failures", tally.failures},
+          {"restarts", tally.restarts},
+          {"process", process > 0 ? Json(process) : Json(nullptr)}};
+}
+
+Json slices_status(const LiveWorld& world) {
+  const auto& slices = world.scheduler().state().slices;
+  Json list = Json::array();
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (slices[i].status != sched::SliceStatus::gone) list.push_back(slice_status(world, i));
+  }
+  return list;
+}
+
+Json devices_status(const sched::Deployment& deployment) {
+  Json list = Json::array();
+  for (const auto& device : deployment.devices) {
+    const bool known = !device.geometry.profiles.empty();
+    list.push_back({{"name", device.name},
+                    {"type", device.geometry.type},
+                    {"layout", known ? to_string(device.geometry, device.layout) : ""}});
+  }
+  return list;
+}
+
+Json services_status(const LiveWorld& world) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < world.models().size(); ++i) list.push_back(service_status(world, i));
+  return list;
+}
+
 }  // namespace
 
 std::string slice_name(const LiveWorld& world, std::size_t index) {
@@ -346,11 +180,22 @@ std::string slice_name(const LiveWorld& world, std::size_t index) {
   return name;
 }
 
+std::uint64_t waiting_of(const LiveWorld& world, ServiceId service) {
+  std::uint64_t count = 0;
+  for (const auto& lane : world.scheduler().state().lanes) {
+    if (lane.service == service) count += lane.queue.count();
+  }
+  for (const auto& slice : world.scheduler().state().slices) {
+    for (const auto* w = slice.bound.front(); w != nullptr; w = w->next) count += w->request.service == service ? 1 : 0;
+  }
+  return count;
+}
+
 std::string model_statistics(const LiveWorld& world, const ServedModel* only) {
   Json list = Json::array();
   for (std::size_t i = 0; i < world.models().size(); ++i) {
     if (only != nullptr && only != &world.models()[i]) continue;
-    list.push_back(statistics_of(world.models()[i], world.service_tallies()[i]));
+    list.push_back(statistics_of(world.models()[i], world.ledger().services()[i]));
     list.back()["tangram_background"] = background_report(world, world.models()[i].service);
   }
   return Json{{"model_stats", std::move(list)}}.dump();
@@ -369,54 +214,7 @@ std::string repository_index(const LiveWorld& world, bool only_ready) {
   return list.dump();
 }
 
-std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names) {
-  PrometheusText out;
-  service_metrics(out, world);
-  refusal_metrics(out, world, gateway);
-  slice_metrics(out, world);
-  gateway_metrics(out, world, gateway);
-  tenant_metrics(out, gateway.access);
-  if (triton_names) triton_metrics(out, world);
-  return out.take();
-}
-
 std::string status_report(const LiveWorld& world, const Gateway& gateway) {
-  const auto& state = world.scheduler().state();
-  Json services = Json::array();
-  for (std::size_t i = 0; i < world.models().size(); ++i) services.push_back(service_status(world, i));
-  Json slices = Json::array();
-  for (std::size_t i = 0; i < state.slices.size(); ++i) {
-    const auto& slice = state.slices[i];
-    if (slice.status == sched::SliceStatus::gone) continue;
-    Json running = nullptr;
-    if (slice.status == sched::SliceStatus::busy) {
-      running = {{"service", state.deployment.services[slice.batch_service.index()].name},
-                 {"samples", slice.batch_samples}};
-    }
-    Json serves = Json::array();
-    for (const auto& entry : state.deployment.pools[slice.place.pool.index()].services) {
-      serves.push_back(state.deployment.services[entry.service.index()].name);
-    }
-    const SliceServed tally = i < world.slice_tallies().size() ? world.slice_tallies()[i] : SliceServed{};
-    const double up = to_seconds(world.time());
-    const std::int64_t process = world.process_of(SliceId(static_cast<std::uint32_t>(i)));
-    slices.push_back({{"slice", slice_name(world, i)},
-                      {"status", status_name(slice.status)},
-                      {"serves", serves},
-                      {"running", running},
-                      {"batches", tally.batches},
-                      {"busy_share", up <= 0 ? 0 : static_cast<double>(tally.busy_ns) * 1e-9 / up},
-                      {"failures", tally.failures},
-                      {"restarts", tally.restarts},
-                      {"process", process > 0 ? Json(process) : Json(nullptr)}});
-  }
-  Json devices = Json::array();
-  for (const auto& device : state.deployment.devices) {
-    const bool known = !device.geometry.profiles.empty();
-    devices.push_back({{"name", device.name},
-                       {"type", device.geometry.type},
-                       {"layout", known ? to_string(device.geometry, device.layout) : ""}});
-  }
   const Reloads::Report reloads = gateway.reloads.report();
   return Json{{"up_s", to_seconds(world.time())},
               {"ready", gateway.ready()},
@@ -430,9 +228,9 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"reloads", {{"asked", reloads.asked}, {"ended", reloads.ended}, {"problem", reloads.problem}}},
               {"log_level", to_string(gateway.log_level())},
               {"tenants", tenants_status(gateway.access)},
-              {"services", services},
-              {"devices", devices},
-              {"slices", slices}}
+              {"services", services_status(world)},
+              {"devices", devices_status(world.scheduler().state().deployment)},
+              {"slices", slices_status(world)}}
       .dump();
 }
 

@@ -1,85 +1,27 @@
 // A plan behind an address: everything of this room put together.
 //
-// One thread drives the world. With one I/O thread it drives the sockets, too; with more, each has a thread, sockets
-// and an epoll loop of its own, and they meet the world in its inbox.
+// One thread drives the world; Listeners says which threads drive the sockets.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "engines/executor.h"
-#include "formats/access_file.h"
-#include "serve/gateway.h"
-#include "serve/http_server.h"
-#include "serve/live_world.h"
+#include "host/event_loop.h"
 #include "host/log.h"
-#include "engines/remote/remote_link.h"
-#include "host/tls.h"
-#include "worker/worker_link.h"
+#include "serve/executor_factory.h"
+#include "serve/gateway.h"
+#include "serve/listeners.h"
+#include "serve/live_world.h"
+#include "serve/reloader.h"
+#include "serve/server_config.h"
+#include "serve/serving_log.h"
+#include "serve/signal_watch.h"
 
 namespace tangram::serve {
-
-// What keeps others out. Whether there is TLS, and whether callers are asked who they are, stays as it was at the
-// start.
-struct Security {
-  std::optional<host::TlsMaterial> tls;         // Nothing: plain connections.
-  std::optional<formats::Access> access;  // Nothing: nobody is asked.
-};
-
-// A batch that was answered, in the words of latency models. The names are valid during the call.
-struct ServedBatch {
-  std::string_view device;  // Type.
-  std::string_view mig_profile;
-  std::string_view model;
-  std::int64_t samples = 1;
-  std::int64_t size = 1;  // Padded.
-  Duration took{};
-};
-
-struct ServerConfig {
-  std::string address = "127.0.0.1";
-  std::uint16_t http_port = 8000;
-  std::optional<std::uint16_t> grpc_port;  // Nothing: no gRPC.
-  // The admin interface: metrics, status, reload, log level, drain.
-  std::string admin_address = "127.0.0.1";
-  std::uint16_t metrics_port = 8002;
-  std::string admin_socket;  // The same at a Unix socket, for whoever may open it. Empty: none.
-  Security security;
-  int threads = 1;
-  HttpLimits limits;
-  sched::SchedulerConfig scheduler;
-  std::string engine = "emulated";  // Of batch_engines(), or "remote".
-  bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
-  std::string worker_program;       // Of workers; empty: the one beside this program.
-  std::string models;               // The folder with the weights of the models.
-  // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
-  std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
-  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
-  engines::RemoteCaller remote_caller;          // Of all of them.
-  worker::WorkerPatience patience;             // With workers.
-  engines::EmulatedExecutorConfig emulated;
-  std::string version;
-  bool triton_metrics = false;
-  host::LogLevel log_level = host::LogLevel::info;
-  sched::RecordingSink recording;
-  Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
-  // Reads plan and services again, on a thread of its own. Empty: no reload.
-  std::function<Result<sched::Deployment>()> reload;
-  // The same for certificates and access.
-  std::function<Result<Security>()> reload_security;
-  // The same for how the remotes know us.
-  std::function<Result<engines::RemoteCaller>()> reload_remote_caller;
-  // Told of every batch, on the thread that drives the World. May be empty.
-  std::function<void(const ServedBatch&)> on_batch;
-};
-
-// Keeps SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and those that it starts. To be called before there
-// is any other thread, because a signal goes to whoever does not block it.
-void keep_signals_for_server();
 
 class Server {
  public:
@@ -89,22 +31,54 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Opens the ports.
-  Result<Nothing> open();
-  std::uint16_t http_port() const;
-  std::uint16_t metrics_port() const;
-  std::uint16_t grpc_port() const;  // 0: no gRPC.
+  Result<Nothing> open() { return listeners_->open(); }
+  std::uint16_t http_port() const { return listeners_->http_port(); }
+  std::uint16_t metrics_port() const { return listeners_->admin_port(); }
+  std::uint16_t grpc_port() const { return listeners_->grpc_port(); }  // 0: no gRPC.
   // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads, where
   // they were kept for it. Returns false if time ran out before all was answered, or a worker could never start.
   bool run();
   // Why a worker could never start; empty: all did.
-  const std::string& hopeless() const;
+  const std::string& hopeless() const { return executors_.hopeless(); }
   // Any thread.
   void request_stop();
-  void request_reload();
+  void request_reload() { reloader_->ask(); }
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  // What the gateway and the world are to do with this server, by its configuration.
+  GatewayConfig gateway_config();
+  LiveWorldConfig world_config();
+  // A request has ended: counts it for its tenant and writes it into the log.
+  void on_resolved(const Call& call, const Outcome& outcome, TimePoint now);
+  // Tells config_.on_batch of a batch, in the words of latency models. Requires that there is one to tell.
+  void tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size, Duration took);
+  // Waits for something to happen and handles it.
+  void turn();
+  // All slices of the first plan are ready: says so to clients and to the log. Once.
+  void tell_ready();
+  // Takes no more; what is under way is answered. Asked twice: waits for nothing any more.
+  void begin_drain();
+  // Whether everything is answered and everyone has gone.
+  bool drained() const;
+  // Puts in force what a reload has read, all of it or nothing. The thread of the world, inside step().
+  Result<Nothing> take_files(LiveWorld& world, const ReloadedFiles& files);
+
+  const ServerConfig config_;
+  host::LogWriter& log_;
+  host::LiveClock clock_;
+  host::EventLoop loop_;
+  std::vector<ServedModel> models_;
+  ExecutorFactory executors_;
+  BeyondPlan beyond_plan_;
+  std::unique_ptr<Gateway> gateway_;
+  std::unique_ptr<LiveWorld> world_;
+  std::unique_ptr<Listeners> listeners_;
+  std::unique_ptr<Reloader> reloader_;
+  std::atomic<std::thread::id> driver_;  // The thread of the world.
+  std::atomic<bool> stop_asked_{false};
+  bool draining_ = false;
+  bool told_ready_ = false;
+  TimePoint drain_deadline_ = kTimeNever;
 };
 
 }  // namespace tangram::serve

@@ -19,6 +19,7 @@
 #include "serve/grpc_server.h"
 #include "client/http_client.h"
 #include "serve/server.h"
+#include "host/listen_socket.h"
 #include "host/test_certificates.h"
 #include "serve/test_deployment.h"
 
@@ -361,13 +362,13 @@ TEST(SecureServerAccess, TrustsWhoeverMayOpenTheAdminSocket) {
     EXPECT_THAT(answer.body, HasSubstr(R"("level":"warning")"));
     EXPECT_EQ(std::filesystem::status(path).permissions(),
               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-    EXPECT_FALSE(listen_at_path(path));  // Somebody listens there.
+    EXPECT_FALSE(host::listen_at_path(path));  // Somebody listens there.
   }
   EXPECT_FALSE(std::filesystem::exists(path));
-  const auto left_behind = listen_at_path(path);
+  const auto left_behind = host::listen_at_path(path);
   ASSERT_TRUE(left_behind);
   close(*left_behind);
-  const auto again = listen_at_path(path);  // Nobody listens any more: it is replaced.
+  const auto again = host::listen_at_path(path);  // Nobody listens any more: it is replaced.
   EXPECT_TRUE(again);
   if (again) close(*again);
   std::filesystem::remove_all(folder);

@@ -316,16 +316,5 @@ INSTANTIATE_TEST_SUITE_P(InsideAndBeside, ServerThreads,
                                   std::to_string(tried.param.threads);
                          });
 
-TEST(Server, SaysThatAPortIsTaken) {
-  const auto socket = listen_at("127.0.0.1", 0, false);
-  ASSERT_TRUE(socket);
-  const std::uint16_t port = port_of(*socket);
-  const auto again = listen_at("127.0.0.1", port, false);
-  ASSERT_FALSE(again);
-  EXPECT_NE(again.error().message.find("cannot listen at 127.0.0.1 port " + std::to_string(port)), std::string::npos);
-  EXPECT_FALSE(listen_at("localhost", 0, false));
-  close(*socket);
-}
-
 }  // namespace
 }  // namespace tangram::serve

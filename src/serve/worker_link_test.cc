@@ -66,7 +66,7 @@ class WorkerBench {
     Call& call = *calls_.back();
     test::fill_call(call, owner, models_[0], {id});
     call.deadline = 60s;
-    world->post(&call);
+    world->inbox().post(&call);
     return &call;
   }
 
@@ -107,7 +107,7 @@ class WorkerBench {
   pid_t process(std::uint32_t slice) const { return static_cast<pid_t>(world->process_of(SliceId(slice))); }
   std::uint64_t restarts() const {
     std::uint64_t sum = 0;
-    for (const auto& tally : world->slice_tallies()) sum += tally.restarts;
+    for (const auto& tally : world->ledger().slices()) sum += tally.restarts;
     return sum;
   }
   TimePoint now() const { return clock_.now(); }

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <map>
 #include <memory>
 
 #include "base/text.h"
@@ -14,15 +13,14 @@
 #include "host/files.h"
 #include "cli/inputs.h"
 #include "recut/mig_pins.h"
+#include "cli/plan_inputs.h"
 #include "cli/program.h"
 #include "serve/recording_file.h"
 #include "cli/server_options.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
-#include "formats/measurements_file.h"
 #include "formats/plan_file.h"
 #include "lab/model_file.h"
-#include "learn/models/table.h"
 #include "sched/policy.h"
 #include "serve/grpc_server.h"
 #include "serve/server.h"
@@ -30,66 +28,37 @@
 namespace tangram::cli {
 namespace {
 
+// What the command line sets beside the fields of `config`, or in other units.
 struct Options {
+  serve::ServerConfig config;
   std::string plan;
   std::string services;
-  std::string measurements;
-  std::string model;
-  std::string address = "127.0.0.1";
-  int http_port = 8000;
-  int grpc_port = 8001;
+  LatencySource latency;
+  std::uint16_t grpc_port = serve::GrpcConfig().port;
   bool no_grpc = false;
-  int metrics_port = 8002;
-  int threads = 1;
-  std::string policy = "tangram";
-  std::string engine = "emulated";
-  bool workers = false;
-  std::string models;
   std::vector<std::string> remotes;
   CallerOptions remote_caller;
   std::vector<std::string> gpus;
   std::string refit;
-  double time_scale = 1;
   std::string record;
   std::string access;
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_client_ca;
-  std::string admin_address = "127.0.0.1";
-  std::string admin_socket;
-  std::string log_level = "info";
+  std::string log_level{to_string(config.log_level)};
   bool no_admission = false;
   bool log_requests = false;
-  bool triton_metrics = false;
-  double exit_timeout_s = 30;
-  double body_max_mib = 64;
-  double head_max_kib = 16;
-  std::int64_t connections_max = 4096;
-  std::int64_t requests_max = 100'000;
+  double exit_timeout_s = to_seconds(config.exit_timeout);
+  double body_max_mib = static_cast<double>(config.limits.body_max) / (1 << 20);
+  double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
-
-Result<std::shared_ptr<const learn::FittedModel>> load_fitted(const Options& options) {
-  const auto source = read_source(options.model);
-  if (!source) return source.error();
-  auto fitted = lab::parse_model(*source);
-  if (!fitted) return fitted.error();
-  return std::make_shared<const learn::FittedModel>(std::move(*fitted));
-}
-
-Result<std::shared_ptr<const LatencyModel>> load_table(const Options& options) {
-  const auto source = read_source(options.measurements);
-  if (!source) return source.error();
-  const auto rows = formats::parse_measurements(*source);
-  if (!rows) return rows.error();
-  return std::shared_ptr<const LatencyModel>(std::make_shared<learn::TableModel>(*rows));
-}
 
 constexpr std::uint64_t kPemMax = 1 << 20;
 
 struct Served {
   Workload workload;
   sched::Deployment deployment;
-  std::shared_ptr<const learn::FittedModel> fitted;  // With --model.
+  std::shared_ptr<const learn::FittedModel> fitted;  // With --model; else null.
 };
 
 // Everything that the user's files say, compiled; with `fitted`, that takes the place of the model file.
@@ -100,13 +69,9 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   if (!plan) return plan.error();
   auto workload = load_workload(options.services);
   if (!workload) return workload.error();
-  if (fitted == nullptr && options.measurements.empty()) {
-    auto read = load_fitted(options);
-    if (!read) return read.error();
-    fitted = std::move(*read);
-  }
-  const auto latency = fitted != nullptr ? std::shared_ptr<const LatencyModel>(fitted) : load_table(options);
+  auto latency = fitted == nullptr ? load_latency(options.latency) : std::shared_ptr<const LatencyModel>(fitted);
   if (!latency) return latency.error();
+  fitted = std::dynamic_pointer_cast<const learn::FittedModel>(*latency);
   auto deployment = sched::compile(*plan, *workload, **latency);
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
   return Served{std::move(*workload), std::move(*deployment), std::move(fitted)};
@@ -157,7 +122,7 @@ Result<std::string> pin_workers(const Options& options, const sched::Deployment&
   const auto choices = recut::parse_gpu_choices(options.gpus);
   if (!choices) return choices.error();
   if (!config.workers) return std::string();
-  const auto pins = std::make_shared<recut::MigPins>(*choices, options.engine != "emulated");
+  const auto pins = std::make_shared<recut::MigPins>(*choices, options.config.engine != "emulated");
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
@@ -171,8 +136,6 @@ Result<std::string> pin_workers(const Options& options, const sched::Deployment&
   };
   return note;
 }
-
-bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
 // What the server goes by: the services, and the model in force and whether it is newer than its file.
 struct WatchedModel {
@@ -195,28 +158,16 @@ Result<sched::Deployment> load_again(const Options& options, WatchedModel& model
 
 // `model` outlives what is made of it.
 serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
-  serve::ServerConfig config;
-  config.address = options.address;
-  config.http_port = static_cast<std::uint16_t>(options.http_port);
-  config.admin_address = options.admin_address;
-  config.admin_socket = options.admin_socket;
-  config.metrics_port = static_cast<std::uint16_t>(options.metrics_port);
-  if (serve::has_grpc() && !options.no_grpc) config.grpc_port = static_cast<std::uint16_t>(options.grpc_port);
-  config.threads = options.threads;
+  serve::ServerConfig config = options.config;
+  if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
-  config.limits.connections_max = static_cast<std::size_t>(options.connections_max);
-  config.scheduler.policy = options.policy;
   config.scheduler.admission = !options.no_admission;
-  config.scheduler.requests_max = static_cast<std::size_t>(options.requests_max);
-  config.engine = options.engine;
-  config.workers = options.workers || (options.engine != "emulated" && options.engine != engines::kRemoteEngine);
-  config.models = options.models;
-  config.emulated.time_scale = options.time_scale;
+  config.workers |= config.engine != "emulated" && config.engine != engines::kRemoteEngine;
   config.version = build_info().version;
-  config.triton_metrics = options.triton_metrics;
-  config.log_level = options.log_requests ? host::LogLevel::requests
-                                          : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
+  config.log_level = options.log_requests
+                         ? host::LogLevel::requests
+                         : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
@@ -243,7 +194,7 @@ Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
 
 // What of the options cannot be checked one by one.
 Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
-  const bool remote = options.engine == engines::kRemoteEngine;
+  const bool remote = options.config.engine == engines::kRemoteEngine;
   if (remote == options.remotes.empty()) {
     return Error{ErrorCode::invalid, remote ? "the engine remote needs --remote IP:PORT, where batches run"
                                             : "--remote is for --engine remote"};
@@ -278,32 +229,6 @@ Result<Nothing> check_security_options(const Options& options) {
   return Nothing{};
 }
 
-// What anyone who can reach an address may do, said before it is open, and once for each address.
-void warn_of_openness(host::LogWriter& log, const Options& options) {
-  const bool asked = !options.access.empty() || !options.tls_client_ca.empty();
-  if (asked && !options.tls_certificate.empty()) return;
-  std::map<std::string, std::string> open;  // What may be done there.
-  const auto note = [&](const std::string& address, const char* what) {
-    if (is_loopback(address)) return;
-    std::string& all = open[address];
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", what);
-  };
-  note(options.address, "use, load and unload every model");
-  note(options.admin_address, "reload and stop the server");
-  for (const auto& [address, what] : open) {
-    const std::string reason =
-        asked ? "can be reached from outside without TLS: keys and tensors can be read on the way. Give "
-                "--tls-certificate and --tls-key"
-              : fmt::format(
-                    "can be reached from outside, and nothing asks who calls: anyone there may {}. Give --access "
-                    "FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
-                    what);
-    log.write(host::LogLine(host::LogLevel::warning, "open_to_others")
-                  .text("address", address)
-                  .text("reason", fmt::format("{} {}", address, reason)));
-  }
-}
-
 // "127.0.0.1:8000", "[::1]:8000".
 std::string host_and_port(const std::string& address, std::uint16_t port) {
   const bool v6 = address.find(':') != std::string::npos;
@@ -315,10 +240,10 @@ void tell_where(host::LogWriter& log, const Options& options, const serve::Serve
   const char* scheme = options.tls_certificate.empty() ? "http" : "https";
   host::LogLine line(host::LogLevel::info, "serving");
   line.integer("models", static_cast<std::int64_t>(models));
-  line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.address, server.http_port())));
-  if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.address, server.grpc_port()));
+  line.text("http", fmt::format("{}://{}", scheme, host_and_port(options.config.address, server.http_port())));
+  if (server.grpc_port() != 0) line.text("grpc", host_and_port(options.config.address, server.grpc_port()));
   line.text("metrics",
-            fmt::format("{}://{}/metrics", scheme, host_and_port(options.admin_address, server.metrics_port())));
+            fmt::format("{}://{}/metrics", scheme, host_and_port(options.config.admin_address, server.metrics_port())));
   log.write(line.done());
 }
 
@@ -340,7 +265,7 @@ std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shar
         log.write(line);
       }
     }
-    if (options.engine == "emulated") return;  // It runs by the model: to change that would be to move the goal.
+    if (options.config.engine == "emulated") return;  // It runs by the model: to change that would be to move the goal.
     renewed = true;
     kill(getpid(), SIGHUP);
   });
@@ -356,7 +281,7 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
 
 ExitCode run(Session& session, const Options& options) {
   if (const auto possible = check_security_options(options); !possible) return session.fail(possible.error());
-  if (options.measurements.empty() == options.model.empty()) {
+  if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
         {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
   }
@@ -381,9 +306,8 @@ ExitCode run(Session& session, const Options& options) {
     config.recording = [&recording](std::string_view line) { recording->add(line); };
   }
   if (!pinned->empty()) log.write(host::LogLine(host::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
-  warn_of_openness(log, options);
   bool all_answered = true;
-  if (served->fitted != nullptr && options.time_scale > 0) {
+  if (served->fitted != nullptr && options.config.emulated.time_scale > 0) {
     config.on_batch = [&model](const serve::ServedBatch& batch) { model.watch->served(batch); };
     model.watch = watch_model(options, served->fitted, log, model.renewed);
   }
@@ -422,17 +346,16 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   };
   program.offers_files(verb.add_option("PLAN", options.plan, "The plan file.")->required());
   file("--services", options.services, "The services file.")->required();
-  file("--measurements", options.measurements, "How long runs take: measured, linear between.");
-  file("--model", options.model,
+  file("--measurements", options.latency.measurements, "How long runs take: measured, linear between.");
+  file("--model", options.latency.model,
        "How long runs take: a model file of `tangram learn`. When served batches take another time for long, the log "
-       "says "
-       "so, and the server goes on by a model fitted anew.");
+       "says so, and the server goes on by a model fitted anew.");
   file("--refit", options.refit, "Where to write a model that was fitted anew, for the next plan.");
   file("--access", options.access, "Who may call, and how much: tenants with keys, rates and quotas.");
   file("--tls-certificate", options.tls_certificate, "Speak TLS, with this certificate and those behind it.");
   file("--tls-key", options.tls_key, "Its private key.");
   file("--tls-client-ca", options.tls_client_ca, "Only clients with a certificate of these authorities.");
-  file("--admin-socket", options.admin_socket,
+  file("--admin-socket", options.config.admin_socket,
        "Also a Unix socket for metrics, status and reload, for this user alone.");
   file("--record", options.record, "Write every event and decision, for `tangram replay`.");
 }
@@ -441,14 +364,14 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   const auto whole = [&](const char* name, auto& value, std::int64_t min, std::int64_t max, const char* help) {
     program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);
   };
-  whole("--http-port", options.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
+  whole("--http-port", options.config.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
   whole("--grpc-port", options.grpc_port, 0, 65535, "The port of the same protocol over gRPC; 0 takes a free one.");
-  whole("--metrics-port", options.metrics_port, 0, 65535,
+  whole("--metrics-port", options.config.metrics_port, 0, 65535,
         "The port of metrics, status, reload, log level and drain; 0 takes a free one.");
-  whole("--threads", options.threads, 1, 256,
+  whole("--threads", options.config.threads, 1, 256,
         "Threads that speak with clients. With one, it also schedules; with more, scheduling has a thread of its own.");
-  whole("--connections-max", options.connections_max, 1, 1'000'000, "Connections of each thread.");
-  whole("--requests-max", options.requests_max, 1, 1'000'000, "Requests that wait or run; one more is refused.");
+  whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000, "Connections of each thread.");
+  whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000, "Requests that wait or run; one more is refused.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
@@ -456,7 +379,7 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest head of a request.");
   number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400,
          "How long to wait for requests under way at the end.");
-  number("--time-scale", options.time_scale, "X", 0, 1000,
+  number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
          "The emulated engine takes this many times what the model says; 0 answers at once.");
 }
 
@@ -470,8 +393,7 @@ void add_serve(Program& program) {
        .summary = "a plan behind an address",
        .description =
            "Serves the services of a plan with the Open Inference Protocol v2 over HTTP and gRPC, until SIGTERM or "
-           "Ctrl-C; what "
-           "is under way then is answered first. The scheduler is the one that `tangram simulate` runs. Requests are "
+           "Ctrl-C; what is under way then is answered first. The scheduler is the one that `tangram simulate` runs. Requests are "
            "padded to their bucket, batched, and answered as if each had run alone; one that no slice can answer in "
            "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
            "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
@@ -495,18 +417,18 @@ void add_serve(Program& program) {
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
-  verb.add_option("--address", options->address, "Where to listen, in numbers.")->type_name("IP");
-  verb.add_option("--admin-address", options->admin_address, "Where the metrics port listens, in numbers.")
+  verb.add_option("--address", options->config.address, "Where to listen, in numbers.")->type_name("IP");
+  verb.add_option("--admin-address", options->config.admin_address, "Where the metrics port listens, in numbers.")
       ->type_name("IP");
   add_numbers(program, verb, *options);
-  program.one_of(verb.add_option("--policy", options->policy, "How work is dispatched.")->type_name("P"),
+  program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "How work is dispatched.")->type_name("P"),
                  policy_names());
-  program.one_of(verb.add_option("--engine", options->engine, "What runs the batches.")->type_name("E"),
+  program.one_of(verb.add_option("--engine", options->config.engine, "What runs the batches.")->type_name("E"),
                  engine_names());
   verb.add_flag(
-      "--workers", options->workers,
+      "--workers", options->config.workers,
       "A process for each slice. Engines that load models always have them; `emulated` otherwise runs inside.");
-  program.offers_files(verb.add_option("--models", options->models,
+  program.offers_files(verb.add_option("--models", options->config.models,
                                        "The folder with the weights, named as `model` in the services file.")
                            ->type_name("DIR"));
   verb.add_option("--remote", options->remotes,
@@ -523,7 +445,7 @@ void add_serve(Program& program) {
                      ->type_name("L"),
                  {"error", "warning", "info", "requests"});
   verb.add_flag("--log-requests", options->log_requests, "The same as --log-level requests.");
-  verb.add_flag("--triton-metrics", options->triton_metrics, "Also the nv_inference_* names.");
+  verb.add_flag("--triton-metrics", options->config.triton_metrics, "Also the nv_inference_* names.");
 }
 
 }  // namespace tangram::cli

@@ -1,0 +1,42 @@
+#include "serve/client_stream.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace tangram::serve {
+
+ssize_t ClientStream::receive(char* buffer, std::size_t room) {
+  if (tls_ == nullptr) return recv(socket_, buffer, room, 0);
+  const host::TlsStream::Moved result = tls_->read(buffer, room);
+  receive_wants_write_ = result.status == host::TlsStream::Status::want_write;
+  receive_failed_ = result.status == host::TlsStream::Status::failed;
+  return host::bytes_moved(result);
+}
+
+ssize_t ClientStream::send(std::string_view bytes) {
+  if (tls_ == nullptr) return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  return host::bytes_moved(tls_->write(bytes.data(), bytes.size()));
+}
+
+ssize_t ClientStream::receive_plain(char* buffer, std::size_t room) {
+  return recv(socket_, buffer, room, MSG_DONTWAIT);
+}
+
+void ClientStream::send_plain(std::string_view bytes) {
+  ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void ClientStream::end_sending() {
+  sending_ended_ = true;
+  if (tls_) tls_->say_goodbye();
+  shutdown(socket_, SHUT_WR);
+}
+
+void ClientStream::close() {
+  if (socket_ < 0) return;
+  if (tls_ && !sending_ended_) tls_->say_goodbye();
+  ::close(socket_);
+  socket_ = -1;
+}
+
+}  // namespace tangram::serve

@@ -1,0 +1,39 @@
+// Waits until the new slices of a device that is being re-cut are ready.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/ids.h"
+
+namespace tangram::serve {
+
+// One device at a time: begin(), wait_for() each slice that is not ready, and finish() once all have answered.
+class DeviceWarmup {
+ public:
+  void begin(DeviceId device) {
+    device_ = device;
+    failed_.clear();
+  }
+  void wait_for(SliceId slice) { waiting_.push_back(slice); }
+  bool waits_for(SliceId slice) const { return std::ranges::find(waiting_, slice) != waiting_.end(); }
+  // A slice that is waited for is ready, or cannot be.
+  void answered(SliceId slice, bool ok) {
+    std::erase(waiting_, slice);
+    if (!ok) failed_.push_back(slice);
+  }
+  bool all_answered() const { return waiting_.empty(); }
+  // The device, which is not being re-cut any more.
+  DeviceId finish() { return *std::exchange(device_, std::nullopt); }
+  // The slices of the last device that did not get ready.
+  std::vector<SliceId> take_failed() { return std::exchange(failed_, {}); }
+
+ private:
+  std::optional<DeviceId> device_;
+  std::vector<SliceId> waiting_;
+  std::vector<SliceId> failed_;
+};
+
+}  // namespace tangram::serve

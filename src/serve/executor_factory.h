@@ -1,0 +1,58 @@
+// Makes the executor of a slice: inside this process, in a worker, or at another server.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/executor.h"
+#include "host/event_loop.h"
+#include "host/log.h"
+#include "serve/live_world.h"
+#include "engines/remote/remote_link.h"
+#include "serve/server_config.h"
+#include "worker/worker_link.h"
+
+namespace tangram::serve {
+
+// Owns what the executors have in common: the workers' processes and the links to other servers. Outlives them. One
+// thread, that of the world.
+class ExecutorFactory {
+ public:
+  // All outlive it.
+  ExecutorFactory(const ServerConfig& config, const std::vector<ServedModel>& models, host::EventLoop& loop,
+                  const host::LiveClock& clock, host::LogWriter& log);
+
+  // For a slice of the plan that `world` serves by.
+  std::unique_ptr<engines::Executor> make(const LiveWorld& world, SliceId slice, const sched::Place& place,
+                                          engines::ExecutorEvents& events);
+  // How other servers know us from now on.
+  void set_remote_caller(const engines::RemoteCaller& caller);
+  // From now on a worker that cannot start is tried again, instead of being the end of the server.
+  void end_first_start() { workers_.end_first_start(); }
+  // Why a worker can never start; empty: all can.
+  const std::string& hopeless() const { return workers_.hopeless(); }
+
+  // Time-outs of workers and links.
+  void work(TimePoint now);
+  TimePoint next_due() const;
+
+ private:
+  // What the link of a slice needs to know.
+  engines::RemoteConfig remote_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
+  // What the worker of a slice needs to know: its models, its cores, its environment.
+  worker::WorkerConfig worker_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
+  // The models that a slice serves, with the shapes that its batches can have.
+  std::vector<engines::ModelSpec> model_specs(const sched::Deployment& deployment, const sched::Place& place) const;
+  engines::ModelSpec model_spec(const ServedModel& model, const sched::PoolService& entry,
+                                const std::vector<std::int64_t>& edges) const;
+
+  const ServerConfig& config_;
+  const std::vector<ServedModel>& models_;
+  std::vector<const Signature*> signatures_;  // By service.
+  engines::RemoteCaller remote_caller_;
+  worker::Workers workers_;
+  engines::Remotes remotes_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,87 @@
+#include "serve/http_answer.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "host/http_parser.h"
+
+namespace tangram::serve {
+namespace {
+
+constexpr std::string_view kOctetsType = "application/octet-stream";
+
+void append_number(std::string& out, std::uint64_t value) {
+  std::array<char, 20> digits;
+  std::size_t at = digits.size();
+  do {
+    digits[--at] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value != 0);
+  out.append(digits.data() + at, digits.size() - at);
+}
+
+// What becomes of the connection; that it stays is said to clients of HTTP/1.0 alone, later ones take it for granted.
+std::string_view connection_field(const AnswerForm& form) {
+  if (!form.keep_alive) return "\r\nConnection: close\r\n";
+  return form.http_1_1 ? "\r\n" : "\r\nConnection: keep-alive\r\n";
+}
+
+}  // namespace
+
+void HttpAnswerWriter::renew_date(TimePoint now) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto second = std::chrono::floor<std::chrono::seconds>(wall);
+  date_ = fmt::format("\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\nContent-Type: ", fmt::gmtime(second.count()));
+  good_ = fmt::format("HTTP/1.1 200 OK{}{}\r\nContent-Length: ", date_, kOctetsType);
+  date_until_ = now + (second + std::chrono::seconds(1) - wall);
+}
+
+void HttpAnswerWriter::append_head(std::string& out, const AnswerForm& form, int status, std::string_view type,
+                                   std::size_t length) const {
+  // The type of binary answers is always this very text, so its address tells.
+  if (status == 200 && type.data() == kOctetsType.data()) {
+    out += good_;
+  } else {
+    out += "HTTP/1.1 ";
+    append_number(out, static_cast<std::uint64_t>(status));
+    out += ' ';
+    out += host::http_status_text(status);
+    out += date_;
+    out += type;
+    out += "\r\nContent-Length: ";
+  }
+  append_number(out, length);
+  out += connection_field(form);
+}
+
+void HttpAnswerWriter::write(std::string& out, const AnswerForm& form, int status, std::string_view type,
+                             std::string_view extra, std::string_view body) const {
+  append_head(out, form, status, type, body.size());
+  out += extra;
+  out += std::string_view("\r\n");
+  if (!form.head_only) out += body;
+}
+
+void HttpAnswerWriter::write(std::string& out, const AnswerForm& form, const Call& call) {
+  std::string extra;
+  if (!call.traceparent.empty()) extra = fmt::format("traceparent: {}\r\n", call.traceparent);
+  if (call.status != CallStatus::ok) {
+    if (call.retry_after > Duration::zero()) {
+      extra += fmt::format("Retry-After: {:.0f}\r\n", std::ceil(to_seconds(call.retry_after)));
+    }
+    return write(out, form, http_status(call.status), kJsonType, extra, error_body(call.error));
+  }
+  write_infer_answer(call, scratch_);
+  if (scratch_.json_length) {
+    extra += std::string_view("Inference-Header-Content-Length: ");
+    append_number(extra, *scratch_.json_length);
+    extra += std::string_view("\r\n");
+  }
+  write(out, form, 200, scratch_.json_length ? kOctetsType : kJsonType, extra, scratch_.text);
+}
+
+}  // namespace tangram::serve

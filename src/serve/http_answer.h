@@ -1,0 +1,51 @@
+// Answers as HTTP/1.1 writes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "serve/gateway.h"
+#include "serve/infer_json.h"
+
+namespace tangram::serve {
+
+// What of an answer depends on its request alone.
+struct AnswerForm {
+  bool keep_alive = true;  // False: the connection is closed after it, and the answer says so.
+  bool http_1_1 = true;
+  bool head_only = false;  // The method was HEAD: the answer has no body.
+};
+
+// Writes the answers of one thread. The date is formatted once a second, and most of a good answer's head with it.
+class HttpAnswerWriter {
+ public:
+  explicit HttpAnswerWriter(TimePoint now) { renew_date(now); }
+
+  // The date of answers is right from now on.
+  void keep_date(TimePoint now) {
+    if (now >= date_until_) renew_date(now);
+  }
+  void write(std::string& out, const AnswerForm& form, const Reply& reply) const {
+    write(out, form, reply.status, reply.type, reply.headers, reply.body);
+  }
+  // An inference request: its tensors, or why there are none.
+  void write(std::string& out, const AnswerForm& form, const Call& call);
+  // `extra` has further fields, each with its line end.
+  void write(std::string& out, const AnswerForm& form, int status, std::string_view type, std::string_view extra,
+             std::string_view body) const;
+
+ private:
+  // Formats the date anew, and sets when it ends to be right.
+  void renew_date(TimePoint now);
+  // Status line and fields, up to the length and the line end behind it.
+  void append_head(std::string& out, const AnswerForm& form, int status, std::string_view type,
+                   std::size_t length) const;
+
+  TimePoint date_until_;
+  std::string date_;  // The end of a status line, the field Date, and the name of the next field.
+  std::string good_;  // What a good answer with binary tensors begins with, up to its length.
+  InferBody scratch_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,65 @@
+// The answers of one connection, which leave in the order of their requests, and the bytes that are to be sent.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/event_loop.h"
+#include "serve/gateway.h"
+#include "serve/http_answer.h"
+#include "serve/http_calls.h"
+
+namespace tangram::serve {
+
+// Where the time that the gateway took for an answer is counted.
+enum class AddedTime : std::uint8_t { nowhere, infer, other };
+
+// An answer that is owed, from the request's last byte on.
+struct HttpPending {
+  AnswerForm form = {};
+  HttpAsker* asker = nullptr;  // Of the call, while that is under way.
+  bool done = false;
+  AddedTime added = AddedTime::other;
+  TimePoint read = {};  // When the last byte of the request was.
+  Duration compute{};
+  std::string text = {};  // The answer, while others must be sent first.
+};
+
+// An answer is written straight into the output where nothing must be sent before, and is kept until its turn
+// elsewhere.
+class HttpAnswerQueue {
+ public:
+  HttpPending& add(HttpPending pending) { return owed_.emplace_back(std::move(pending)); }
+  std::size_t owed() const { return owed_.size(); }
+  // The answer that a call of `asker` brings. It is owed.
+  HttpPending& find(const HttpAsker* asker);
+  // Where the text of an owed answer goes.
+  std::string& output_of(HttpPending& pending) { return &pending == &owed_.front() ? out_ : pending.text; }
+  // The answer is written. True if no answer is owed any more.
+  bool finish(HttpPending& pending);
+  // Bytes that are no answer: requires that none is owed.
+  void append(std::string_view bytes) { out_ += bytes; }
+
+  std::string_view unsent() const { return std::string_view(out_).substr(sent_); }
+  // So many of the unsent bytes have left. With the first of them, the time of all written answers is counted.
+  void sent(std::size_t bytes, const host::LiveClock& clock, Gateway::Traffic& traffic);
+  // Nobody waits any more: answers of calls that are under way find nobody.
+  void abandon();
+
+ private:
+  // An answer that stands in the output and has not been sent.
+  struct Unsent {
+    TimePoint read;
+    Duration compute;
+    AddedTime added;
+  };
+
+  std::deque<HttpPending> owed_;
+  std::string out_;
+  std::size_t sent_ = 0;  // Bytes of out_.
+  std::vector<Unsent> uncounted_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,46 @@
+#include "serve/http_calls.h"
+
+#include "serve/frontdoor.h"
+
+namespace tangram::serve {
+
+HttpCall* HttpCalls::take() {
+  if (calls_free_.empty()) {
+    calls_.push_back(std::make_unique<HttpCall>());
+    calls_.back()->owner = &owner_;
+    return calls_.back().get();
+  }
+  HttpCall* call = calls_free_.back();
+  calls_free_.pop_back();
+  return call;
+}
+
+void HttpCalls::give_back(HttpCall* call) {
+  body_bytes -= std::exchange(call->body_bytes, 0);
+  Frontdoor::leave(*call);
+  call->clear();
+  call->asker = {};
+  calls_free_.push_back(call);
+}
+
+HttpControl* HttpCalls::take_control() {
+  if (controls_free_.empty()) {
+    controls_.push_back(std::make_unique<HttpControl>());
+    controls_.back()->owner = &control_owner_;
+    return controls_.back().get();
+  }
+  HttpControl* call = controls_free_.back();
+  controls_free_.pop_back();
+  return call;
+}
+
+// Reports can be large and are rare: their memory is not kept.
+void HttpCalls::give_back(HttpControl* call) {
+  call->work = nullptr;
+  call->status = CallStatus::ok;
+  call->answer = {};
+  call->asker = {};
+  controls_free_.push_back(call);
+}
+
+}  // namespace tangram::serve

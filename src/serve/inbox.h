@@ -1,0 +1,66 @@
+// What other threads tell the LiveWorld: new calls, and what became of batches and slices.
+//
+// Any thread may post. The thread of the world takes everything at once, so that it locks once per step and not once
+// per call.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engines/executor.h"
+#include "host/mutex.h"
+#include "serve/call.h"
+#include "serve/event_queue.h"
+
+namespace tangram::serve {
+
+class Inbox final : public engines::ExecutorEvents {
+ public:
+  using Posted = std::variant<Call*, ControlCall*>;
+  // What an executor said of its slice.
+  struct Report {
+    WorldEventKind kind = WorldEventKind::done;
+    SliceId slice;
+    BatchId batch;
+    std::string reason;  // Of a failure.
+  };
+  // A worker that had no room for its batch, and when it may have some again.
+  struct TurnedAway {
+    SliceId slice;
+    Duration retry_after;
+  };
+  // Everything that was posted since the last take(), in the order of posting.
+  struct Contents {
+    std::vector<Posted> calls;
+    std::vector<Report> reports;
+    std::vector<TurnedAway> turned_away;
+  };
+
+  // Called when something was posted that nobody is awake for. Set before the first post.
+  void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
+  // Wakes the world for the first of several posts. Who posts without waking calls wake_for_posted() afterwards, or is
+  // the one that steps next.
+  void post(Posted call, bool wake = true) EXCLUDES(mutex_);
+  void wake_for_posted() EXCLUDES(mutex_);
+
+  void on_done(SliceId slice, BatchId batch, std::string failure) override;
+  void on_lost(SliceId slice, std::string reason) override;
+  void on_restarted(SliceId slice, bool ok) override;
+  void on_turned_away(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);
+
+  // Moves everything to `taken`, which is empty, and keeps its memory for the next posts. The thread of the world.
+  void take(Contents& taken) EXCLUDES(mutex_);
+
+ private:
+  // Adds the report and wakes the world.
+  void report(Report report) EXCLUDES(mutex_);
+
+  std::function<void()> waker_;
+  host::Mutex mutex_;
+  Contents posted_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tangram::serve

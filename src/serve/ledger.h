@@ -1,0 +1,53 @@
+// What the LiveWorld counts: how requests ended, and what slices ran.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/request.h"
+#include "serve/call.h"
+#include "serve/tally.h"
+
+namespace tangram::serve {
+
+// A request in the background is counted apart, and in none of the other numbers of its service.
+class Ledger {
+ public:
+  // `wall_start_ms`: the wall clock at time zero, milliseconds since 1970.
+  Ledger(std::size_t services, std::size_t slices, std::int64_t wall_start_ms)
+      : wall_start_ms_(wall_start_ms), services_(services), slices_(slices) {}
+
+  const std::vector<ServiceTally>& services() const { return services_; }
+  const std::vector<SliceServed>& slices() const { return slices_; }
+
+  // A request has ended. `never_in_time`: it was rejected as too late, and its time was too short for the run itself.
+  void count_ended(const Call& call, const Outcome& outcome, bool never_in_time, TimePoint now);
+
+  // A batch that a slice has answered.
+  struct Batch {
+    SliceId slice;
+    ServiceId service;
+    std::int32_t samples = 1;
+    bool background = false;
+    Duration took{};
+  };
+  void count_batch(const Batch& batch);
+  // A batch ended without an answer. `own_fault`: not because it was turned away.
+  void count_failed_batch(SliceId slice, Duration took, bool own_fault);
+  void count_failure(SliceId slice) { ++slices_[slice.index()].failures; }
+  void count_restart(SliceId slice) { ++slices_[slice.index()].restarts; }
+  // The first start is none.
+  void forget_restarts(SliceId slice) { slices_[slice.index()].restarts = 0; }
+  // Plans bring new slices.
+  void grow(std::size_t slices) {
+    if (slices > slices_.size()) slices_.resize(slices);
+  }
+
+ private:
+  std::int64_t wall_start_ms_;
+  std::vector<ServiceTally> services_;
+  std::vector<SliceServed> slices_;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,89 @@
+// Everything that clients connect to: HTTP on one thread or several, the admin interface, gRPC.
+//
+// With one I/O thread the loop of the world drives the sockets, too; with more, each has a thread, sockets and an epoll
+// loop of its own, and they meet the world in its inbox. The admin interface lives on the first of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "host/event_loop.h"
+#include "host/tls.h"
+#include "serve/grpc_server.h"
+#include "serve/http_server.h"
+#include "serve/server_config.h"
+
+namespace tangram::serve {
+
+class Listeners {
+ public:
+  // All outlive it. `loop` is the one that drives the world.
+  Listeners(const ServerConfig& config, host::EventLoop& loop, const host::LiveClock& clock, Gateway& gateway,
+            LiveWorld& world)
+      : config_(config), loop_(loop), clock_(clock), gateway_(gateway), world_(world) {}
+  ~Listeners();
+  Listeners(const Listeners&) = delete;
+  Listeners& operator=(const Listeners&) = delete;
+
+  // Opens the ports. Errors: a certificate is wrong, or a port cannot be had.
+  Result<Nothing> open();
+  std::uint16_t http_port() const { return data_port_; }
+  std::uint16_t admin_port() const { return admin_port_; }
+  std::uint16_t grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
+
+  // Starts the I/O threads, if there are any.
+  void start();
+  // Of the sockets that the loop of the world drives. True if calls were posted meanwhile.
+  bool work(TimePoint now) { return main_http_ != nullptr && main_http_->work(now); }
+  TimePoint next_due() const { return main_http_ == nullptr ? kTimeNever : main_http_->next_due(); }
+
+  // What the health service of gRPC says.
+  void set_serving() {
+    if (grpc_) grpc_->set_serving(true);
+  }
+  // Connections from now on use these certificates, where there were some at the start.
+  void set_tls(std::shared_ptr<const host::TlsContext> context, const host::TlsMaterial& material);
+  // No new connections; those under way end once they are answered, or after `grace`. The gateway drains already.
+  void drain(Duration grace);
+  // Ends all threads and closes what is still open on them.
+  void stop();
+
+ private:
+  // An I/O thread with its loop and its sockets.
+  struct IoThread {
+    host::EventLoop loop;
+    std::unique_ptr<HttpServer> http;
+    std::thread thread;
+  };
+
+  bool one_thread() const { return config_.threads == 1; }
+  // Null: connections are plain.
+  const host::TlsSlot* tls_slot() const { return config_.security.tls ? &tls_ : nullptr; }
+  // Opens the data port for one HTTP server, which shares it with the others.
+  Result<Nothing> open_data(HttpServer& http);
+  // Opens the admin port, and the admin socket where there is one.
+  Result<Nothing> open_admin(HttpServer& http);
+  Result<Nothing> open_grpc();
+  // The body of an I/O thread.
+  void run_io(IoThread& io);
+
+  const ServerConfig& config_;
+  host::EventLoop& loop_;
+  const host::LiveClock& clock_;
+  Gateway& gateway_;
+  LiveWorld& world_;
+  host::TlsSlot tls_;
+  std::unique_ptr<HttpServer> main_http_;  // With one thread; else `io_` has them.
+  std::vector<std::unique_ptr<IoThread>> io_;
+  std::unique_ptr<GrpcServer> grpc_;
+  std::uint16_t data_port_ = 0;
+  std::uint16_t admin_port_ = 0;
+  bool admin_socket_open_ = false;
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace tangram::serve

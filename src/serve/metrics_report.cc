@@ -1,0 +1,267 @@
+// prometheus_metrics(): every count of the world, the gateway and the tenants, family by family.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+#include "core/request.h"
+#include "serve/reports.h"
+#include "serve/tally.h"
+
+namespace tangram::serve {
+namespace {
+
+// ---- Services ----
+
+// What the families of one service are made of.
+struct ServiceRow {
+  const LiveWorld& world;
+  const ServedModel& model;
+  const ServiceTally& tally;
+  std::string labels;
+};
+
+// A family with a sample, or several, for each service.
+struct ServiceFamily {
+  const char* name;
+  const char* type;
+  const char* help;
+  void (*write)(PrometheusText& out, const char* name, const ServiceRow& row);
+};
+
+void write_outcomes(PrometheusText& out, const char* name, const std::string& labels,
+                    const std::array<std::uint64_t, 4>& counts) {
+  for (const OutcomeKind kind : kOutcomeKinds) {
+    out.sample(name, labels + ',' + label("outcome", to_string(kind)), counts[index_of(kind)]);
+  }
+}
+
+// Requests that were shorter of time than the fastest run have a reason of their own.
+void write_rejected(PrometheusText& out, const char* name, const ServiceRow& row) {
+  const auto rejected = [&](std::string_view reason, std::uint64_t count) {
+    out.sample(name, row.labels + ',' + label("reason", reason), count);
+  };
+  rejected("never_in_time", row.tally.never_in_time);
+  for (const RejectReason reason : kRejectReasons) {
+    if (reason == RejectReason::none) continue;
+    // The reasons are disjoint: a request that could never have been in time is counted under its own name above.
+    const std::uint64_t elsewhere = reason == RejectReason::too_late ? row.tally.never_in_time : 0;
+    rejected(to_string(reason), row.tally.rejected[index_of(reason)] - elsewhere);
+  }
+}
+
+constexpr std::array kServiceFamilies{
+    ServiceFamily{"tangram_slo_attainment_ratio", "gauge",
+                  "Share of the requests of the last minute that were answered by their deadline; those that no slice "
+                  "could ever have served do not count.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.sample(name, row.labels, row.tally.attainment.ratio(row.world.time()));
+                  }},
+    ServiceFamily{"tangram_requests_total", "counter", "Requests that ended, by how.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    write_outcomes(out, name, row.labels, row.tally.outcomes);
+                  }},
+    ServiceFamily{"tangram_background_requests_total", "counter",
+                  "Requests in the background that ended, by how; the other families leave them out.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    write_outcomes(out, name, row.labels, row.tally.background);
+                  }},
+    ServiceFamily{"tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.",
+                  write_rejected},
+    ServiceFamily{"tangram_requests_waiting", "gauge", "Requests that wait for a slice.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.sample(name, row.labels, waiting_of(row.world, row.model.service));
+                  }},
+    ServiceFamily{"tangram_request_duration_seconds", "histogram", "From the arrival of a request to its answer.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.histogram(name, row.labels, row.tally.latency);
+                  }},
+    ServiceFamily{"tangram_queue_duration_seconds", "histogram",
+                  "From the arrival of a request to the start of its batch.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.histogram(name, row.labels, row.tally.queue);
+                  }},
+    ServiceFamily{"tangram_compute_duration_seconds", "histogram", "How long the batch of a request ran.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.histogram(name, row.labels, row.tally.compute);
+                  }},
+    ServiceFamily{"tangram_samples_total", "counter", "Samples that were answered.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.sample(name, row.labels, row.tally.samples);
+                  }},
+    ServiceFamily{"tangram_batches_total", "counter", "Batches that ran.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.sample(name, row.labels, row.tally.batches);
+                  }},
+    ServiceFamily{"tangram_padding_ratio", "gauge", "Share of what ran that was padding.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    const ServiceTally& t = row.tally;
+                    out.sample(name, row.labels, t.size_padded == 0 ? 0.0 : 1 - t.size_real / t.size_padded);
+                  }},
+};
+
+void service_metrics(PrometheusText& out, const LiveWorld& world) {
+  std::vector<ServiceRow> rows;
+  for (std::size_t i = 0; i < world.models().size(); ++i) {
+    const ServedModel& model = world.models()[i];
+    rows.push_back({world, model, world.ledger().services()[i], label("service", model.name)});
+  }
+  for (const ServiceFamily& family : kServiceFamilies) {
+    out.family(family.name, family.type, family.help);
+    for (const ServiceRow& row : rows) family.write(out, family.name, row);
+  }
+}
+
+// ---- Everything else ----
+
+// Those of no known model have an empty name.
+void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
+  const char* const name = "tangram_requests_refused_total";
+  out.family(name, "counter", "Inference requests that ended before the scheduler saw them, by why.");
+  const auto of_model = [&](std::string_view service, const ServedModel* model) {
+    for (std::size_t k = 0; k < kRequestRefusals.size(); ++k) {
+      out.sample(name, label("service", service) + ',' + label("reason", kRequestRefusals[k]),
+                 gateway.refused_count(model, static_cast<RequestRefusal>(k)));
+    }
+  };
+  for (const auto& model : world.models()) of_model(model.name, &model);
+  of_model("", nullptr);
+}
+
+void slice_metrics(PrometheusText& out, const LiveWorld& world) {
+  const auto& slices = world.scheduler().state().slices;
+  const auto& tallies = world.ledger().slices();
+  const auto each = [&](auto&& write) {
+    for (std::size_t i = 0; i < slices.size() && i < tallies.size(); ++i) {
+      if (slices[i].status != sched::SliceStatus::gone) write(label("slice", slice_name(world, i)), tallies[i]);
+    }
+  };
+  out.family("tangram_slice_busy_seconds_total", "counter", "How long the slice ran batches.");
+  each([&](const std::string& l, const SliceServed& t) {
+    out.sample("tangram_slice_busy_seconds_total", l, static_cast<double>(t.busy_ns) * 1e-9);
+  });
+  out.family("tangram_slice_batches_total", "counter", "Batches that the slice ran.");
+  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_batches_total", l, t.batches); });
+  out.family("tangram_slice_failures_total", "counter", "Batches that failed on the slice.");
+  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_failures_total", l, t.failures); });
+  out.family("tangram_slice_restarts_total", "counter", "How often the slice was started anew.");
+  each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
+}
+
+void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
+  const auto& traffic = gateway.traffic;
+  const auto counter = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
+    out.family(name, "counter", help);
+    out.sample(name, "", value.load(std::memory_order_relaxed));
+  };
+  out.family("tangram_requests_in_flight", "gauge", "Requests that have arrived and are not answered.");
+  out.sample("tangram_requests_in_flight", "", std::uint64_t{world.in_flight()});
+  out.family("tangram_connections_open", "gauge", "Connections of clients.");
+  out.sample("tangram_connections_open", "", traffic.connections_open.load(std::memory_order_relaxed));
+  counter("tangram_connections_opened_total", "Connections that were accepted.", traffic.connections_opened);
+  counter("tangram_connections_refused_total", "Connections beyond the limit.", traffic.connections_refused);
+  counter("tangram_requests_malformed_total", "Requests that were not HTTP as it should be.",
+          traffic.requests_malformed);
+  counter("tangram_connection_timeouts_total", "Connections closed because the client was too slow.", traffic.timeouts);
+  counter("tangram_tls_handshakes_failed_total", "Connections that did not get through the TLS handshake.",
+          traffic.handshakes_failed);
+  counter("tangram_received_bytes_total", "Bytes read from clients.", traffic.bytes_received);
+  counter("tangram_sent_bytes_total", "Bytes written to clients.", traffic.bytes_sent);
+  counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
+  out.family(
+      "tangram_gateway_added_seconds", "summary",
+      "From the last byte of a request read to the first byte of its answer written, less the run of its batch; of "
+      "inference over HTTP, without requests in the background.");
+  for (const double q : {0.5, 0.99}) {
+    out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
+               to_seconds(traffic.added_infer.quantile(q)));
+  }
+  out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
+  out.family("tangram_plan_changes_total", "counter", "Plans that were put in place while serving.");
+  out.sample("tangram_plan_changes_total", "", world.plans_applied());
+}
+
+void tenant_metrics(PrometheusText& out, const Access& access) {
+  if (!access.on()) return;
+  const auto tenants = access.tenants();
+  out.family("tangram_unauthenticated_total", "counter", "Requests of callers that were not known.");
+  out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
+  out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
+  for (const auto* tenant : tenants) {
+    for (const OutcomeKind kind : kOutcomeKinds) {
+      out.sample("tangram_tenant_requests_total",
+                 label("tenant", tenant->name) + ',' + label("outcome", to_string(kind)),
+                 tenant->outcomes[index_of(kind)].load(std::memory_order_relaxed));
+    }
+  }
+  out.family("tangram_tenant_refused_total", "counter",
+             "Requests that the tenant's limits or rights refused, by which.");
+  for (const auto* tenant : tenants) {
+    for (std::size_t k = 0; k < kAccessRefusals.size(); ++k) {
+      out.sample("tangram_tenant_refused_total",
+                 label("tenant", tenant->name) + ',' + label("reason", kAccessRefusals[k]),
+                 tenant->refusals[k].load(std::memory_order_relaxed));
+    }
+  }
+  out.family("tangram_tenant_requests_in_flight", "gauge", "Inference requests of a tenant that are not answered.");
+  for (const auto* tenant : tenants) {
+    out.sample("tangram_tenant_requests_in_flight", label("tenant", tenant->name),
+               static_cast<double>(tenant->in_flight.load(std::memory_order_relaxed)));
+  }
+}
+
+// The names that dashboards made for Triton look for.
+void triton_metrics(PrometheusText& out, const LiveWorld& world) {
+  const auto& models = world.models();
+  const auto& tallies = world.ledger().services();
+  const auto counter = [&](const char* name, const char* help, auto&& value) {
+    out.family(name, "counter", help);
+    for (std::size_t i = 0; i < models.size(); ++i) {
+      out.sample(name, label("model", models[i].name) + R"(,version="1")",
+                 static_cast<std::uint64_t>(value(tallies[i])));
+    }
+  };
+  counter("nv_inference_request_success", "Number of successful inference requests, all batch sizes",
+          [](const ServiceTally& t) { return t.latency.count(); });
+  out.family("nv_inference_request_failure", "counter", "Number of failed inference requests, all batch sizes");
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const std::string l = label("model", models[i].name) + R"(,version="1",reason=)";
+    out.sample("nv_inference_request_failure", l + R"("REJECTED")", tallies[i].outcomes[2]);
+    out.sample("nv_inference_request_failure", l + R"("BACKEND")", tallies[i].outcomes[3]);
+  }
+  counter("nv_inference_count", "Number of inferences performed", [](const ServiceTally& t) { return t.samples; });
+  counter("nv_inference_exec_count", "Number of model executions performed",
+          [](const ServiceTally& t) { return t.batches; });
+  counter("nv_inference_request_duration_us", "Cumulative inference request duration in microseconds",
+          [](const ServiceTally& t) { return t.latency.sum_ns() / 1000; });
+  counter("nv_inference_queue_duration_us", "Cumulative inference queuing duration in microseconds",
+          [](const ServiceTally& t) { return t.queue.sum_ns() / 1000; });
+  counter("nv_inference_compute_input_duration_us", "Cumulative compute input duration in microseconds",
+          [](const ServiceTally&) { return 0; });
+  counter("nv_inference_compute_infer_duration_us", "Cumulative compute inference duration in microseconds",
+          [](const ServiceTally& t) { return t.compute.sum_ns() / 1000; });
+  counter("nv_inference_compute_output_duration_us", "Cumulative inference compute output duration in microseconds",
+          [](const ServiceTally&) { return 0; });
+  out.family("nv_inference_pending_request_count", "gauge",
+             "Instantaneous number of pending requests awaiting execution");
+  for (const auto& model : models) {
+    out.sample("nv_inference_pending_request_count", label("model", model.name) + R"(,version="1")",
+               waiting_of(world, model.service));
+  }
+}
+
+}  // namespace
+
+std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names) {
+  PrometheusText out;
+  service_metrics(out, world);
+  refusal_metrics(out, world, gateway);
+  slice_metrics(out, world);
+  gateway_metrics(out, world, gateway);
+  tenant_metrics(out, gateway.access);
+  if (triton_names) triton_metrics(out, world);
+  return out.take();
+}
+
+}  // namespace tangram::serve

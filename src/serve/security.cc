@@ -1,0 +1,40 @@
+#include "serve/security.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace tangram::serve {
+namespace {
+
+bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
+
+}  // namespace
+
+void warn_of_openness(host::LogWriter& log, const Security& security, const ListenAddresses& addresses) {
+  // A certificate of the client tells who calls as well as a key does.
+  const bool asked = security.access || (security.tls && !security.tls->authorities_file.empty());
+  if (asked && security.tls) return;
+  std::map<std::string, std::string> open;  // What may be done there.
+  const auto note = [&](const std::string& address, const char* what) {
+    if (is_loopback(address)) return;
+    std::string& all = open[address];
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", what);
+  };
+  note(addresses.data, "use, load and unload every model");
+  note(addresses.admin, "reload and stop the server");
+  for (const auto& [address, what] : open) {
+    const std::string reason =
+        asked ? "can be reached from outside without TLS: keys and tensors can be read on the way. Give "
+                "--tls-certificate and --tls-key"
+              : fmt::format(
+                    "can be reached from outside, and nothing asks who calls: anyone there may {}. Give --access "
+                    "FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
+                    what);
+    log.write(host::LogLine(host::LogLevel::warning, "open_to_others")
+                  .text("address", address)
+                  .text("reason", fmt::format("{} {}", address, reason)));
+  }
+}
+
+}  // namespace tangram::serve

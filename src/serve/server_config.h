@@ -1,0 +1,78 @@
+// What a server is made of, each with its default. The command line changes these fields and has no defaults of its
+// own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engines/remote/remote_link.h"
+#include "engines/executor.h"
+#include "host/log.h"
+#include "sched/recorder.h"
+#include "sched/scheduler.h"
+#include "serve/http_context.h"
+#include "serve/security.h"
+#include "worker/worker_link.h"
+
+namespace tangram::serve {
+
+// A batch that was answered, in the words of latency models. The names are valid during the call.
+struct ServedBatch {
+  std::string_view device;  // Type.
+  std::string_view mig_profile;
+  std::string_view model;
+  std::int64_t samples = 1;
+  std::int64_t size = 1;  // Padded.
+  Duration took{};
+};
+
+// As sched has it, but for the requests that may wait or run at one time: a live client is better refused at once than
+// kept behind 100,000 others.
+inline sched::SchedulerConfig live_scheduler_config() {
+  sched::SchedulerConfig config;
+  config.requests_max = 100'000;
+  return config;
+}
+
+struct ServerConfig {
+  std::string address = "127.0.0.1";       // Where clients connect, in numbers, v4 or v6.
+  std::uint16_t http_port = 8000;          // 0 takes a free one, here and below.
+  std::optional<std::uint16_t> grpc_port;  // Nothing: no gRPC.
+  // The admin interface: metrics, status, reload, log level, drain.
+  std::string admin_address = "127.0.0.1";
+  std::uint16_t metrics_port = 8002;
+  std::string admin_socket;  // The same at a Unix socket, for whoever may open it. Empty: none.
+  Security security;
+  int threads = 1;
+  HttpLimits limits;
+  sched::SchedulerConfig scheduler = live_scheduler_config();
+  std::string engine = "emulated";  // Of batch_engines(), or "remote".
+  bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
+  std::string worker_program;       // Of workers; empty: the one beside this program.
+  std::string models;               // The folder with the weights of the models.
+  // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
+  std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
+  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
+  engines::RemoteCaller remote_caller;  // Of all of them.
+  worker::WorkerPatience patience;     // With workers.
+  engines::EmulatedExecutorConfig emulated;
+  std::string version;
+  bool triton_metrics = false;
+  host::LogLevel log_level = host::LogLevel::info;
+  sched::RecordingSink recording;
+  Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
+  // Reads plan and services again, on a thread of its own. Empty: no reload.
+  std::function<Result<sched::Deployment>()> reload;
+  // The same for certificates and access.
+  std::function<Result<Security>()> reload_security;
+  // The same for how the remotes know us.
+  std::function<Result<engines::RemoteCaller>()> reload_remote_caller;
+  // Told of every batch, on the thread that drives the World. May be empty.
+  std::function<void(const ServedBatch&)> on_batch;
+};
+
+}  // namespace tangram::serve

@@ -1,0 +1,101 @@
+#include "serve/slice_runs.h"
+
+#include <span>
+
+#include "base/check.h"
+#include "serve/padding.h"
+
+namespace tangram::serve {
+
+void SliceRun::begin(const sched::Batch& next, TimePoint now) {
+  TANGRAM_CHECK(!busy, "a slice runs one batch at a time");
+  busy = true;
+  batch = next.id;
+  size = next.padded_size;
+  started = now;
+  members.clear();
+}
+
+void SliceRun::add(Call* call) {
+  call->launched = started;
+  call->failure.clear();
+  call->turned_away = {};
+  call->padded_size = size;
+  members.push_back(call);
+}
+
+void SliceRun::gather_inputs(const ServedModel& model, std::int32_t samples) const {
+  const auto& specs = model.signature.inputs;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::byte* target = memory->inputs[i].data();
+    const std::size_t sample = memory->inputs[i].size() / static_cast<std::size_t>(samples);
+    for (const Call* call : members) {
+      const Fit fit{call->samples, call->extent, size};
+      const CallInput& input = call->inputs[i];
+      if (input.given) {
+        pad_into(specs[i], std::as_bytes(std::span(input.data)), fit, target);
+      } else {
+        write_mask(specs[i], fit, target);
+      }
+      target += sample * static_cast<std::size_t>(call->samples);
+    }
+  }
+}
+
+void SliceRun::scatter_outputs() const {
+  std::int64_t before = 0;
+  const std::int64_t total = samples();
+  for (Call* call : members) {
+    const auto& specs = call->model->signature.outputs;
+    call->answer.clear();
+    call->answer_ends.clear();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const std::span<const std::byte> output = memory->outputs[i];
+      const std::size_t sample = output.size() / static_cast<std::size_t>(total);
+      cut_from(specs[i], output.data() + sample * static_cast<std::size_t>(before), {call->samples, call->extent, size},
+               call->answer);
+      call->answer_ends.push_back(call->answer.size());
+    }
+    before += call->samples;
+  }
+}
+
+std::int32_t SliceRun::samples() const {
+  std::int32_t sum = 0;
+  for (const Call* call : members) sum += call->samples;
+  return sum;
+}
+
+void SliceRun::fail_members(const std::string& reason) {
+  for (Call* call : members) {
+    call->failure = reason;
+    call->turned_away = turned_away;
+  }
+  failure.clear();
+  turned_away = {};
+}
+
+SliceRun& SliceRuns::open(SliceId slice, const sched::Place& place) {
+  if (slice.index() >= runs_.size()) runs_.resize(slice.index() + 1);
+  SliceRun& run = runs_[slice.index()];
+  if (run.executor == nullptr) run.executor = make_(slice, place, events_);
+  return run;
+}
+
+SliceRun* SliceRuns::end(SliceId slice, BatchId batch) {
+  SliceRun& run = runs_[slice.index()];
+  if (!run.busy || run.batch != batch) return nullptr;
+  run.busy = false;
+  return &run;
+}
+
+void SliceRuns::close(SliceId slice) {
+  if (slice.index() < runs_.size()) runs_[slice.index()].executor.reset();
+}
+
+std::int64_t SliceRuns::process_of(SliceId slice) const {
+  const bool has = slice.index() < runs_.size() && runs_[slice.index()].executor != nullptr;
+  return has ? runs_[slice.index()].executor->process() : 0;
+}
+
+}  // namespace tangram::serve

@@ -1,0 +1,67 @@
+// What runs on each slice: its executor, and the batch that it holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/executor.h"
+#include "sched/scheduler.h"
+#include "serve/call.h"
+
+namespace tangram::serve {
+
+// One slice. It runs one batch at a time: begin(), the work of the executor, end().
+struct SliceRun {
+  BatchId batch;
+  bool busy = false;
+  std::int64_t size = 1;  // That the members are padded to.
+  TimePoint started;
+  std::vector<Call*> members;
+  std::unique_ptr<engines::Executor> executor;
+  engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.
+  std::string failure;                     // Why the last batch was not answered.
+  Duration turned_away{};                  // As of a call.
+
+  // Takes over an idle slice; the members are added by the caller.
+  void begin(const sched::Batch& next, TimePoint now);
+  void add(Call* call);
+  // Puts the inputs of all members side by side into `memory`, each padded to the batch's size.
+  void gather_inputs(const ServedModel& model, std::int32_t samples) const;
+  // Gives each member its part of the outputs, cut to what it brought.
+  void scatter_outputs() const;
+  std::int32_t samples() const;
+  // Notes with each member why its run was not answered, for the case that there is no time for another one.
+  void fail_members(const std::string& reason);
+};
+
+class SliceRuns {
+ public:
+  using MakeExecutor =
+      std::function<std::unique_ptr<engines::Executor>(SliceId, const sched::Place&, engines::ExecutorEvents&)>;
+
+  // `events` is told by the executors, and outlives them.
+  SliceRuns(std::size_t slices, MakeExecutor make, engines::ExecutorEvents& events)
+      : make_(std::move(make)), events_(events), runs_(slices) {}
+
+  std::size_t count() const { return runs_.size(); }
+  // The slice with its executor, which is made at the first use.
+  SliceRun& open(SliceId slice, const sched::Place& place);
+  // A slice that was opened before.
+  SliceRun& at(SliceId slice) { return runs_[slice.index()]; }
+  // Ends the batch of a slice. Null: the slice has given it up, and holds none or another one.
+  SliceRun* end(SliceId slice, BatchId batch);
+  // Gives up the executor, if there is one.
+  void close(SliceId slice);
+  // The process of the executor's worker; 0: there is none.
+  std::int64_t process_of(SliceId slice) const;
+
+ private:
+  MakeExecutor make_;
+  engines::ExecutorEvents& events_;
+  std::vector<SliceRun> runs_;
+};
+
+}  // namespace tangram::serve
