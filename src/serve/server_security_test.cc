@@ -16,11 +16,11 @@
 #include <mutex>
 #include <thread>
 
-#include "serve/grpc_server.h"
 #include "client/http_client.h"
-#include "serve/server.h"
 #include "host/listen_socket.h"
 #include "host/test_certificates.h"
+#include "serve/grpc_server.h"
+#include "serve/server.h"
 #include "serve/test_deployment.h"
 
 #ifdef TANGRAM_WITH_GRPC
@@ -68,7 +68,8 @@ class SecureServer {
   SecureServer(const SecureServer&) = delete;
   SecureServer& operator=(const SecureServer&) = delete;
 
-  client::HttpQuestion question(const std::string& path, const std::string& key = "", const std::string& body = "") const {
+  client::HttpQuestion question(const std::string& path, const std::string& key = "",
+                                const std::string& body = "") const {
     client::HttpQuestion asked{
         .port = server_->http_port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body};
     asked.key = key;

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "client/http_client.h"
+#include "host/test_nowhere.h"
 #include "serve/test_calls.h"
 #include "serve/test_deployment.h"
-#include "host/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {

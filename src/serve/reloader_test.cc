@@ -1,0 +1,99 @@
+#include "serve/reloader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "serve/live_world.h"
+#include "serve/test_calls.h"
+#include "serve/test_deployment.h"
+
+namespace tangram::serve {
+namespace {
+
+// A world, and a reloader whose files are whatever `config` says.
+struct Reloading {
+  explicit Reloading(ServerConfig c)
+      : config(std::move(c)),
+        deployment(test::deployment()),
+        models(served_models(deployment, test::workload(), "emulated")),
+        world(deployment, models, LiveWorldConfig{}),
+        reloader(
+            config, world.inbox(), reloads, log,
+            [this](LiveWorld&, const ReloadedFiles&) {
+              ++taken;
+              return Result<Nothing>(Nothing{});
+            },
+            [this] { ++woken; }) {}
+
+  // Until the world has the answer of the reload that runs.
+  void finish() {
+    reloader.join();
+    world.step(kTimeZero);
+  }
+
+  ServerConfig config;
+  sched::Deployment deployment;
+  std::vector<ServedModel> models;
+  LiveWorld world;
+  Reloads reloads;
+  host::LogWriter log{memfd_create("log", 0)};
+  int taken = 0;
+  int woken = 0;
+  Reloader reloader;
+};
+
+ServerConfig with_reload(std::function<Result<sched::Deployment>()> reload) {
+  ServerConfig config;
+  config.reload = std::move(reload);
+  return config;
+}
+
+TEST(Reloader, PutsInForceWhatTheFilesSay) {
+  Reloading reloading(with_reload([] { return Result<sched::Deployment>(test::deployment()); }));
+  const std::uint64_t number = reloading.reloads.ask();
+  reloading.reloader.begin_if_asked();  // Nobody has asked the reloader yet.
+  reloading.reloader.ask();
+  EXPECT_EQ(reloading.woken, 1);
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 1);
+  EXPECT_EQ(reloading.reloads.report().ended, number);
+  EXPECT_EQ(reloading.reloads.report().problem, "");
+}
+
+TEST(Reloader, ChangesNothingWhereAFileIsWrong) {
+  Reloading reloading(with_reload([] {
+    return Result<sched::Deployment>(Error{ErrorCode::invalid, "plan.json: not a plan"});
+  }));
+  reloading.reloads.ask();
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 0);
+  EXPECT_EQ(reloading.reloads.report().problem, "plan.json: not a plan");
+}
+
+// The second request comes while the first reload runs. What that reads may be older than the request, so the files are
+// read again: two reloads, and not three.
+TEST(Reloader, ReadsAgainForARequestThatCameMeanwhile) {
+  Reloading reloading(with_reload([] { return Result<sched::Deployment>(test::deployment()); }));
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.reloader.ask();
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 1);
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 2);
+  reloading.reloader.begin_if_asked();
+  reloading.finish();
+  EXPECT_EQ(reloading.taken, 2);
+}
+
+}  // namespace
+}  // namespace tangram::serve
