@@ -21,7 +21,8 @@ class PeerReporter final : public benchmark::ConsoleReporter {
       failed_ |= run.error_occurred;
       if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
       std::string name = run.benchmark_name();
-      if (const auto at = name.find("/manual_time"); at != std::string::npos) name.resize(at);  // How, not what, was timed.
+      if (const auto at = name.find("/manual_time"); at != std::string::npos)
+        name.resize(at);  // How, not what, was timed.
       times_.emplace_back(std::move(name), run.real_accumulated_time / static_cast<double>(run.iterations));
     }
   }

@@ -12,7 +12,7 @@
 
 #include "experiments/inference_load.h"
 #include "experiments/shared_cluster.h"
-#include "lab/made_training.h"
+#include "lab/synthetic_training.h"
 
 namespace tangram::experiments {
 namespace {
@@ -37,7 +37,7 @@ constexpr Kind kKinds[] = {
 train::Applications applications() {
   train::Applications made;
   for (const auto& kind : kKinds) {
-    lab::MadeApplication application;
+    lab::SyntheticApplication application;
     application.name = kind.name;
     application.epochs = kind.epochs;
     application.epoch_steps = kind.epoch_steps;
@@ -51,7 +51,7 @@ train::Applications applications() {
 }
 
 std::vector<formats::Job> jobs_of_a_week(const train::Applications& known, int jobs, int requests) {
-  lab::MadeJobs made{jobs, kWeek_s / jobs, {}};
+  lab::SyntheticJobs made{jobs, kWeek_s / jobs, {}};
   for (const auto& kind : kKinds)
     made.applications.insert(made.applications.end(), static_cast<std::size_t>(kind.share), kind.name);
   auto all = lab::jobs_of(made, known, 1);

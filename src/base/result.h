@@ -76,18 +76,19 @@ class [[nodiscard]] Result {
 
 }  // namespace tangram
 
-// TANGRAM_TRY(const auto fleet, read_fleet(path)) declares `fleet` with the value of the expression, a Result, or returns
-// its error from the enclosing function, which returns a Result too. An assignment works as well:
-// TANGRAM_TRY(inputs.plan, read_plan(path)). It is two statements: not to be used as the body of an `if` without braces.
+// TANGRAM_TRY(const auto fleet, read_fleet(path)) declares `fleet` with the value of the expression, a Result, or
+// returns its error from the enclosing function, which returns a Result too. An assignment works as well:
+// TANGRAM_TRY(inputs.plan, read_plan(path)). It is two statements: not to be used as the body of an `if` without
+// braces.
 #define TANGRAM_TRY(target, ...) \
   TANGRAM_DETAIL_TRY(TANGRAM_DETAIL_JOIN(tangram_try_result_, __LINE__), target, __VA_ARGS__)
 
 // The same for an expression whose value is not needed.
-#define TANGRAM_RETURN_IF_ERROR(...)                                           \
-  do {                                                                         \
-    if (auto tangram_outcome = (__VA_ARGS__); !tangram_outcome.ok()) {         \
-      return tangram_outcome.error();                                          \
-    }                                                                          \
+#define TANGRAM_RETURN_IF_ERROR(...)                                   \
+  do {                                                                 \
+    if (auto tangram_outcome = (__VA_ARGS__); !tangram_outcome.ok()) { \
+      return tangram_outcome.error();                                  \
+    }                                                                  \
   } while (false)
 
 #define TANGRAM_DETAIL_TRY(result, target, ...) \

@@ -1,8 +1,8 @@
 // Which mutex guards which field, in words that Clang checks.
 //
-// With `-Wthread-safety` Clang reports a field that is read without its mutex, and a function that is called without the
-// lock that it needs. Other compilers see nothing. The macros work with host::Mutex: libstdc++'s std::mutex carries no
-// annotations. Example: `std::vector<Call*> calls_ GUARDED_BY(mutex_);`.
+// With `-Wthread-safety` Clang reports a field that is read without its mutex, and a function that is called without
+// the lock that it needs. Other compilers see nothing. The macros work with host::Mutex: libstdc++'s std::mutex carries
+// no annotations. Example: `std::vector<Call*> calls_ GUARDED_BY(mutex_);`.
 #pragma once
 
 #if defined(__clang__)

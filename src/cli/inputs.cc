@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "adapters/cpu_host/cpu_host.h"
-#include "host/files.h"
 #include "formats/fleet_file.h"
 #include "formats/workload_file.h"
+#include "host/files.h"
 
 namespace tangram::cli {
 namespace {
@@ -30,9 +30,8 @@ CpuHost this_host() {
 }
 
 Result<formats::Source> read_source(const std::string& path) {
-  auto content = host::read_file(path);
-  if (!content) return content.error();
-  return formats::Source{path == "-" ? "standard input" : path, std::move(*content)};
+  TANGRAM_TRY(auto content, host::read_file(path));
+  return formats::Source{path == "-" ? "standard input" : path, std::move(content)};
 }
 
 formats::ReadFile reader_beside(const std::string& path) {
@@ -41,21 +40,18 @@ formats::ReadFile reader_beside(const std::string& path) {
 }
 
 Result<Fleet> load_fleet(const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
-  return formats::parse_fleet(*source, this_host());
+  TANGRAM_TRY(const auto source, read_source(path));
+  return formats::parse_fleet(source, this_host());
 }
 
 Result<Workload> load_workload(const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
-  return formats::parse_workload(*source, reader_beside(path));
+  TANGRAM_TRY(const auto source, read_source(path));
+  return formats::parse_workload(source, reader_beside(path));
 }
 
 Result<lab::Scenario> load_scenario(const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
-  return lab::parse_scenario(*source, reader_beside(path));
+  TANGRAM_TRY(const auto source, read_source(path));
+  return lab::parse_scenario(source, reader_beside(path));
 }
 
 Result<Nothing> needs_plan(const lab::Scenario& scenario, const std::string& path) {

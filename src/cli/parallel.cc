@@ -64,7 +64,7 @@ class Crew {
   std::atomic<std::size_t> next_ = 0;
   std::size_t running_ = 0;  // Threads; fixed once they run.
   host::Mutex mutex_;
-  host::CondVar done_;  // With mutex_: left_ has changed.
+  host::CondVar done_;                       // With mutex_: left_ has changed.
   std::size_t left_ GUARDED_BY(mutex_) = 0;  // Threads that found nothing more to do.
   std::exception_ptr failure_ GUARDED_BY(mutex_);
 };

@@ -26,7 +26,9 @@ std::size_t name_length(std::string_view text, std::string_view name) {
   return 0;
 }
 
-report::Json number_json(const std::optional<int>& number) { return number ? report::Json(*number) : report::Json(nullptr); }
+report::Json number_json(const std::optional<int>& number) {
+  return number ? report::Json(*number) : report::Json(nullptr);
+}
 
 }  // namespace
 

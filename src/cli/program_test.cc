@@ -254,7 +254,8 @@ TEST(Geometry, TakesTheSmallestSetThatKnowsEveryName) {
 
 TEST(Geometry, ListsTheSameNumberAsItCounts) {
   for (const char* kind : {"valid", "maximal", "multisets", "pareto"}) {
-    const report::Json json = report::Json::parse(run({"geometry", "a100-80gb", "--layouts", kind, "--output", "json"}).out);
+    const report::Json json =
+        report::Json::parse(run({"geometry", "a100-80gb", "--layouts", kind, "--output", "json"}).out);
     EXPECT_EQ(json["layouts"].size(), json["counts"][kind].get<std::size_t>()) << kind;
   }
 }
@@ -280,7 +281,9 @@ TEST(Geometry, ShowsALargeHostWithoutItsLayouts) {
 
 // Media engines are published for this board and not for that one; the usable memory of the latter is an estimate.
 TEST(Geometry, PrintsNoFigureFinerThanItIsKnown) {
-  const auto json = [](const char* type) { return report::Json::parse(run({"geometry", type, "--output", "json"}).out); };
+  const auto json = [](const char* type) {
+    return report::Json::parse(run({"geometry", type, "--output", "json"}).out);
+  };
   EXPECT_EQ(json("rtx-pro-6000")["media"]["decoders"], 4);
   EXPECT_TRUE(json("b200-180gb")["media"].is_null());
   EXPECT_TRUE(json("b200-180gb")["profiles"][0]["media"].is_null());

@@ -70,21 +70,17 @@ Result<host::TlsMaterial> CallerOptions::tls_material() const {
   if (certificate.empty() != certificate_key.empty()) {
     return Error{ErrorCode::invalid, "--certificate and --certificate-key belong together"};
   }
-  auto own = read_small(certificate);
-  if (!own) return own.error();
-  auto secret = read_small(certificate_key);
-  if (!secret) return secret.error();
-  auto trusted = read_small(authorities);
-  if (!trusted) return trusted.error();
-  return host::TlsMaterial{std::move(*own), std::move(*secret), std::move(*trusted),
-                            certificate,     certificate_key,    authorities};
+  TANGRAM_TRY(auto own, read_small(certificate));
+  TANGRAM_TRY(auto secret, read_small(certificate_key));
+  TANGRAM_TRY(auto trusted, read_small(authorities));
+  return host::TlsMaterial{std::move(own), std::move(secret), std::move(trusted),
+                           certificate,    certificate_key,   authorities};
 }
 
 Result<std::shared_ptr<const host::TlsContext>> CallerOptions::tls_context() const {
   if (!wants_tls()) return std::shared_ptr<const host::TlsContext>();
-  const auto material = tls_material();
-  if (!material) return material.error();
-  return host::TlsContext::for_client(*material);
+  TANGRAM_TRY(const auto material, tls_material());
+  return host::TlsContext::for_client(material);
 }
 
 Result<std::string> CallerOptions::key() const {
@@ -92,9 +88,8 @@ Result<std::string> CallerOptions::key() const {
     const char* shown = std::getenv("TANGRAM_TOKEN");
     return std::string(shown == nullptr ? "" : text::trim(shown));
   }
-  const auto content = read_small(token_file);
-  if (!content) return content.error();
-  std::string key(text::trim(*content));
+  TANGRAM_TRY(const auto content, read_small(token_file));
+  std::string key(text::trim(content));
   if (key.empty() || key.find_first_of(" \r\n\t") != std::string::npos) {
     return Error{ErrorCode::invalid, token_file + ": expected one key and nothing else"};
   }
@@ -103,18 +98,16 @@ Result<std::string> CallerOptions::key() const {
 
 Result<client::HttpQuestion> ServerOptions::question(std::string method, std::string path, std::string body) const {
   client::HttpQuestion question{.address = address,
-                               .port = static_cast<std::uint16_t>(port),
-                               .method = std::move(method),
-                               .path = std::move(path),
-                               .body = std::move(body)};
-  auto key = caller.key();
-  if (!key) return key.error();
-  question.key = std::move(*key);
+                                .port = static_cast<std::uint16_t>(port),
+                                .method = std::move(method),
+                                .path = std::move(path),
+                                .body = std::move(body)};
+  TANGRAM_TRY(auto key, caller.key());
+  question.key = std::move(key);
   question.socket_path = socket;
   if (!socket.empty()) return question;
-  auto context = caller.tls_context();
-  if (!context) return context.error();
-  question.tls = std::move(*context);
+  TANGRAM_TRY(auto context, caller.tls_context());
+  question.tls = std::move(context);
   question.server_name = caller.server_name;
   return question;
 }
@@ -151,13 +144,12 @@ void add_server_options(Program& program, Arguments& verb, ServerOptions& option
 
 Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
                                const std::string& body) {
-  const auto question = options.question(method, path, body);
-  if (!question) return question.error();
+  TANGRAM_TRY(const auto question, options.question(method, path, body));
   client::HttpStage reached{};
-  auto answer = client::ask_http(*question, &reached);
+  auto answer = client::ask_http(question, &reached);
   if (!answer && reached == client::HttpStage::connecting) return no_server(answer.error(), options);
   if (!answer) return reached == client::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
-  if (answer->status != 200) return refused(*question, *answer);
+  if (answer->status != 200) return refused(question, *answer);
   return std::move(answer->body);
 }
 

@@ -47,9 +47,8 @@ report::TenantStatus tenant_status(const report::Json& t) {
 }  // namespace
 
 Result<report::Json> ask_status(const ServerOptions& options) {
-  const auto answer = ask_server(options, "GET", "/status");
-  if (!answer) return answer.error();
-  report::Json status = report::Json::parse(*answer, nullptr, false);
+  TANGRAM_TRY(const auto answer, ask_server(options, "GET", "/status"));
+  report::Json status = report::Json::parse(answer, nullptr, false);
   if (status.is_object() && status.contains("services")) return status;
   return Error{ErrorCode::unavailable,
                fmt::format("{}:{}: not the metrics port of a Tangram server", options.address, options.port)};

@@ -5,10 +5,10 @@
 
 namespace tangram::cli {
 
-using report::Style;
-using report::Terminal;
 using report::paint;
 using report::paint_tile;
+using report::Style;
+using report::Terminal;
 
 // Asks the file descriptor, then $COLUMNS. Colour is on for a terminal unless $NO_COLOR is set to anything or $TERM is
 // "dumb".

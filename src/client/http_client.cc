@@ -79,8 +79,8 @@ Result<HttpAnswer> ask_http(const HttpQuestion& question, HttpStage* reached) {
   HttpStage& stage = reached == nullptr ? unused : *reached;
   stage = HttpStage::connecting;
   Stream stream;
-  if (const auto connected = connect(stream, question, stage); !connected) return connected.error();
-  if (const auto sent = send_all(stream, question); !sent) return sent.error();
+  TANGRAM_RETURN_IF_ERROR(connect(stream, question, stage));
+  TANGRAM_RETURN_IF_ERROR(send_all(stream, question));
   return receive(stream, question);
 }
 

@@ -64,9 +64,8 @@ class GrpcLoad {
   explicit GrpcLoad(LoadTask& task) : task_(task) {}
 
   Result<Nothing> run() {
-    auto connected = connect_load(task_.config);
-    if (!connected) return connected.error();
-    stub_ = std::move(*connected);
+    TANGRAM_TRY(auto connected, connect_load(task_.config));
+    stub_ = std::move(connected);
     while (!finished()) {
       send_due();
       wait();
@@ -164,15 +163,14 @@ class GrpcLoad {
 Result<Nothing> run_grpc_load(LoadTask& task) { return GrpcLoad(task).run(); }
 
 Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, const std::string& model) {
-  const auto stub = connect_load(config);
-  if (!stub) return stub.error();
+  TANGRAM_TRY(const auto stub, connect_load(config));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kConnectPatience);
   for (const auto& header : config.headers) add_load_header(context, header);
   inference::ModelMetadataRequest question;
   question.set_name(model);
   inference::ModelMetadataResponse answer;
-  const grpc::Status status = (*stub)->ModelMetadata(&context, question, &answer);
+  const grpc::Status status = stub->ModelMetadata(&context, question, &answer);
   if (!status.ok()) {
     return Error{ErrorCode::not_found,
                  fmt::format("{}: the server does not know it: {}", model, status.error_message())};

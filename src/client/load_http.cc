@@ -35,7 +35,7 @@ class HttpLoad {
   explicit HttpLoad(LoadTask& task) : task_(task) {}
 
   Result<Nothing> run() {
-    if (auto opened = open(); !opened) return opened;
+    TANGRAM_RETURN_IF_ERROR(open());
     while (!finished()) {
       send_due();
       set_timer();
@@ -63,9 +63,8 @@ class HttpLoad {
     for (const auto& header : config.headers) fields_ += header + "\r\n";
     if (task_.mine.empty()) return Nothing{};
     if (config.tls) {
-      auto made = host::TlsContext::for_client(*config.tls);
-      if (!made) return made.error();
-      target_.tls = std::move(*made);
+      TANGRAM_TRY(auto made, host::TlsContext::for_client(*config.tls));
+      target_.tls = std::move(made);
     }
     auto first = connect();
     if (!first) {
@@ -88,8 +87,8 @@ class HttpLoad {
     // A pointer to it goes into the kernel's events, so it must not move.
     auto connection = std::make_unique<Connection>();
     Stream& stream = connection->http.stream();
-    if (const auto opened = stream.open(target_, StreamWaiting::connecting); !opened) return opened.error();
-    if (const auto secured = stream.shake_hands(kHandshakeLimit); !secured) return secured.error();
+    TANGRAM_RETURN_IF_ERROR(stream.open(target_, StreamWaiting::connecting));
+    TANGRAM_RETURN_IF_ERROR(stream.shake_hands(kHandshakeLimit));
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = connection.get();

@@ -42,9 +42,8 @@ Result<RowClient::Connection*> RowClient::free_connection() {
 }
 
 Result<Nothing> RowClient::send(std::uint64_t row, std::string_view body, std::string_view header) {
-  const auto found = free_connection();
-  if (!found) return found.error();
-  Connection& connection = **found;
+  TANGRAM_TRY(const auto found, free_connection());
+  Connection& connection = *found;
   std::string request = fmt::format("POST {} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}",
                                     config_.path, body.size(), headers_);
   if (!header.empty()) request.append(header).append("\r\n");

@@ -50,10 +50,9 @@ Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
   InputFacts found;
   bool anything = false;
   while (true) {
-    const auto row = file.next();
-    if (!row) return row.error();
-    if (!*row) break;
-    found.rows = (*row)->number;
+    TANGRAM_TRY(const auto row, file.next());
+    if (!row) break;
+    found.rows = row->number;
     anything = true;
   }
   if (format == RowFormat::csv && !anything) {

@@ -71,21 +71,20 @@ class OfflineRun {
         window_(config.under_way_max) {}
 
   Result<OfflineEnd> run() {
-    if (auto same = check_input(); !same) return same.error();
-    auto recorded = store_.recorded();
-    if (!recorded) return recorded.error();
-    recorded_ = std::move(*recorded);
+    TANGRAM_RETURN_IF_ERROR(check_input());
+    TANGRAM_TRY(auto recorded, store_.recorded());
+    recorded_ = std::move(recorded);
     heard_ = committed_ = moved_ = steady_now();
     if (!job_.message.empty()) static_cast<void>(store_.set_message(""));  // Of an earlier run.
     // A file without rows is looked at, too: what should be its header may be a row.
     read_all_ = job_.rows > 0 && job_.left() == 0;
     if (!read_all_) {
-      if (auto begun = begin(); !begun) return begun.error();
+      TANGRAM_RETURN_IF_ERROR(begin());
     }
     while (state_ == OfflineState::open && !interrupted() && !finished()) {
       if (auto step = turn(); !step) return record_error(step.error());
     }
-    if (auto kept = commit(); !kept) return kept.error();
+    TANGRAM_RETURN_IF_ERROR(commit());
     set_stall("");
     if (state_ == OfflineState::cancelled) return OfflineEnd::cancelled;
     if (!finished()) return OfflineEnd::interrupted;
@@ -104,9 +103,8 @@ class OfflineRun {
 
   // Results are kept by the number of their row, so rows must be what they were.
   Result<Nothing> check_input() const {
-    const auto facts = scan_input(job_.input, job_.format);
-    if (!facts) return facts.error();
-    if (facts->bytes == job_.input_bytes && facts->digest == job_.input_digest) return Nothing{};
+    TANGRAM_TRY(const auto facts, scan_input(job_.input, job_.format));
+    if (facts.bytes == job_.input_bytes && facts.digest == job_.input_digest) return Nothing{};
     return Error{ErrorCode::invalid, fmt::format("{}: it has changed since the job began; submit it anew", job_.input)};
   }
 
@@ -139,10 +137,9 @@ class OfflineRun {
     heard_ = moved_ = steady_now();
     set_stall("");
     if (job_.format != RowFormat::csv) return Nothing{};
-    const auto header = input_.next();
-    if (!header) return header.error();
-    if (!*header) return Nothing{};
-    if (auto read = translator_.read_header(**header); !read) {
+    TANGRAM_TRY(const auto header, input_.next());
+    if (!header) return Nothing{};
+    if (auto read = translator_.read_header(*header); !read) {
       return record_error({read.error().code, fmt::format("{}: {}", job_.input, read.error().message)});
     }
     return Nothing{};
@@ -168,14 +165,14 @@ class OfflineRun {
   Result<Nothing> turn() {
     const TimePoint now = steady_now();
     if (now >= paused_until_) {
-      if (auto sent = send_rows(); !sent) return sent;
+      TANGRAM_RETURN_IF_ERROR(send_rows());
     }
     // Without anything under way there is nothing to wait for, but the end of a pause.
     const Duration pause = std::clamp<Duration>(paused_until_ - now, Duration::zero(), kJobBreath);
     for (auto& answer : client_->wait(under_way_.empty() ? pause : kJobBreath)) {
-      if (auto taken = take(answer); !taken) return taken;
+      TANGRAM_RETURN_IF_ERROR(take(answer));
     }
-    if (auto alive = check_alive(); !alive) return alive;
+    TANGRAM_RETURN_IF_ERROR(check_alive());
     look_for_reason();
     if (results_.size() >= kCommitRows || steady_now() - committed_ >= kCommitEvery) return commit();
     return Nothing{};
@@ -185,10 +182,9 @@ class OfflineRun {
   Result<Nothing> send_rows() {
     while (under_way_.size() < window_.size() && results_.size() < kCommitRows) {
       if (waiting_.empty()) {
-        auto row = next_row();
-        if (!row) return row.error();
-        if (!*row) return Nothing{};
-        waiting_.push_back({std::move(**row), 0});
+        TANGRAM_TRY(auto row, next_row());
+        if (!row) return Nothing{};
+        waiting_.push_back({std::move(*row), 0});
       }
       Pending pending = std::move(waiting_.front());
       waiting_.pop_front();
@@ -324,9 +320,8 @@ class OfflineRun {
     committed_ = now;
     for (const auto& result : results_) ++(result.ok ? job_.answered : job_.failed);
     pace_.on_progress(now, job_.answered + job_.failed);
-    const auto state = store_.record(results_, {pace_.rows_per_s(), wall_ms()});
-    if (!state) return state.error();
-    state_ = *state;
+    TANGRAM_TRY(const auto state, store_.record(results_, {pace_.rows_per_s(), wall_ms()}));
+    state_ = state;
     results_.clear();
     press();
     show();
@@ -357,12 +352,10 @@ class OfflineRun {
   }
 
   Result<OfflineEnd> deliver() {
-    const auto job = store_.read();
-    if (!job) return job.error();
-    if (auto written = write_output(store_, *job); !written) return record_error(written.error());
-    const auto changed = store_.change_state(OfflineState::open, OfflineState::done);
-    if (!changed) return changed.error();
-    if (!*changed) return OfflineEnd::cancelled;
+    TANGRAM_TRY(const auto job, store_.read());
+    if (auto written = write_output(store_, job); !written) return record_error(written.error());
+    TANGRAM_TRY(const auto changed, store_.change_state(OfflineState::open, OfflineState::done));
+    if (!changed) return OfflineEnd::cancelled;
     store_.forget_results();
     return OfflineEnd::done;
   }
@@ -402,13 +395,12 @@ class OfflineRun {
 }  // namespace
 
 Result<OfflineEnd> run_offline_job(OfflineStore& store, const OfflineRunConfig& config) {
-  auto job = store.read();
-  if (!job) return job.error();
-  if (job->state == OfflineState::done) {
+  TANGRAM_TRY(auto job, store.read());
+  if (job.state == OfflineState::done) {
     store.forget_results();  // The run that ended it may have been killed before it could.
     return OfflineEnd::done;
   }
-  return OfflineRun(store, std::move(*job), config).run();
+  return OfflineRun(store, std::move(job), config).run();
 }
 
 }  // namespace tangram::client

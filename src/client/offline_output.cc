@@ -50,7 +50,7 @@ Result<Nothing> WholeFile::flush() {
 }
 
 Result<Nothing> WholeFile::finish() {
-  if (auto flushed = flush(); !flushed) return flushed;
+  TANGRAM_RETURN_IF_ERROR(flush());
   if (const int error = file_.sync()) return file_failure(file_.temporary(), "cannot be written", error);
   if (const int error = file_.take_name()) return file_failure(file_.target(), "cannot be written", error);
   // The content is on the disk and the name stands; a folder that cannot be synced takes nothing of that away.
@@ -79,7 +79,7 @@ Result<Nothing> write_output(const OfflineStore& store, const OfflineJob& job) {
   std::error_code ignored;
   if (!failures) std::filesystem::remove(failed_path(job.output), ignored);  // Of an earlier run.
   if (failures) {
-    if (auto kept = failures->finish(); !kept) return kept;
+    TANGRAM_RETURN_IF_ERROR(failures->finish());
   }
   return answers.finish();
 }

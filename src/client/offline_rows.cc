@@ -264,9 +264,8 @@ Result<std::string> RowTranslator::from_json(const Row& row) const {
     if (spec == nullptr) {
       return row_problem(fmt::format("{}: the model has the inputs {}", key, known_inputs(inputs_)));
     }
-    auto tensor = row_tensor_of(*spec, data);
-    if (!tensor) return tensor.error();
-    inputs.push_back(std::move(*tensor));
+    TANGRAM_TRY(auto tensor, row_tensor_of(*spec, data));
+    inputs.push_back(std::move(tensor));
   }
   if (inputs.empty()) return row_problem("no input");
   request["inputs"] = std::move(inputs);
@@ -274,26 +273,23 @@ Result<std::string> RowTranslator::from_json(const Row& row) const {
 }
 
 Result<std::string> RowTranslator::from_csv(const Row& row) const {
-  auto fields = fields_of(row);
-  if (!fields) return fields.error();
-  if (fields->size() != columns_.size()) {
-    return row_problem(fmt::format("{} fields; the header has {}", fields->size(), columns_.size()));
+  TANGRAM_TRY(auto fields, fields_of(row));
+  if (fields.size() != columns_.size()) {
+    return row_problem(fmt::format("{} fields; the header has {}", fields.size(), columns_.size()));
   }
   json request = json::object();
   json inputs = json::array();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const TensorSpec* spec = find_row_input(inputs_, columns_[i]);
     if (spec == nullptr) {
-      request["id"] = (*fields)[i];
+      request["id"] = fields[i];
       continue;
     }
     // An empty cell leaves the input out; of texts it is the empty one.
-    if ((*fields)[i].empty() && spec->datatype != Datatype::bytes) continue;
-    const auto value = value_of_cell(*spec, (*fields)[i]);
-    if (!value) return value.error();
-    auto tensor = row_tensor_of(*spec, *value);
-    if (!tensor) return tensor.error();
-    inputs.push_back(std::move(*tensor));
+    if (fields[i].empty() && spec->datatype != Datatype::bytes) continue;
+    TANGRAM_TRY(const auto value, value_of_cell(*spec, fields[i]));
+    TANGRAM_TRY(auto tensor, row_tensor_of(*spec, value));
+    inputs.push_back(std::move(tensor));
   }
   if (inputs.empty()) return row_problem("no input");
   request["inputs"] = std::move(inputs);

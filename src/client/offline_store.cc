@@ -179,9 +179,7 @@ OfflineStore::OfflineStore(OfflineStore&& other) noexcept
       database_(std::exchange(other.database_, nullptr)),
       lock_(std::move(other.lock_)) {}
 
-OfflineStore::~OfflineStore() {
-  sqlite3_close(database_);
-}
+OfflineStore::~OfflineStore() { sqlite3_close(database_); }
 
 std::string OfflineStore::log_path() const { return (fs::path(folder_) / (id_ + ".log")).string(); }
 
@@ -210,10 +208,9 @@ Result<OfflineStore> OfflineStore::create(const std::string& folder, const Offli
   std::error_code error;
   if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
   tidy_up(folder);
-  const auto id = make_file(folder, job);
-  if (!id) return id.error();
+  TANGRAM_TRY(const auto id, make_file(folder, job));
   // Only now: to close any descriptor of a file takes away the locks that SQLite has on it.
-  return open(folder, *id);
+  return open(folder, id);
 }
 
 // The job is made under another name and takes its own when it is whole, so that a kill leaves no half of one. Its
@@ -225,8 +222,8 @@ Result<std::string> OfflineStore::make_file(const std::string& folder, const Off
   }
   {
     OfflineStore store(folder, making.name());
-    if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
-    if (auto made = store.make_tables(job); !made) return made.error();
+    TANGRAM_RETURN_IF_ERROR(store.open_file(SQLITE_OPEN_READWRITE));
+    TANGRAM_RETURN_IF_ERROR(store.make_tables(job));
   }
   for (int number = 1; number <= kJobsMax; ++number) {
     const std::string id = fmt::format("{}-{}", safe_job_name(job.model), number);
@@ -245,7 +242,7 @@ Result<OfflineStore> OfflineStore::open(const std::string& folder, const std::st
                  fmt::format("{}: no such job in {}; `tangram batch status` lists them", id, folder)};
   }
   OfflineStore store(folder, id);
-  if (auto opened = store.open_file(SQLITE_OPEN_READWRITE); !opened) return opened.error();
+  TANGRAM_RETURN_IF_ERROR(store.open_file(SQLITE_OPEN_READWRITE));
   // Jobs of older versions kept no ids; this fails where the column is there.
   sqlite3_exec(store.database_, "ALTER TABLE results ADD COLUMN id TEXT NOT NULL DEFAULT ''", nullptr, nullptr,
                nullptr);
@@ -266,7 +263,7 @@ std::vector<std::string> OfflineStore::list(const std::string& folder) {
 }
 
 Result<Nothing> OfflineStore::make_tables(const OfflineJob& job) {
-  if (auto made = execute(kTables); !made) return made;
+  TANGRAM_RETURN_IF_ERROR(execute(kTables));
   Statement insert(database_,
                    "INSERT INTO job(model, input, output, format, address, port, rows, input_bytes, input_digest,"
                    " submitted_ms, deadline_ms, updated_ms) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
@@ -325,7 +322,7 @@ Result<OfflineJob> OfflineStore::read() const {
 }
 
 Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, const OfflineProgress& progress) {
-  if (auto begun = execute("BEGIN IMMEDIATE"); !begun) return begun.error();
+  TANGRAM_RETURN_IF_ERROR(execute("BEGIN IMMEDIATE"));
   Statement insert(database_, "INSERT OR IGNORE INTO results(row, line, ok, text, id) VALUES(?,?,?,?,?)");
   std::uint64_t answered = 0;
   std::uint64_t failed = 0;
@@ -353,9 +350,8 @@ Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, co
 }
 
 Result<std::vector<bool>> OfflineStore::recorded() const {
-  const auto job = read();
-  if (!job) return job.error();
-  std::vector<bool> recorded(job->rows + 1, false);
+  TANGRAM_TRY(const auto job, read());
+  std::vector<bool> recorded(job.rows + 1, false);
   Statement select(database_, "SELECT row FROM results");
   while (select.step()) {
     if (select.natural(0) < recorded.size()) recorded[select.natural(0)] = true;

@@ -75,16 +75,14 @@ plan::PlanAnswer Replanner::previous_without(const std::vector<bool>& remixed) c
 }
 
 Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool from_scratch) {
-  const auto difference = plan::diff(current_ ? current_->plan : Plan{}, answer.plan);
-  if (!difference) return difference.error();
-  answer.plan = difference->target;
-  if (current_) make_before_break(*difference, answer.plan);
+  TANGRAM_TRY(const auto difference, plan::diff(current_ ? current_->plan : Plan{}, answer.plan));
+  answer.plan = difference.target;
+  if (current_) make_before_break(difference, answer.plan);
   NewPlan made;
   made.step = step_to(answer.plan);
   made.step.from_scratch = from_scratch;
-  auto deployment = sched::compile(answer.plan, problem_.workload, *problem_.latency);
-  if (!deployment) return deployment.error();
-  made.deployment = std::move(*deployment);
+  TANGRAM_TRY(auto deployment, sched::compile(answer.plan, problem_.workload, *problem_.latency));
+  made.deployment = std::move(deployment);
   made.answer = answer;
   current_ = std::move(answer);
   return std::optional(std::move(made));

@@ -287,15 +287,13 @@ Result<std::vector<Layout>> maximal_layouts(const Geometry& geometry) {
 }
 
 Result<std::vector<Multiset>> distinct_multisets(const Geometry& geometry) {
-  const auto layouts = all_layouts(geometry);
-  if (!layouts) return layouts.error();
-  return sorted_multisets(geometry, *layouts);
+  TANGRAM_TRY(const auto layouts, all_layouts(geometry));
+  return sorted_multisets(geometry, layouts);
 }
 
 Result<std::vector<Multiset>> pareto_multisets(const Geometry& geometry) {
-  const auto layouts = maximal_layouts(geometry);
-  if (!layouts) return layouts.error();
-  return pareto_of(geometry, *layouts);
+  TANGRAM_TRY(const auto layouts, maximal_layouts(geometry));
+  return pareto_of(geometry, layouts);
 }
 
 namespace {
@@ -327,14 +325,13 @@ LayoutCounts count_host_layouts(int units) {
 
 Result<LayoutCounts> count_layouts(const Geometry& geometry) {
   if (geometry.units_per_core > 0 && geometry.units <= kHostUnitsCounted) return count_host_layouts(geometry.units);
-  auto layouts = all_layouts(geometry);
-  if (!layouts) return layouts.error();
+  TANGRAM_TRY(auto layouts, all_layouts(geometry));
   LayoutCounts counts;
-  counts.valid = layouts->size();
-  counts.multisets = sorted_multisets(geometry, *layouts).size();
-  std::erase_if(*layouts, [&](const Layout& layout) { return !is_maximal(geometry, layout); });
-  counts.maximal = layouts->size();
-  counts.pareto = pareto_of(geometry, *layouts).size();
+  counts.valid = layouts.size();
+  counts.multisets = sorted_multisets(geometry, layouts).size();
+  std::erase_if(layouts, [&](const Layout& layout) { return !is_maximal(geometry, layout); });
+  counts.maximal = layouts.size();
+  counts.pareto = pareto_of(geometry, layouts).size();
   return counts;
 }
 

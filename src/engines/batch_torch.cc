@@ -11,9 +11,8 @@ class BatchTorch final : public BatchEngine {
   explicit BatchTorch(const BatchEngineConfig& config) : config_(config) {}
 
   Result<Nothing> load(std::span<const ModelSpec> models) override {
-    const auto library = load_torch_library();
-    if (!library) return library.error();
-    engine_ = (*library)->make_engine(config_);
+    TANGRAM_TRY(const auto library, load_torch_library());
+    engine_ = library->make_engine(config_);
     return engine_->load(models);
   }
   Result<Nothing> warm_up() override { return engine_->warm_up(); }

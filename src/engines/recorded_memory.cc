@@ -31,10 +31,10 @@ RecordedMemory::RecordedMemory(const Measurements& measurements) {
 std::optional<double> RecordedMemory::mib(const RunPoint& point) const {
   const Where where{point.device, point.mig_profile, point.model};
   if (const auto failed = failed_.find(where); failed != failed_.end()) {
-    const bool hopeless = std::ranges::any_of(failed->second, [&](const Failed& f) {
+    const bool unrecoverable = std::ranges::any_of(failed->second, [&](const Failed& f) {
       return point.batch >= f.batch && point.size >= f.size && point.processes >= f.processes;
     });
-    if (hopeless) return std::numeric_limits<double>::infinity();
+    if (unrecoverable) return std::numeric_limits<double>::infinity();
   }
   const auto series = measured_.find({where, point.size, point.processes});
   if (series == measured_.end()) return std::nullopt;

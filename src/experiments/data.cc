@@ -12,9 +12,8 @@ namespace tangram::experiments {
 
 Result<Measurements> measurements_of(const std::string& format, const File& file) {
   if (!file) return file.error();
-  const auto imported = formats::import_text(format, {*file});
-  if (!imported) return imported.error();
-  return formats::parse_measurements({file->name, *imported});
+  TANGRAM_TRY(const auto imported, formats::import_text(format, {*file}));
+  return formats::parse_measurements({file->name, imported});
 }
 
 Result<std::vector<std::string>> distinct_values(const formats::Source& source, std::string_view column) {

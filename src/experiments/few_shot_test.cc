@@ -50,11 +50,11 @@ TEST(FewShot, TheSameSeedGivesTheSameBytes) {
   EXPECT_EQ(once[0].regret, again[0].regret);
 }
 
-// Nothing of `hopeless` fits, so there is nothing to judge; it is left out.
+// Nothing of `unrecoverable` fits, so there is nothing to judge; it is left out.
 TEST(FewShot, ModelsOfWhichNothingFitsAreLeftOut) {
   Measurements all = learn::TestNetwork{}.table();
   Measurement m = all[0];
-  m.model = "hopeless";
+  m.model = "unrecoverable";
   m.latency_ms.reset();
   all.push_back(m);
   EXPECT_EQ(few_shot_tables("test", all).size(), 1U);

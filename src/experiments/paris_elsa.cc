@@ -245,7 +245,7 @@ ParisTrial Search::run(double rate) const {
   config.scheduler.policy = cell_.policy;
   config.scheduler.policy_config = cell_.policy_config;
   config.scheduler.policy_config.merge = cell_.merge;
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   config.scheduler.admission = false;
   config.scheduler.correction_weight = 0;
   config.seed = cell_.seed;

@@ -60,15 +60,12 @@ Result<std::string> read_nothing(const std::string& path) { return Error{ErrorCo
 
 Result<std::vector<ParvaScenario>> parva_scenarios(const File& file) {
   if (!file) return file.error();
-  const auto names = distinct_values(*file, "scenario");
-  if (!names) return names.error();
+  TANGRAM_TRY(const auto names, distinct_values(*file, "scenario"));
   std::vector<ParvaScenario> scenarios;
-  for (const auto& name : *names) {
-    const auto imported = formats::import_text("parvagpu:" + name, {*file});
-    if (!imported) return imported.error();
-    auto workload = formats::parse_workload({file->name, *imported}, read_nothing);
-    if (!workload) return workload.error();
-    scenarios.push_back({name, std::move(*workload)});
+  for (const auto& name : names) {
+    TANGRAM_TRY(const auto imported, formats::import_text("parvagpu:" + name, {*file}));
+    TANGRAM_TRY(auto workload, formats::parse_workload({file->name, imported}, read_nothing));
+    scenarios.push_back({name, std::move(workload)});
   }
   if (scenarios.empty()) return Error{ErrorCode::invalid, file->name + ": no scenario in it"};
   return scenarios;

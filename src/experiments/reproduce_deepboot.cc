@@ -351,21 +351,18 @@ Runs runs_of(const DeepbootInput& input, const train::Applications& applications
 }  // namespace
 
 Result<Answer> reproduce_deepboot(const DeepbootInput& input, Runner& runner) {
-  const auto applications = applications_of(input.traces);
-  if (!applications) return applications.error();
+  TANGRAM_TRY(const auto applications, applications_of(input.traces));
   const SharedRun usual = deepboot_run();
-  auto workloads =
-      workloads_of(input.workloads, {"deepboot", *applications, usual.nodes * usual.gpus_per_node}, runner);
-  if (!workloads) return workloads.error();
-  const auto comparable = check_comparable(*workloads, input.quick);
-  if (!comparable) return comparable.error();
-  Runs runs = runs_of(input, *applications, *workloads);
+  TANGRAM_TRY(auto workloads,
+              workloads_of(input.workloads, {"deepboot", applications, usual.nodes * usual.gpus_per_node}, runner));
+  TANGRAM_RETURN_IF_ERROR(check_comparable(workloads, input.quick));
+  Runs runs = runs_of(input, applications, workloads);
   run_cells(runner, "sharing", runs.rows,
-            [&](Row& row) { row.result = run_shared(*applications, runs.jobs_of(row), row.run); });
+            [&](Row& row) { row.result = run_shared(applications, runs.jobs_of(row), row.run); });
   for (const auto& row : runs.rows) {
     if (row.result.unfinished.empty()) continue;
     const std::string under = row.run.allocator + " " + row.options;
-    return unfinished_error(*workloads, row.workload, row.result.unfinished, under);
+    return unfinished_error(workloads, row.workload, row.result.unfinished, under);
   }
   Answer answer;
   for (const auto& row : runs.rows) answer.json.push_back(row_json(row, runs.rows));

@@ -48,14 +48,11 @@ Result<std::vector<LengthDistribution>> lengths_of(const File& file, std::int64_
     runner.note(file.error().message + "\nonly the log-normal lengths are used");
     return all;
   }
-  const auto corpora = distinct_values(*file, "corpus");
-  if (!corpora) return corpora.error();
-  for (const auto& corpus : *corpora) {
-    const auto imported = formats::import_text("text-lengths:" + corpus, {*file});
-    if (!imported) return imported.error();
-    const auto words = formats::parse_histogram({file->name, *imported});
-    if (!words) return words.error();
-    all.push_back({corpus, token_lengths(*words, size_max)});
+  TANGRAM_TRY(const auto corpora, distinct_values(*file, "corpus"));
+  for (const auto& corpus : corpora) {
+    TANGRAM_TRY(const auto imported, formats::import_text("text-lengths:" + corpus, {*file}));
+    TANGRAM_TRY(const auto words, formats::parse_histogram({file->name, imported}));
+    all.push_back({corpus, token_lengths(words, size_max)});
   }
   return all;
 }
@@ -234,12 +231,10 @@ void add_to(Answer& answer, const ElasticBatchModels& group, const std::vector<S
 // The models of one device.
 Result<Nothing> run_group(const ElasticBatchModels& group, const ElasticBatchFiles& files, Runner& runner,
                           Answer& answer) {
-  const auto fitted = learn::fit(group.measurements, {}, {});
-  if (!fitted) return fitted.error();
-  const auto lengths = lengths_of(files.lengths, group.size_max, runner);
-  if (!lengths) return lengths.error();
-  const ElasticBatchInput input{group.device, group.models, group.mig_profiles, group.size_max, &*fitted};
-  auto settings = setting_cells(*lengths, files.quick);
+  TANGRAM_TRY(const auto fitted, learn::fit(group.measurements, {}, {}));
+  TANGRAM_TRY(const auto lengths, lengths_of(files.lengths, group.size_max, runner));
+  const ElasticBatchInput input{group.device, group.models, group.mig_profiles, group.size_max, &fitted};
+  auto settings = setting_cells(lengths, files.quick);
   run_cells(runner, "planning", settings,
             [&](SettingCell& cell) { cell.results = run_elastic_batch(input, cell.setting); });
   note_reasons(runner, settings);
@@ -254,16 +249,14 @@ Result<Nothing> run_group(const ElasticBatchModels& group, const ElasticBatchFil
 }  // namespace
 
 Result<Answer> reproduce_elastic_batch(const ElasticBatchFiles& input, Runner& runner) {
-  const auto measurements = measurements_of("migprofiler", input.profiles);
-  if (!measurements) return measurements.error();
-  const auto groups = elastic_batch_models(*measurements);
+  TANGRAM_TRY(const auto measurements, measurements_of("migprofiler", input.profiles));
+  const auto groups = elastic_batch_models(measurements);
   if (groups.empty()) {
     return Error{ErrorCode::invalid, input.profiles->name + ": no model was measured at several input lengths"};
   }
   Answer answer;
   for (const auto& group : groups) {
-    const auto done = run_group(group, input, runner, answer);
-    if (!done) return done.error();
+    TANGRAM_RETURN_IF_ERROR(run_group(group, input, runner, answer));
   }
   return answer;
 }

@@ -67,8 +67,7 @@ Result<Nothing> load(const FewShotInput::Dataset& dataset, Runner& runner, Loade
 Result<std::vector<FewShotTable>> load_tables(const FewShotInput& input, Runner& runner) {
   Loaded loaded;
   for (const auto& dataset : input.datasets) {
-    const auto done = load(dataset, runner, loaded);
-    if (!done) return done.error();
+    TANGRAM_RETURN_IF_ERROR(load(dataset, runner, loaded));
   }
   if (loaded.tables.empty() && loaded.blind) {
     return Error{ErrorCode::invalid, input.folder + ": no run fitted into memory; there is no latency to learn from"};
@@ -243,12 +242,11 @@ report::Table model_table(const std::vector<FewShotResult>& results) {
 }  // namespace
 
 Result<Answer> reproduce_few_shot(const FewShotInput& input, Runner& runner) {
-  const auto tables = load_tables(input, runner);
-  if (!tables) return tables.error();
+  TANGRAM_TRY(const auto tables, load_tables(input, runner));
   const int seeds = input.seeds > 0 ? input.seeds : input.full ? kSeedsFull : kSeedsUsual;
-  auto runs = runs_of(*tables, seeds);
-  replay_all(runner, *tables, runs);
-  const auto results = few_shot_results(*tables, runs);
+  auto runs = runs_of(tables, seeds);
+  replay_all(runner, tables, runs);
+  const auto results = few_shot_results(tables, runs);
   Answer answer;
   for (const auto& result : results) answer.json.push_back(result_json(result));
   answer.sections.push_back(

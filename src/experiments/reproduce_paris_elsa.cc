@@ -350,11 +350,10 @@ report::Table batching_table(const Grid& grid) {
 }  // namespace
 
 Result<Answer> reproduce_paris_elsa(const ParisElsaInput& input, Runner& runner) {
-  const auto measurements = measurements_of("parvagpu", input.profiles);
-  if (!measurements) return measurements.error();
-  Grid grid(paris_elsa_settings(*measurements), input.full, static_cast<std::size_t>(input.seeds));
-  note_missing(runner, *measurements, grid.settings());
-  grid.run(runner, *measurements);
+  TANGRAM_TRY(const auto measurements, measurements_of("parvagpu", input.profiles));
+  Grid grid(paris_elsa_settings(measurements), input.full, static_cast<std::size_t>(input.seeds));
+  note_missing(runner, measurements, grid.settings());
+  grid.run(runner, measurements);
   Answer answer;
   for (std::size_t s = 0; s < grid.settings().size(); ++s) answer.json.push_back(setting_json(grid, s, input.commit));
   answer.sections.push_back(

@@ -84,13 +84,11 @@ report::Table parva_table(const std::vector<ParvaRow>& rows) {
 }  // namespace
 
 Result<Answer> reproduce_parvagpu(const ParvaInput& input, Runner& runner) {
-  const auto measurements = measurements_of("parvagpu", input.profiles);
-  if (!measurements) return measurements.error();
-  auto scenarios = parva_scenarios(input.scenarios);
-  if (!scenarios) return scenarios.error();
-  const learn::TableModel model(*measurements);
+  TANGRAM_TRY(const auto measurements, measurements_of("parvagpu", input.profiles));
+  TANGRAM_TRY(auto scenarios, parva_scenarios(input.scenarios));
+  const learn::TableModel model(measurements);
   std::vector<ParvaRow> rows;
-  for (auto& scenario : *scenarios) rows.push_back({std::move(scenario)});
+  for (auto& scenario : scenarios) rows.push_back({std::move(scenario)});
   // The last scenarios are the largest.
   run_cells_from_last(runner, "planning", rows, [&](ParvaRow& row) { row.result = run_parvagpu(model, row.scenario); });
   Answer answer;

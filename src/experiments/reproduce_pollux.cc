@@ -125,10 +125,9 @@ std::string winners_of(const std::vector<Row>& rows) {
 }  // namespace
 
 Result<Answer> reproduce_pollux(const PolluxInput& input, Runner& runner) {
-  const auto applications = applications_of(input.traces);
-  if (!applications) return applications.error();
+  TANGRAM_TRY(const auto applications, applications_of(input.traces));
   const PolluxRun usual;
-  auto workloads = workloads_of(input.workloads, {"pollux", *applications, usual.nodes * usual.gpus_per_node}, runner);
+  auto workloads = workloads_of(input.workloads, {"pollux", applications, usual.nodes * usual.gpus_per_node}, runner);
   if (!workloads) return workloads.error();
   if (input.quick) {
     const auto least = std::ranges::min_element(*workloads, {}, [](const auto& w) { return w.jobs.size(); });
@@ -136,7 +135,7 @@ Result<Answer> reproduce_pollux(const PolluxInput& input, Runner& runner) {
   }
   auto rows = rows_of(*workloads, input);
   run_cells(runner, "training", rows,
-            [&](Row& row) { row.result = run_pollux(*applications, (*workloads)[row.workload].jobs, row.run); });
+            [&](Row& row) { row.result = run_pollux(applications, (*workloads)[row.workload].jobs, row.run); });
   for (const auto& [workload, run, result] : rows) {
     if (result.unfinished.empty()) continue;
     return unfinished_error(*workloads, run.workload, result.unfinished, run.allocator);

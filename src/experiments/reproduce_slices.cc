@@ -22,9 +22,8 @@ constexpr double kHoursOfADay = 24;
 
 // Speeds are shares of a whole GPU's, so a file without one says nothing.
 Result<std::map<int, double>> speeds_of(const File& file) {
-  const auto iterations = measurements_of("miso", file);
-  if (!iterations) return iterations.error();
-  auto speeds = lab::training_speeds(*iterations);
+  TANGRAM_TRY(const auto iterations, measurements_of("miso", file));
+  auto speeds = lab::training_speeds(iterations);
   if (!speeds.empty()) return speeds;
   return Error{ErrorCode::invalid,
                file->name + ": no model was timed on a whole GPU, 7g.40gb, against which slices are compared"};
@@ -173,24 +172,21 @@ Answer answer_of(const std::vector<Row>& rows, bool full) {
 }  // namespace
 
 Result<Answer> reproduce_slices(const SlicesInput& input, Runner& runner) {
-  const auto profiles = measurements_of("parvagpu", input.profiles);
-  if (!profiles) return profiles.error();
-  const auto speeds = speeds_of(input.iterations);
-  if (!speeds) return speeds.error();
-  auto scenarios = parva_scenarios(input.scenarios);
-  if (!scenarios) return scenarios.error();
+  TANGRAM_TRY(const auto profiles, measurements_of("parvagpu", input.profiles));
+  TANGRAM_TRY(const auto speeds, speeds_of(input.iterations));
+  TANGRAM_TRY(auto scenarios, parva_scenarios(input.scenarios));
   LendingDay day;
   if (input.quick) {
-    if (scenarios->size() > 1) scenarios->resize(1);
+    if (scenarios.size() > 1) scenarios.resize(1);
     day.hour_s = 30;
   }
-  const learn::TableModel model(*profiles);
+  const learn::TableModel model(profiles);
   std::vector<Row> rows;
-  for (auto& scenario : *scenarios) rows.push_back({std::move(scenario)});
+  for (auto& scenario : scenarios) rows.push_back({std::move(scenario)});
   // The last scenarios are the largest, as a rule.
   run_cells_from_last(runner, "planning", rows, [&](Row& row) {
-    run_row(model, *speeds, day, row);
-    if (input.full) row.replanned = replan(model, row.scenario, *speeds, day);
+    run_row(model, speeds, day, row);
+    if (input.full) row.replanned = replan(model, row.scenario, speeds, day);
   });
   for (const auto& row : rows) {
     if (!row.reason.empty()) runner.note(row.scenario.name + ": no plan: " + row.reason);

@@ -20,22 +20,18 @@ std::string stem_of(std::string_view path) {
 }
 
 Result<TrainingWorkload> read_workload(const formats::Source& source, const std::string& format) {
-  const auto text = formats::import_text(format, {source});
-  if (!text) return text.error();
-  auto jobs = formats::parse_jobs({source.name, *text});
-  if (!jobs) return jobs.error();
-  return TrainingWorkload{stem_of(source.name), std::move(*jobs), {source.name, formats::row_lines(source)}};
+  TANGRAM_TRY(const auto text, formats::import_text(format, {source}));
+  TANGRAM_TRY(auto jobs, formats::parse_jobs({source.name, text}));
+  return TrainingWorkload{stem_of(source.name), std::move(jobs), {source.name, formats::row_lines(source)}};
 }
 
 }  // namespace
 
 Result<train::Applications> applications_of(const Folder& traces) {
   if (!traces.files) return traces.files.error();
-  const auto text = formats::import_text("pollux", *traces.files);
-  if (!text) return text.error();
-  const auto rows = formats::parse_training({"pollux/traces", *text});
-  if (!rows) return rows.error();
-  auto applications = lab::training_applications(*rows);
+  TANGRAM_TRY(const auto text, formats::import_text("pollux", *traces.files));
+  TANGRAM_TRY(const auto rows, formats::parse_training({"pollux/traces", text}));
+  auto applications = lab::training_applications(rows);
   if (applications) return applications;
   // The message begins with the application, which is the name of a folder.
   return Error{applications.error().code, traces.path + "/" + applications.error().message};
@@ -49,13 +45,10 @@ Result<std::vector<TrainingWorkload>> workloads_of(const Folder& folder, const W
       runner.warn(source.name + ": empty, left out");
       continue;
     }
-    auto workload = read_workload(source, rules.format);
-    if (!workload) return workload.error();
-    const auto known = lab::check_applications(workload->origin, workload->jobs, rules.applications);
-    if (!known) return known.error();
-    const auto fit = lab::check_jobs_fit(workload->origin, workload->jobs, rules.gpus);
-    if (!fit) return fit.error();
-    workloads.push_back(std::move(*workload));
+    TANGRAM_TRY(auto workload, read_workload(source, rules.format));
+    TANGRAM_RETURN_IF_ERROR(lab::check_applications(workload.origin, workload.jobs, rules.applications));
+    TANGRAM_RETURN_IF_ERROR(lab::check_jobs_fit(workload.origin, workload.jobs, rules.gpus));
+    workloads.push_back(std::move(workload));
   }
   if (!workloads.empty()) return workloads;
   return Error{ErrorCode::invalid, folder.path + ": every .csv file is empty"};

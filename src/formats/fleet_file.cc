@@ -37,7 +37,8 @@ struct FleetRecord {
 template <typename Visitor>
 void describe(Visitor& v, SparePolicy& policy) {
   v.name("none", policy, SparePolicy::none, "Nothing is kept in hand.");
-  v.name("one_device", policy, SparePolicy::one_device, "Every service still has the capacity it needs when any one device is lost.");
+  v.name("one_device", policy, SparePolicy::one_device,
+         "Every service still has the capacity it needs when any one device is lost.");
 }
 
 template <typename Visitor>

@@ -11,8 +11,8 @@
 
 namespace tangram::formats {
 
-// The files that have a schema: fleet, services, plan, access as documents; measurements, trace, histogram, jobs, training
-// and recuts as one row of a CSV file seen as an object.
+// The files that have a schema: fleet, services, plan, access as documents; measurements, trace, histogram, jobs,
+// training and recuts as one row of a CSV file seen as an object.
 std::vector<std::string> schema_names();
 
 // JSON Schema, draft-07, with a newline at its end. Nothing for a name that is not in schema_names().

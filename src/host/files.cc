@@ -146,7 +146,7 @@ Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std:
       if (!same_file(path, input)) continue;
       return Error{ErrorCode::invalid, fmt::format("{}: {} is read, and would be overwritten", option, path)};
     }
-    if (auto possible = check_writable(path); !possible) return possible;
+    TANGRAM_RETURN_IF_ERROR(check_writable(path));
   }
   return Nothing{};
 }

@@ -159,7 +159,7 @@ OwnedContext new_context(const SSL_METHOD* method) {
 }
 
 Result<Nothing> use_own(SSL_CTX* context, const TlsMaterial& material) {
-  if (const auto used = use_certificate(context, material); !used) return used;
+  TANGRAM_RETURN_IF_ERROR(use_certificate(context, material));
   return use_key(context, material);
 }
 
@@ -191,11 +191,11 @@ std::vector<std::string> names_in(X509* certificate) {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMaterial& material) {
   OwnedContext context = new_context(TLS_server_method());
-  if (const auto used = use_own(context.get(), material); !used) return used.error();
+  TANGRAM_RETURN_IF_ERROR(use_own(context.get(), material));
   SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
   if (!material.authorities.empty()) {
-    if (const auto trusted = trust(context.get(), material, true); !trusted) return trusted.error();
+    TANGRAM_RETURN_IF_ERROR(trust(context.get(), material, true));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   }
   return std::shared_ptr<const TlsContext>(new TlsContext(context.release()));
@@ -204,7 +204,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMateri
 Result<std::shared_ptr<const TlsContext>> TlsContext::for_client(const TlsMaterial& material) {
   OwnedContext context = new_context(TLS_client_method());
   if (!material.certificate.empty()) {
-    if (const auto used = use_own(context.get(), material); !used) return used.error();
+    TANGRAM_RETURN_IF_ERROR(use_own(context.get(), material));
   }
   if (material.authorities.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());

@@ -32,9 +32,9 @@ struct CertifyOptions {
 double noise_spread(const sched::Deployment& deployment);
 
 // Simulates a service alone on its replicas. Poisson arrivals at the rate that the planner plans for; bursts, traces
-// and closed loops as they are. A promise holds when its percentile is kept at the lower end of the confidence interval.
-// The same question is simulated once: services are told apart by content_key() at the planning rate, so that neither
-// the name of a service nor the order of questions matters.
+// and closed loops as they are. A promise holds when its percentile is kept at the lower end of the confidence
+// interval. The same question is simulated once: services are told apart by content_key() at the planning rate, so that
+// neither the name of a service nor the order of questions matters.
 class SimulatedCertifier final : public plan::Certifier {
  public:
   SimulatedCertifier(const LatencyModel& model, CertifyOptions options = {})

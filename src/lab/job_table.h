@@ -72,8 +72,8 @@ class JobTable {
   std::vector<formats::Job> asked_;
   std::vector<train::RestartCost> costs_;
   std::vector<double> jcts_;
-  // Jobs that are not in yet, the next one last. Sorted when first asked for after an add(), so that adding n jobs costs
-  // one sort; const calls change only the order.
+  // Jobs that are not in yet, the next one last. Sorted when first asked for after an add(), so that adding n jobs
+  // costs one sort; const calls change only the order.
   mutable std::vector<std::size_t> by_submit_;
   mutable bool sorted_ = true;
   std::vector<std::size_t> present_;

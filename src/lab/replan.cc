@@ -82,13 +82,10 @@ class Comparison {
     ReplanComparison comparison;
     comparison.duration_s = duration_s_;
     // The plan for the peak comes first: a fleet that is too small is then refused before a day is simulated on it.
-    auto fixed = run_static();
-    if (!fixed) return fixed.error();
-    auto replanned = run_replan();
-    if (!replanned) return replanned.error();
-    auto oracle = run_oracle();
-    if (!oracle) return oracle.error();
-    comparison.runs = {std::move(*replanned), std::move(*fixed), std::move(*oracle)};
+    TANGRAM_TRY(auto fixed, run_static());
+    TANGRAM_TRY(auto replanned, run_replan());
+    TANGRAM_TRY(auto oracle, run_oracle());
+    comparison.runs = {std::move(replanned), std::move(fixed), std::move(oracle)};
     const double window = to_seconds(options_.controller.interval);
     for (const auto& service : services()) {
       auto& rates = comparison.rates_per_s.emplace_back();
@@ -153,19 +150,17 @@ class Comparison {
   std::vector<bool> nobody() const { return std::vector<bool>(services().size(), false); }
 
   Result<control::NewPlan> first_plan(Replanner& replanner, const std::vector<ServiceDemand>& demand) const {
-    auto made = replanner.plan(demand, nobody());
-    if (!made) return made.error();
-    if (!*made) return refused(replanner);
-    (*made)->step.reasons = {"at the start"};
-    return std::move(**made);
+    TANGRAM_TRY(auto made, replanner.plan(demand, nobody()));
+    if (!made) return refused(replanner);
+    made->step.reasons = {"at the start"};
+    return std::move(*made);
   }
 
   Result<ReplanRun> run_static() {
     auto certifier = certifier_for_run();
     Replanner replanner = replanner_with(certifier);
-    auto first = first_plan(replanner, peak());
-    if (!first) return first.error();
-    return simulate("static", *first, {}, options_.controller.interval);
+    TANGRAM_TRY(auto first, first_plan(replanner, peak()));
+    return simulate("static", first, {}, options_.controller.interval);
   }
 
   // What a run does with an observation: the plan to put in force, or nothing.
@@ -176,11 +171,10 @@ class Comparison {
     auto certifier = certifier_for_run();
     Replanner replanner = replanner_with(certifier);
     auto demand = truth(0, first_window_s());
-    auto first = first_plan(replanner, demand);
-    if (!first) return first.error();
+    TANGRAM_TRY(auto first, first_plan(replanner, demand));
     control::Controller controller(options_.controller, std::move(replanner), std::move(demand));
     auto run = simulate(
-        "replan", *first, [&](const control::Observation& seen) { return controller.observe(seen); },
+        "replan", first, [&](const control::Observation& seen) { return controller.observe(seen); },
         controller.observe_interval());
     if (run) run->plans_refused = controller.plans_refused();
     return run;
@@ -191,11 +185,10 @@ class Comparison {
     auto certifier = certifier_for_run();
     Replanner replanner = replanner_with(certifier);
     auto planned = truth(0, first_window_s());
-    auto first = first_plan(replanner, planned);
-    if (!first) return first.error();
+    TANGRAM_TRY(auto first, first_plan(replanner, planned));
     int refused = 0;
     auto run = simulate(
-        "oracle", *first, [&](const control::Observation& seen) { return foresee(seen, replanner, planned, refused); },
+        "oracle", first, [&](const control::Observation& seen) { return foresee(seen, replanner, planned, refused); },
         options_.controller.interval);
     if (run) run->plans_refused = refused;
     return run;

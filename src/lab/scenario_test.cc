@@ -255,8 +255,8 @@ TEST(Scenario, ReadsHowInputSizesDrift) {
 
 constexpr const char* kTraining = R"(training:
   lend: whole_gpu
-  applications: {made: [{name: net, epochs: 2}]}
-  jobs: {made: {count: 3, gap_mean_s: 10, applications: [net]}}
+  applications: {synthetic: [{name: net, epochs: 2}]}
+  jobs: {synthetic: {count: 3, gap_mean_s: 10, applications: [net]}}
 )";
 
 TEST(ScenarioTraining, MakesJobsOfItsApplications) {
@@ -271,7 +271,8 @@ TEST(ScenarioTraining, MakesJobsOfItsApplications) {
 
 // Published workloads are read as they are; requests among them are passed over.
 TEST(ScenarioTraining, ReadsJobsInThePublishedLayout) {
-  const auto scenario = parse(whole() + "training:\n  applications: {made: [{name: net}]}\n  jobs: deepboot.csv\n");
+  const auto scenario =
+      parse(whole() + "training:\n  applications: {synthetic: [{name: net}]}\n  jobs: deepboot.csv\n");
   ASSERT_TRUE(scenario) << scenario.error().message;
   ASSERT_EQ(scenario->training->jobs.size(), 1U);
   EXPECT_EQ(scenario->training->jobs[0].submit_s, 7);
@@ -279,8 +280,9 @@ TEST(ScenarioTraining, ReadsJobsInThePublishedLayout) {
 
 TEST(ScenarioTraining, SaysWhatIsWrong) {
   EXPECT_NE(
-      problems(whole() + "training:\n  applications: {made: [{name: net}]}\n  jobs: {made: {count: 1, gap_mean_s: "
-                         "1, applications: [other]}}\n")
+      problems(whole() +
+               "training:\n  applications: {synthetic: [{name: net}]}\n  jobs: {synthetic: {count: 1, gap_mean_s: "
+               "1, applications: [other]}}\n")
           .find("there is no application other"),
       std::string::npos);
   EXPECT_NE(problems(whole() + "training:\n  applications: none.csv\n  jobs: none.csv\n").find("s.yaml:15:17"),

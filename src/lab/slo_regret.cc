@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kSloCount = 12;
 // A gain is looked for this much further out than the model believes possible: where few measurements mislead it, its
-// deviations are too small as well, and what it thinks hopeless would never be looked at.
+// deviations are too small as well, and what it thinks unrecoverable would never be looked at.
 constexpr double kGainDoubt = 1.5;
 
 using learn::Candidate;

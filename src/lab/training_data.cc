@@ -48,9 +48,8 @@ Result<train::Applications> training_applications(const std::vector<formats::Tra
   for (auto& [name, mine] : by_name) {
     std::vector<train::ValidationRun> runs;
     for (auto& [batch, run] : mine.runs) runs.push_back(std::move(run));
-    auto application = train::Application::make(name, mine.steps, runs);
-    if (!application) return application.error();
-    applications.emplace(name, std::move(*application));
+    TANGRAM_TRY(auto application, train::Application::make(name, mine.steps, runs));
+    applications.emplace(name, std::move(application));
   }
   return applications;
 }

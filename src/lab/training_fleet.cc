@@ -399,7 +399,7 @@ sim::SimulationResult simulate_with_training(const TrainingSetup& given, const T
   constexpr double kSteps = 480;
   TrainingSetup setup = given;
   setup.seed = config.seed;
-  if (setup.made_jobs) setup.jobs = jobs_of(*setup.made_jobs, setup.applications, setup.seed);
+  if (setup.synthetic_jobs) setup.jobs = jobs_of(*setup.synthetic_jobs, setup.applications, setup.seed);
   NeedsOptions options;
   options.order = setup.lend == LendMode::slices ? KeepOrder::small_first : KeepOrder::few_devices;
   options.certify = {.seed = config.seed, .rate_scale = 1, .scheduler = config.scheduler};

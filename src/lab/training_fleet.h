@@ -16,9 +16,9 @@
 #include "control/training_slots.h"
 #include "formats/jobs_file.h"
 #include "lab/job_table.h"
-#include "lab/made_training.h"
 #include "lab/ownership.h"
 #include "lab/ownership_timeline.h"
+#include "lab/synthetic_training.h"
 #include "lab/training_slices.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"
@@ -30,7 +30,7 @@ struct TrainingSetup {
   train::Applications applications;
   std::map<std::string, train::RestartCost> restart_costs;  // By application; `restart_cost` for the others.
   std::vector<formats::Job> jobs;                           // Of kind training.
-  std::optional<MadeJobs> made_jobs;                        // Where jobs are made anew for the seed of each run.
+  std::optional<SyntheticJobs> synthetic_jobs;              // Where jobs are made anew for the seed of each run.
   std::string allocator = "tangram";
   LendMode lend = LendMode::slices;
   int gpus_per_node = 4;

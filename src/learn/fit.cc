@@ -370,11 +370,10 @@ Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowl
   for (const auto& error : knowledge.errors) all.errors.push_back(error);
   std::vector<FittedRun> runs;
   for (const auto& target : targets_of(measurements)) {
-    auto run = fit_target(select(measurements, target), without(all, target), options);
-    if (!run) return run.error();
-    widen_for_mismatches(*run);
-    calibrate_slices(*run);
-    runs.push_back(std::move(*run));
+    TANGRAM_TRY(auto run, fit_target(select(measurements, target), without(all, target), options));
+    widen_for_mismatches(run);
+    calibrate_slices(run);
+    runs.push_back(std::move(run));
   }
   return FittedModel(std::move(runs));
 }

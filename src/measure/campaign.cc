@@ -69,13 +69,12 @@ void keep_known(std::vector<learn::Candidate>& candidates, const Measurements& r
 // The order is part of the result: samplers break ties by it.
 Result<std::vector<learn::Candidate>> candidates_of(const Campaign& campaign, const Geometry& geometry,
                                                     const Measurements& rows) {
-  const auto profiles = profiles_of(campaign.axes, geometry, rows);
-  if (!profiles) return profiles.error();
+  TANGRAM_TRY(const auto profiles, profiles_of(campaign.axes, geometry, rows));
   const auto sizes = axis_of(campaign.axes.sizes, rows, &Measurement::size);
   const auto processes = axis_of(campaign.axes.processes, rows, &Measurement::processes);
   const auto batches = axis_of(campaign.axes.batches, rows, &Measurement::batch);
   std::vector<learn::Candidate> candidates;
-  for (const auto& profile : *profiles) {
+  for (const auto& profile : profiles) {
     for (const auto size : sizes) {
       for (const auto count : processes) {
         for (const auto batch : batches) candidates.push_back({profile, batch, size, count});
@@ -100,15 +99,14 @@ void choose_axes(Axes& axes, const Service& service, const Geometry& geometry) {
 }
 
 Result<Task> task_of(const Campaign& campaign, const Geometry& geometry, const Measurements& rows) {
-  auto candidates = candidates_of(campaign, geometry, rows);
-  if (!candidates) return candidates.error();
-  if (candidates->size() > kCandidatesMax) {
+  TANGRAM_TRY(auto candidates, candidates_of(campaign, geometry, rows));
+  if (candidates.size() > kCandidatesMax) {
     return invalid(
         fmt::format("{} configurations are more than {}; narrow --profiles, --batches, --sizes or --processes",
-                    candidates->size(), kCandidatesMax));
+                    candidates.size(), kCandidatesMax));
   }
   Task task{.target = campaign.target,
-            .candidates = std::move(*candidates),
+            .candidates = std::move(candidates),
             .before = {},
             .repeats = campaign.repeats,
             .budget = {.measurements_max = campaign.sampling.budget, .time_max = {}}};

@@ -77,11 +77,10 @@ Result<std::optional<PointOutcome>> PointMeter::ensure_loaded(const learn::Targe
   const engines::Placement wanted{target.device, candidate.mig_profile, target.model, candidate.processes};
   if (replica_ != nullptr && placement_ == wanted) return std::optional<PointOutcome>();
   replica_.reset();  // First, because two do not fit on one slice.
-  auto loaded = engine_.load(wanted);
-  if (!loaded) return loaded.error();
-  if (auto* missing = std::get_if<NotThere>(&*loaded)) return std::optional<PointOutcome>(std::move(*missing));
-  if (std::holds_alternative<OutOfMemory>(*loaded)) return std::optional(out_of_memory(target, candidate));
-  replica_ = std::move(std::get<std::unique_ptr<engines::LoadedReplica>>(*loaded));
+  TANGRAM_TRY(auto loaded, engine_.load(wanted));
+  if (auto* missing = std::get_if<NotThere>(&loaded)) return std::optional<PointOutcome>(std::move(*missing));
+  if (std::holds_alternative<OutOfMemory>(loaded)) return std::optional(out_of_memory(target, candidate));
+  replica_ = std::move(std::get<std::unique_ptr<engines::LoadedReplica>>(loaded));
   placement_ = wanted;
   return std::optional<PointOutcome>();
 }
@@ -99,9 +98,8 @@ Result<PointMeter::RunAnswer> PointMeter::run(const BatchShape& shape) {
 }
 
 Result<PointOutcome> PointMeter::measure(const learn::Target& target, const learn::Candidate& candidate) {
-  auto ended = ensure_loaded(target, candidate);
-  if (!ended) return ended.error();
-  if (*ended) return std::move(**ended);
+  TANGRAM_TRY(auto ended, ensure_loaded(target, candidate));
+  if (ended) return std::move(*ended);
   return repeat(target, candidate);
 }
 
@@ -114,12 +112,11 @@ Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn
     const bool usable = series.ms.size() >= options_.repeats_min;
     if (halt == Halt::interrupted || (halt == Halt::out_of_time && !usable)) return PointOutcome(Abandoned{halt});
     if (halt == Halt::out_of_time) break;
-    auto answer = run(shape);
-    if (!answer) return answer.error();
-    if (auto* missing = std::get_if<NotThere>(&*answer)) return PointOutcome(std::move(*missing));
-    if (std::holds_alternative<OutOfMemory>(*answer)) return out_of_memory(target, candidate);
+    TANGRAM_TRY(auto answer, run(shape));
+    if (auto* missing = std::get_if<NotThere>(&answer)) return PointOutcome(std::move(*missing));
+    if (std::holds_alternative<OutOfMemory>(answer)) return out_of_memory(target, candidate);
     if (runs < options_.warm_up) continue;
-    const Run& timed = std::get<Run>(*answer);
+    const Run& timed = std::get<Run>(answer);
     series.add(timed.ms, timed.completed);
     if (series.ms.size() < next_look) continue;
     if (summarise(series.ms).half_width <= options_.precision) break;

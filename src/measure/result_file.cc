@@ -23,16 +23,12 @@ Result<ResultFile> ResultFile::open(const std::string& path, const learn::Target
   file.path_ = path;
   // An empty file is what `mktemp` leaves: as good as none.
   if (std::filesystem::is_regular_file(path, error) && std::filesystem::file_size(path, error) > 0) {
-    auto text = host::read_file(path);
-    if (!text) return text.error();
-    auto rows = formats::parse_measurements({path, std::move(*text)});
-    if (!rows) return rows.error();
-    file.rows_ = std::move(*rows);
+    TANGRAM_TRY(auto text, host::read_file(path));
+    TANGRAM_TRY(auto rows, formats::parse_measurements({path, std::move(text)}));
+    file.rows_ = std::move(rows);
   }
   file.of_target_ = learn::select(file.rows_, target).size();
-  if (const auto written = host::write_file_atomically(path, formats::write_measurements(file.rows_)); !written) {
-    return written.error();
-  }
+  TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(path, formats::write_measurements(file.rows_)));
   return file;
 }
 

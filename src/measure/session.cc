@@ -33,9 +33,8 @@ class Session {
     while (true) {
       const auto next = choose();
       if (!next) break;
-      const auto done = measure_one(*next);
-      if (!done) return done.error();
-      if (!*done) break;
+      TANGRAM_TRY(const auto done, measure_one(*next));
+      if (!done) break;
     }
     report_.elapsed = around_.clock.now() - begin_;
     return std::move(report_);
@@ -52,7 +51,7 @@ class Session {
         candidates_.push_back(candidate);
       }
     }
-    drop_hopeless();
+    drop_unrecoverable();
   }
 
   void note_known(const Measurement& m) {
@@ -66,13 +65,13 @@ class Session {
     group->candidates.push_back(candidate);
   }
 
-  void drop_hopeless() {
+  void drop_unrecoverable() {
     std::erase_if(candidates_, [&](const Candidate& candidate) {
       if (known_.contains(candidate)) return false;
-      const bool hopeless =
+      const bool unrecoverable =
           std::ranges::any_of(failed_, [&](const Candidate& failed) { return at_least_as_large(candidate, failed); });
-      if (hopeless) skip(candidate, "larger than a run that was out of memory");
-      return hopeless;
+      if (unrecoverable) skip(candidate, "larger than a run that was out of memory");
+      return unrecoverable;
     });
   }
 
@@ -163,14 +162,13 @@ class Session {
       std::erase(candidates_, next.candidate);
       return true;
     }
-    const auto stored = keep(std::get<Measured>(std::move(*outcome)), next.reason);
-    if (!stored) return stored.error();
+    TANGRAM_RETURN_IF_ERROR(keep(std::get<Measured>(std::move(*outcome)), next.reason));
     return true;
   }
 
   Result<Nothing> keep(Measured measured, const std::string& reason) {
     note_known(measured.measurement);
-    if (measured.measurement.out_of_memory()) drop_hopeless();
+    if (measured.measurement.out_of_memory()) drop_unrecoverable();
     report_.measurements.push_back(measured.measurement);
     report_.points.push_back({std::move(measured.measurement), measured.timing, reason});
     return around_.store(report_.measurements);

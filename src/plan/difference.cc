@@ -360,17 +360,16 @@ bool Difference::empty() const {
 
 Result<Difference> diff(const Plan& before, const Plan& after, const DifferenceOptions& options) {
   for (const Plan* plan : {&before, &after}) {
-    if (const auto checked = check_layouts(*plan); !checked) return checked.error();
+    TANGRAM_RETURN_IF_ERROR(check_layouts(*plan));
   }
-  const auto devices = all_devices(before, after);
-  if (!devices) return devices.error();
+  TANGRAM_TRY(const auto devices, all_devices(before, after));
   Difference result;
-  for (const auto& device : *devices) {
+  for (const auto& device : devices) {
     PlannedDevice empty{device.name, device.type, device.geometry, {}};
     result.devices.push_back({device, std::move(empty), "", {}});
     result.counts.devices_before += device.slices.empty() ? 0 : 1;
   }
-  const auto device_of = Matcher(*devices, after, options).match();
+  const auto device_of = Matcher(devices, after, options).match();
   for (std::size_t role = 0; role < after.devices.size(); ++role) {
     DeviceDifference& device = result.devices[device_of[role]];
     device.role = after.devices[role].name;

@@ -466,10 +466,9 @@ LiveFleet fleet_for(const Plan& before, const Difference& difference, const Tran
 }
 
 Result<Transition> transition(const Plan& before, const Plan& after, const TransitionOptions& options) {
-  auto difference = diff(before, after, options.match);
-  if (!difference) return difference.error();
-  if (const auto checked = check_spares(*difference, options); !checked) return checked.error();
-  return Mover(before, std::move(*difference), options).run();
+  TANGRAM_TRY(auto difference, diff(before, after, options.match));
+  TANGRAM_RETURN_IF_ERROR(check_spares(difference, options));
+  return Mover(before, std::move(difference), options).run();
 }
 
 std::vector<Step> rollback(const Plan& before, const Transition& transition, std::size_t done,

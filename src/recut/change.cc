@@ -49,13 +49,11 @@ Change::Change(ChangeOptions options, ChangeObserver& observer)
 Result<Nothing> Change::open(const std::string& library) {
   // The lock comes before the first read: another change must not move a slice between our read and our steps.
   if (!options_.dry_run) {
-    auto lock = RecutLock::take(options_.directory);
-    if (!lock) return lock.error();
-    lock_ = std::move(*lock);
+    TANGRAM_TRY(auto lock, RecutLock::take(options_.directory));
+    lock_ = std::move(lock);
   }
-  auto driver = adapters::MigDriver::open(library);
-  if (!driver) return driver.error();
-  driver_ = std::move(*driver);
+  TANGRAM_TRY(auto driver, adapters::MigDriver::open(library));
+  driver_ = std::move(driver);
   now_ = driver_->read();
   return Nothing{};
 }
@@ -74,9 +72,8 @@ ChangeResult Change::roll_back(const Checkpoint& checkpoint) {
 
 Result<Nothing> Change::look_again() {
   now_ = driver_->read();
-  auto steps = plan_recut(now_, goals_);
-  if (!steps) return steps.error();
-  steps_ = std::move(*steps);
+  TANGRAM_TRY(auto steps, plan_recut(now_, goals_));
+  steps_ = std::move(steps);
   return Nothing{};
 }
 

@@ -78,9 +78,8 @@ class CheckpointReader {
       if (ours.contains("previous")) checkpoint.previous = text_of(ours.at("previous"));
     }
     for (const auto& device : json.at("MigState").at("Devices")) {
-      auto goal = read_gpu_goal(device);
-      if (!goal) return goal.error();
-      checkpoint.gpus.push_back(std::move(*goal));
+      TANGRAM_TRY(auto goal, read_gpu_goal(device));
+      checkpoint.gpus.push_back(std::move(goal));
     }
     return checkpoint;
   }
@@ -99,7 +98,7 @@ class CheckpointReader {
     goal.mig = json.at("MigMode").get<int>() == 1;
     if (!json.contains("GpuInstances") || json.at("GpuInstances").is_null()) return goal;
     for (const auto& slice : json.at("GpuInstances")) {
-      if (const auto added = add_slice(*gpu, slice, goal); !added) return added.error();
+      TANGRAM_RETURN_IF_ERROR(add_slice(*gpu, slice, goal));
     }
     std::ranges::sort(goal.layout.slices, {}, &Slice::start);
     if (const auto reason = why_invalid(goal.geometry, goal.layout); !reason.empty()) return wrong(reason);

@@ -28,10 +28,9 @@ void CheckpointKeeper::begin_rollback(const Checkpoint& checkpoint) {
 Result<std::optional<Checkpoint>> CheckpointKeeper::stored(const adapters::DriverReport& now) const {
   std::error_code error;
   if (!std::filesystem::exists(path_, error)) return std::optional<Checkpoint>();
-  const auto text = host::read_file(path_);
-  if (!text) return text.error();
+  TANGRAM_TRY(const auto text, host::read_file(path_));
   // A file of another machine, or of a GPU that was taken out, must not block a new change: it counts as absent.
-  auto stored = read_checkpoint(path_, *text, now);
+  auto stored = read_checkpoint(path_, text, now);
   return stored ? std::optional<Checkpoint>(std::move(*stored)) : std::nullopt;
 }
 
@@ -41,21 +40,20 @@ Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, con
     checkpoint_.state = ChangeState::open;
     return store(now);
   }
-  const auto old = stored(now);
-  if (!old) return old.error();
+  TANGRAM_TRY(const auto old, stored(now));
   checkpoint_.made = utc_now();
-  if (*old && (*old)->state == ChangeState::open) {
+  if (old && old->state == ChangeState::open) {
     // The open one already carries the closed one before it, so at most one text is ever nested.
-    checkpoint_.previous = (*old)->previous;
-    if (!is_as_it_was(**old, now)) {
-      observer_.checkpoint_kept(CheckpointKept::unfinished, (*old)->made);
-      checkpoint_.made = (*old)->made;
-      checkpoint_.gpus = (*old)->gpus;
+    checkpoint_.previous = old->previous;
+    if (!is_as_it_was(*old, now)) {
+      observer_.checkpoint_kept(CheckpointKept::unfinished, old->made);
+      checkpoint_.made = old->made;
+      checkpoint_.gpus = old->gpus;
     }
-  } else if (*old) {
-    checkpoint_.previous = write_checkpoint(**old, now);
+  } else if (old) {
+    checkpoint_.previous = write_checkpoint(*old, now);
   }
-  if (const auto added = add(now, goals); !added) return added;
+  TANGRAM_RETURN_IF_ERROR(add(now, goals));
   return store(now);
 }
 
@@ -63,9 +61,8 @@ Result<Nothing> CheckpointKeeper::add(const adapters::DriverReport& now, const s
   for (const auto& goal : goals) {
     if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
-    auto before = goal_of(*gpu, goal.device);
-    if (!before) return before.error();
-    checkpoint_.gpus.push_back(std::move(*before));
+    TANGRAM_TRY(auto before, goal_of(*gpu, goal.device));
+    checkpoint_.gpus.push_back(std::move(before));
   }
   return Nothing{};
 }
@@ -87,13 +84,12 @@ Result<Nothing> CheckpointKeeper::close(const adapters::DriverReport& now, const
 }
 
 Result<bool> CheckpointKeeper::close_finished(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
-  const auto old = stored(now);
-  if (!old) return old.error();
-  const bool closes = *old && ((*old)->state == ChangeState::open || rolls_back_);
-  if (!closes || (*old)->state == ChangeState::undone) return false;
-  checkpoint_ = **old;
+  TANGRAM_TRY(const auto old, stored(now));
+  const bool closes = old && (old->state == ChangeState::open || rolls_back_);
+  if (!closes || old->state == ChangeState::undone) return false;
+  checkpoint_ = *old;
   const bool more = rolls_back_ && !checkpoint_.previous.empty();
-  if (const auto closed = close(now, goals); !closed) return closed.error();
+  TANGRAM_RETURN_IF_ERROR(close(now, goals));
   return more;
 }
 

@@ -157,8 +157,8 @@ const Geometry* geometry_of(const adapters::DriverGpu& gpu) { return find_geomet
 Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
                                                  const GpuChoices& choices) {
   Matcher matcher(plan, driver);
-  if (const auto taken = matcher.take_choices(choices); !taken) return taken.error();
-  if (const auto taken = matcher.take_rest(); !taken) return taken.error();
+  TANGRAM_RETURN_IF_ERROR(matcher.take_choices(choices));
+  TANGRAM_RETURN_IF_ERROR(matcher.take_rest());
   return matcher.result();
 }
 
@@ -188,10 +188,9 @@ Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices
     return is_host(device) || !asked;
   });
   if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
-  const auto matched = match_devices(plan, driver, choices);
-  if (!matched) return matched.error();
+  TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices));
   LiveCuts cuts;
-  for (const auto& [device, gpu] : *matched) {
+  for (const auto& [device, gpu] : matched) {
     for (const auto& slice : layout_of(*device).slices) {
       const MigProfile& profile = device->geometry.profiles[slice.profile];
       // A slice in several parts has its compute shared out: a program that is given one part does not get all of it.
@@ -201,7 +200,7 @@ Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices
       if (is_apart) cuts.apart.push_back(fmt::format("{}/{}@{}", device->name, profile.name, slice.start));
     }
   }
-  cuts.now = live_plan(*matched);
+  cuts.now = live_plan(matched);
   cuts.planned = cuts_of(plan);
   return cuts;
 }

@@ -28,10 +28,9 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
 
 Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
                                                           const adapters::DriverReport& driver) const {
-  const auto matched = match_devices(plan, driver, choices_);
-  if (!matched) return matched.error();
+  TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices_));
   std::map<Key, std::string> uuids;
-  for (const auto& [device, gpu] : *matched) {
+  for (const auto& [device, gpu] : matched) {
     for (const auto& planned : device->slices) {
       const Slice& slice = planned.slice;
       std::string uuid = adapters::find_mig_uuid(device->geometry, *gpu, slice);

@@ -48,10 +48,10 @@ class RecutPlanner {
 
   Result<std::vector<RecutStep>> run() {
     for (const auto& goal : goals_) {
-      if (const auto read = look_at(goal); !read) return read.error();
+      TANGRAM_RETURN_IF_ERROR(look_at(goal));
     }
     for (const auto& goal : goals_) add_parts(goal);
-    if (const auto cut = add_cuts(); !cut) return cut.error();
+    TANGRAM_RETURN_IF_ERROR(add_cuts());
     for (const auto& goal : goals_) {
       const bool on = gpu_of(goal).mig_enabled;
       if (on && !goal.mig) steps_.push_back(step_of(RecutAction::disable_mig, goal));
@@ -92,8 +92,7 @@ class RecutPlanner {
     if (found == now_.gpus.end()) {
       return Error{ErrorCode::not_found, fmt::format("{}: no GPU has the UUID {}", goal.device, goal.gpu_uuid)};
     }
-    auto live = goal_of(*found, goal.device);
-    if (!live) return live.error();
+    TANGRAM_TRY(auto live, goal_of(*found, goal.device));
     // Some boards change their mode only with a reset, which ends every process on them. That is for the user to
     // decide.
     const bool changes_mode = goal.mig != found->mig_enabled;
@@ -104,7 +103,7 @@ class RecutPlanner {
     }
     if (const auto problem = wrong_place(goal, *found); !problem.empty()) return wrong(problem);
     if (changes_mode && goal.mig) steps_.push_back(step_of(RecutAction::enable_mig, goal));
-    before_.devices.push_back(as_device(goal, live->layout));
+    before_.devices.push_back(as_device(goal, live.layout));
     after_.devices.push_back(as_device(goal, goal.layout));
     return Nothing{};
   }
@@ -145,9 +144,8 @@ class RecutPlanner {
     options.match = {.rename = false, .move = false};
     options.temporaries = false;
     options.recut = times_;
-    const auto moved = plan::transition(before_, after_, options);
-    if (!moved) return moved.error();
-    for (const auto& step : moved->steps) {
+    TANGRAM_TRY(const auto moved, plan::transition(before_, after_, options));
+    for (const auto& step : moved.steps) {
       const bool destroys = step.action == plan::StepAction::destroy;
       TANGRAM_CHECK(destroys || step.action == plan::StepAction::create, "a plan without replicas is only cut");
       const auto goal = std::ranges::find(goals_, step.device, &GpuGoal::device);

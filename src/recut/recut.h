@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "adapters/nvml/mig_driver.h"
-#include "recut/live_gpus.h"
 #include "plan/transition.h"
+#include "recut/live_gpus.h"
 
 namespace tangram::recut {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "report/style.h"
 #include "core/layout.h"
+#include "report/style.h"
 
 namespace tangram::report {
 

@@ -153,10 +153,9 @@ Result<Deployment> compile(const Plan& plan, const Workload& workload, const Lat
                                                          device.name, replica.service)};
           }
           const ServiceId id(static_cast<std::uint32_t>(found->second));
-          auto compiled = compile_replica(device, profile, replica, workload.services[found->second], id,
-                                          deployment.services[found->second], model);
-          if (!compiled) return compiled.error();
-          pool.services.push_back(std::move(*compiled));
+          TANGRAM_TRY(auto compiled, compile_replica(device, profile, replica, workload.services[found->second], id,
+                                                     deployment.services[found->second], model));
+          pool.services.push_back(std::move(compiled));
         }
         deployment.pools.push_back(std::move(pool));
       }

@@ -69,14 +69,14 @@ std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane
   if (!merge) return 1;
   const Duration slack = first->request.deadline - view.now();
   // A batch whose first member is late already has no deadline to keep: it may as well be full.
-  const bool hopeless = view.p99(pool, *entry, bucket, first->request.samples) > slack;
+  const bool unrecoverable = view.p99(pool, *entry, bucket, first->request.samples) > slack;
   std::uint32_t take = 1;
   std::int32_t samples = first->request.samples;
   for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
     samples += next->request.samples;
     if (next->bucket != bucket || !entry->takes(bucket, samples)) break;
     if (!view.may_share(next->request, first->request.size)) break;
-    if (!hopeless && view.p99(pool, *entry, bucket, samples) > slack) break;
+    if (!unrecoverable && view.p99(pool, *entry, bucket, samples) > slack) break;
   }
   return take;
 }

@@ -18,10 +18,10 @@ namespace tangram::sched {
 
 // Settings of policies. Each policy reads the fields that are named for it.
 struct PolicyConfig {
-  bool merge = true;          // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
-  double elsa_alpha = 1;      // Weight of waiting and running in ELSA's slack.
-  double elsa_beta = 1;       // Weight of running alone.
-  bool drop_hopeless = true;  // Requests that cannot be in time any more are refused; otherwise they run late.
+  bool merge = true;               // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
+  double elsa_alpha = 1;           // Weight of waiting and running in ELSA's slack.
+  double elsa_beta = 1;            // Weight of running alone.
+  bool drop_unrecoverable = true;  // Requests that cannot be in time any more are refused; otherwise they run late.
   double late_limit =
       3;  // `tangram`, when it may not drop: Slos after its arrival by which a late request should still end.
 };

@@ -89,7 +89,7 @@ std::string make_recording(std::uint64_t bytes_max = UINT64_MAX) {
       while (world.running.size() > (i % 10 == 3 ? 0 : 1)) {
         auto done = world.running.front();
         done.ok = !rng.chance(0.1);
-        done.turned_away = !done.ok && rng.chance(0.5);
+        done.rejected_upstream = !done.ok && rng.chance(0.5);
         world.running.erase(world.running.begin());
         recorded.on_batch_done(done);
       }

@@ -63,7 +63,7 @@ void Recorder::write_arrival(const Request& r) {
 
 // The last number: 1 for a batch that succeeded, 0 for one that failed, 2 for one that found no room.
 void Recorder::write_done(const BatchDone& done) {
-  const int how = done.ok ? 1 : done.turned_away ? 2 : 0;
+  const int how = done.ok ? 1 : done.rejected_upstream ? 2 : 0;
   write_event("done", {done.slice.value(), static_cast<std::int64_t>(done.batch.value()), how});
 }
 

@@ -36,7 +36,7 @@ class Player {
   Player(std::string_view name, std::string_view text) : name_(name), text_(text) {}
 
   Result<ReplayReport> run() {
-    if (auto ready = read_head(); !ready) return ready.error();
+    TANGRAM_RETURN_IF_ERROR(read_head());
     while (!report_.difference_line) {
       const auto line = next_line();
       if (!line) break;
@@ -100,7 +100,7 @@ class Player {
 
   // A scheduler as the recording's began, or what the first three lines should be.
   Result<Nothing> read_head() {
-    if (auto version = read_title(); !version) return version.error();
+    TANGRAM_RETURN_IF_ERROR(read_title());
     const auto config_line = next_line();
     const auto deployment_line = next_line();
     if (!config_line || !deployment_line || !config_line->starts_with("config ") ||

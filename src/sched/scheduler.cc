@@ -93,7 +93,7 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       // Its own queue goes before the members that failed: an idle slice has nothing bound to it.
       if (!slice.bound.empty()) dispatcher_.start_bound(done.slice);
     }
-    if (!failed.empty() && done.turned_away) {
+    if (!failed.empty() && done.rejected_upstream) {
       for (Waiting* waiting : failed) resolver_.reject(waiting, RejectReason::queue_full);
     } else if (!failed.empty()) {
       run_again(failed, true);  // One member may have been too much for the engine. Alone it fails no other.

@@ -51,7 +51,7 @@ struct BatchDone {
   BatchId batch;
   bool ok = true;
   // With `ok` false: the engine had no room for the batch, and another run would not help. Its members are rejected.
-  bool turned_away = false;
+  bool rejected_upstream = false;
 };
 
 class Scheduler {

@@ -20,13 +20,13 @@ void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
          reshapes_max] = c;
-  auto& [merge, elsa_alpha, elsa_beta, drop_hopeless, late_limit] = policy_config;
+  auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, late_limit] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "How work is dispatched; `tangram policies` lists them.");
   v.field("merge", merge, "Requests may share a batch; otherwise each runs alone.");
   v.field("admission", admission, "Refuse at once what no slice can serve in time.");
   v.field(
-      "drop_hopeless", drop_hopeless,
+      "drop_unrecoverable", drop_unrecoverable,
       "`tangram` and `clockwork`: refuse what waits and cannot be in time any more; otherwise it runs late. The other "
       "policies never refuse what waits.");
   v.field("late_limit", late_limit, {.min = 1, .max = 1e6},

@@ -57,7 +57,7 @@ TEST(Admission, CountsOnSharingABatchWithWhatWaits) {
 // Request 1 is late and runs only when nothing else does, so it is no reason to refuse request 2, which ends at 20 ms.
 TEST(Admission, DoesNotCountLateRequestsAsWork) {
   auto config = one_service_cluster("tangram", {"7g@0"}, {{"7g", {10ms}}});
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   config.reality.run_time = [](const Batch& batch) { return Duration(batch.id.value() == 1 ? 30ms : 10ms); };
   config.scheduler.correction_weight = 0;
   SimFixture sim(config);
@@ -468,7 +468,7 @@ TEST(PlanChange, GivesUpADeviceAndRefusesWhatOnlyItWouldServe) {
     auto config =
         one_service_cluster(std::string(policy.name), {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
     config.latency["3g"] = {10ms, 10ms};
-    config.scheduler.policy_config.drop_hopeless = false;
+    config.scheduler.policy_config.drop_unrecoverable = false;
     config.scheduler.admission = false;
     config.reality.reshapes = [](DeviceId) { return false; };
     SimFixture sim(config);

@@ -34,7 +34,7 @@ void Call::clear() {
   status = CallStatus::ok;
   error.clear();
   failure.clear();
-  turned_away = {};
+  rejected_upstream = {};
   retry_after = {};
   empty(answer);
   answer_ends.clear();

@@ -33,16 +33,16 @@ Duration retry_after(const Request& request, const Outcome& outcome) {
 void explain_failure(Call& call) {
   call.error = fmt::format("model '{}': {}", call.model->name,
                            call.failure.empty() ? "the slice that ran the request failed" : call.failure);
-  if (call.turned_away == Duration::zero()) return;
+  if (call.rejected_upstream == Duration::zero()) return;
   call.status = CallStatus::unavailable;
-  call.retry_after = call.turned_away;
+  call.retry_after = call.rejected_upstream;
 }
 
 void explain_queue_full(Call& call) {
   call.status = CallStatus::refused;
-  if (call.turned_away > Duration::zero()) {
+  if (call.rejected_upstream > Duration::zero()) {
     call.error = fmt::format("model '{}': {}", call.model->name, call.failure);
-    call.retry_after = call.turned_away;
+    call.retry_after = call.rejected_upstream;
     return;
   }
   call.retry_after = std::chrono::seconds(1);

@@ -35,7 +35,8 @@ void ExecutorFactory::work(TimePoint now) {
 
 TimePoint ExecutorFactory::next_due() const { return std::min(workers_.next_due(), remotes_.next_due()); }
 
-engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const {
+engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, SliceId slice,
+                                                     const sched::Place& place) const {
   engines::RemoteConfig remote;
   remote.address = config_.remotes[slice.index() % config_.remotes.size()];
   remote.caller = remote_caller_;

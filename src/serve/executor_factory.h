@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "engines/executor.h"
+#include "engines/remote/remote_link.h"
 #include "host/event_loop.h"
 #include "host/log.h"
 #include "serve/live_world.h"
-#include "engines/remote/remote_link.h"
 #include "serve/server_config.h"
 #include "worker/worker_link.h"
 
@@ -31,7 +31,7 @@ class ExecutorFactory {
   // From now on a worker that cannot start is tried again, instead of being the end of the server.
   void end_first_start() { workers_.end_first_start(); }
   // Why a worker can never start; empty: all can.
-  const std::string& hopeless() const { return workers_.hopeless(); }
+  const std::string& unrecoverable() const { return workers_.unrecoverable(); }
 
   // Time-outs of workers and links.
   void work(TimePoint now);

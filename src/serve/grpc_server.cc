@@ -505,7 +505,7 @@ bool has_grpc() { return true; }
 
 Result<std::unique_ptr<GrpcServer>> make_grpc_server(const GrpcConfig& config, Gateway& gateway, LiveWorld& world) {
   auto server = std::make_unique<GrpcServerImpl>(gateway, world, config.clock);
-  if (const auto started = server->start(config); !started) return started.error();
+  TANGRAM_RETURN_IF_ERROR(server->start(config));
   return std::unique_ptr<GrpcServer>(std::move(server));
 }
 

@@ -45,15 +45,16 @@ void Inbox::on_restarted(SliceId slice, bool ok) {
 // Followed by on_done(), which wakes the world for both.
 void Inbox::on_turned_away(SliceId slice, Duration retry_after) {
   const host::MutexLock lock(mutex_);
-  posted_.turned_away.push_back({slice, retry_after});
+  posted_.rejected_upstream.push_back({slice, retry_after});
 }
 
 void Inbox::take(Contents& taken) {
-  TANGRAM_CHECK(taken.calls.empty() && taken.reports.empty() && taken.turned_away.empty(), "what was taken is handled");
+  TANGRAM_CHECK(taken.calls.empty() && taken.reports.empty() && taken.rejected_upstream.empty(),
+                "what was taken is handled");
   const host::MutexLock lock(mutex_);
   taken.calls.swap(posted_.calls);
   taken.reports.swap(posted_.reports);
-  taken.turned_away.swap(posted_.turned_away);
+  taken.rejected_upstream.swap(posted_.rejected_upstream);
 }
 
 }  // namespace tangram::serve

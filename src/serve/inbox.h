@@ -36,7 +36,7 @@ class Inbox final : public engines::ExecutorEvents {
   struct Contents {
     std::vector<Posted> calls;
     std::vector<Report> reports;
-    std::vector<TurnedAway> turned_away;
+    std::vector<TurnedAway> rejected_upstream;
   };
 
   // Called when something was posted that nobody is awake for. Set before the first post.

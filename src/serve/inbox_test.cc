@@ -64,8 +64,8 @@ TEST(Inbox, TellsAFailureFromAnAnswerByItsReason) {
   EXPECT_EQ(taken.reports[1].kind, WorldEventKind::failed);
   EXPECT_EQ(taken.reports[1].reason, "there is no room");
   EXPECT_EQ(taken.reports[2].kind, WorldEventKind::not_restarted);
-  ASSERT_EQ(taken.turned_away.size(), 1u);
-  EXPECT_EQ(taken.turned_away[0].retry_after, 3s);
+  ASSERT_EQ(taken.rejected_upstream.size(), 1u);
+  EXPECT_EQ(taken.rejected_upstream[0].retry_after, 3s);
 }
 
 }  // namespace

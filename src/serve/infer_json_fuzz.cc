@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "serve/infer_json.h"
 #include "base/json_reader.h"
+#include "serve/infer_json.h"
 
 namespace {
 

@@ -14,17 +14,16 @@ Listeners::~Listeners() {
 
 Result<Nothing> Listeners::open() {
   if (config_.security.tls) {
-    auto made = host::TlsContext::for_server(*config_.security.tls);
-    if (!made) return made.error();
-    tls_.set(std::move(*made));
+    TANGRAM_TRY(auto made, host::TlsContext::for_server(*config_.security.tls));
+    tls_.set(std::move(made));
   }
   for (int i = 0; i < config_.threads; ++i) {
     host::EventLoop* its_loop = &loop_;
     if (!one_thread()) its_loop = &io_.emplace_back(std::make_unique<IoThread>())->loop;
     auto http = std::make_unique<HttpServer>(*its_loop, clock_, gateway_, world_, config_.limits, one_thread());
-    if (const auto opened = open_data(*http); !opened) return opened;
+    TANGRAM_RETURN_IF_ERROR(open_data(*http));
     if (i == 0) {
-      if (const auto opened = open_admin(*http); !opened) return opened;
+      TANGRAM_RETURN_IF_ERROR(open_admin(*http));
     }
     (one_thread() ? main_http_ : io_.back()->http) = std::move(http);
   }
@@ -33,23 +32,21 @@ Result<Nothing> Listeners::open() {
 
 // The first takes the port that was asked for, which may be any; the others take the same.
 Result<Nothing> Listeners::open_data(HttpServer& http) {
-  const auto data = host::listen_at(config_.address, data_port_ == 0 ? config_.http_port : data_port_, !one_thread());
-  if (!data) return data.error();
-  http.listen(*data, {.port = Port::data, .tls = tls_slot()});
-  data_port_ = host::port_of(*data);
+  TANGRAM_TRY(const auto data,
+              host::listen_at(config_.address, data_port_ == 0 ? config_.http_port : data_port_, !one_thread()));
+  http.listen(data, {.port = Port::data, .tls = tls_slot()});
+  data_port_ = host::port_of(data);
   return Nothing{};
 }
 
 Result<Nothing> Listeners::open_admin(HttpServer& http) {
-  const auto admin = host::listen_at(config_.admin_address, config_.metrics_port, false);
-  if (!admin) return admin.error();
-  http.listen(*admin, {.port = Port::admin, .tls = tls_slot()});
-  admin_port_ = host::port_of(*admin);
+  TANGRAM_TRY(const auto admin, host::listen_at(config_.admin_address, config_.metrics_port, false));
+  http.listen(admin, {.port = Port::admin, .tls = tls_slot()});
+  admin_port_ = host::port_of(admin);
   if (config_.admin_socket.empty()) return Nothing{};
-  const auto local = host::listen_at_path(config_.admin_socket);
-  if (!local) return local.error();
+  TANGRAM_TRY(const auto local, host::listen_at_path(config_.admin_socket));
   admin_socket_open_ = true;
-  http.listen(*local, {.port = Port::admin, .trusted = true});
+  http.listen(local, {.port = Port::admin, .trusted = true});
   return Nothing{};
 }
 
@@ -64,9 +61,8 @@ Result<Nothing> Listeners::open_grpc() {
   grpc.idle = config_.limits.idle;
   grpc.tls = config_.security.tls;
   grpc.clock = clock_;
-  auto made = make_grpc_server(grpc, gateway_, world_);
-  if (!made) return made.error();
-  grpc_ = std::move(*made);
+  TANGRAM_TRY(auto made, make_grpc_server(grpc, gateway_, world_));
+  grpc_ = std::move(made);
   return Nothing{};
 }
 

@@ -45,9 +45,9 @@ void LiveWorld::take_inbox() {
     events_.add(now_, report.kind, report.slice.value(), report.batch.value());
     if (!report.reason.empty()) runs_.at(report.slice).failure = std::move(report.reason);
   }
-  for (const auto& [slice, retry_after] : posted_.turned_away) runs_.at(slice).turned_away = retry_after;
+  for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).rejected_upstream = retry_after;
   posted_.reports.clear();
-  posted_.turned_away.clear();
+  posted_.rejected_upstream.clear();
 }
 
 void LiveWorld::open_slices() {
@@ -241,7 +241,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
   if (run == nullptr) return;
   const Duration took = now_ - run->started;
   const ServedModel& model = *run->members.front()->model;
-  bool turned_away = false;
+  bool rejected_upstream = false;
   if (ok) {
     run->scatter_outputs();
     const std::int32_t samples = run->samples();
@@ -249,12 +249,12 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     const bool background = run->members.front()->background > 0;
     ledger_.count_batch({slice, model.service, samples, background, took});
   } else {
-    turned_away = run->turned_away > Duration::zero();
-    ledger_.count_failed_batch(slice, took, !turned_away);
-    if (config_.on_failure && !turned_away) config_.on_failure(slice, model, run->members.size(), run->failure);
+    rejected_upstream = run->rejected_upstream > Duration::zero();
+    ledger_.count_failed_batch(slice, took, !rejected_upstream);
+    if (config_.on_failure && !rejected_upstream) config_.on_failure(slice, model, run->members.size(), run->failure);
     run->fail_members(run->failure);
   }
-  recorded_->on_batch_done({slice, batch, ok, turned_away});
+  recorded_->on_batch_done({slice, batch, ok, rejected_upstream});
 }
 
 // ---- Slices ----

@@ -296,15 +296,15 @@ TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
     bench.world->inbox().post(calls.back());
   }
   bench.world->step(TimePoint(0ms));
-  std::size_t turned_away = 0;
+  std::size_t rejected_upstream = 0;
   for (std::uint32_t slice = bench.busy(); slice < 2; slice = bench.busy()) {
-    ASSERT_LT(++turned_away, 9u) << "they run again";
+    ASSERT_LT(++rejected_upstream, 9u) << "they run again";
     bench.world->inbox().on_turned_away(SliceId(slice), 7s);
     bench.world->inbox().on_done(SliceId(slice), bench.executors[slice]->started.back(), "there is no room");
     bench.world->step(TimePoint(1ms));
   }
   ASSERT_EQ(bench.owner.answered.size(), 4u);
-  EXPECT_LE(turned_away, 4u);
+  EXPECT_LE(rejected_upstream, 4u);
   for (const Call* call : calls) {
     EXPECT_EQ(call->status, CallStatus::refused);
     EXPECT_EQ(call->error, "model 'rank': there is no room");

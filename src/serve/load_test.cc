@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "core/sample_tensors.h"
+#include "host/test_nowhere.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
-#include "host/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {

@@ -12,9 +12,9 @@
 #include "client/http_client.h"
 #include "client/offline_input.h"
 #include "client/offline_output.h"
+#include "host/test_nowhere.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
-#include "host/test_nowhere.h"
 
 namespace tangram::serve {
 namespace {
@@ -61,7 +61,8 @@ class OfflineJobTest : public ::testing::Test {
     return folder_ + "/" + name;
   }
 
-  client::OfflineStore submit(const std::string& input, const std::string& output, const std::string& model = "rank") const {
+  client::OfflineStore submit(const std::string& input, const std::string& output,
+                              const std::string& model = "rank") const {
     client::OfflineJob job;
     job.format = *client::parse_row_format(input);
     job.model = model;
@@ -146,7 +147,8 @@ TEST_F(OfflineJobTest, StopsWhereTheModelIsUnknownOrTheInputHasChanged) {
   EXPECT_FALSE(unknown.read()->message.empty());
   auto changed = submit(write_rows(5), folder_ + "/out");
   write_rows(6);
-  EXPECT_NE(client::run_offline_job(changed, {}).error().message.find("it has changed since the job began"), std::string::npos);
+  EXPECT_NE(client::run_offline_job(changed, {}).error().message.find("it has changed since the job began"),
+            std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
 }
 
@@ -195,7 +197,9 @@ TEST_F(OfflineJobTest, RefusesCsvWithoutAHeader) {
   EXPECT_EQ(end.error().code, ErrorCode::invalid);
   EXPECT_NE(end.error().message.find("line 1: column 1 2 3"), std::string::npos) << end.error().message;
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
-  EXPECT_NE(client::scan_input(write_file("empty.csv", "\n"), client::RowFormat::csv).error().message.find("names its columns"),
+  EXPECT_NE(client::scan_input(write_file("empty.csv", "\n"), client::RowFormat::csv)
+                .error()
+                .message.find("names its columns"),
             std::string::npos);
   auto names = submit(write_file("names.csv", "id,ids\n"), folder_ + "/none");
   ASSERT_TRUE(client::run_offline_job(names, {}).ok());

@@ -33,7 +33,8 @@ TEST(RecordingFile, IsWrittenWhileNothingHappens) {
   (*file)->add("one\n");
   (*file)->add("two\n");
   const auto limit = std::chrono::steady_clock::now() + 30s;
-  while (*host::read_file(path.text) != "one\ntwo\n" && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  while (*host::read_file(path.text) != "one\ntwo\n" && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
   EXPECT_EQ(*host::read_file(path.text), "one\ntwo\n");
   (*file)->add("end\n");
   EXPECT_TRUE((*file)->finish());

@@ -46,24 +46,20 @@ void Reloader::on_controlled(ControlCall*) {
 Result<ReloadedFiles> Reloader::read() const {
   ReloadedFiles files;
   if (config_.reload_security) {
-    auto security = config_.reload_security();
-    if (!security) return security.error();
-    if (security->tls && config_.security.tls) {
-      auto made = host::TlsContext::for_server(*security->tls);
-      if (!made) return made.error();
-      files.tls = std::move(*made);
+    TANGRAM_TRY(auto security, config_.reload_security());
+    if (security.tls && config_.security.tls) {
+      TANGRAM_TRY(auto made, host::TlsContext::for_server(*security.tls));
+      files.tls = std::move(made);
     }
-    files.security = std::move(*security);
+    files.security = std::move(security);
   }
   if (config_.reload_remote_caller) {
-    auto caller = config_.reload_remote_caller();
-    if (!caller) return caller.error();
-    files.remote_caller = std::move(*caller);
+    TANGRAM_TRY(auto caller, config_.reload_remote_caller());
+    files.remote_caller = std::move(caller);
   }
   if (config_.reload) {
-    auto next = config_.reload();
-    if (!next) return next.error();
-    files.deployment = std::move(*next);
+    TANGRAM_TRY(auto next, config_.reload());
+    files.deployment = std::move(next);
   }
   return files;
 }

@@ -10,11 +10,11 @@
 #include <cstring>
 #include <thread>
 
-#include "engines/tensor_memory.h"
 #include "client/http_client.h"
+#include "engines/tensor_memory.h"
+#include "host/test_certificates.h"
 #include "serve/server.h"
 #include "serve/test_calls.h"
-#include "host/test_certificates.h"
 #include "serve/test_deployment.h"
 
 namespace tangram::serve {
@@ -94,8 +94,8 @@ TEST(Remote, RefusesAnswersThatAreNotThoseOfTheModel) {
 TEST(Remote, ReadsAddressesInNumbers) {
   EXPECT_EQ(*parse_remote_address("10.0.0.1:8000"), (host::Endpoint{.address = "10.0.0.1", .port = 8000}));
   EXPECT_EQ(*parse_remote_address("[fe80::1]:8000"), (host::Endpoint{.address = "fe80::1", .port = 8000}));
-  for (const char* text : {"", "10.0.0.1", "host:80", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "fe80::1:8000", "[fe80::1]",
-                           "[10.0.0.1]:80", "[]:80"}) {
+  for (const char* text : {"", "10.0.0.1", "host:80", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "fe80::1:8000",
+                           "[fe80::1]", "[10.0.0.1]:80", "[]:80"}) {
     EXPECT_FALSE(parse_remote_address(text)) << text;
   }
 }
@@ -133,7 +133,8 @@ class OtherServer {
   std::uint16_t port() const { return server_->http_port(); }
   void reload() { server_->request_reload(); }
   client::HttpAnswer ask(const std::string& path, const std::string& body = "") const {
-    auto answer = client::ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
+    auto answer =
+        client::ask_http({.port = port(), .method = body.empty() ? "GET" : "POST", .path = path, .body = body});
     return answer ? *answer : client::HttpAnswer{};
   }
   std::string log() const { return test::written_to(file_); }
@@ -289,7 +290,9 @@ TEST(Remote, ShowsTheKeyOfTheLastReload) {
   };
   OtherServer there = second_server(std::move(there_config));
   ServerConfig config = on_server(there.port(), key.text);
-  config.reload_remote_caller = [&]() -> Result<engines::RemoteCaller> { return engines::RemoteCaller{.key = next.text}; };
+  config.reload_remote_caller = [&]() -> Result<engines::RemoteCaller> {
+    return engines::RemoteCaller{.key = next.text};
+  };
   OtherServer here = first_server(std::move(config));
   ASSERT_TRUE(here.wait_until_ready());
   EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 200);

@@ -112,7 +112,7 @@ bool Server::run() {
   bool all_answered = false;
   while (!(all_answered = drained()) && !(draining_ && clock_.now() >= drain_deadline_)) {
     if (!told_ready_ && world_->slices_starting() == 0) tell_ready();
-    if (!executors_.hopeless().empty() && !draining_) begin_drain();
+    if (!executors_.unrecoverable().empty() && !draining_) begin_drain();
     if (stop_asked_.exchange(false)) begin_drain();
     // One plan moves at a time; the next waits for it.
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
@@ -120,7 +120,7 @@ bool Server::run() {
   }
   reloader_->join();
   listeners_->stop();
-  return all_answered && executors_.hopeless().empty();
+  return all_answered && executors_.unrecoverable().empty();
 }
 
 void Server::turn() {
@@ -172,7 +172,7 @@ bool Server::drained() const {
 // Open connections keep the certificates that they began with; keys and limits count from the next request on.
 Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files) {
   if (files.deployment) {
-    if (auto changed = world.change_plan(*files.deployment); !changed) return changed;
+    TANGRAM_RETURN_IF_ERROR(world.change_plan(*files.deployment));
     executors_.end_first_start();
     const auto& services = files.deployment->services;
     for (std::size_t i = 0; i < services.size(); ++i) models_[i].samples_max = services[i].samples_max;

@@ -39,7 +39,7 @@ class Server {
   // they were kept for it. Returns false if time ran out before all was answered, or a worker could never start.
   bool run();
   // Why a worker could never start; empty: all did.
-  const std::string& hopeless() const { return executors_.hopeless(); }
+  const std::string& unrecoverable() const { return executors_.unrecoverable(); }
   // Any thread.
   void request_stop();
   void request_reload() { reloader_->ask(); }

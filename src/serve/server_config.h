@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engines/remote/remote_link.h"
 #include "engines/executor.h"
+#include "engines/remote/remote_link.h"
 #include "host/log.h"
 #include "sched/recorder.h"
 #include "sched/scheduler.h"
@@ -58,7 +58,7 @@ struct ServerConfig {
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
   engines::RemoteCaller remote_caller;  // Of all of them.
-  worker::WorkerPatience patience;     // With workers.
+  worker::WorkerPatience patience;      // With workers.
   engines::EmulatedExecutorConfig emulated;
   std::string version;
   bool triton_metrics = false;

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "serve/grpc_server.h"
 #include "client/http_client.h"
+#include "serve/grpc_server.h"
 #include "serve/server.h"
 #include "serve/test_deployment.h"
 
@@ -46,7 +46,8 @@ const std::string kWrongTensors =
 // A server that logs every request. What it wrote can be read once it has stopped.
 class Watched {
  public:
-  explicit Watched(ServerConfig config = {}) : file_(std::tmpfile()), log_(std::make_unique<host::LogWriter>(fileno(file_))) {
+  explicit Watched(ServerConfig config = {})
+      : file_(std::tmpfile()), log_(std::make_unique<host::LogWriter>(fileno(file_))) {
     config.http_port = config.metrics_port = 0;
     if (has_grpc()) config.grpc_port = 0;
     config.emulated.time_scale = 0;
@@ -64,11 +65,11 @@ class Watched {
   Watched& operator=(const Watched&) = delete;
 
   client::HttpAnswer ask(const std::string& path, const std::string& body = "", const std::string& key = "",
-                 bool admin = false) {
+                         bool admin = false) {
     client::HttpQuestion asked{.port = admin ? server_->metrics_port() : server_->http_port(),
-                       .method = body.empty() ? "GET" : "POST",
-                       .path = path,
-                       .body = body};
+                               .method = body.empty() ? "GET" : "POST",
+                               .path = path,
+                               .body = body};
     asked.key = key;
     const auto answer = client::ask_http(asked);
     EXPECT_TRUE(answer) << answer.error().message;

@@ -245,7 +245,7 @@ TEST(Server, EndsWhenAWorkerOfTheFirstStartCannotLoad) {
   Server server(test::deployment(), test::workload(), std::move(config), log);
   ASSERT_TRUE(server.open());
   EXPECT_FALSE(server.run());
-  EXPECT_NE(server.hopeless().find("the model file is gone"), std::string::npos) << server.hopeless();
+  EXPECT_NE(server.unrecoverable().find("the model file is gone"), std::string::npos) << server.unrecoverable();
 }
 
 // Inside the server a slice has no process of its own; with workers it has one.

@@ -19,7 +19,7 @@ void SliceRun::begin(const sched::Batch& next, TimePoint now) {
 void SliceRun::add(Call* call) {
   call->launched = started;
   call->failure.clear();
-  call->turned_away = {};
+  call->rejected_upstream = {};
   call->padded_size = size;
   members.push_back(call);
 }
@@ -69,10 +69,10 @@ std::int32_t SliceRun::samples() const {
 void SliceRun::fail_members(const std::string& reason) {
   for (Call* call : members) {
     call->failure = reason;
-    call->turned_away = turned_away;
+    call->rejected_upstream = rejected_upstream;
   }
   failure.clear();
-  turned_away = {};
+  rejected_upstream = {};
 }
 
 SliceRun& SliceRuns::open(SliceId slice, const sched::Place& place) {

@@ -23,7 +23,7 @@ struct SliceRun {
   std::unique_ptr<engines::Executor> executor;
   engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.
   std::string failure;                     // Why the last batch was not answered.
-  Duration turned_away{};                  // As of a call.
+  Duration rejected_upstream{};            // As of a call.
 
   // Takes over an idle slice; the members are added by the caller.
   void begin(const sched::Batch& next, TimePoint now);

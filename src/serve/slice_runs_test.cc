@@ -103,12 +103,12 @@ TEST(SliceRun, LeavesTheReasonOfAFailureWithItsMembers) {
   run.begin(batch_of(1), kTimeZero);
   run.add(&call);
   run.failure = "there is no room";
-  run.turned_away = 2s;
+  run.rejected_upstream = 2s;
   run.fail_members(run.failure);
   EXPECT_EQ(call.failure, "there is no room");
-  EXPECT_EQ(call.turned_away, 2s);
+  EXPECT_EQ(call.rejected_upstream, 2s);
   EXPECT_EQ(run.failure, "");
-  EXPECT_EQ(run.turned_away, 0s);
+  EXPECT_EQ(run.rejected_upstream, 0s);
 }
 
 }  // namespace

@@ -311,7 +311,7 @@ TEST(WorkerLink, PausesLongerAndLongerWhereAWorkerCannotStart) {
     ASSERT_TRUE(bench.drive([&] { return bench.restarts() >= 8; })) << program;
     EXPECT_GE(bench.now() - begin, 7ms);
     EXPECT_EQ(bench.world->slices_starting(), 2u);
-    EXPECT_TRUE(bench.workers->hopeless().empty());
+    EXPECT_TRUE(bench.workers->unrecoverable().empty());
   }
 }
 
@@ -338,7 +338,7 @@ TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
     const TimePoint limit = clock.now() + 30s;
     while (heard.answers.empty() && clock.now() < limit) loop.wait(clock, limit);
     EXPECT_EQ(heard.answers, std::vector<bool>{false});
-    EXPECT_EQ(workers.hopeless(), "host-0/2c@0: there is no engine 'steam' that runs tensors");
+    EXPECT_EQ(workers.unrecoverable(), "host-0/2c@0: there is no engine 'steam' that runs tensors");
   }
   close(null);
 }

@@ -32,7 +32,7 @@ Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature,
   const auto needed = engines::memory_needed(signature, job);
   if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
   if (*needed > memory_.size()) {
-    if (const auto grown = grow(*needed, socket); !grown) return grown.error();
+    TANGRAM_RETURN_IF_ERROR(grow(*needed, socket));
   }
   engines::cut_memory(signature, job, memory_.data(), tensors_);
   return &tensors_;

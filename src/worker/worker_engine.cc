@@ -50,12 +50,11 @@ class MeasuredWorker {
 
   // Room for the tensors of `job`, filled with something to compute. Errors: there is no such memory.
   Result<Nothing> prepare(const Signature& signature, const BatchJob& job) {
-    const auto tensors = tensors_.prepare(signature, job, started_.socket);
-    if (!tensors) return tensors.error();
+    TANGRAM_TRY(const auto tensors, tensors_.prepare(signature, job, started_.socket));
     if (!tensors_.announced()) return gone();
     Rng rng(1);
     for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
-      fill_sample(signature.inputs[i], (*tensors)->inputs[i], rng);
+      fill_sample(signature.inputs[i], tensors->inputs[i], rng);
     }
     return Nothing{};
   }
@@ -139,7 +138,7 @@ class WorkerReplica final : public engines::LoadedReplica {
  private:
   Result<Nothing> prepare(const BatchJob& job) {
     for (const auto& worker : workers_) {
-      if (auto ready = worker->prepare(signature_, job); !ready) return ready;
+      TANGRAM_RETURN_IF_ERROR(worker->prepare(signature_, job));
       worker->forget_peak();
     }
     return Nothing{};
@@ -204,21 +203,19 @@ class WorkerEngine final : public engines::Engine {
   }
 
   Result<engines::LoadOutcome> load(const engines::Placement& placement) override {
-    const auto index = find_profile(config_.geometry, placement.mig_profile);
-    if (!index) return index.error();
-    const MigProfile& profile = config_.geometry.profiles[*index];
+    TANGRAM_TRY(const auto index, find_profile(config_.geometry, placement.mig_profile));
+    const MigProfile& profile = config_.geometry.profiles[index];
     WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
     spec.models.push_back(config_.model);
     std::unique_ptr<adapters::CoreQuota> quota;
     if (config_.geometry.units_per_core > 0) {
-      const Slice slice{static_cast<std::uint16_t>(*index), 0};
+      const Slice slice{static_cast<std::uint16_t>(index), 0};
       const auto share = adapters::core_share(config_.geometry, slice, adapters::usable_cores());
       spec.cores = share.cores;
       spec.config.threads = share.threads();
       if (share.needs_quota()) {
-        auto made = make_quota(share.worth);
-        if (!made) return made.error();
-        quota = std::move(*made);
+        TANGRAM_TRY(auto made, make_quota(share.worth));
+        quota = std::move(made);
       }
     }
     return start(spec, std::move(quota), placement.processes, limit_mib(profile, placement.processes));
@@ -240,11 +237,10 @@ class WorkerEngine final : public engines::Engine {
                                      std::int64_t processes, double limit_mib) const {
     std::vector<std::unique_ptr<MeasuredWorker>> workers;
     for (std::int64_t i = 0; i < processes; ++i) {
-      const auto started = start_worker(config_.program);
-      if (!started) return started.error();
-      workers.push_back(std::make_unique<MeasuredWorker>(*started));
+      TANGRAM_TRY(const auto started, start_worker(config_.program));
+      workers.push_back(std::make_unique<MeasuredWorker>(started));
       if (quota != nullptr) {
-        if (const auto added = quota->add(started->process); !added) return added.error();
+        TANGRAM_RETURN_IF_ERROR(quota->add(started.process));
       }
       if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
     }

@@ -55,17 +55,14 @@ class WorkerHost {
   }
 
   Result<Nothing> prepare(const ReceivedMessage& received) {
-    const auto text = SharedMemory::adopt(received.descriptor, received.message.bytes);
-    if (!text) return text.error();
-    auto spec = read_worker_spec({reinterpret_cast<const char*>(text->data()), text->size()});
-    if (!spec) return spec.error();
-    spec_ = std::move(*spec);
+    TANGRAM_TRY(const auto text, SharedMemory::adopt(received.descriptor, received.message.bytes));
+    TANGRAM_TRY(auto spec, read_worker_spec({reinterpret_cast<const char*>(text.data()), text.size()}));
+    spec_ = std::move(spec);
     // Threads that the engine starts inherit the cores.
-    if (const auto pinned = adapters::run_on_cores(spec_.cores); !pinned) return pinned.error();
-    auto engine = engines::make_batch_engine(spec_.engine, spec_.config);
-    if (!engine) return engine.error();
-    engine_ = std::move(*engine);
-    if (const auto loaded = engine_->load(spec_.models); !loaded) return loaded.error();
+    TANGRAM_RETURN_IF_ERROR(adapters::run_on_cores(spec_.cores));
+    TANGRAM_TRY(auto engine, engines::make_batch_engine(spec_.engine, spec_.config));
+    engine_ = std::move(engine);
+    TANGRAM_RETURN_IF_ERROR(engine_->load(spec_.models));
     return engine_->warm_up();
   }
 

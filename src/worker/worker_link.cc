@@ -200,8 +200,8 @@ bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   const std::string reason(received.text());
   log(host::LogLevel::error, "worker_failed", reason);
   FirstStart& first = shared_.first_start;
-  if (first.under_way && !ever_ready_ && first.hopeless.empty()) {
-    first.hopeless = fmt::format("{}: {}", config_.title, reason);
+  if (first.under_way && !ever_ready_ && first.unrecoverable.empty()) {
+    first.unrecoverable = fmt::format("{}: {}", config_.title, reason);
   }
   end_process();
   events_.on_restarted(slice_, false);

@@ -57,7 +57,7 @@ class EndedWorkers {
 // Whether the gateway's first workers can load their models at all.
 struct FirstStart {
   bool under_way = true;
-  std::string hopeless = {};  // "SLICE: REASON" of the first worker that could not; empty: none.
+  std::string unrecoverable = {};  // "SLICE: REASON" of the first worker that could not; empty: none.
 };
 
 // All workers of a gateway.
@@ -75,7 +75,7 @@ class Workers {
 
   // The reason of the first worker that could not load, once all hope is gone: a worker of the first start that never
   // was ready said that its models cannot be loaded. Empty: none.
-  const std::string& hopeless() const { return first_start_.hopeless; }
+  const std::string& unrecoverable() const { return first_start_.unrecoverable; }
   // From now on workers that cannot load are tried again and again: others serve meanwhile.
   void end_first_start() { first_start_.under_way = false; }
 

@@ -71,8 +71,8 @@ TEST(Doors, OpenOnlyLeftwards) {
   expect_sees("worker", worker);
   expect_sees("measure", with(worker, {"worker", "learn"}));
   expect_sees("serve", with(brain, {"control", "host", "client", "engines", "adapters", "worker", "recut"}));
-  expect_sees("cli", with(brain, {"control", "sim", "lab", "report", "experiments", "host", "client", "engines", "adapters",
-                                  "worker", "recut", "measure", "serve"}));
+  expect_sees("cli", with(brain, {"control", "sim", "lab", "report", "experiments", "host", "client", "engines",
+                                  "adapters", "worker", "recut", "measure", "serve"}));
 }
 
 TEST(Doors, AreNotCrossedRightwardsOrSideways) {

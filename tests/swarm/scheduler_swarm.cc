@@ -1,9 +1,9 @@
 // scheduler_swarm FIRST COUNT: made-up clusters, loads, policies and faults, one a seed.
 //
 // Each seed is judged twice. In sched::testing::TestWorld, which keeps books of its own: every request resolved exactly
-// once, no slice used twice, no batch over its memory, time never going back, every lease returned; and which checks the
-// invariants of sched::State after every event. And in sim, where the accounting has to add up. Each is run twice and
-// must give the same digest. A failure prints the line that repeats it.
+// once, no slice used twice, no batch over its memory, time never going back, every lease returned; and which checks
+// the invariants of sched::State after every event. And in sim, where the accounting has to add up. Each is run twice
+// and must give the same digest. A failure prints the line that repeats it.
 
 #include <fmt/format.h>
 
@@ -213,7 +213,7 @@ sim::SimulationConfig random_config(Rng& rng, Duration horizon) {
   const auto policies = sched::policies();
   scheduler.policy = policies[rng.below(policies.size())].name;
   scheduler.policy_config.merge = rng.chance(0.75);
-  scheduler.policy_config.drop_hopeless = rng.chance(0.5);
+  scheduler.policy_config.drop_unrecoverable = rng.chance(0.5);
   scheduler.policy_config.elsa_alpha = rng.chance(0.5) ? 1 : rng.uniform(0.5, 2);
   scheduler.admission = rng.chance(0.5);
   if (rng.chance(0.2)) scheduler.requests_max = static_cast<std::size_t>(rng.integer(1, 20));

@@ -20,7 +20,7 @@
 #include "base/text.h"
 #include "core/geometry.h"
 #include "core/layout.h"
-#include "lab/made_training.h"
+#include "lab/synthetic_training.h"
 #include "lab/training_fleet.h"
 #include "learn/models/analytic.h"
 
@@ -100,7 +100,7 @@ void draw_plan(Rng& rng, Case& made) {
 
 void draw_training(Rng& rng, std::uint64_t seed, Case& made) {
   for (int a = 0; a < 2; ++a) {
-    lab::MadeApplication application;
+    lab::SyntheticApplication application;
     application.name = fmt::format("net-{}", a);
     application.epochs = static_cast<int>(rng.integer(1, 6));
     application.epoch_steps = rng.uniform(20, 400);
@@ -111,7 +111,7 @@ void draw_training(Rng& rng, std::uint64_t seed, Case& made) {
     made.setup.applications.emplace(application.name, lab::application_of(application));
     made.setup.restart_costs[application.name] = {application.restart_full_s, application.restart_fast_s};
   }
-  const lab::MadeJobs jobs{static_cast<int>(rng.integer(1, 15)), rng.uniform(1, 80), {}};
+  const lab::SyntheticJobs jobs{static_cast<int>(rng.integer(1, 15)), rng.uniform(1, 80), {}};
   made.setup.jobs = lab::jobs_of(jobs, made.setup.applications, seed);
   constexpr const char* kAllocators[] = {"tangram", "tangram", "deepboot", "tiresias", "afs", "sia"};
   made.setup.allocator = kAllocators[rng.below(std::size(kAllocators))];

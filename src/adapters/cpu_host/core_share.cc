@@ -108,7 +108,7 @@ Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, co
   if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return failure(directory);
   auto group = std::make_unique<CoreQuota>(directory);
   // Under v2 the files of the controller are there only where the group above has handed it down.
-  if (const auto limited = limit(directory, host.cgroup, cores); !limited) return limited.error();
+  TANGRAM_RETURN_IF_ERROR(limit(directory, host.cgroup, cores));
   return group;
 }
 

@@ -46,11 +46,10 @@ class Write {
   }
 
   Result<Nothing> create(const SliceOrder& order) {
-    const auto placement = placement_of(order);
-    if (!placement) return placement.error();
+    TANGRAM_TRY(const auto placement, placement_of(order));
     GpuInstanceHandle slice = nullptr;
     const Status status = library_.call<Status(DeviceHandle, unsigned, const Placement*, GpuInstanceHandle*)>(
-        "nvmlDeviceCreateGpuInstanceWithPlacement", device_, static_cast<unsigned>(order.vendor_id), &*placement,
+        "nvmlDeviceCreateGpuInstanceWithPlacement", device_, static_cast<unsigned>(order.vendor_id), &placement,
         &slice);
     if (status != kSuccess) return refusal(library_, status);
     auto made = make_parts(slice, order.parts);
@@ -60,23 +59,21 @@ class Write {
   }
 
   Result<Nothing> destroy(const SliceOrder& order) {
-    const auto slice = find(order);
-    if (!slice) return slice.error();
-    const auto parts = parts_of(*slice);
-    if (auto gone = destroy_parts(*slice, parts); !gone) return gone;
-    const Status status = destroy_slice(*slice);
+    TANGRAM_TRY(const auto slice, find(order));
+    const auto parts = parts_of(slice);
+    TANGRAM_RETURN_IF_ERROR(destroy_parts(slice, parts));
+    const Status status = destroy_slice(slice);
     if (status == kSuccess) return Nothing{};
-    static_cast<void>(make_parts(*slice, parts));
+    static_cast<void>(make_parts(slice, parts));
     return refusal(library_, status);
   }
 
   Result<Nothing> remake_parts(const SliceOrder& order) {
-    const auto slice = find(order);
-    if (!slice) return slice.error();
-    const auto parts = parts_of(*slice);
-    if (auto gone = destroy_parts(*slice, parts); !gone) return gone;
-    auto made = make_parts(*slice, order.parts);
-    if (!made) static_cast<void>(make_parts(*slice, parts));
+    TANGRAM_TRY(const auto slice, find(order));
+    const auto parts = parts_of(slice);
+    TANGRAM_RETURN_IF_ERROR(destroy_parts(slice, parts));
+    auto made = make_parts(slice, order.parts);
+    if (!made) static_cast<void>(make_parts(slice, parts));
     return made;
   }
 

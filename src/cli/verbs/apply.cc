@@ -56,15 +56,12 @@ std::vector<std::string> tell_of_hosts(Session& session, const Plan& plan) {
   return notes;
 }
 
-ExitCode run(Session& session, const Options& options) {
-  auto loaded = load_plan(options.plan);
-  if (!loaded) return session.fail(loaded.error());
-  const auto plan = chosen_devices(options, std::move(*loaded));
-  if (!plan) return session.fail(plan.error());
-  const auto choices = recut::parse_gpu_choices(options.gpus);
-  if (!choices) return session.fail(choices.error());
-  const auto notes = tell_of_hosts(session, *plan);
-  if (notes.size() == plan->devices.size()) {
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_TRY(auto loaded, load_plan(options.plan));
+  TANGRAM_TRY(const auto plan, chosen_devices(options, std::move(loaded)));
+  TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
+  const auto notes = tell_of_hosts(session, plan);
+  if (notes.size() == plan.devices.size()) {
     // Not one GPU: no driver is needed, and none is asked.
     if (session.structured()) {
       session.print_value({{"notes", notes}, {"dry_run", options.recut.dry_run}, {"status", "nothing to do"}});
@@ -73,13 +70,12 @@ ExitCode run(Session& session, const Options& options) {
   }
   RecutView view(session, options.recut);
   recut::Change change(change_options(options.recut), view);
-  if (const auto opened = change.open(recut::nvml_library()); !opened) return session.fail(opened.error());
+  TANGRAM_RETURN_IF_ERROR(change.open(recut::nvml_library()));
   view.warn_of_owners();
   const adapters::DriverReport driver = change.now();  // `matched` refers to it while the change reads anew.
-  const auto matched = recut::match_devices(*plan, driver, *choices);
-  if (!matched) return session.fail(matched.error());
+  TANGRAM_TRY(const auto matched, recut::match_devices(plan, driver, choices));
   view.begin({{"plan", options.plan}, {"notes", notes}});
-  const recut::ChangeResult result = change.apply(recut::goals_of(*matched), options.plan);
+  const recut::ChangeResult result = change.apply(recut::goals_of(matched), options.plan);
   return view.end(result, change.now());
 }
 

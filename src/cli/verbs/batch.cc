@@ -115,7 +115,7 @@ report::Json job_json(const client::OfflineJob& job, bool running) {
   return json;
 }
 
-ExitCode status(Session& session, const Options& options) {
+Result<ExitCode> status(Session& session, const Options& options) {
   const std::string folder = store_folder(options);
   const auto ids = options.job.empty() ? client::OfflineStore::list(folder) : std::vector<std::string>{options.job};
   report::Table table({{"JOB"},
@@ -130,25 +130,23 @@ ExitCode status(Session& session, const Options& options) {
   report::Json all = report::Json::array();
   std::string messages;
   for (const auto& id : ids) {
-    const auto store = client::OfflineStore::open(folder, id);
-    if (!store) return session.fail(store.error());
-    const auto job = store->read();
-    if (!job) return session.fail(job.error());
-    const bool running = store->running();
-    const bool going = running && job->rows_per_s > 0;
-    all.push_back(job_json(*job, running));
-    if (!job->message.empty()) messages += fmt::format("{}: {}\n", id, job->message);
+    TANGRAM_TRY(const auto store, client::OfflineStore::open(folder, id));
+    TANGRAM_TRY(const auto job, store.read());
+    const bool running = store.running();
+    const bool going = running && job.rows_per_s > 0;
+    all.push_back(job_json(job, running));
+    if (!job.message.empty()) messages += fmt::format("{}: {}\n", id, job.message);
     table.add({{id, Style::accent},
-               state_text(*job, running),
-               fmt::to_string(job->rows),
-               job->rows == 0 ? "100 %"
-                              : fmt::format("{:.0f} %", 100.0 * static_cast<double>(job->rows - job->left()) /
-                                                            static_cast<double>(job->rows)),
-               {fmt::to_string(job->failed), job->failed > 0 ? Style::bad : Style::plain},
-               going ? fmt::format("{:.1f}", job->rows_per_s) : "-",
-               going ? report::distance_text(from_seconds(static_cast<double>(job->left()) / job->rows_per_s)) : "-",
-               deadline_text(*job),
-               job->output});
+               state_text(job, running),
+               fmt::to_string(job.rows),
+               job.rows == 0 ? "100 %"
+                             : fmt::format("{:.0f} %", 100.0 * static_cast<double>(job.rows - job.left()) /
+                                                           static_cast<double>(job.rows)),
+               {fmt::to_string(job.failed), job.failed > 0 ? Style::bad : Style::plain},
+               going ? fmt::format("{:.1f}", job.rows_per_s) : "-",
+               going ? report::distance_text(from_seconds(static_cast<double>(job.left()) / job.rows_per_s)) : "-",
+               deadline_text(job),
+               job.output});
   }
   if (session.structured()) {
     session.print_value(options.job.empty() ? all : all[0]);
@@ -196,57 +194,53 @@ class StallNotes {
 };
 
 // Says how the job ended, and whether all went well.
-ExitCode conclude(Session& session, const client::OfflineStore& store, client::OfflineEnd end) {
-  const auto job = store.read();
-  if (!job) return session.fail(job.error());
+Result<ExitCode> conclude(Session& session, const client::OfflineStore& store, client::OfflineEnd end) {
+  TANGRAM_TRY(const auto job, store.read());
   if (end == client::OfflineEnd::interrupted) {
-    session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job->rows - job->left(), job->id));
+    session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job.rows - job.left(), job.id));
     return ExitCode::interrupted;
   }
   if (end == client::OfflineEnd::cancelled) {
-    session.note(fmt::format("{}: cancelled; {} of {} rows were done", job->id, job->rows - job->left(), job->rows));
+    session.note(fmt::format("{}: cancelled; {} of {} rows were done", job.id, job.rows - job.left(), job.rows));
     return ExitCode::answer_is_no;
   }
-  if (session.structured()) session.print_value(job_json(*job, false));
-  session.remark(fmt::format("{}: {} rows answered in {}\n", job->output, job->answered,
-                             report::distance_text((job->updated_ms - job->submitted_ms) * 1ms)));
-  const bool late = job->deadline_ms != 0 && job->updated_ms > job->deadline_ms;
-  if (job->failed > 0)
-    session.warn(fmt::format("{}: {} rows have no answer", client::failed_path(job->output), job->failed));
-  if (late) session.warn(fmt::format("the deadline was {}", deadline_text(*job)));
-  return job->failed > 0 || late ? ExitCode::answer_is_no : ExitCode::done;
+  if (session.structured()) session.print_value(job_json(job, false));
+  session.remark(fmt::format("{}: {} rows answered in {}\n", job.output, job.answered,
+                             report::distance_text((job.updated_ms - job.submitted_ms) * 1ms)));
+  const bool late = job.deadline_ms != 0 && job.updated_ms > job.deadline_ms;
+  if (job.failed > 0)
+    session.warn(fmt::format("{}: {} rows have no answer", client::failed_path(job.output), job.failed));
+  if (late) session.warn(fmt::format("the deadline was {}", deadline_text(job)));
+  return job.failed > 0 || late ? ExitCode::answer_is_no : ExitCode::done;
 }
 
 // Who asks, and how the server is spoken to.
 Result<Nothing> identify(const CallerOptions& caller, client::OfflineRunConfig& config) {
-  auto key = caller.key();
-  if (!key) return key.error();
-  config.key = std::move(*key);
+  TANGRAM_TRY(auto key, caller.key());
+  config.key = std::move(key);
   config.server_name = caller.server_name;
-  auto context = caller.tls_context();
-  if (!context) return context.error();
-  config.tls = std::move(*context);
+  TANGRAM_TRY(auto context, caller.tls_context());
+  config.tls = std::move(context);
   return Nothing{};
 }
 
-ExitCode run_here(Session& session, client::OfflineStore& store, const Options& options, Duration patience) {
-  if (auto locked = store.lock(); !locked) return session.fail(locked.error());
-  const auto job = store.read();
-  if (!job) return session.fail(job.error());
+Result<ExitCode> run_here(Session& session, client::OfflineStore& store, const Options& options, Duration patience) {
+  TANGRAM_RETURN_IF_ERROR(store.lock());
+  TANGRAM_TRY(const auto job, store.read());
   const InterruptGuard guard;
-  const std::uint64_t before = job->rows - job->left();
-  Progress progress = session.progress(job->id, job->left());
+  const std::uint64_t before = job.rows - job.left();
+  Progress progress = session.progress(job.id, job.left());
   client::OfflineRunConfig config;
   config.headers = options.headers;
-  if (auto known = identify(options.caller, config); !known) return session.fail(known.error());
+  TANGRAM_RETURN_IF_ERROR(identify(options.caller, config));
   config.under_way_max = options.under_way_max;
   config.patience = patience;
   config.interrupted = [&] { return guard.interrupted(); };
   StallNotes stalls(session);
   config.progress = [&](const client::OfflineView& view) {
-    progress.label(label_of(job->id, view));
+    progress.label(label_of(job.id, view));
     progress.set(view.answered + view.failed - before);
-    stalls.look_at(job->id, view);
+    stalls.look_at(job.id, view);
   };
   const auto end = client::run_offline_job(store, config);
   progress.finish();
@@ -254,8 +248,8 @@ ExitCode run_here(Session& session, client::OfflineStore& store, const Options& 
     const ExitCode code = session.fail(end.error());
     // What is wrong with the input is wrong for good: a file that was mended is another one.
     session.note(end.error().code == ErrorCode::invalid
-                     ? fmt::format("mend it and submit the job anew; {} cannot go on", job->id)
-                     : fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job->id));
+                     ? fmt::format("mend it and submit the job anew; {} cannot go on", job.id)
+                     : fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job.id));
     return code;
   }
   return conclude(session, store, *end);
@@ -340,74 +334,60 @@ Result<client::OfflineJob> describe(const Options& options) {
   if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
     return invalid(fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
   }
-  auto writable = host::check_outputs({{"--output", options.output}}, {options.input});
-  if (!writable) return writable.error();
-  const auto output = output_file(options);
-  if (!output) return output.error();
+  TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--output", options.output}}, {options.input}));
+  TANGRAM_TRY(const auto output, output_file(options));
   client::OfflineJob job;
   job.model = options.model;
   job.input = fs::absolute(options.input).string();
-  job.output = *output;
+  job.output = output;
   job.format = *format;
   if (!options.address.empty()) job.address = options.address;
   if (options.http_port != 0) job.port = static_cast<std::uint16_t>(options.http_port);
   job.submitted_ms = wall_ms();
   if (!options.deadline.empty()) {
-    const auto span = parse_span("--deadline", options.deadline);
-    if (!span) return span.error();
-    job.deadline_ms = job.submitted_ms + *span / 1ms;
+    TANGRAM_TRY(const auto span, parse_span("--deadline", options.deadline));
+    job.deadline_ms = job.submitted_ms + span / 1ms;
   }
-  const auto facts = client::scan_input(job.input, job.format);
-  if (!facts) return facts.error();
-  job.rows = facts->rows;
-  job.input_bytes = facts->bytes;
-  job.input_digest = facts->digest;
+  TANGRAM_TRY(const auto facts, client::scan_input(job.input, job.format));
+  job.rows = facts.rows;
+  job.input_bytes = facts.bytes;
+  job.input_digest = facts.digest;
   return job;
 }
 
-ExitCode submit(Session& session, const Options& options) {
-  const auto patience = parse_span("--wait", options.wait);
-  if (!patience) return session.fail(patience.error());
-  auto job = describe(options);
-  if (!job) return session.fail(job.error());
-  auto store = client::OfflineStore::create(store_folder(options), *job);
-  if (!store) return session.fail(store.error());
-  session.remark(fmt::format("{}: {} rows\n", store->id(), job->rows));
+Result<ExitCode> submit(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto patience, parse_span("--wait", options.wait));
+  TANGRAM_TRY(auto job, describe(options));
+  TANGRAM_TRY(auto store, client::OfflineStore::create(store_folder(options), job));
+  session.remark(fmt::format("{}: {} rows\n", store.id(), job.rows));
   session.out.flush();  // Whoever wants to resume after a kill must know the name.
-  return options.detach ? run_apart(session, *store, options) : run_here(session, *store, options, *patience);
+  return options.detach ? run_apart(session, store, options) : run_here(session, store, options, patience);
 }
 
-ExitCode resume(Session& session, const Options& options) {
-  const auto patience = parse_span("--wait", options.wait);
-  if (!patience) return session.fail(patience.error());
-  auto store = client::OfflineStore::open(store_folder(options), options.job);
-  if (!store) return session.fail(store.error());
-  const auto job = store->read();
-  if (!job) return session.fail(job.error());
-  if (store->running()) {
+Result<ExitCode> resume(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto patience, parse_span("--wait", options.wait));
+  TANGRAM_TRY(auto store, client::OfflineStore::open(store_folder(options), options.job));
+  TANGRAM_TRY(const auto job, store.read());
+  if (store.running()) {
     return session.fail({ErrorCode::unavailable, fmt::format("{}: another process runs this job", options.job)});
   }
-  if (job->state == client::OfflineState::cancelled) {
-    if (auto opened = store->change_state(client::OfflineState::cancelled, client::OfflineState::open); !opened)
+  if (job.state == client::OfflineState::cancelled) {
+    if (auto opened = store.change_state(client::OfflineState::cancelled, client::OfflineState::open); !opened)
       return session.fail(opened.error());
   }
   if (!options.address.empty() || options.http_port != 0) {
-    const auto port = options.http_port != 0 ? static_cast<std::uint16_t>(options.http_port) : job->port;
-    const auto set = store->set_server(options.address.empty() ? job->address : options.address, port);
-    if (!set) return session.fail(set.error());
+    const auto port = options.http_port != 0 ? static_cast<std::uint16_t>(options.http_port) : job.port;
+    TANGRAM_RETURN_IF_ERROR(store.set_server(options.address.empty() ? job.address : options.address, port));
   }
-  return options.detach ? run_apart(session, *store, options) : run_here(session, *store, options, *patience);
+  return options.detach ? run_apart(session, store, options) : run_here(session, store, options, patience);
 }
 
-ExitCode cancel(Session& session, const Options& options) {
-  auto store = client::OfflineStore::open(store_folder(options), options.job);
-  if (!store) return session.fail(store.error());
-  const auto changed = store->change_state(client::OfflineState::open, client::OfflineState::cancelled);
-  if (!changed) return session.fail(changed.error());
-  if (!*changed) {
-    const auto job = store->read();
-    if (!job) return session.fail(job.error());
-    session.note(fmt::format("{}: it is {} already", options.job, client::to_string(job->state)));
+Result<ExitCode> cancel(Session& session, const Options& options) {
+  TANGRAM_TRY(auto store, client::OfflineStore::open(store_folder(options), options.job));
+  TANGRAM_TRY(const auto changed, store.change_state(client::OfflineState::open, client::OfflineState::cancelled));
+  if (!changed) {
+    TANGRAM_TRY(const auto job, store.read());
+    session.note(fmt::format("{}: it is {} already", options.job, client::to_string(job.state)));
     return ExitCode::answer_is_no;
   }
   session.remark(fmt::format("{}: cancelled\n", options.job));
@@ -421,7 +401,7 @@ void choose_form(Session& session, const Options& options) {
   if (options.output == "yaml") session.format = OutputFormat::yaml;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   choose_form(session, options);
   if (options.action == "submit") return submit(session, options);
   if (options.action == "status") return status(session, options);

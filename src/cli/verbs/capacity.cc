@@ -63,19 +63,17 @@ Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Sce
   return results;
 }
 
-ExitCode run(Session& session, Options options) {
-  auto scenario = load_scenario(options.scenario);
-  if (!scenario) return session.fail(scenario.error());
-  if (const auto planned = needs_plan(*scenario, options.scenario); !planned) return session.fail(planned.error());
-  if (options.seed) scenario->config.seed = *options.seed;
-  if (options.policies.empty()) options.policies = {scenario->config.scheduler.policy};
-  if (const auto known = check_policies(options.policies); !known) return session.fail(known.error());
-  warn(session, *scenario);
-  const auto found = search(session, *scenario, options);
-  if (!found) return session.fail(found.error());
-  const auto& results = *found;
+Result<ExitCode> run(Session& session, Options options) {
+  TANGRAM_TRY(auto scenario, load_scenario(options.scenario));
+  TANGRAM_RETURN_IF_ERROR(needs_plan(scenario, options.scenario));
+  if (options.seed) scenario.config.seed = *options.seed;
+  if (options.policies.empty()) options.policies = {scenario.config.scheduler.policy};
+  TANGRAM_RETURN_IF_ERROR(check_policies(options.policies));
+  warn(session, scenario);
+  TANGRAM_TRY(const auto found, search(session, scenario, options));
+  const auto& results = found;
   if (session.structured()) {
-    session.print_value(report::capacity_json(report_head(*scenario), {scenario->name, options.tolerance, results}));
+    session.print_value(report::capacity_json(report_head(scenario), {scenario.name, options.tolerance, results}));
   } else {
     session.print(report::capacity_table(results, session.terminal));
   }

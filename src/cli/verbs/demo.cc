@@ -260,8 +260,7 @@ Result<std::string> place_report(const std::string& report) {
     return Error{ErrorCode::unavailable, "no place was found for the report; name one with --html"};
   }
   const std::string path = folder + "/demo.html";
-  const auto written = host::write_file_atomically(path, report);
-  if (!written) return written.error();
+  TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(path, report));
   return path;
 }
 
@@ -269,13 +268,12 @@ Result<std::string> write_report(const std::string& wanted, const lab::Scenario&
                                  const std::vector<lab::Run>& runs) {
   const std::string report = report::html_report(report_head(scenario), scenario, runs);
   if (wanted.empty()) return place_report(report);
-  const auto written = host::write_file_atomically(wanted, report);
-  if (!written) return written.error();
+  TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(wanted, report));
   return wanted;
 }
 
 // The scheduler at work, in virtual time.
-ExitCode show_day(Session& session, int number, const Inputs& inputs) {
+Result<ExitCode> show_day(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "A day, simulated", near_path(inputs.scenario_path));
   session.out.flush();
   const auto begin = std::chrono::steady_clock::now();
@@ -289,10 +287,9 @@ ExitCode show_day(Session& session, int number, const Inputs& inputs) {
   session.print(report::draw_utilisation(inputs.scenario, view, session.terminal, 2));
   const std::string story = text::join(report::story_of(view, runs[0]), " ");
   session.print("\n  " + report::wrap(story, session.terminal.width - 2, 2) + "\n");
-  const auto report = write_report(inputs.html, inputs.scenario, runs);
-  if (!report) return session.fail(report.error());
+  TANGRAM_TRY(const auto report, write_report(inputs.html, inputs.scenario, runs));
   session.remark(
-      fmt::format("\n  The whole story with pictures: {}\n", paint(session.terminal, Style::accent, *report)));
+      fmt::format("\n  The whole story with pictures: {}\n", paint(session.terminal, Style::accent, report)));
   session.out.flush();
   // To standard error, as the only thing here that another day would change.
   session.note(fmt::format("  simulated {:.1f} h in {:.1f} s: {:.0f} x real time, {:.2g} million requests/s",
@@ -343,40 +340,34 @@ Result<Inputs> load(const Options& options) {
   Inputs inputs{options.fleet, options.services, options.measurements, options.scenario, options.html, {}, {}, {}};
   if (inputs.fleet_path.empty() || inputs.services_path.empty() || inputs.scenario_path.empty() ||
       inputs.measurements_path.empty()) {
-    const auto examples = examples_directory();
-    if (!examples) return examples.error();
-    if (inputs.fleet_path.empty()) inputs.fleet_path = *examples + "/fleet.yaml";
-    if (inputs.services_path.empty()) inputs.services_path = *examples + "/services.yaml";
-    if (inputs.measurements_path.empty()) inputs.measurements_path = *examples + "/measurements.csv";
-    if (inputs.scenario_path.empty()) inputs.scenario_path = *examples + "/scenario-day.yaml";
+    TANGRAM_TRY(const auto examples, examples_directory());
+    if (inputs.fleet_path.empty()) inputs.fleet_path = examples + "/fleet.yaml";
+    if (inputs.services_path.empty()) inputs.services_path = examples + "/services.yaml";
+    if (inputs.measurements_path.empty()) inputs.measurements_path = examples + "/measurements.csv";
+    if (inputs.scenario_path.empty()) inputs.scenario_path = examples + "/scenario-day.yaml";
   }
-  auto fleet = load_fleet(inputs.fleet_path);
-  if (!fleet) return fleet.error();
-  auto workload = load_workload(inputs.services_path);
-  if (!workload) return workload.error();
-  auto scenario = load_scenario(inputs.scenario_path);
-  if (!scenario) return scenario.error();
-  scenario->config.duration = std::min(scenario->config.duration, from_seconds(3600 * options.hours));
-  inputs.fleet = std::move(*fleet);
-  inputs.scenario = std::move(*scenario);
-  inputs.workload = std::move(*workload);
+  TANGRAM_TRY(auto fleet, load_fleet(inputs.fleet_path));
+  TANGRAM_TRY(auto workload, load_workload(inputs.services_path));
+  TANGRAM_TRY(auto scenario, load_scenario(inputs.scenario_path));
+  scenario.config.duration = std::min(scenario.config.duration, from_seconds(3600 * options.hours));
+  inputs.fleet = std::move(fleet);
+  inputs.scenario = std::move(scenario);
+  inputs.workload = std::move(workload);
   return inputs;
 }
 
-ExitCode run(Session& session, const Options& options) {
-  const auto inputs = load(options);
-  if (!inputs) return session.fail(inputs.error());
-  if (const auto possible = host::check_outputs({{"--html", options.html}}, {inputs->scenario_path}); !possible) {
-    return session.fail(possible.error());
-  }
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto inputs, load(options));
+  TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--html", options.html}}, {inputs.scenario_path}));
   if (session.structured()) {
-    session.print_value(demo_json(session, *inputs));
+    session.print_value(demo_json(session, inputs));
     return ExitCode::done;
   }
   session.print(paint(session.terminal, Style::bold, "Tangram") + ": GPUs are cut, and every piece has its place.\n");
   int number = 1;
-  for (const Scene scene : kScenes) scene(session, number++, *inputs);
-  if (const ExitCode code = show_day(session, number, *inputs); code != ExitCode::done) return code;
+  for (const Scene scene : kScenes) scene(session, number++, inputs);
+  TANGRAM_TRY(const ExitCode shown, show_day(session, number, inputs));
+  if (shown != ExitCode::done) return shown;
   session.remark(
       "\nNext: tangram simulate --help, tangram capacity --help, tangram geometry a100-80gb, tangram doctor\n");
   return ExitCode::done;

@@ -78,12 +78,10 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   if (options.services.empty() || !options.latency.given()) {
     return Error{ErrorCode::invalid, "capacities need both --services and one of --measurements and --model"};
   }
-  auto workload = load_workload(options.services);
-  if (!workload) return workload.error();
-  auto latency = load_latency(options.latency);
-  if (!latency) return latency.error();
-  question.workload = std::move(*workload);
-  question.latency = std::move(*latency);
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  TANGRAM_TRY(auto latency, load_latency(options.latency));
+  question.workload = std::move(workload);
+  question.latency = std::move(latency);
   question.options.capacity =
       plan::capacity_by(*question.workload, *question.latency, {&question.before, &question.after});
   for (const auto& service : question.workload->services) {
@@ -102,26 +100,21 @@ std::string slice_text(const Geometry& geometry, const Slice& slice) {
 
 // The GPUs of this machine as they are cut, and the plan as far as it cuts GPUs of this machine.
 Result<Nothing> read_live(const Options& options, Question& question) {
-  auto plan = load_plan(options.before);
-  if (!plan) return plan.error();
-  const auto choices = recut::parse_gpu_choices(options.gpus);
-  if (!choices) return choices.error();
+  TANGRAM_TRY(auto plan, load_plan(options.before));
+  TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
   const auto driver = adapters::probe_nvml(recut::nvml_library());
-  auto cuts = recut::compare_live(std::move(*plan), options.devices, driver, *choices);
-  if (!cuts) return cuts.error();
-  question.before = std::move(cuts->now);
-  question.after = std::move(cuts->planned);
-  question.apart = std::move(cuts->apart);
+  TANGRAM_TRY(auto cuts, recut::compare_live(std::move(plan), options.devices, driver, choices));
+  question.before = std::move(cuts.now);
+  question.after = std::move(cuts.planned);
+  question.apart = std::move(cuts.apart);
   return Nothing{};
 }
 
 Result<Nothing> read_plans(const Options& options, Question& question) {
-  auto before = load_plan(options.before);
-  if (!before) return before.error();
-  auto after = load_plan(options.after);
-  if (!after) return after.error();
-  question.before = std::move(*before);
-  question.after = std::move(*after);
+  TANGRAM_TRY(auto before, load_plan(options.before));
+  TANGRAM_TRY(auto after, load_plan(options.after));
+  question.before = std::move(before);
+  question.after = std::move(after);
   return Nothing{};
 }
 
@@ -130,21 +123,18 @@ Result<Nothing> read_question(const Options& options, Question& question) {
     return Error{ErrorCode::invalid, options.live ? "--live compares one plan with this machine; found two plans"
                                                   : "expected two plans, BEFORE and AFTER, or --live and one"};
   }
-  const auto read = options.live ? read_live(options, question) : read_plans(options, question);
-  if (!read) return read.error();
+  TANGRAM_RETURN_IF_ERROR(options.live ? read_live(options, question) : read_plans(options, question));
   auto& wanted = question.options;
   // A GPU is a device by its match above, and a slice is one by its place: programs find it there.
   wanted.match = {.rename = !options.by_name && !options.live, .move = !options.keep_places && !options.live};
   wanted.temporaries = !options.no_temporaries;
   wanted.load_default = from_seconds(options.load_s);
   wanted.drain = from_seconds(options.drain_s);
-  auto spares = spares_of(options.spares);
-  if (!spares) return spares.error();
-  wanted.spares = std::move(*spares);
+  TANGRAM_TRY(auto spares, spares_of(options.spares));
+  wanted.spares = std::move(spares);
   if (!options.recut_times.empty()) {
-    auto times = load_recut_times(options.recut_times);
-    if (!times) return times.error();
-    wanted.recut = std::move(*times);
+    TANGRAM_TRY(auto times, load_recut_times(options.recut_times));
+    wanted.recut = std::move(times);
   }
   return read_capacity(options, question);
 }
@@ -430,29 +420,26 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   return moved.first_below ? ExitCode::answer_is_no : ExitCode::done;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
-  if (const auto read = read_question(options, question); !read) return session.fail(read.error());
-  const auto moved = plan::transition(question.before, question.after, question.options);
-  if (!moved) return session.fail(moved.error());
+  TANGRAM_RETURN_IF_ERROR(read_question(options, question));
+  TANGRAM_TRY(const auto moved, plan::transition(question.before, question.after, question.options));
   report::Json json;
   report::Json* structured = session.structured() ? &json : nullptr;
-  ExitCode code = print_difference(session, moved->difference, structured);
+  ExitCode code = print_difference(session, moved.difference, structured);
   if (options.steps || options.rollback) {
     for (const auto& what : question.unknown)
       session.note("no run times are known for " + what + ": it counts nothing");
-    const auto printed = print_steps(session, options, question, *moved, structured);
-    if (!printed) return session.fail(printed.error());
-    code = *printed;
+    TANGRAM_TRY(const auto printed, print_steps(session, options, question, moved, structured));
+    code = printed;
   }
   if (!options.to.empty()) {
-    const auto written = host::write_file_atomically(options.to, formats::write_plan(moved->difference.target));
-    if (!written) return session.fail(written.error());
+    TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.to, formats::write_plan(moved.difference.target)));
     session.note("wrote " + options.to);
   }
   if (structured != nullptr) session.print_value(json);
   for (const auto& slice : question.apart) session.note(slice + " is not one part with all of its compute");
-  const bool differs_live = options.live && (!moved->difference.empty() || !question.apart.empty());
+  const bool differs_live = options.live && (!moved.difference.empty() || !question.apart.empty());
   return differs_live ? ExitCode::answer_is_no : code;
 }
 

@@ -7,9 +7,9 @@
 #include "adapters/nvml/owners.h"
 #include "adapters/nvml/permissions.h"
 #include "base/text.h"
+#include "cli/program.h"
 #include "recut/live_gpus.h"
 #include "report/mosaic.h"
-#include "cli/program.h"
 #include "report/text_width.h"
 
 namespace tangram::cli {
@@ -106,16 +106,16 @@ std::vector<int> processes_on(const adapters::DriverGpu& gpu, const adapters::Dr
 report::Json gpu_json(const adapters::DriverGpu& gpu) {
   const Geometry* geometry = recut::geometry_of(gpu);
   report::Json json{{"index", gpu.index},
-            {"name", gpu.name},
-            {"uuid", gpu.uuid},
-            {"pci_bus_id", gpu.pci_bus_id},
-            {"pci_device_id", fmt::format("0x{:04X}", gpu.pci_device_id)},
-            {"type", geometry == nullptr ? report::Json(nullptr) : report::Json(geometry->type)},
-            {"sm_count_known", geometry != nullptr && !only_cut_alike(gpu)},
-            {"memory_gib", gpu.memory_gib},
-            {"mig_capable", gpu.mig_capable},
-            {"mig_enabled", gpu.mig_enabled},
-            {"mig_enabled_after_reset", gpu.mig_pending}};
+                    {"name", gpu.name},
+                    {"uuid", gpu.uuid},
+                    {"pci_bus_id", gpu.pci_bus_id},
+                    {"pci_device_id", fmt::format("0x{:04X}", gpu.pci_device_id)},
+                    {"type", geometry == nullptr ? report::Json(nullptr) : report::Json(geometry->type)},
+                    {"sm_count_known", geometry != nullptr && !only_cut_alike(gpu)},
+                    {"memory_gib", gpu.memory_gib},
+                    {"mig_capable", gpu.mig_capable},
+                    {"mig_enabled", gpu.mig_enabled},
+                    {"mig_enabled_after_reset", gpu.mig_pending}};
   report::Json slices = report::Json::array();
   for (const auto& slice : gpu.slices) {
     report::Json uuids = report::Json::array();
@@ -150,9 +150,10 @@ report::Json findings_json(const Findings& findings) {
                   {"cgroup_directory", host.cgroup_directory},
                   {"quota", host.quota},
                   {"quota_reason", host.quota_reason}};
-  json["driver"] = {{"found", findings.driver.library_found},
-                    {"version", findings.driver.driver_version},
-                    {"problem", findings.driver.problem.empty() ? report::Json(nullptr) : report::Json(findings.driver.problem)}};
+  json["driver"] = {
+      {"found", findings.driver.library_found},
+      {"version", findings.driver.driver_version},
+      {"problem", findings.driver.problem.empty() ? report::Json(nullptr) : report::Json(findings.driver.problem)}};
   json["gpus"] = std::move(gpus);
   json["permissions"] = {{"root", findings.permissions.root},
                          {"cap_sys_admin", findings.permissions.sys_admin},

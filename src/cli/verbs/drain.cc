@@ -6,9 +6,8 @@
 namespace tangram::cli {
 namespace {
 
-ExitCode run(Session& session, const ServerOptions& options) {
-  const auto answer = ask_server(options, "POST", "/drain");
-  if (!answer) return session.fail(answer.error());
+Result<ExitCode> run(Session& session, const ServerOptions& options) {
+  TANGRAM_RETURN_IF_ERROR(ask_server(options, "POST", "/drain"));
   if (session.structured()) {
     session.print_value({{"drain", "requested"}});
   } else {

@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "formats/export.h"
+#include "host/files.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -110,21 +110,17 @@ struct Inputs {
 
 Result<Inputs> read_inputs(const Options& options) {
   Inputs inputs{{}, std::nullopt, options.shared};
-  auto plan = load_plan(options.plan);
-  if (!plan) return plan.error();
-  inputs.plan = std::move(*plan);
+  TANGRAM_TRY(auto plan, load_plan(options.plan));
+  inputs.plan = std::move(plan);
   if (!options.services.empty()) {
-    auto workload = load_workload(options.services);
-    if (!workload) return workload.error();
-    inputs.workload = std::move(*workload);
+    TANGRAM_TRY(auto workload, load_workload(options.services));
+    inputs.workload = std::move(workload);
   }
-  auto uuids = pairs_of("--uuid", options.uuids);
-  if (!uuids) return uuids.error();
-  auto boards = pairs_of("--board", options.boards);
-  if (!boards) return boards.error();
-  inputs.options.uuids = std::move(*uuids);
-  inputs.options.boards = std::move(*boards);
-  if (const auto checked = check_names(inputs.plan, inputs.options); !checked) return checked.error();
+  TANGRAM_TRY(auto uuids, pairs_of("--uuid", options.uuids));
+  TANGRAM_TRY(auto boards, pairs_of("--board", options.boards));
+  inputs.options.uuids = std::move(uuids);
+  inputs.options.boards = std::move(boards);
+  TANGRAM_RETURN_IF_ERROR(check_names(inputs.plan, inputs.options));
   return inputs;
 }
 
@@ -138,7 +134,7 @@ Result<Nothing> write_folder(const std::string& folder, const std::vector<format
       return Error{ErrorCode::denied,
                    fmt::format("{}: cannot make the folder: {}", path.parent_path().string(), error.message())};
     }
-    if (const auto written = host::write_file_atomically(path.string(), file.text); !written) return written;
+    TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(path.string(), file.text));
   }
   return Nothing{};
 }
@@ -171,7 +167,7 @@ Result<Nothing> print(Session& session, const formats::ExportFormat& format, con
 }
 
 report::Json answer_json(const Options& options, bool to_file, const formats::ExportFormat& format,
-                 const formats::Export& result) {
+                         const formats::Export& result) {
   report::Json files = report::Json::array();
   for (const auto& file : result.files) {
     const std::string path = !to_file         ? file.path
@@ -184,7 +180,7 @@ report::Json answer_json(const Options& options, bool to_file, const formats::Ex
   return {{"format", format.name}, {"written", to_file}, {"files", std::move(files)}, {"notes", result.notes}};
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   if (options.format.empty()) return list_formats(session);
   const auto names = format_names();
   const formats::ExportFormat* format = formats::find_export_format(options.format);
@@ -195,15 +191,14 @@ ExitCode run(Session& session, const Options& options) {
                                      near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
   }
   if (options.plan.empty()) return session.fail({ErrorCode::invalid, "expected a PLAN to export"});
-  const auto inputs = read_inputs(options);
-  if (!inputs) return session.fail(inputs.error());
-  const auto result = format->write({&inputs->plan, inputs->workload ? &*inputs->workload : nullptr, inputs->options});
+  TANGRAM_TRY(const auto inputs, read_inputs(options));
+  const auto result = format->write({&inputs.plan, inputs.workload ? &*inputs.workload : nullptr, inputs.options});
   if (!result) return session.fail({result.error().code, fmt::format("{}: {}", options.plan, result.error().message)});
   const bool to_file = !options.to.empty() && options.to != "-";
   if (to_file) {
-    if (const auto written = write(session, options, *format, *result); !written) return session.fail(written.error());
+    TANGRAM_RETURN_IF_ERROR(write(session, options, *format, *result));
   } else if (!session.structured()) {
-    if (const auto printed = print(session, *format, *result); !printed) return session.fail(printed.error());
+    TANGRAM_RETURN_IF_ERROR(print(session, *format, *result));
   }
   for (const auto& note : result->notes) session.note(note);
   if (session.structured()) session.print_value(answer_json(options, to_file, *format, *result));

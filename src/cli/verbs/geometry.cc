@@ -75,24 +75,22 @@ struct Listing {
 Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) {
   Listing listing;
   if (kind == "valid" || kind == "maximal") {
-    auto layouts = kind == "valid" ? all_layouts(geometry) : maximal_layouts(geometry);
-    if (!layouts) return layouts.error();
-    listing.layouts = std::move(*layouts);
+    TANGRAM_TRY(auto layouts, kind == "valid" ? all_layouts(geometry) : maximal_layouts(geometry));
+    listing.layouts = std::move(layouts);
     report::sort_for_display(geometry, listing.layouts);
     return listing;
   }
-  auto multisets = kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry);
-  if (!multisets) return multisets.error();
+  TANGRAM_TRY(auto multisets, kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry));
   // People look at the large ones first: compare from the largest profile down.
-  std::ranges::sort(*multisets, [](const Multiset& a, const Multiset& b) {
+  std::ranges::sort(multisets, [](const Multiset& a, const Multiset& b) {
     return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
   });
-  for (const auto& multiset : *multisets) {
+  for (const auto& multiset : multisets) {
     const auto layout = realise(geometry, multiset);
     TANGRAM_CHECK(layout.has_value(), "a multiset of a valid layout has a layout");
     listing.layouts.push_back(*layout);
   }
-  listing.multisets = std::move(*multisets);
+  listing.multisets = std::move(multisets);
   return listing;
 }
 
@@ -125,14 +123,13 @@ std::string draw_listing(const Geometry& geometry, const Listing& listing, const
   return text;
 }
 
-ExitCode count(Session& session, const Geometry& geometry) {
-  const auto counts = count_layouts(geometry);
-  if (!counts) return session.fail(counts.error());
+Result<ExitCode> count(Session& session, const Geometry& geometry) {
+  TANGRAM_TRY(const auto counts, count_layouts(geometry));
   if (session.structured()) {
-    session.print_value(report::counts_json(*counts), true);
+    session.print_value(report::counts_json(counts), true);
   } else {
-    session.print(fmt::format("valid {}\nmaximal {}\nmultisets {}\npareto {}\n", counts->valid, counts->maximal,
-                              counts->multisets, counts->pareto));
+    session.print(fmt::format("valid {}\nmaximal {}\nmultisets {}\npareto {}\n", counts.valid, counts.maximal,
+                              counts.multisets, counts.pareto));
   }
   return ExitCode::done;
 }
@@ -148,15 +145,14 @@ report::Json listing_json(const Geometry& geometry, const Listing& listing) {
   return list;
 }
 
-ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& listing, const Options& options) {
+Result<ExitCode> write_svg(Session& session, const Geometry& geometry, const Listing& listing, const Options& options) {
   std::string subtitle = listing_title(options.layouts, listing.layouts.size());
   if (options.layouts == "maximal") {
     subtitle = fmt::format("The {} ways to cut it that leave no room for another slice", listing.layouts.size());
   }
   const std::string svg =
       report::mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
-  const auto written = host::write_file_atomically(options.svg, svg);
-  if (!written) return session.fail(written.error());
+  TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.svg, svg));
   session.note(fmt::format("{}: {} layouts drawn", options.svg, listing.layouts.size()));
   if (session.structured()) {
     session.print_value({{"file", options.svg},
@@ -169,10 +165,11 @@ ExitCode write_svg(Session& session, const Geometry& geometry, const Listing& li
   return ExitCode::done;
 }
 
-ExitCode show(Session& session, const Geometry& geometry, const Options& options) {
+Result<ExitCode> show(Session& session, const Geometry& geometry, const Options& options) {
   const auto listing = list_layouts(geometry, options.layouts);
   if (!options.svg.empty()) {
-    return listing ? write_svg(session, geometry, *listing, options) : session.fail(listing.error());
+    if (!listing) return listing.error();
+    return write_svg(session, geometry, *listing, options);
   }
   if (session.structured()) {
     report::Json json = report::geometry_json(geometry);
@@ -216,9 +213,8 @@ struct Question {
 
 Result<Question> understand(const Geometry& whole, ProfileSet set, const Options& options) {
   Question question{restrict_to(whole, set), {}, std::nullopt};
-  const auto layout = parse_given(question.geometry, options);
-  if (!layout) return layout.error();
-  question.layout = *layout;
+  TANGRAM_TRY(const auto layout, parse_given(question.geometry, options));
+  question.layout = layout;
   if (options.place.empty()) return question;
   const auto profile = find_profile(question.geometry, options.place);
   if (!profile) return Error{ErrorCode::invalid, "--place: " + profile.error().message};
@@ -341,21 +337,19 @@ ExitCode advise(Session& session, const Question& question) {
   return ExitCode::done;
 }
 
-ExitCode run(Session& session, Options options) {
+Result<ExitCode> run(Session& session, Options options) {
   if (options.type.empty()) {
     const bool alone = !options.count && options.svg.empty() && !options.layout_given && options.place.empty();
     if (alone) return list_types(session);
     return session.fail({ErrorCode::invalid, "expected a device type; tangram geometry lists them"});
   }
-  const auto whole = geometry_for(options);
-  if (!whole) return session.fail(whole.error());
+  TANGRAM_TRY(const auto whole, geometry_for(options));
   if (options.layout_given || !options.place.empty()) {
-    const auto question = understand(*whole, options);
-    if (!question) return session.fail(question.error());
-    return question->profile ? advise(session, *question) : describe_layout(session, *question);
+    TANGRAM_TRY(const auto question, understand(whole, options));
+    return question.profile ? advise(session, question) : describe_layout(session, question);
   }
   if (options.set.empty()) options.set = "base";
-  const Geometry geometry = restrict_to(*whole, *parse_profile_set(options.set));
+  const Geometry geometry = restrict_to(whole, *parse_profile_set(options.set));
   return options.count ? count(session, geometry) : show(session, geometry, options);
 }
 

@@ -7,11 +7,11 @@
 #include <set>
 
 #include "base/text.h"
-#include "host/files.h"
 #include "cli/inputs.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "formats/import.h"
+#include "host/files.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -89,19 +89,17 @@ struct Input {
 Result<Input> read_all(const formats::ImportFormat& format, const Options& options) {
   Input input;
   for (const auto& path : options.paths) {
-    const auto files = files_below(path);
-    if (!files) return files.error();
-    for (const auto& file : *files) {
-      auto source = read_source(file);
-      if (!source) return source.error();
-      const std::string kind(formats::import_kind(format, *source));
+    TANGRAM_TRY(const auto files, files_below(path));
+    for (const auto& file : files) {
+      TANGRAM_TRY(auto source, read_source(file));
+      const std::string kind(formats::import_kind(format, source));
       const bool foreign = kind.empty() && file != path;
       if (foreign || (!options.kind.empty() && kind != options.kind)) {
         input.skipped.push_back(file);
         continue;
       }
       if (!kind.empty()) input.kinds.insert(kind);
-      input.files.push_back(std::move(*source));
+      input.files.push_back(std::move(source));
     }
   }
   return input;
@@ -130,11 +128,10 @@ report::Json rows_json(const std::string& kind, const std::string& text) {
   return rows;
 }
 
-ExitCode answer(Session& session, const Options& options, const Input& input, const std::string& text) {
+Result<ExitCode> answer(Session& session, const Options& options, const Input& input, const std::string& text) {
   const bool to_file = !options.to.empty() && options.to != "-";
   if (to_file) {
-    const auto written = host::write_file_atomically(options.to, text);
-    if (!written) return session.fail(written.error());
+    TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.to, text));
     session.note(fmt::format("{}: {} lines from {} file{}", options.to, std::ranges::count(text, '\n'),
                              input.files.size(), input.files.size() == 1 ? "" : "s"));
   }
@@ -144,16 +141,16 @@ ExitCode answer(Session& session, const Options& options, const Input& input, co
   }
   const std::string kind = input.kinds.empty() ? "" : *input.kinds.begin();
   report::Json json{{"file", to_file ? report::Json(options.to) : report::Json(nullptr)},
-            {"kind", kind},
-            {"rows", rows_json(kind, text)},
-            {"files_read", input.files.size()},
-            {"files_skipped", input.skipped}};
+                    {"kind", kind},
+                    {"rows", rows_json(kind, text)},
+                    {"files_read", input.files.size()},
+                    {"files_skipped", input.skipped}};
   if (!to_file) json["text"] = text;
   session.print_value(json);
   return ExitCode::done;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   if (options.format.empty()) return list_formats(session);
   const auto names = format_names();
   const formats::ImportFormat* format = formats::find_import_format(options.format);
@@ -164,16 +161,15 @@ ExitCode run(Session& session, const Options& options) {
                                      near ? fmt::format(", did you mean {}?", *near) : "", text::join(names, ", "))});
   }
   if (options.paths.empty()) return session.fail({ErrorCode::invalid, "expected a PATH to import"});
-  const auto input = read_all(*format, options);
-  if (!input) return session.fail(input.error());
-  if (input->files.empty()) return session.fail(nothing_to_import(options));
-  const auto imported = formats::import_text(options.format, input->files);
+  TANGRAM_TRY(const auto input, read_all(*format, options));
+  if (input.files.empty()) return session.fail(nothing_to_import(options));
+  const auto imported = formats::import_text(options.format, input.files);
   if (!imported) {
-    const char* advice = input->kinds.size() > 1 ? "\nChoose one with --kind, or name its files.\n" : "";
+    const char* advice = input.kinds.size() > 1 ? "\nChoose one with --kind, or name its files.\n" : "";
     return session.fail({imported.error().code, imported.error().message + advice});
   }
-  if (!input->skipped.empty()) session.note(skipped_text(input->skipped));
-  return answer(session, options, *input, *imported);
+  if (!input.skipped.empty()) session.note(skipped_text(input.skipped));
+  return answer(session, options, input, *imported);
 }
 
 // Every kind of file that some format becomes.

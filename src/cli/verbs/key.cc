@@ -52,25 +52,22 @@ ExitCode make(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
-ExitCode check(Session& session, const Options& options) {
+Result<ExitCode> check(Session& session, const Options& options) {
   if (options.access.empty()) {
     return session.fail({ErrorCode::invalid, "expected the access file: check FILE --token-file FILE"});
   }
-  const auto source = read_source(options.access);
-  if (!source) return session.fail(source.error());
-  const auto parsed = formats::parse_access(*source);
-  if (!parsed) return session.fail(parsed.error());
+  TANGRAM_TRY(const auto source, read_source(options.access));
+  TANGRAM_TRY(const auto parsed, formats::parse_access(source));
   CallerOptions caller;
   caller.token_file = options.token_file;
-  const auto key = caller.key();
-  if (!key) return session.fail(key.error());
-  if (key->empty()) return session.fail({ErrorCode::invalid, "expected a key: --token-file FILE, or TANGRAM_TOKEN"});
+  TANGRAM_TRY(const auto key, caller.key());
+  if (key.empty()) return session.fail({ErrorCode::invalid, "expected a key: --token-file FILE, or TANGRAM_TOKEN"});
   serve::Access access;
-  access.set(*parsed);
+  access.set(parsed);
   std::string why;
   const auto table = access.table();
   const serve::TenantRule* tenant =
-      table->identify({.authorization = {}, .api_key = *key, .certificate_names = {}}, now_s(), why);
+      table->identify({.authorization = {}, .api_key = key, .certificate_names = {}}, now_s(), why);
   if (session.structured()) {
     session.print_value(tenant == nullptr ? report::Json{{"tenant", nullptr}, {"reason", why}}
                                           : report::Json{{"tenant", tenant->said.name}});

@@ -83,10 +83,9 @@ void warn_of_contradictions(Session& session, const std::string& path, const Mea
 }
 
 Result<Measurements> load_measurements(Session& session, const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
+  TANGRAM_TRY(const auto source, read_source(path));
   std::vector<int> lines;
-  auto measurements = formats::parse_measurements(*source, &lines);
+  auto measurements = formats::parse_measurements(source, &lines);
   if (!measurements) return measurements;
   warn_of_contradictions(session, path, *measurements, lines);
   return measurements;
@@ -96,17 +95,14 @@ Result<Measurements> load_measurements(Session& session, const std::string& path
 Result<learn::Knowledge> load_knowledge(Session& session, const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
-    auto measurements = load_measurements(session, path);
-    if (!measurements) return measurements.error();
-    all.insert(all.end(), measurements->begin(), measurements->end());
+    TANGRAM_TRY(auto measurements, load_measurements(session, path));
+    all.insert(all.end(), measurements.begin(), measurements.end());
   }
   learn::Knowledge knowledge = learn::know(all);
   if (!options.features.empty()) {
-    const auto source = read_source(options.features);
-    if (!source) return source.error();
-    auto features = lab::parse_features(*source);
-    if (!features) return features.error();
-    knowledge.features = std::move(*features);
+    TANGRAM_TRY(const auto source, read_source(options.features));
+    TANGRAM_TRY(auto features, lab::parse_features(source));
+    knowledge.features = std::move(features);
   }
   learn::learn_errors(knowledge, all);
   return knowledge;
@@ -162,8 +158,7 @@ void warn_of_misfits(Session& session, const Options& options, const std::vector
 Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& model,
                               const std::vector<report::LearnReport>& reports) {
   if (!options.to.empty()) {
-    const auto written = host::write_file_atomically(options.to, lab::write_model(model));
-    if (!written) return written.error();
+    TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.to, lab::write_model(model)));
   }
   if (!options.html.empty()) return host::write_file_atomically(options.html, report::learn_html(reports));
   return Nothing{};
@@ -176,25 +171,22 @@ std::vector<std::string> inputs_of(const Options& options) {
   return inputs;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   if (const auto possible = host::check_outputs({{"-o", options.to}, {"--html", options.html}}, inputs_of(options));
       !possible) {
     return session.fail(possible.error());
   }
-  const auto measurements = load_measurements(session, options.measurements);
-  if (!measurements) return session.fail(measurements.error());
-  const auto knowledge = load_knowledge(session, options);
-  if (!knowledge) return session.fail(knowledge.error());
-  const auto model = learn::fit(*measurements, *knowledge, {.kind = options.kind, .coverage = options.coverage});
+  TANGRAM_TRY(const auto measurements, load_measurements(session, options.measurements));
+  TANGRAM_TRY(const auto knowledge, load_knowledge(session, options));
+  const auto model = learn::fit(measurements, knowledge, {.kind = options.kind, .coverage = options.coverage});
   if (!model) {
     return session.fail({model.error().code, fmt::format("{}: {}", options.measurements, model.error().message)});
   }
-  const auto everything = all_knowledge(*measurements, *knowledge);
+  const auto everything = all_knowledge(measurements, knowledge);
   const auto reports = report_all(everything, *model);
   note_unused_features(session, options, everything, *model);
   warn_of_misfits(session, options, reports);
-  const auto written = write_outputs(options, *model, reports);
-  if (!written) return session.fail(written.error());
+  TANGRAM_RETURN_IF_ERROR(write_outputs(options, *model, reports));
   if (session.structured()) {
     session.print_value(report::learn_json(reports));
     return ExitCode::done;

@@ -75,13 +75,11 @@ Result<SizeDistribution> parse_size(const std::string& text) {
 
 // How the server knows us.
 Result<Nothing> introduce(const CallerOptions& caller, client::LoadConfig& config) {
-  const auto key = caller.key();
-  if (!key) return key.error();
-  if (!key->empty()) config.headers.push_back("Authorization: Bearer " + *key);
+  TANGRAM_TRY(const auto key, caller.key());
+  if (!key.empty()) config.headers.push_back("Authorization: Bearer " + key);
   if (!caller.wants_tls()) return Nothing{};
-  auto material = caller.tls_material();
-  if (!material) return material.error();
-  config.tls = std::move(*material);
+  TANGRAM_TRY(auto material, caller.tls_material());
+  config.tls = std::move(material);
   config.server_name = caller.server_name;
   return Nothing{};
 }
@@ -91,15 +89,13 @@ Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   server.address = options.config.address;
   server.port = options.http_port;
   server.caller = options.caller;
-  const auto question = server.question("GET", "/v2/models/" + options.model);
-  if (!question) return question.error();
-  const auto answer = client::ask_http(*question);
-  if (!answer) return answer.error();
-  if (answer->status != 200) {
+  TANGRAM_TRY(const auto question, server.question("GET", "/v2/models/" + options.model));
+  TANGRAM_TRY(const auto answer, client::ask_http(question));
+  if (answer.status != 200) {
     return Error{ErrorCode::not_found, fmt::format("{}: the server does not know it: {} {}", options.model,
-                                                   answer->status, answer->body.substr(0, 200))};
+                                                   answer.status, answer.body.substr(0, 200))};
   }
-  return client::read_model_inputs(answer->body);
+  return client::read_model_inputs(answer.body);
 }
 
 // What goes with every request.
@@ -110,37 +106,33 @@ Result<client::LoadConfig> config_of(const Options& options) {
   config.connections_max = options.clients > 0 ? options.clients : options.connections_max;
   config.answer_timeout = from_seconds(options.answer_timeout_s);
   config.seed = options.seed;
-  if (const auto known = introduce(options.caller, config); !known) return known.error();
+  TANGRAM_RETURN_IF_ERROR(introduce(options.caller, config));
   return config;
 }
 
 // Asks the server what the model takes, by the protocol that is used: there may be no port for the other.
 Result<Signature> ask_signature(const Options& options) {
-  const auto config = config_of(options);
-  if (!config) return config.error();
-  auto inputs =
-      options.protocol == "grpc" ? client::ask_inputs_by_grpc(*config, options.model) : ask_inputs_by_http(options);
-  if (!inputs) return inputs.error();
-  for (const auto& input : *inputs) {
+  TANGRAM_TRY(const auto config, config_of(options));
+  TANGRAM_TRY(auto inputs, options.protocol == "grpc" ? client::ask_inputs_by_grpc(config, options.model)
+                                                      : ask_inputs_by_http(options));
+  for (const auto& input : inputs) {
     if (input.datatype != Datatype::bytes) continue;
     return invalid(fmt::format("{}: an input that cannot be made up: {} is BYTES", options.model, input.name));
   }
-  return Signature{std::move(*inputs), {}};
+  return Signature{std::move(inputs), {}};
 }
 
 // One model, described by options instead of a file.
 Result<Workload> single_model(const Options& options) {
-  auto size = parse_size(options.size);
-  if (!size) return size.error();
-  auto signature = ask_signature(options);
-  if (!signature) return signature.error();
+  TANGRAM_TRY(auto size, parse_size(options.size));
+  TANGRAM_TRY(auto signature, ask_signature(options));
   Service service;
   service.name = options.model;
   service.model = options.model;
   service.slo = {.latency = from_milliseconds(options.slo_ms), .percentile = 99};
   service.traffic = PoissonTraffic{options.rate_per_s};
-  service.input_size = *size;
-  service.tensors = std::move(*signature);
+  service.input_size = size;
+  service.tensors = std::move(signature);
   Workload workload;
   workload.services.push_back(std::move(service));
   return workload;
@@ -189,7 +181,7 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
   const Rng rng(options.seed);
   const bool closed = options.clients > 0;
   if (!closed) {
-    if (const auto open = check_open(workload); !open) return open.error();
+    TANGRAM_RETURN_IF_ERROR(check_open(workload));
   }
   std::vector<client::LoadArrivals> arrivals;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
@@ -342,9 +334,8 @@ Result<client::LoadResult> drive(Session& session, const Options& options, const
   for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
   const InterruptGuard guard;
   Progress progress = session.progress("sending", requests.size());
-  auto made = config_of(options);
-  if (!made) return made.error();
-  client::LoadConfig& config = *made;
+  TANGRAM_TRY(auto made, config_of(options));
+  client::LoadConfig& config = made;
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
   auto result = client::run_load(targets, requests, config);
@@ -365,40 +356,35 @@ double close_loop(std::vector<report::LoadSample>& samples) {
   return end_s;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   if (options.clients > 0 && options.protocol != "http")
     return session.fail(invalid("--clients needs --protocol http"));
-  if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.services}); !possible) {
-    return session.fail(possible.error());
-  }
-  const auto workload = workload_of(options);
-  if (!workload) return session.fail(workload.error());
-  const auto requests = requests_of(options, *workload);
-  if (!requests) return session.fail(requests.error());
-  warn_of_silence(session, *workload, *requests);
+  TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--html", options.html}}, {options.services}));
+  TANGRAM_TRY(const auto workload, workload_of(options));
+  TANGRAM_TRY(const auto requests, requests_of(options, workload));
+  warn_of_silence(session, workload, requests);
   bool interrupted = false;
-  const auto result = drive(session, options, *workload, *requests, interrupted);
-  if (!result) return session.fail(result.error());
-  auto samples = samples_of(*requests, *result);
+  TANGRAM_TRY(const auto result, drive(session, options, workload, requests, interrupted));
+  auto samples = samples_of(requests, result);
   double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
   if (options.clients > 0) seconds = close_loop(samples);
-  const auto report = report::summarise_load(*workload, samples, seconds);
+  const auto report = report::summarise_load(workload, samples, seconds);
   if (session.structured()) {
-    session.print_value(load_json(options, *workload, report));
+    session.print_value(load_json(options, workload, report));
   } else {
-    session.print(load_table(*workload, report, session.terminal));
+    session.print(load_table(workload, report, session.terminal));
   }
-  if (!result->first_failure.empty()) session.note("the first failure: " + result->first_failure);
+  if (!result.first_failure.empty()) session.note("the first failure: " + result.first_failure);
   warn_of_client(session, report);
   if (!options.html.empty()) {
-    if (const auto written = write_page(options, *workload, samples, report); !written)
+    if (const auto written = write_page(options, workload, samples, report); !written)
       return session.fail(written.error());
     session.remark(fmt::format("{}: the same with pictures\n", options.html));
   }
   if (interrupted) return ExitCode::interrupted;
   bool kept = true;
-  for (std::size_t i = 0; i < workload->services.size(); ++i) {
-    kept = kept && report::LoadReport::kept(workload->services[i], report.services[i]);
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    kept = kept && report::LoadReport::kept(workload.services[i], report.services[i]);
   }
   return kept ? ExitCode::done : ExitCode::answer_is_no;
 }

@@ -13,12 +13,11 @@ struct Options {
   std::string level;
 };
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   const bool asks = options.level.empty();
-  const auto answer = ask_server(options.server, asks ? "GET" : "POST", "/logging",
-                                 asks ? "" : fmt::format(R"({{"level":"{}"}})", options.level));
-  if (!answer) return session.fail(answer.error());
-  const report::Json told = report::Json::parse(*answer, nullptr, false);
+  TANGRAM_TRY(const auto answer, ask_server(options.server, asks ? "GET" : "POST", "/logging",
+                                            asks ? "" : fmt::format(R"({{"level":"{}"}})", options.level)));
+  const report::Json told = report::Json::parse(answer, nullptr, false);
   if (!told.is_object() || !told.contains("level")) {
     return session.fail({ErrorCode::unavailable, "not the metrics port of a Tangram server"});
   }

@@ -63,27 +63,23 @@ struct Options {
 Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
 
 Result<Measurements> load_measurements(const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
-  return formats::parse_measurements(*source);
+  TANGRAM_TRY(const auto source, read_source(path));
+  return formats::parse_measurements(source);
 }
 
 // A model file is a JSON document.
 Result<measure::RecordedSource> load_engine_source(const Options& options, const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return source.error();
-  if (options.engine == "replay" || !text::trim(source->text).starts_with('{')) {
-    auto rows = formats::parse_measurements(*source);
-    if (!rows) return rows.error();
-    const bool knows_memory = std::ranges::any_of(*rows, [](const Measurement& m) { return m.memory_mib.has_value(); });
+  TANGRAM_TRY(const auto source, read_source(path));
+  if (options.engine == "replay" || !text::trim(source.text).starts_with('{')) {
+    TANGRAM_TRY(auto rows, formats::parse_measurements(source));
+    const bool knows_memory = std::ranges::any_of(rows, [](const Measurement& m) { return m.memory_mib.has_value(); });
     if (options.memory_limit_mib && !knows_memory) {
       return invalid(path + ": no row says memory_mib, so --memory-limit would change nothing");
     }
-    return measure::RecordedSource{std::move(*rows), nullptr};
+    return measure::RecordedSource{std::move(rows), nullptr};
   }
-  auto fitted = lab::parse_model(*source);
-  if (!fitted) return fitted.error();
-  return measure::source_of(std::move(*fitted));
+  TANGRAM_TRY(auto fitted, lab::parse_model(source));
+  return measure::source_of(std::move(fitted));
 }
 
 Result<Geometry> geometry_of(const std::string& device) {
@@ -101,10 +97,9 @@ bool really_runs(const Options& options) { return options.engine == "torch"; }
 
 // The service of the file that uses the model.
 Result<Service> service_of(const Options& options) {
-  const auto workload = load_workload(options.services);
-  if (!workload) return workload.error();
+  TANGRAM_TRY(const auto workload, load_workload(options.services));
   std::set<std::string> models;
-  for (const auto& service : workload->services) {
+  for (const auto& service : workload.services) {
     if (service.model == options.model) return service;
     models.insert(service.model);
   }
@@ -156,24 +151,21 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   }
   if (options.noise || options.real_time)
     return invalid("--noise and --real-time are for engines that only tell times");
-  const auto geometry = geometry_of(options.device);
-  if (!geometry) return geometry.error();
-  if (geometry->units_per_core == 0) {
+  TANGRAM_TRY(const auto geometry, geometry_of(options.device));
+  if (geometry.units_per_core == 0) {
     return invalid(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
                                options.device, options.engine));
   }
   if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
   const std::string program = worker::find_worker_program();
   if (program.empty()) return Error{ErrorCode::not_found, "there is no tangram-worker beside this program"};
-  const auto service = described(options);
-  if (!service) return service.error();
-  auto spec = model_spec(options, *service);
-  if (!spec) return spec.error();
-  measure::choose_axes(options.axes, *service, *geometry);
+  TANGRAM_TRY(const auto service, described(options));
+  TANGRAM_TRY(auto spec, model_spec(options, service));
+  measure::choose_axes(options.axes, service, geometry);
   return worker::make_worker_engine({.program = program,
                                      .engine = options.engine,
-                                     .geometry = *geometry,
-                                     .model = std::move(*spec),
+                                     .geometry = geometry,
+                                     .model = std::move(spec),
                                      .memory_limit_mib = options.memory_limit_mib});
 }
 
@@ -217,9 +209,8 @@ engines::EngineConfig engine_config(const Options& options, const measure::Recor
 Result<learn::Knowledge> knowledge_of(const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
-    const auto measurements = load_measurements(path);
-    if (!measurements) return measurements.error();
-    all.insert(all.end(), measurements->begin(), measurements->end());
+    TANGRAM_TRY(const auto measurements, load_measurements(path));
+    all.insert(all.end(), measurements.begin(), measurements.end());
   }
   return measure::knowledge_without(std::move(all), options.target());
 }
@@ -279,22 +270,18 @@ struct Prepared {
 };
 
 Result<Prepared> prepare_real(Options& options) {
-  auto engine = real_engine(options);
-  if (!engine) return engine.error();
-  return Prepared{std::move(*engine), (fs::path(options.models) / options.model).string() + ".pt", {}};
+  TANGRAM_TRY(auto engine, real_engine(options));
+  return Prepared{std::move(engine), (fs::path(options.models) / options.model).string() + ".pt", {}};
 }
 
 Result<Prepared> prepare_answering(Session& session, const Options& options) {
-  const auto path = source_path(options);
-  if (!path) return path.error();
-  const auto source = load_engine_source(options, *path);
-  if (!source) return source.error();
-  auto rows = measure::select_target(source->rows, options.target(), *path);
-  if (!rows) return rows.error();
-  if (options.noise && !source->fitted && !measure::has_spread(*rows)) {
-    session.note(*path + ": has no spread of this model; runs will not vary");
+  TANGRAM_TRY(const auto path, source_path(options));
+  TANGRAM_TRY(const auto source, load_engine_source(options, path));
+  TANGRAM_TRY(auto rows, measure::select_target(source.rows, options.target(), path));
+  if (options.noise && !source.fitted && !measure::has_spread(rows)) {
+    session.note(path + ": has no spread of this model; runs will not vary");
   }
-  return Prepared{engines::find_engine(options.engine)->make(engine_config(options, *source)), *path, std::move(*rows)};
+  return Prepared{engines::find_engine(options.engine)->make(engine_config(options, source)), path, std::move(rows)};
 }
 
 measure::Campaign campaign_of(const Options& options) {
@@ -306,28 +293,20 @@ measure::Campaign campaign_of(const Options& options) {
           .repeats = options.repeats};
 }
 
-ExitCode run(Session& session, Options options) {
+Result<ExitCode> run(Session& session, Options options) {
   options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
-  const auto geometry = geometry_of(options.device);
-  if (!geometry) return session.fail(geometry.error());
-  const auto prepared = really_runs(options) ? prepare_real(options) : prepare_answering(session, options);
-  if (!prepared) return session.fail(prepared.error());
+  TANGRAM_TRY(const auto geometry, geometry_of(options.device));
+  TANGRAM_TRY(const auto prepared, really_runs(options) ? prepare_real(options) : prepare_answering(session, options));
   const measure::Campaign campaign = campaign_of(options);
-  auto task = measure::task_of(campaign, *geometry, prepared->rows);
-  if (!task) return session.fail(task.error());
-  if (const auto some = measure::check_candidates(*task, *prepared->engine, prepared->path); !some) {
-    return session.fail(some.error());
-  }
-  const auto knowledge = knowledge_of(options);
-  if (!knowledge) return session.fail(knowledge.error());
-  const auto output = measure::ResultFile::open(options.to, options.target(), prepared->path);
-  if (!output) return session.fail(output.error());
-  task->before = learn::select(output->rows(), task->target);
+  TANGRAM_TRY(auto task, measure::task_of(campaign, geometry, prepared.rows));
+  TANGRAM_RETURN_IF_ERROR(measure::check_candidates(task, *prepared.engine, prepared.path));
+  TANGRAM_TRY(const auto knowledge, knowledge_of(options));
+  TANGRAM_TRY(const auto output, measure::ResultFile::open(options.to, options.target(), prepared.path));
+  task.before = learn::select(output.rows(), task.target);
   const measure::RegretOf regret = regret_of(options);
-  const auto sampler = measure::sampler_of(campaign, *knowledge, regret);
-  const auto report = drive(session, *task, *prepared->engine, sampler, *output);
-  if (!report) return session.fail(report.error());
-  return print(session, options, *report);
+  const auto sampler = measure::sampler_of(campaign, knowledge, regret);
+  TANGRAM_TRY(const auto report, drive(session, task, *prepared.engine, sampler, output));
+  return print(session, options, report);
 }
 
 std::vector<std::string> engine_names() {

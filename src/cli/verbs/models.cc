@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
-#include "host/files.h"
 #include "cli/program.h"
-#include "report/table.h"
 #include "engines/example_models.h"
 #include "engines/torch_library.h"
 #include "formats/workload_file.h"
+#include "host/files.h"
+#include "report/table.h"
 
 namespace tangram::cli {
 namespace {
@@ -62,29 +62,25 @@ Service example_service(const engines::ExampleModel& model) {
   return service;
 }
 
-ExitCode make(Session& session, const Options& options) {
-  const auto library = engines::load_torch_library();
-  if (!library) return session.fail(library.error());
+Result<ExitCode> make(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto library, engines::load_torch_library());
   std::error_code error;
   fs::create_directories(options.folder, error);
   Workload workload;
   for (const auto& name : options.names) {
     const auto* const model = engines::find_example_model(name);
     const std::string path = (fs::path(options.folder) / (name + ".pt")).string();
-    if (const auto written = (*library)->write_model(*model, options.seed, path); !written) {
-      return session.fail(written.error());
-    }
+    TANGRAM_RETURN_IF_ERROR(library->write_model(*model, options.seed, path));
     workload.services.push_back(example_service(*model));
     session.remark(fmt::format("{}: {} parameters\n", path, engines::parameters_of(*model)));
   }
   const std::string services = (fs::path(options.folder) / "services.yaml").string();
-  const auto written = host::write_file_atomically(services, formats::write_workload(workload));
-  if (!written) return session.fail(written.error());
+  TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(services, formats::write_workload(workload)));
   session.remark(services + ": a service for each\n");
   return ExitCode::done;
 }
 
-ExitCode run(Session& session, Options options) {
+Result<ExitCode> run(Session& session, Options options) {
   if (options.action.empty()) return list(session);
   if (options.folder.empty()) return session.fail({ErrorCode::invalid, "expected the folder to write to: make DIR"});
   if (options.names.empty()) options.names = {"text-encoder", "image-classifier"};

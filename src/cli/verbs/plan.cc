@@ -69,17 +69,14 @@ Result<Nothing> check_rule(const Options& options) {
 }
 
 Result<Nothing> read_question(const Options& options, Question& question) {
-  if (const auto known = check_rule(options); !known) return known;
-  auto fleet = load_fleet(options.fleet);
-  if (!fleet) return fleet.error();
-  auto workload = load_workload(options.services);
-  if (!workload) return workload.error();
-  auto latency = load_latency(options.latency);
-  if (!latency) return latency.error();
-  question.latency = std::move(*latency);
+  TANGRAM_RETURN_IF_ERROR(check_rule(options));
+  TANGRAM_TRY(auto fleet, load_fleet(options.fleet));
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  TANGRAM_TRY(auto latency, load_latency(options.latency));
+  question.latency = std::move(latency);
   plan::Problem& problem = question.problem;
-  problem.fleet = std::move(*fleet);
-  problem.workload = std::move(*workload);
+  problem.fleet = std::move(fleet);
+  problem.workload = std::move(workload);
   problem.latency = question.latency.get();
   problem.options.rule = *plan::parse_rule(options.rule);
   problem.options.objective = *plan::parse_objective(options.objective);
@@ -157,13 +154,13 @@ Result<Nothing> write_files(Session& session, const Options& options, const repo
     return written;
   };
   if (!options.to.empty()) {
-    if (auto r = write(options.to, formats::write_plan(story.answer.plan)); !r) return r;
+    TANGRAM_RETURN_IF_ERROR(write(options.to, formats::write_plan(story.answer.plan)));
   }
   if (!options.svg.empty()) {
-    if (auto r = write(options.svg, report::plan_svg(story)); !r) return r;
+    TANGRAM_RETURN_IF_ERROR(write(options.svg, report::plan_svg(story)));
   }
   if (!options.html.empty()) {
-    if (auto r = write(options.html, report::plan_html(story, generator_text(build_info()))); !r) return r;
+    TANGRAM_RETURN_IF_ERROR(write(options.html, report::plan_html(story, generator_text(build_info()))));
   }
   return Nothing{};
 }
@@ -191,13 +188,13 @@ Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) 
   return Error{ErrorCode::invalid, "the plan does not pass its check: " + text::join(wrong, "; ")};
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
-  if (const auto read = read_question(options, question); !read) return session.fail(read.error());
+  TANGRAM_RETURN_IF_ERROR(read_question(options, question));
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
                                         options.latency.model};
-  if (const auto possible = host::check_outputs(outputs, inputs); !possible) return session.fail(possible.error());
+  TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, inputs));
   const auto planner = plan::find_planner(options.planner)->make();
   lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
   const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
@@ -213,7 +210,7 @@ ExitCode run(Session& session, const Options& options) {
     session.print(report::plan_text(story, session.terminal));
     if (story.explained) session.print(report::explanation_text(story, session.terminal));
   }
-  if (const auto written = write_files(session, options, story); !written) return session.fail(written.error());
+  TANGRAM_RETURN_IF_ERROR(write_files(session, options, story));
   return ExitCode::done;
 }
 

@@ -48,22 +48,17 @@ Result<const learn::FittedRun*> find_run(const learn::FittedModel& model, const 
 Result<std::string> profile_name(const learn::FittedRun& run, const std::string& slice) {
   const Geometry* geometry = find_geometry(run.device);
   if (geometry == nullptr) return slice;
-  const auto index = find_profile(*geometry, slice);
-  if (!index) return index.error();
-  return geometry->profiles[*index].name;
+  TANGRAM_TRY(const auto index, find_profile(*geometry, slice));
+  return geometry->profiles[index].name;
 }
 
-ExitCode run(Session& session, const Options& options) {
-  const auto source = read_source(options.file);
-  if (!source) return session.fail(source.error());
-  const auto model = lab::parse_model(*source);
-  if (!model) return session.fail(model.error());
-  const auto found = find_run(*model, options);
-  if (!found) return session.fail(found.error());
-  const learn::FittedRun& fitted = **found;
-  const auto profile = profile_name(fitted, options.slice);
-  if (!profile) return session.fail(profile.error());
-  const learn::Candidate candidate{*profile, options.batch, options.size, options.processes};
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_TRY(const auto source, read_source(options.file));
+  TANGRAM_TRY(const auto model, lab::parse_model(source));
+  TANGRAM_TRY(const auto found, find_run(model, options));
+  const learn::FittedRun& fitted = *found;
+  TANGRAM_TRY(const auto profile, profile_name(fitted, options.slice));
+  const learn::Candidate candidate{profile, options.batch, options.size, options.processes};
   const auto estimate = fitted.estimate(candidate);
   if (!estimate) {
     return session.fail({ErrorCode::invalid, fmt::format("{} has no slice {}", fitted.device, options.slice)});

@@ -15,33 +15,30 @@ constexpr std::chrono::milliseconds kPause{20};
 // What the server says of the reload with this number, once it has ended.
 Result<std::string> wait_for(const ServerOptions& options, std::int64_t number, const InterruptGuard& guard) {
   while (!guard.interrupted()) {
-    const auto status = ask_status(options);
-    if (!status) return status.error();
-    const report::Json& reloads = status->at("reloads");
+    TANGRAM_TRY(const auto status, ask_status(options));
+    const report::Json& reloads = status.at("reloads");
     if (reloads.at("ended").get<std::int64_t>() >= number) return reloads.at("problem").get<std::string>();
     std::this_thread::sleep_for(kPause);
   }
   return std::string();
 }
 
-ExitCode run(Session& session, const ServerOptions& options) {
+Result<ExitCode> run(Session& session, const ServerOptions& options) {
   const InterruptGuard guard;
-  const auto answer = ask_server(options, "POST", "/reload");
-  if (!answer) return session.fail(answer.error());
-  const report::Json asked = report::Json::parse(*answer, nullptr, false);
+  TANGRAM_TRY(const auto answer, ask_server(options, "POST", "/reload"));
+  const report::Json asked = report::Json::parse(answer, nullptr, false);
   if (!asked.is_object() || !asked.contains("number"))
     return session.fail(Error{ErrorCode::unavailable, "the server answered something else than expected"});
-  const auto problem = wait_for(options, asked.at("number").get<std::int64_t>(), guard);
-  if (!problem) return session.fail(problem.error());
+  TANGRAM_TRY(const auto problem, wait_for(options, asked.at("number").get<std::int64_t>(), guard));
   if (guard.interrupted()) return ExitCode::interrupted;
   if (session.structured()) {
-    session.print_value({{"reload", problem->empty() ? "done" : "refused"}, {"problem", *problem}});
-  } else if (problem->empty()) {
+    session.print_value({{"reload", problem.empty() ? "done" : "refused"}, {"problem", problem}});
+  } else if (problem.empty()) {
     session.print("the server has read its files again and goes by them\n");
   } else {
-    session.print("the server goes on as before: " + *problem + "\n");
+    session.print("the server goes on as before: " + problem + "\n");
   }
-  return problem->empty() ? ExitCode::done : ExitCode::answer_is_no;
+  return problem.empty() ? ExitCode::done : ExitCode::answer_is_no;
 }
 
 }  // namespace

@@ -9,17 +9,17 @@
 namespace tangram::cli {
 namespace {
 
-ExitCode run(Session& session, const std::string& path) {
-  const auto source = read_source(path);
-  if (!source) return session.fail(source.error());
-  const auto report = sched::replay(source->name, source->text);
+Result<ExitCode> run(Session& session, const std::string& path) {
+  TANGRAM_TRY(const auto source, read_source(path));
+  const auto report = sched::replay(source.name, source.text);
   if (!report) return session.fail(report.error());
   if (session.structured()) {
-    session.print_value({{"same", report->same},
-                         {"complete", report->complete},
-                         {"events", report->events},
-                         {"actions", report->actions},
-                         {"difference_line", report->same ? report::Json(nullptr) : report::Json(report->difference_line)}});
+    session.print_value(
+        {{"same", report->same},
+         {"complete", report->complete},
+         {"events", report->events},
+         {"actions", report->actions},
+         {"difference_line", report->same ? report::Json(nullptr) : report::Json(report->difference_line)}});
   } else if (report->same) {
     session.print(fmt::format("the same decisions: {} events, {} actions\n", report->events, report->actions));
     if (!report->complete) session.remark("the recording stops in the middle, and is the same as far as it goes\n");

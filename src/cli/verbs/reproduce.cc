@@ -80,9 +80,8 @@ Result<std::vector<formats::Source>> read_csv_files(const fs::path& folder) {
   std::ranges::sort(paths);
   std::vector<formats::Source> sources;
   for (const auto& path : paths) {
-    auto source = read_source(path);
-    if (!source) return source.error();
-    sources.push_back(std::move(*source));
+    TANGRAM_TRY(auto source, read_source(path));
+    sources.push_back(std::move(source));
   }
   return sources;
 }
@@ -195,19 +194,16 @@ void print(Session& session, const experiments::Answer& answer) {
   }
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   const auto& published = *std::ranges::find(kPublished, options.result, &Published::name);
-  const auto known = check_options(published, options);
-  if (!known) return session.fail(known.error());
+  TANGRAM_RETURN_IF_ERROR(check_options(published, options));
   SessionRunner runner(session);
-  const auto answer = published.run(options, runner);
-  if (!answer) return session.fail(answer.error());
+  TANGRAM_TRY(const auto answer, published.run(options, runner));
   if (!options.report.empty()) {
-    const auto written = host::write_file_atomically(options.report, answer->page);
-    if (!written) return session.fail(written.error());
+    TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.report, answer.page));
   }
-  print(session, *answer);
-  return answer->found ? ExitCode::done : ExitCode::answer_is_no;
+  print(session, answer);
+  return answer.found ? ExitCode::done : ExitCode::answer_is_no;
 }
 
 std::vector<std::string> names() {

@@ -15,10 +15,10 @@ struct Options {
   RecutOptions recut;
 };
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   RecutView view(session, options.recut);
   recut::Change change(change_options(options.recut), view);
-  if (const auto opened = change.open(recut::nvml_library()); !opened) return session.fail(opened.error());
+  TANGRAM_RETURN_IF_ERROR(change.open(recut::nvml_library()));
   view.warn_of_owners();
   const std::string path = options.checkpoint.empty() ? change.checkpoint_file() : options.checkpoint;
   std::error_code error;
@@ -28,17 +28,15 @@ ExitCode run(Session& session, const Options& options) {
                                                            "here; --state DIR looks elsewhere",
                                                            path)});
   }
-  const auto text = host::read_file(path);
-  if (!text) return session.fail(text.error());
-  const auto checkpoint = recut::read_checkpoint(path, *text, change.now());
-  if (!checkpoint) return session.fail(checkpoint.error());
-  view.begin({{"checkpoint", path}, {"checkpoint_made", checkpoint->made}});
-  if (!checkpoint->made.empty()) {
-    session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint->made, checkpoint->plan));
+  TANGRAM_TRY(const auto text, host::read_file(path));
+  TANGRAM_TRY(const auto checkpoint, recut::read_checkpoint(path, text, change.now()));
+  view.begin({{"checkpoint", path}, {"checkpoint_made", checkpoint.made}});
+  if (!checkpoint.made.empty()) {
+    session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint.made, checkpoint.plan));
   }
   // A file that was named is a goal like any other, with a way back of its own.
-  const bool named = !options.checkpoint.empty() && (!own || checkpoint->state == recut::ChangeState::undone);
-  const recut::ChangeResult result = named ? change.apply(checkpoint->gpus, path) : change.roll_back(*checkpoint);
+  const bool named = !options.checkpoint.empty() && (!own || checkpoint.state == recut::ChangeState::undone);
+  const recut::ChangeResult result = named ? change.apply(checkpoint.gpus, path) : change.roll_back(checkpoint);
   return view.end(result, change.now());
 }
 

@@ -9,20 +9,20 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
-#include "serve/drift_watch.h"
-#include "host/files.h"
 #include "cli/inputs.h"
-#include "recut/mig_pins.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
-#include "serve/recording_file.h"
 #include "cli/server_options.h"
 #include "engines/batch_engine.h"
 #include "formats/access_file.h"
 #include "formats/plan_file.h"
+#include "host/files.h"
 #include "lab/model_file.h"
+#include "recut/mig_pins.h"
 #include "sched/policy.h"
+#include "serve/drift_watch.h"
 #include "serve/grpc_server.h"
+#include "serve/recording_file.h"
 #include "serve/server.h"
 
 namespace tangram::cli {
@@ -63,42 +63,36 @@ struct Served {
 
 // Everything that the user's files say, compiled; with `fitted`, that takes the place of the model file.
 Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedModel> fitted = nullptr) {
-  const auto source = read_source(options.plan);
-  if (!source) return source.error();
-  const auto plan = formats::parse_plan(*source);
-  if (!plan) return plan.error();
-  auto workload = load_workload(options.services);
-  if (!workload) return workload.error();
-  auto latency = fitted == nullptr ? load_latency(options.latency) : std::shared_ptr<const LatencyModel>(fitted);
-  if (!latency) return latency.error();
-  fitted = std::dynamic_pointer_cast<const learn::FittedModel>(*latency);
-  auto deployment = sched::compile(*plan, *workload, **latency);
+  TANGRAM_TRY(const auto source, read_source(options.plan));
+  TANGRAM_TRY(const auto plan, formats::parse_plan(source));
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  TANGRAM_TRY(auto latency,
+              fitted == nullptr ? load_latency(options.latency) : std::shared_ptr<const LatencyModel>(fitted));
+  fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
+  auto deployment = sched::compile(plan, workload, *latency);
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
-  return Served{std::move(*workload), std::move(*deployment), std::move(fitted)};
+  return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
 }
 
 // Certificates and access, as the files say now.
 Result<serve::Security> load_security(const Options& options) {
   serve::Security security;
   if (!options.access.empty()) {
-    const auto source = read_source(options.access);
-    if (!source) return source.error();
-    auto access = formats::parse_access(*source);
-    if (!access) return access.error();
-    security.access = std::move(*access);
+    TANGRAM_TRY(const auto source, read_source(options.access));
+    TANGRAM_TRY(auto access, formats::parse_access(source));
+    security.access = std::move(access);
   }
   if (options.tls_certificate.empty()) return security;
   host::TlsMaterial material;
   const auto read = [](const std::string& path, std::string& text) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
-    auto content = host::read_file(path, kPemMax);
-    if (!content) return content.error();
-    text = std::move(*content);
+    TANGRAM_TRY(auto content, host::read_file(path, kPemMax));
+    text = std::move(content);
     return Nothing{};
   };
-  if (const auto done = read(options.tls_certificate, material.certificate); !done) return done.error();
-  if (const auto done = read(options.tls_key, material.key); !done) return done.error();
-  if (const auto done = read(options.tls_client_ca, material.authorities); !done) return done.error();
+  TANGRAM_RETURN_IF_ERROR(read(options.tls_certificate, material.certificate));
+  TANGRAM_RETURN_IF_ERROR(read(options.tls_key, material.key));
+  TANGRAM_RETURN_IF_ERROR(read(options.tls_client_ca, material.authorities));
   material.certificate_file = options.tls_certificate;
   material.key_file = options.tls_key;
   material.authorities_file = options.tls_client_ca;
@@ -119,10 +113,9 @@ Plan devices_of(const sched::Deployment& deployment) {
 // Workers of slices of GPUs run on their MIG devices, which are looked up now and at each reload.
 Result<std::string> pin_workers(const Options& options, const sched::Deployment& deployment,
                                 serve::ServerConfig& config) {
-  const auto choices = recut::parse_gpu_choices(options.gpus);
-  if (!choices) return choices.error();
+  TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
   if (!config.workers) return std::string();
-  const auto pins = std::make_shared<recut::MigPins>(*choices, options.config.engine != "emulated");
+  const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated");
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
@@ -131,7 +124,7 @@ Result<std::string> pin_workers(const Options& options, const sched::Deployment&
   config.reload = [pins, read = config.reload]() -> Result<sched::Deployment> {
     auto again = read();
     if (!again) return again;
-    if (const auto found = pins->look_up(devices_of(*again)); !found) return found.error();
+    TANGRAM_RETURN_IF_ERROR(pins->look_up(devices_of(*again)));
     return again;
   };
   return note;
@@ -147,13 +140,12 @@ struct WatchedModel {
 // The files again; the model only if it is not the server itself that asks, with one that it has fitted.
 Result<sched::Deployment> load_again(const Options& options, WatchedModel& model) {
   const bool renewed = model.renewed.exchange(false) && model.watch != nullptr;
-  auto again = load(options, renewed ? model.watch->model() : nullptr);
-  if (!again) return again.error();
-  if (const auto alike = serve::check_served_alike(model.workload, again->workload); !alike) {
+  TANGRAM_TRY(auto again, load(options, renewed ? model.watch->model() : nullptr));
+  if (const auto alike = serve::check_served_alike(model.workload, again.workload); !alike) {
     return Error{alike.error().code, options.services + ": " + alike.error().message};
   }
-  if (!renewed && model.watch != nullptr && again->fitted != nullptr) model.watch->restart(again->fitted);
-  return std::move(again->deployment);
+  if (!renewed && model.watch != nullptr && again.fitted != nullptr) model.watch->restart(again.fitted);
+  return std::move(again.deployment);
 }
 
 // `model` outlives what is made of it.
@@ -165,9 +157,8 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   config.scheduler.admission = !options.no_admission;
   config.workers |= config.engine != "emulated" && config.engine != engines::kRemoteEngine;
   config.version = build_info().version;
-  config.log_level = options.log_requests
-                         ? host::LogLevel::requests
-                         : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
+  config.log_level = options.log_requests ? host::LogLevel::requests
+                                          : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
@@ -181,13 +172,11 @@ Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
   engines::RemoteCaller caller;
   // Not $TANGRAM_TOKEN, which is for whoever asks this server.
   if (!options.token_file.empty()) {
-    auto key = options.key();
-    if (!key) return key.error();
-    caller.key = std::move(*key);
+    TANGRAM_TRY(auto key, options.key());
+    caller.key = std::move(key);
   }
-  auto tls = options.tls_context();
-  if (!tls) return tls.error();
-  caller.tls = std::move(*tls);
+  TANGRAM_TRY(auto tls, options.tls_context());
+  caller.tls = std::move(tls);
   caller.server_name = options.server_name;
   return caller;
 }
@@ -203,14 +192,12 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     return Error{ErrorCode::invalid, "--remote-ca and its like are for --engine remote"};
   }
   for (const auto& text : options.remotes) {
-    auto address = engines::parse_remote_address(text);
-    if (!address) return address.error();
-    config.remotes.push_back(std::move(*address));
+    TANGRAM_TRY(auto address, engines::parse_remote_address(text));
+    config.remotes.push_back(std::move(address));
   }
   if (remote) {
-    auto caller = remote_caller(options.remote_caller);
-    if (!caller) return caller.error();
-    config.remote_caller = std::move(*caller);
+    TANGRAM_TRY(auto caller, remote_caller(options.remote_caller));
+    config.remote_caller = std::move(caller);
     config.reload_remote_caller = [caller_options = options.remote_caller] { return remote_caller(caller_options); };
   }
   if (config.workers && worker::find_worker_program().empty()) {
@@ -250,7 +237,7 @@ void tell_where(host::LogWriter& log, const Options& options, const serve::Serve
 // Watches the model that the server runs by. What it learns is written to the file of --refit and comes into force as a
 // reload does.
 std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shared_ptr<const learn::FittedModel> fitted,
-                                        host::LogWriter& log, std::atomic<bool>& renewed) {
+                                               host::LogWriter& log, std::atomic<bool>& renewed) {
   const auto tell = [&log](const serve::DriftWatch::News& news) {
     host::LogLine line(host::LogLevel::warning, "model_drift");
     line.text("model", news.model).text("device", news.device).number("real_over_predicted", news.ratio);
@@ -279,44 +266,40 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
   return serve::RecordingFile::open(path, std::move(config));
 }
 
-ExitCode run(Session& session, const Options& options) {
-  if (const auto possible = check_security_options(options); !possible) return session.fail(possible.error());
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
         {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
   }
-  auto served = load(options);
-  if (!served) return session.fail(served.error());
+  TANGRAM_TRY(auto served, load(options));
   WatchedModel model;
-  model.workload = served->workload;
+  model.workload = served.workload;
   serve::ServerConfig config = server_config(options, model);
-  if (const auto set_up = set_up_engine(options, config); !set_up) return session.fail(set_up.error());
-  const auto pinned = pin_workers(options, served->deployment, config);
-  if (!pinned) return session.fail(pinned.error());
-  auto security = load_security(options);
-  if (!security) return session.fail(security.error());
-  config.security = std::move(*security);
+  TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
+  TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
+  TANGRAM_TRY(auto security, load_security(options));
+  config.security = std::move(security);
   serve::keep_signals_for_server();
   host::LogWriter log(STDERR_FILENO);
   std::unique_ptr<serve::RecordingFile> recording;
   if (!options.record.empty()) {
-    auto opened = open_recording(options.record, log);
-    if (!opened) return session.fail(opened.error());
-    recording = std::move(*opened);
+    TANGRAM_TRY(auto opened, open_recording(options.record, log));
+    recording = std::move(opened);
     config.recording = [&recording](std::string_view line) { recording->add(line); };
   }
-  if (!pinned->empty()) log.write(host::LogLine(host::LogLevel::info, "workers_not_pinned").text("reason", *pinned));
+  if (!pinned.empty()) log.write(host::LogLine(host::LogLevel::info, "workers_not_pinned").text("reason", pinned));
   bool all_answered = true;
-  if (served->fitted != nullptr && options.config.emulated.time_scale > 0) {
+  if (served.fitted != nullptr && options.config.emulated.time_scale > 0) {
     config.on_batch = [&model](const serve::ServedBatch& batch) { model.watch->served(batch); };
-    model.watch = watch_model(options, served->fitted, log, model.renewed);
+    model.watch = watch_model(options, served.fitted, log, model.renewed);
   }
   {
-    serve::Server server(std::move(served->deployment), served->workload, std::move(config), log);
-    if (const auto opened = server.open(); !opened) return session.fail(opened.error());
-    tell_where(log, options, server, served->workload.services.size());
+    serve::Server server(std::move(served.deployment), served.workload, std::move(config), log);
+    TANGRAM_RETURN_IF_ERROR(server.open());
+    tell_where(log, options, server, served.workload.services.size());
     all_answered = server.run();
-    if (!server.hopeless().empty()) return session.fail({ErrorCode::unavailable, server.hopeless()});
+    if (!server.unrecoverable().empty()) return session.fail({ErrorCode::unavailable, server.unrecoverable()});
   }
   model.watch.reset();
   if (!all_answered) {
@@ -371,7 +354,8 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   whole("--threads", options.config.threads, 1, 256,
         "Threads that speak with clients. With one, it also schedules; with more, scheduling has a thread of its own.");
   whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000, "Connections of each thread.");
-  whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000, "Requests that wait or run; one more is refused.");
+  whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000,
+        "Requests that wait or run; one more is refused.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
@@ -421,8 +405,9 @@ void add_serve(Program& program) {
   verb.add_option("--admin-address", options->config.admin_address, "Where the metrics port listens, in numbers.")
       ->type_name("IP");
   add_numbers(program, verb, *options);
-  program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "How work is dispatched.")->type_name("P"),
-                 policy_names());
+  program.one_of(
+      verb.add_option("--policy", options->config.scheduler.policy, "How work is dispatched.")->type_name("P"),
+      policy_names());
   program.one_of(verb.add_option("--engine", options->config.engine, "What runs the batches.")->type_name("E"),
                  engine_names());
   verb.add_flag(

@@ -131,9 +131,8 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
       options.scenario + ": --replan needs a fleet to plan for: --fleet FLEET, or a key fleet in the scenario"};
 }
 
-ExitCode run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
-  const auto fleet = fleet_for(options, scenario);
-  if (!fleet) return session.fail(fleet.error());
+Result<ExitCode> run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
+  TANGRAM_TRY(const auto fleet, fleet_for(options, scenario));
   if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet});
       !possible) {
     return session.fail(possible.error());
@@ -150,7 +149,7 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
     progress.set(before + static_cast<std::uint64_t>(share * kRunUnits));
     return true;
   };
-  const auto comparison = lab::compare_replanning(scenario, *fleet, settings);
+  const auto comparison = lab::compare_replanning(scenario, fleet, settings);
   progress.finish();
   if (!comparison) return session.fail(comparison.error());
   if (session.structured()) {
@@ -161,9 +160,8 @@ ExitCode run_replan(Session& session, const Options& options, const lab::Scenari
     session.print(report::replan_table(scenario, *comparison, session.terminal));
   }
   if (options.html.empty()) return ExitCode::done;
-  const auto written =
-      host::write_file_atomically(options.html, report::replan_html(report_head(scenario), scenario, *comparison));
-  if (!written) return session.fail(written.error());
+  TANGRAM_RETURN_IF_ERROR(
+      host::write_file_atomically(options.html, report::replan_html(report_head(scenario), scenario, *comparison)));
   session.note("wrote " + options.html);
   return ExitCode::done;
 }
@@ -176,36 +174,30 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const Options& opti
   return file;
 }
 
-ExitCode run(Session& session, const Options& options) {
-  auto scenario = load_scenario(options.scenario);
-  if (!scenario) return session.fail(scenario.error());
-  apply(options, *scenario);
-  if (const auto jobs = apply_background(options, *scenario); !jobs) return session.fail(jobs.error());
-  if (options.replan) return run_replan(session, options, *scenario);
-  if (const auto planned = needs_plan(*scenario, options.scenario); !planned) return session.fail(planned.error());
+Result<ExitCode> run(Session& session, const Options& options) {
+  TANGRAM_TRY(auto scenario, load_scenario(options.scenario));
+  apply(options, scenario);
+  TANGRAM_RETURN_IF_ERROR(apply_background(options, scenario));
+  if (options.replan) return run_replan(session, options, scenario);
+  TANGRAM_RETURN_IF_ERROR(needs_plan(scenario, options.scenario));
   const std::vector<std::string> policies =
-      options.compare.empty() ? std::vector{scenario->config.scheduler.policy} : options.compare;
-  if (const auto known = check_policies(policies); !known) return session.fail(known.error());
+      options.compare.empty() ? std::vector{scenario.config.scheduler.policy} : options.compare;
+  TANGRAM_RETURN_IF_ERROR(check_policies(policies));
   const std::vector<host::OutputFile> outputs{{"--timeline", options.timeline},
                                               {"--html", options.html},
                                               {"--trace", options.trace},
                                               {"--log", options.log},
                                               {"--record", options.record}};
-  if (const auto possible = host::check_outputs(outputs, {options.scenario}); !possible) {
-    return session.fail(possible.error());
-  }
-  auto recording = open_recording(options, *scenario);
-  if (!recording) return session.fail(recording.error());
-  warn(session, *scenario);
+  TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, {options.scenario}));
+  TANGRAM_TRY(auto recording, open_recording(options, scenario));
+  warn(session, scenario);
   const auto begin = std::chrono::steady_clock::now();
-  const auto runs = run_policies(session, *scenario, policies, detail_of(options));
+  const auto runs = run_policies(session, scenario, policies, detail_of(options));
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  print(session, *scenario, runs, wall_s);
-  if (const auto written = write_files(session, options, *scenario, runs); !written) {
-    return session.fail(written.error());
-  }
-  if (*recording == nullptr) return ExitCode::done;
-  if (!(*recording)->finish()) {
+  print(session, scenario, runs, wall_s);
+  TANGRAM_RETURN_IF_ERROR(write_files(session, options, scenario, runs));
+  if (recording == nullptr) return ExitCode::done;
+  if (!recording->finish()) {
     return session.fail({ErrorCode::denied, options.record + ": the recording cannot be written"});
   }
   session.note("wrote " + options.record);

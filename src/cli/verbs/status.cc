@@ -6,13 +6,12 @@
 namespace tangram::cli {
 namespace {
 
-ExitCode run(Session& session, const ServerOptions& options) {
-  const auto status = ask_status(options);
-  if (!status) return session.fail(status.error());
+Result<ExitCode> run(Session& session, const ServerOptions& options) {
+  TANGRAM_TRY(const auto status, ask_status(options));
   if (session.structured()) {
-    session.print_value(*status);
+    session.print_value(status);
   } else {
-    session.print(report::status_text(server_status(*status), session.terminal));
+    session.print(report::status_text(server_status(status), session.terminal));
   }
   return ExitCode::done;
 }

@@ -37,16 +37,15 @@ std::string mosaics(const report::Json& status, const Terminal& terminal) {
   return out;
 }
 
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   const InterruptGuard guard;
   const bool screen = session.terminal.interactive;
   for (std::int64_t n = 0; !guard.interrupted() && (options.times == 0 || n < options.times); ++n) {
     if (n > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options.every_s));
     if (guard.interrupted()) break;
-    const auto status = ask_status(options.server);
-    if (!status) return session.fail(status.error());
-    session.print((screen ? kHomeAndClear : "") + report::status_text(server_status(*status), session.terminal) +
-                  mosaics(*status, session.terminal));
+    TANGRAM_TRY(const auto status, ask_status(options.server));
+    session.print((screen ? kHomeAndClear : "") + report::status_text(server_status(status), session.terminal) +
+                  mosaics(status, session.terminal));
     session.out.flush();
   }
   return ExitCode::done;

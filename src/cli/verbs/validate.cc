@@ -212,19 +212,16 @@ Fleet fleet_for(const Plan& plan) {
 
 Result<PlanCheck> read_plan_check(const Options& options) {
   PlanCheck check;
-  auto workload = load_workload(options.services);
-  if (!workload) return workload.error();
-  auto latency = load_latency(options.latency);
-  if (!latency) return latency.error();
-  check.latency = std::move(*latency);
-  check.problem.workload = std::move(*workload);
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  TANGRAM_TRY(auto latency, load_latency(options.latency));
+  check.latency = std::move(latency);
+  check.problem.workload = std::move(workload);
   check.problem.latency = check.latency.get();
   check.problem.options.rule = *plan::parse_rule(options.rule);
   check.problem.options.memory_headroom = options.memory_headroom;
   if (options.fleet.empty()) return check;
-  auto fleet = load_fleet(options.fleet);
-  if (!fleet) return fleet.error();
-  check.problem.fleet = std::move(*fleet);
+  TANGRAM_TRY(auto fleet, load_fleet(options.fleet));
+  check.problem.fleet = std::move(fleet);
   return check;
 }
 
@@ -277,21 +274,21 @@ Verdict judge(const std::string& path, const Options& options, const std::option
 
 report::Json verdict_json(const Verdict& verdict) {
   report::Json json{{"file", verdict.file},
-            {"kind", verdict.kind ? report::Json(to_string(*verdict.kind)) : report::Json(nullptr)},
-            {"valid", verdict.summary.ok()},
-            {"summary", verdict.summary ? report::Json(verdict.summary->text) : report::Json(nullptr)},
-            {"warnings", verdict.summary ? report::Json(verdict.summary->warnings) : report::Json::array()}};
-  json["problems"] = verdict.summary ? report::Json::array() : problems_json(verdict.summary.error().message, verdict.name);
+                    {"kind", verdict.kind ? report::Json(to_string(*verdict.kind)) : report::Json(nullptr)},
+                    {"valid", verdict.summary.ok()},
+                    {"summary", verdict.summary ? report::Json(verdict.summary->text) : report::Json(nullptr)},
+                    {"warnings", verdict.summary ? report::Json(verdict.summary->warnings) : report::Json::array()}};
+  json["problems"] =
+      verdict.summary ? report::Json::array() : problems_json(verdict.summary.error().message, verdict.name);
   return json;
 }
 
 // A file that could not be read is worse than one that is wrong, because nothing is known about it.
-ExitCode run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, const Options& options) {
   std::optional<PlanCheck> check;
   if (options.checks_plans()) {
-    auto read = read_plan_check(options);
-    if (!read) return session.fail(read.error());
-    check = std::move(*read);
+    TANGRAM_TRY(auto read, read_plan_check(options));
+    check = std::move(read);
   }
   ExitCode worst = ExitCode::done;
   report::Json list = report::Json::array();

@@ -11,11 +11,12 @@ namespace {
 ExitCode run(Session& session) {
   const BuildInfo info = build_info();
   if (session.structured()) {
-    session.print_value(report::Json{{"version", info.version},
-                             {"commit", info.commit.empty() ? report::Json(nullptr) : report::Json(info.commit)},
-                             {"compiler", info.compiler},
-                             {"build_type", info.build_type},
-                             {"sanitizers", info.sanitizers}});
+    session.print_value(
+        report::Json{{"version", info.version},
+                     {"commit", info.commit.empty() ? report::Json(nullptr) : report::Json(info.commit)},
+                     {"compiler", info.compiler},
+                     {"build_type", info.build_type},
+                     {"sanitizers", info.sanitizers}});
     return ExitCode::done;
   }
   session.print(fmt::format("tangram {}{}\n", info.version, info.commit.empty() ? "" : " (" + info.commit + ")"));

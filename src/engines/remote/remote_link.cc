@@ -100,7 +100,7 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
     // Servers may answer in any order.
     const auto output = std::ranges::find(*outputs, spec.name, &client::InferOutput::name);
     if (output == outputs->end()) return rubbish(fmt::format("no output '{}'", spec.name));
-    if (auto taken = take_output(spec, *output, memory.outputs[i]); !taken) return taken;
+    TANGRAM_RETURN_IF_ERROR(take_output(spec, *output, memory.outputs[i]));
   }
   return Nothing{};
 }

@@ -57,7 +57,7 @@ class TorchEngine final : public BatchEngine {
       }
       set_threads();
       for (const auto& spec : models) {
-        if (auto loaded = load_one(spec); !loaded) return loaded;
+        TANGRAM_RETURN_IF_ERROR(load_one(spec));
       }
       return Nothing{};
     });
@@ -68,9 +68,9 @@ class TorchEngine final : public BatchEngine {
       for (const auto& shape : model.spec.shapes) {
         // Smaller batches come, too, and each number of samples has preparations of its own.
         for (std::int64_t batch = 1; batch < shape.batch; batch *= 2) {
-          if (auto warm = warm_up(model, {batch, shape.size}); !warm) return warm;
+          TANGRAM_RETURN_IF_ERROR(warm_up(model, {batch, shape.size}));
         }
-        if (auto warm = warm_up(model, shape); !warm) return warm;
+        TANGRAM_RETURN_IF_ERROR(warm_up(model, shape));
       }
     }
     return Nothing{};
@@ -100,8 +100,8 @@ class TorchEngine final : public BatchEngine {
       return error_of(prefix, problem.what());
     }
   }
-  // Of an error inside a TorchScript program, which is told as a trace through its lines with the error at the end, only
-  // that; of others the first line, below which libtorch lists its own calls.
+  // Of an error inside a TorchScript program, which is told as a trace through its lines with the error at the end,
+  // only that; of others the first line, below which libtorch lists its own calls.
   static std::string essence_of(const std::string& text) {
     constexpr std::string_view kRaised = "\nRuntimeError: ";
     const std::size_t raised = text.rfind(kRaised);
@@ -165,7 +165,7 @@ class TorchEngine final : public BatchEngine {
     for (const auto& spec : model.spec.signature.inputs) add(spec, memory.inputs);
     for (const auto& spec : model.spec.signature.outputs) add(spec, memory.outputs);
     for (int i = 0; i < kWarmUpRuns; ++i) {
-      if (auto ran = run(job, memory); !ran) return ran;
+      TANGRAM_RETURN_IF_ERROR(run(job, memory));
     }
     return Nothing{};
   }
@@ -189,7 +189,7 @@ class TorchEngine final : public BatchEngine {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto& element = answer.toTupleRef().elements()[i];
       if (!element.isTensor()) return Error{ErrorCode::invalid, outputs[i].name + ": the answer is no tensor"};
-      if (auto written = write(outputs[i], job, element.toTensor(), memory.outputs[i]); !written) return written;
+      TANGRAM_RETURN_IF_ERROR(write(outputs[i], job, element.toTensor(), memory.outputs[i]));
     }
     return Nothing{};
   }

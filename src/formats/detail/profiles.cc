@@ -31,9 +31,8 @@ Result<std::string> profile_name(std::string_view device, std::string_view name)
   if (geometry == nullptr) {
     return Error{ErrorCode::not_found, "device " + detail::unknown_word(device, device_type_names())};
   }
-  const auto profile = find_profile(*geometry, name);
-  if (!profile) return profile.error();
-  return geometry->profiles[*profile].name;
+  TANGRAM_TRY(const auto profile, find_profile(*geometry, name));
+  return geometry->profiles[profile].name;
 }
 
 }  // namespace tangram::formats

@@ -250,25 +250,23 @@ std::string join_documents(const std::vector<std::string>& documents) {
 
 Result<Export> kubernetes(const ExportInput& input) {
   Export result;
-  const auto nodes = nodes_of(input, result.notes);
-  if (!nodes) return nodes.error();
-  const Collected all = collect(input, *nodes);
-  std::vector<std::string> documents{layouts_text(input, *nodes)};
-  for (const auto& node : *nodes) documents.push_back(node_text(input, node));
+  TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
+  const Collected all = collect(input, nodes);
+  std::vector<std::string> documents{layouts_text(input, nodes)};
+  for (const auto& node : nodes) documents.push_back(node_text(input, node));
   for (const auto& workers : all.workers) {
     documents.push_back(to_yaml(deployment(input, workers, plugin_pod(input, workers))));
   }
   note_free_slices(all.free_slices, result.notes);
-  note_mixed(*nodes, result.notes);
+  note_mixed(nodes, result.notes);
   result.files.push_back({"manifests.yaml", join_documents(documents)});
   return result;
 }
 
 Result<Export> kubernetes_dra(const ExportInput& input) {
   Export result;
-  const auto nodes = nodes_of(input, result.notes);
-  if (!nodes) return nodes.error();
-  const Collected all = collect(input, *nodes);
+  TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
+  const Collected all = collect(input, nodes);
   if (all.workers.empty())
     return Error{ErrorCode::invalid, "no slice of the plan has a replica, so nothing claims one"};
   std::vector<std::string> documents;

@@ -116,10 +116,9 @@ std::string checkpoint_text(const ExportInput& input, const ClusterNode& node) {
 
 Result<Export> mig_checkpoint(const ExportInput& input) {
   Export result;
-  const auto nodes = nodes_of(input, result.notes);
-  if (!nodes) return nodes.error();
-  if (const auto checked = check(input, *nodes); !checked) return checked.error();
-  for (const auto& node : *nodes) {
+  TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
+  TANGRAM_RETURN_IF_ERROR(check(input, nodes));
+  for (const auto& node : nodes) {
     result.files.push_back({node.name + ".json", checkpoint_text(input, node)});
     if (node.seats.back().index + 1 == static_cast<int>(node.seats.size())) continue;
     result.notes.push_back(fmt::format(

@@ -79,9 +79,8 @@ std::string mig_parted_text(const ExportInput& input, const std::vector<ClusterN
 
 Result<Export> mig_parted(const ExportInput& input) {
   Export result;
-  const auto nodes = nodes_of(input, result.notes);
-  if (!nodes) return nodes.error();
-  result.files.push_back({"mig-parted.yaml", mig_parted_text(input, *nodes)});
+  TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
+  result.files.push_back({"mig-parted.yaml", mig_parted_text(input, nodes)});
   result.notes.emplace_back(
       "mig-parted chooses the places of the slices itself; mig-checkpoint keeps those of the plan");
   return result;

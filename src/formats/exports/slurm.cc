@@ -52,12 +52,11 @@ void note_ambiguous(const std::string& node, const Counts& counts, std::vector<s
 
 Result<Export> slurm(const ExportInput& input) {
   Export result;
-  const auto nodes = nodes_of(input, result.notes);
-  if (!nodes) return nodes.error();
+  TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
   std::string gres = "# The driver's library finds the slices; AutoDetect=nvidia does not see MIG.\n";
   std::string lines;
   std::set<std::string> tres;
-  for (const auto& node : *nodes) {
+  for (const auto& node : nodes) {
     const Counts counts = counts_of(input, node);
     if (counts.empty()) {
       result.notes.push_back(fmt::format("{} has no slices and is left out", node.name));

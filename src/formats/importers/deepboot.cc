@@ -42,10 +42,9 @@ void describe(Visitor& v, Row& c) {
 
 Result<std::string> deepboot(const Files& files, std::string_view) {
   std::vector<Job> jobs;
-  const auto prefixes = prefixes_of(files, "/");
-  if (!prefixes) return prefixes.error();
+  TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace&, Problems&, const Source& file) {
-    jobs.push_back({.name = prefixes->at(file.name) + row.name,
+    jobs.push_back({.name = prefixes.at(file.name) + row.name,
                     .submit_s = row.time,
                     .application = row.application,
                     .replicas = row.num_replicas,

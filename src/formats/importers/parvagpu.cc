@@ -239,27 +239,25 @@ Result<Files> deployments_of(const Files& files, std::string_view selection) {
 // Each file is one deployment with GPUs of its own. Where there are several, the name of the file goes in front of
 // devices and services, as that of the scenario does in front of services.
 Result<std::string> plan(const Files& all, std::string_view selection) {
-  const auto files = deployments_of(all, selection);
-  if (!files) return files.error();
-  const auto prefixes = prefixes_of(*files, "-");
-  if (!prefixes) return prefixes.error();
+  TANGRAM_TRY(const auto files, deployments_of(all, selection));
+  TANGRAM_TRY(const auto prefixes, prefixes_of(files, "-"));
   PublishedGpus gpus;
   const auto problems = for_each_row_of<DeploymentRow>(
-      *files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source& file) {
-        const std::string prefix = as_name(prefixes->at(file.name));
+      files, [&](DeploymentRow row, const RowPlace& place, Problems& bad, const Source& file) {
+        const std::string prefix = as_name(prefixes.at(file.name));
         const auto profile = profile_of(row.size);
         if (!profile) return bad.add(place.of("Instance size"), profile.error().message);
         PlannedSlice planned;
         planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(row.placement)};
         planned.replicas.push_back(
             {.service = prefix + row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
-        PublishedGpu& gpu = gpus[{&file - files->data(), row.gpu}];
+        PublishedGpu& gpu = gpus[{&file - files.data(), row.gpu}];
         if (gpu.slices.empty()) gpu.place = fmt::format("{}:{}", file.name, place.line());
         gpu.name = fmt::format("{}{}-{}", prefix, kDevice, row.gpu);
         gpu.slices.push_back(std::move(planned));
       });
   if (!problems.empty()) return problems.error();
-  if (gpus.empty()) return no_rows(*files);
+  if (gpus.empty()) return no_rows(files);
   return plan_of(gpus);
 }
 

@@ -70,11 +70,10 @@ void describe(Visitor& v, ValidationRow& c) {
 Result<std::string> jobs(const Files& files) {
   std::vector<Job> result;
   // The workloads use the same names, so where there are several the file's goes in front.
-  const auto prefixes = prefixes_of(files, "/");
-  if (!prefixes) return prefixes.error();
+  TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems =
       for_each_row_of<WorkloadRow>(files, [&](WorkloadRow row, const RowPlace&, Problems&, const Source& file) {
-        result.push_back({.name = prefixes->at(file.name) + row.name,
+        result.push_back({.name = prefixes.at(file.name) + row.name,
                           .submit_s = row.time,
                           .application = row.application,
                           .replicas = row.num_replicas,

@@ -21,9 +21,8 @@ double between(const std::vector<double>& rates, std::size_t begin, std::size_t 
 
 Result<std::string> twitter(const Files& files, std::string_view) {
   if (files.size() != 1) return Error{ErrorCode::invalid, "twitter: expected one file"};
-  const auto curve = parse_rate_curve(files.front());
-  if (!curve) return curve.error();
-  const auto& rates = *curve;
+  TANGRAM_TRY(const auto curve, parse_rate_curve(files.front()));
+  const auto& rates = curve;
   std::string out = "# Requests a second, one line a second.\n";
   for (std::size_t i = 0; i < rates.size();) {
     std::size_t end = i;

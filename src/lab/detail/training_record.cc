@@ -23,14 +23,14 @@ class RecordAssembler {
 
   train::Applications applications(const formats::Located<ApplicationsSource>& source, TrainingSetup& setup) {
     train::Applications applications;
-    if (const auto* made = std::get_if<std::vector<MadeApplication>>(&source.value)) {
-      for (const auto& one : *made) {
+    if (const auto* synthetic = std::get_if<std::vector<SyntheticApplication>>(&source.value)) {
+      for (const auto& one : *synthetic) {
         setup.restart_costs[one.name] = {one.restart_full_s, one.restart_fast_s};
         if (!applications.emplace(one.name, application_of(one)).second) {
           problems_.add(source.at, fmt::format("the application {} stands twice", one.name));
         }
       }
-      if (made->empty()) problems_.add(source.at, "needs at least one application");
+      if (synthetic->empty()) problems_.add(source.at, "needs at least one application");
       return applications;
     }
     const std::string& path = std::get<ApplicationsFile>(source.value).path;
@@ -45,11 +45,11 @@ class RecordAssembler {
 
   std::vector<formats::Job> jobs(const formats::Located<JobsSource>& source, const train::Applications& applications,
                                  std::uint64_t seed) {
-    if (const auto* made = std::get_if<MadeJobs>(&source.value)) {
-      for (const auto& name : made->applications) {
+    if (const auto* synthetic = std::get_if<SyntheticJobs>(&source.value)) {
+      for (const auto& name : synthetic->applications) {
         if (!applications.contains(name)) problems_.add(source.at, fmt::format("there is no application {}", name));
       }
-      return problems_.empty() ? jobs_of(*made, applications, seed) : std::vector<formats::Job>{};
+      return problems_.empty() ? jobs_of(*synthetic, applications, seed) : std::vector<formats::Job>{};
     }
     const std::string& path = std::get<JobsFile>(source.value).path;
     auto text = read(path, source.at);
@@ -118,7 +118,7 @@ std::shared_ptr<const TrainingSetup> training_setup(const TrainingRecord& record
   setup->applications = assembler.applications(record.applications, *setup);
   if (!problems.empty()) return nullptr;
   setup->jobs = assembler.jobs(record.jobs, setup->applications, seed);
-  if (const auto* made = std::get_if<MadeJobs>(&record.jobs.value)) setup->made_jobs = *made;
+  if (const auto* synthetic = std::get_if<SyntheticJobs>(&record.jobs.value)) setup->synthetic_jobs = *synthetic;
   setup->slice_speeds = assembler.speeds(record.slice_speeds);
   if (!problems.empty()) return nullptr;
   setup->allocator = record.allocator;

@@ -10,7 +10,7 @@
 #include "formats/describe.h"
 #include "formats/problems.h"
 #include "formats/source.h"
-#include "lab/made_training.h"
+#include "lab/synthetic_training.h"
 #include "lab/training_fleet.h"
 
 namespace tangram::train {
@@ -30,12 +30,12 @@ std::vector<std::string> allocator_names();
 struct ApplicationsFile {
   std::string path;
 };
-using ApplicationsSource = std::variant<ApplicationsFile, std::vector<MadeApplication>>;
+using ApplicationsSource = std::variant<ApplicationsFile, std::vector<SyntheticApplication>>;
 
 struct JobsFile {
   std::string path;
 };
-using JobsSource = std::variant<JobsFile, MadeJobs>;
+using JobsSource = std::variant<JobsFile, SyntheticJobs>;
 
 struct TrainingRecord {
   formats::Located<ApplicationsSource> applications;
@@ -60,7 +60,7 @@ void describe(Visitor& v, LendMode& mode) {
 }
 
 template <typename Visitor>
-void describe(Visitor& v, MadeApplication& c) {
+void describe(Visitor& v, SyntheticApplication& c) {
   v.about(
       "Training application",
       "A step takes fixed_ms + sample_ms for each sample of a worker; synchronising takes sync_local_ms within a node "
@@ -86,11 +86,11 @@ void describe(Visitor& v, MadeApplication& c) {
 template <typename Visitor>
 void describe(Visitor& v, ApplicationsSource& source) {
   v.plain(source, &ApplicationsFile::path, {}, "A training file, as `tangram import pollux` makes it of traces.");
-  v.option("made", source, std::vector<MadeApplication>{}, "A formula for each.");
+  v.option("synthetic", source, std::vector<SyntheticApplication>{}, "A formula for each.");
 }
 
 template <typename Visitor>
-void describe(Visitor& v, MadeJobs& c) {
+void describe(Visitor& v, SyntheticJobs& c) {
   v.about("Made jobs", "Poisson arrivals, the seed being that of the scenario.");
   v.field("count", c.count, {.min = 1, .max = 1e6, .required = true}, "How many.");
   v.field("gap_mean_s", c.gap_mean_s, {.max = 1e9, .above = 0, .required = true}, "Mean time between two of them.");
@@ -102,7 +102,7 @@ template <typename Visitor>
 void describe(Visitor& v, JobsSource& source) {
   v.plain(source, &JobsFile::path, {},
           "A jobs file, or a workload as Pollux and DeepBoot have published them; its training jobs count.");
-  v.option("made", source, MadeJobs{}, "Jobs by chance.");
+  v.option("synthetic", source, SyntheticJobs{}, "Jobs by chance.");
 }
 
 template <typename Visitor>

@@ -111,7 +111,7 @@ TEST(Clockwork, DropsWhatHasMissedItsWindow) {
 // Nothing may be refused: the same request runs last and late.
 TEST(Clockwork, RunsItLateInsteadWhenItMayNotDrop) {
   auto config = baseline_cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}});
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 5ms});
   sim.arrive({.at = 1ms, .deadline = 9ms});
@@ -135,7 +135,7 @@ TEST(Clockwork, TakesTheWindowThatClosesFirst) {
 TEST(Clockwork, RunsTheLateRequestThatTheSliceTakes) {
   auto config = baseline_cluster("clockwork", {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {100ms, 150ms}}});
   config.services = {{.name = "a"}, {.name = "b"}};
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 200ms});
   sim.arrive({.at = 0ms, .deadline = 200ms});

@@ -11,7 +11,7 @@ namespace {
 
 class Clockwork final : public Policy {
  public:
-  explicit Clockwork(const PolicyConfig& config) : merge_(config.merge), drop_(config.drop_hopeless) {}
+  explicit Clockwork(const PolicyConfig& config) : merge_(config.merge), drop_(config.drop_unrecoverable) {}
 
   bool gives_up() const override { return drop_; }
 

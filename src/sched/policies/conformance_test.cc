@@ -43,7 +43,7 @@ class Conformance : public ::testing::TestWithParam<PolicyInfo> {
     config.size_factor = [](std::int64_t size) { return 0.5 + static_cast<double>(size) / 40; };
     config.p99_factor = 1.1;
     config.scheduler.policy_config.merge = situation_.merge;
-    config.scheduler.policy_config.drop_hopeless = situation_.drop;
+    config.scheduler.policy_config.drop_unrecoverable = situation_.drop;
     config.scheduler.admission = situation_.admission;
     config.reality.samples_max = [](const Place& place, ServiceId, std::int64_t) {
       const int size = find_geometry("a100-40gb")->profiles[place.slice.profile].compute_slices;

@@ -57,7 +57,7 @@ class Tangram final : public Policy {
   explicit Tangram(const PolicyConfig& config) : config_(config) {}
 
   bool binds() const override { return true; }
-  bool gives_up() const override { return config_.drop_hopeless; }
+  bool gives_up() const override { return config_.drop_unrecoverable; }
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
@@ -652,7 +652,7 @@ class Tangram final : public Policy {
 
   // ---- Late requests ----
 
-  Choice set_aside(LaneId lane) const { return config_.drop_hopeless ? Choice::drop(lane) : Choice::demote(lane); }
+  Choice set_aside(LaneId lane) const { return config_.drop_unrecoverable ? Choice::drop(lane) : Choice::demote(lane); }
 
   Choice serve_late(const View& view, LaneId id) const {
     const Lane& lane = view.lane(id);

@@ -82,7 +82,7 @@ TEST(Tangram, FillsABatchUpToThePlannedSize) {
 TEST(Tangram, SetsLateRequestsAside) {
   auto config = one_large();
   config.latency["7g"] = {10ms};
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 10ms});
   sim.arrive({.at = 1ms, .deadline = 12ms});
@@ -187,7 +187,7 @@ TEST(Tangram, RunsALateRequestOnASmallSliceIfNoLargerOneTakesIt) {
   config.layouts = {"1g@0", "7g@0"};
   config.latency = {{"1g", {20ms, 25ms}}, {"7g", {5ms}}};
   config.scheduler.admission = false;
-  config.scheduler.policy_config.drop_hopeless = false;
+  config.scheduler.policy_config.drop_unrecoverable = false;
   SimFixture sim(config);
   sim.arrive({.at = 0ms, .deadline = 1ms, .samples = 2});
   const auto run = sim.run();

@@ -12,7 +12,7 @@ namespace tangram::lab {
 
 // An application by a formula: a step takes fixed_ms + sample_ms for each sample of a worker, and synchronising takes
 // sync_local_ms within a node and sync_nodes_ms between nodes, a tenth more for each worker beyond two.
-struct MadeApplication {
+struct SyntheticApplication {
   std::string name;
   int epochs = 10;
   double epoch_steps = 500;  // Steps of the smallest batch in an epoch.
@@ -28,15 +28,16 @@ struct MadeApplication {
   double restart_fast_s = 3;   // Only the group is rebuilt.
 };
 
-train::Application application_of(const MadeApplication& made);
+train::Application application_of(const SyntheticApplication& synthetic);
 
 // Poisson arrivals of jobs.
-struct MadeJobs {
+struct SyntheticJobs {
   int count = 20;
   double gap_mean_s = 300;
   std::vector<std::string> applications;  // Drawn from evenly; one that stands twice comes twice as often. None: all.
 };
 
-std::vector<formats::Job> jobs_of(const MadeJobs& made, const train::Applications& applications, std::uint64_t seed);
+std::vector<formats::Job> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
+                                  std::uint64_t seed);
 
 }  // namespace tangram::lab

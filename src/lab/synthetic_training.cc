@@ -1,4 +1,4 @@
-#include "lab/made_training.h"
+#include "lab/synthetic_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,11 +21,11 @@ std::vector<int> ladder(int low, int high) {
   return rungs;
 }
 
-train::TimedStep timed(const MadeApplication& made, int nodes, int each, int local) {
+train::TimedStep timed(const SyntheticApplication& synthetic, int nodes, int each, int local) {
   const int replicas = nodes * each;
-  const double compute_s = (made.fixed_ms + made.sample_ms * local) / 1000;
+  const double compute_s = (synthetic.fixed_ms + synthetic.sample_ms * local) / 1000;
   const double sync_s = replicas == 1 ? 0
-                                      : (nodes > 1 ? made.sync_nodes_ms : made.sync_local_ms) / 1000 *
+                                      : (nodes > 1 ? synthetic.sync_nodes_ms : synthetic.sync_local_ms) / 1000 *
                                             (1 + 0.1 * std::max(replicas - 2, 0));
   return {
       train::Placement(static_cast<std::size_t>(nodes), each), nodes, replicas, local, {compute_s + sync_s, sync_s}};
@@ -33,43 +33,44 @@ train::TimedStep timed(const MadeApplication& made, int nodes, int each, int loc
 
 }  // namespace
 
-train::Application application_of(const MadeApplication& made) {
+train::Application application_of(const SyntheticApplication& synthetic) {
   std::vector<train::TimedStep> steps;
-  const int worker_min = std::max(1, std::min(made.batch_min, made.worker_batch_max) / 4);
+  const int worker_min = std::max(1, std::min(synthetic.batch_min, synthetic.worker_batch_max) / 4);
   for (const int nodes : kNodesTimed) {
     for (int each = 1; each <= kPerNodeMax; ++each) {
-      for (const int local : ladder(worker_min, std::max(worker_min, made.worker_batch_max))) {
-        steps.push_back(timed(made, nodes, each, local));
+      for (const int local : ladder(worker_min, std::max(worker_min, synthetic.worker_batch_max))) {
+        steps.push_back(timed(synthetic, nodes, each, local));
       }
     }
   }
-  const train::Gradient gradient{1, made.noise};
+  const train::Gradient gradient{1, synthetic.noise};
   std::vector<train::ValidationRun> runs;
-  for (const int batch : ladder(made.batch_min, made.batch_max)) {
+  for (const int batch : ladder(synthetic.batch_min, synthetic.batch_max)) {
     train::ValidationRun run;
     run.batch = batch;
-    for (int epoch = 1; epoch <= made.epochs; ++epoch) {
-      run.progress.push_back(made.epoch_steps * epoch);
-      run.iterations.push_back(made.epoch_steps * epoch / train::gain(gradient, batch, made.batch_min));
+    for (int epoch = 1; epoch <= synthetic.epochs; ++epoch) {
+      run.progress.push_back(synthetic.epoch_steps * epoch);
+      run.iterations.push_back(synthetic.epoch_steps * epoch / train::gain(gradient, batch, synthetic.batch_min));
       run.gradients.push_back(gradient);
     }
     runs.push_back(std::move(run));
   }
-  auto application = train::Application::make(made.name, steps, runs);
+  auto application = train::Application::make(synthetic.name, steps, runs);
   TANGRAM_CHECK(application.ok(), "the formula gives an application");
   return std::move(*application);
 }
 
-std::vector<formats::Job> jobs_of(const MadeJobs& made, const train::Applications& applications, std::uint64_t seed) {
+std::vector<formats::Job> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
+                                  std::uint64_t seed) {
   Rng rng = Rng(seed).stream("training");
-  std::vector<std::string> names = made.applications;
+  std::vector<std::string> names = synthetic.applications;
   if (names.empty()) {
     for (const auto& [name, application] : applications) names.push_back(name);
   }
   std::vector<formats::Job> jobs;
   double at_s = 0;
-  for (int i = 0; i < made.count; ++i) {
-    at_s += rng.exponential(made.gap_mean_s);
+  for (int i = 0; i < synthetic.count; ++i) {
+    at_s += rng.exponential(synthetic.gap_mean_s);
     const std::string& name = names[rng.below(names.size())];
     const train::Application& application = applications.find(name)->second;
     const std::int64_t replicas = std::int64_t{1} << rng.integer(0, 2);
