@@ -6,10 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "measure/detail/invalid.h"
+
 namespace tangram::measure {
 namespace {
 
-Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+using detail::invalid;
 
 // Powers of two from 8 to the largest input, which is there itself.
 std::vector<std::int64_t> sizes_of(const Service& service) {

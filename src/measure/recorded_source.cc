@@ -11,11 +11,12 @@
 #include "base/text.h"
 #include "engines/recorded_memory.h"
 #include "learn/models/table.h"
+#include "measure/detail/invalid.h"
 
 namespace tangram::measure {
 namespace {
 
-Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+using detail::invalid;
 
 std::string join_names(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
