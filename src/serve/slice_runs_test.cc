@@ -77,11 +77,12 @@ TEST(SliceRuns, EndOnlyTheBatchThatTheSliceHolds) {
   NoEvents events;
   int made = 0;
   const ServedModel model = echo();
+  const std::vector<const Signature*> signatures{&model.signature};
   SliceRuns runs(
       0,
       [&](SliceId, const sched::Place&, engines::ExecutorEvents&) {
         ++made;
-        return engines::make_emulated_executor({&model.signature}, {});
+        return engines::make_emulated_executor(signatures, {});
       },
       events);
   SliceRun& run = runs.open(SliceId(0), {});
