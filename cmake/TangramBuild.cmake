@@ -59,8 +59,8 @@ endfunction()
 
 # Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours include,
 # too. Names in anonymous namespaces must then differ within a room. Left alone are files that share names on purpose:
-# the command line, where each verb has its Options and each view its columns, the experiments, which have a Row each, the tests of `serve`,
-# and the importers, which have a Row each, too.
+# the command line, where each verb has its Options, the reports and experiments, which have a Row each, the client, the tests of
+# `serve`, and the importers, which have a Row each, too.
 function(tangram_compile_in_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   get_target_property(files ${target} SOURCES)
@@ -103,7 +103,7 @@ function(tangram_room name)
   if(files)
     add_library(tangram_${name} STATIC ${files})
     tangram_compile_options(tangram_${name})
-    if(TANGRAM_UNITY AND NOT name MATCHES "^(cli|experiments)$")
+    if(TANGRAM_UNITY AND NOT name MATCHES "^(cli|client|experiments|report)$")
       tangram_compile_in_groups(tangram_${name})
     endif()
   else()
