@@ -71,7 +71,9 @@ TEST(Certifier, TellsServicesApartByContentAndNotByName) {
   const std::vector<plan::ReplicaGroup> three{slices_of("a", 3)};
   const auto first = certifier.certify(service_of("a", 60), three, false);
   const auto requests = certifier.requests_simulated();
-  EXPECT_EQ(certifier.certify(service_of("b", 60), three, false).attainment, first.attainment);
+  Service renamed = service_of("a", 60);
+  renamed.name = "b";
+  EXPECT_EQ(certifier.certify(renamed, three, false).attainment, first.attainment);
   EXPECT_EQ(certifier.requests_simulated(), requests);
   Service bursts = service_of("a", 60);
   bursts.traffic = BurstTraffic{.rate_per_s = 60};
