@@ -1,3 +1,8 @@
+// A pull parser for JSON (RFC 8259) that checks the grammar while it moves one index over the text.
+//
+// Invariant: after the first problem ok() is false for ever and problem_ keeps the first message, so a caller may chain
+// calls and look at the result once. Objects and arrays nest at most kDepthMax deep, which also bounds the recursion.
+
 #include "base/json_reader.h"
 
 #include <fmt/format.h>
@@ -26,7 +31,8 @@ void append_code_point(std::string& out, std::uint32_t code) {
   }
 }
 
-// The length of the UTF-8 sequence at the beginning of `text`, or 0 if there is none.
+// The length of the UTF-8 sequence at the beginning of `text`, or 0 if it is not well-formed (RFC 3629 section 4).
+// Requires a non-empty text. 0xc0 and 0xc1 could only begin overlong forms, and 0xf5 lies beyond the last code point.
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -39,7 +45,8 @@ std::size_t sequence_length(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer forms of shorter codes, halves of pairs, and what lies beyond the last code.
+  // Overlong forms, surrogates (0xed 0xa0 and above), and code points beyond 0x10ffff. Filters that compare bytes would
+  // miss a forbidden character in an overlong form.
   if (length == 3 && ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0))) return 0;
   if (length == 4 && ((first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90))) return 0;
   return length;
@@ -47,6 +54,7 @@ std::size_t sequence_length(std::string_view text) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+// to_chars writes the shortest form that reads back as the same number: at most 24 characters for a double.
 template <typename Number>
 void append_number(std::string& out, Number value) {
   char buffer[40];
@@ -59,6 +67,7 @@ void append_number(std::string& out, Number value) {
 std::string JsonReader::problem() const { return problem_; }
 
 bool JsonReader::fail(std::string_view problem) {
+  // The first problem is the cause; later ones follow from it.
   if (ok()) problem_ = fmt::format("{} at byte {}", problem, at_);
   return false;
 }
@@ -67,9 +76,11 @@ char JsonReader::peek() {
   skip_space();
   if (at_ >= text_.size()) return '\0';
   const char c = text_[at_];
+  // All numbers answer '0', so that a caller can switch on one character.
   return c == '-' || is_digit(c) ? '0' : c;
 }
 
+// A longer word, such as "nullx", is found by the next call, which expects a comma or an end.
 bool JsonReader::word(std::string_view word) {
   skip_space();
   if (!text_.substr(at_).starts_with(word)) return false;
@@ -85,6 +96,8 @@ bool JsonReader::boolean(bool& value) {
 
 bool JsonReader::null() { return ok() && (word("null") || fail("expected null")); }
 
+// Follows the grammar of RFC 8259 section 6 itself, because from_chars also accepts "inf", "nan", "1." and leading
+// zeros. On failure the index goes back, so the message names the byte where the number was expected.
 std::string_view JsonReader::number_text(bool* whole) {
   if (!ok()) return {};
   skip_space();
@@ -100,6 +113,7 @@ std::string_view JsonReader::number_text(bool* whole) {
     return true;
   };
   next("-");
+  // "0" and "0.5" are numbers; "012" is not.
   const bool zero = at_ < text_.size() && text_[at_] == '0';
   const std::size_t count = digits();
   bool good = count > 0 && (!zero || count == 1);
@@ -124,7 +138,8 @@ bool JsonReader::number(double& value) {
   const std::string_view text = number_text(&whole);
   if (text.empty()) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  // Beyond the range of a double: what is too small is zero, what is too large is refused.
+  // from_chars reports underflow and overflow alike. A number too small for a double reads as zero, one too large is an
+  // error; the sign of the exponent tells them apart.
   if (error == std::errc::result_out_of_range) {
     const auto exponent = text.find_first_of("eE");
     const bool tiny = exponent != std::string_view::npos && text[exponent + 1] == '-';
@@ -134,7 +149,7 @@ bool JsonReader::number(double& value) {
   return true;
 }
 
-// Four hexadecimal digits.
+// Reads the four hexadecimal digits of a \u escape: one UTF-16 unit, which may be half of a pair.
 bool JsonReader::code_point(std::uint32_t& unit) {
   if (text_.size() - at_ < 4) return fail("broken escape");
   const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + at_ + 4, unit, 16);
@@ -143,7 +158,8 @@ bool JsonReader::code_point(std::uint32_t& unit) {
   return true;
 }
 
-// What follows a backslash.
+// Reads what follows a backslash and appends the character as UTF-8. Code points above 0xffff come as two escapes, a
+// high and a low surrogate; a lone half has no UTF-8 form and is refused.
 bool JsonReader::escape(std::string& value) {
   if (at_ >= text_.size()) return fail("broken escape");
   const char c = text_[at_++];
@@ -161,6 +177,7 @@ bool JsonReader::escape(std::string& value) {
   }
   std::uint32_t code = 0;
   if (!code_point(code)) return false;
+  // A low surrogate without the high one before it.
   if (code >= 0xdc00 && code < 0xe000) return fail("half of a surrogate pair");
   if (code >= 0xd800 && code < 0xdc00) {
     std::uint32_t low = 0;
@@ -168,12 +185,14 @@ bool JsonReader::escape(std::string& value) {
     at_ += 2;
     if (!code_point(low)) return false;
     if (low < 0xdc00 || low >= 0xe000) return fail("half of a surrogate pair");
+    // Ten bits from each half (Unicode 15, section 3.9, UTF-16).
     code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
   }
   append_code_point(value, code);
   return true;
 }
 
+// Replaces `value`. Control characters must be escaped (RFC 8259 section 7).
 bool JsonReader::string(std::string& value) {
   if (!ok() || !expect('"', "expected a string")) return false;
   value.clear();
@@ -189,6 +208,7 @@ bool JsonReader::string(std::string& value) {
       if (!escape(value)) return false;
     } else if (byte < 0x20) {
       return fail("control character in a string");
+    // The common case, without a call. Everything above it is checked, so `value` is always well-formed UTF-8.
     } else if (byte < 0x80) {
       value += c;
       ++at_;
@@ -202,6 +222,7 @@ bool JsonReader::string(std::string& value) {
   return fail("string without end");
 }
 
+// Checks the skipped value in full, so a request with a broken part is refused even if the part is not used.
 bool JsonReader::skip() {
   std::string text;
   bool truth = false;
@@ -218,6 +239,7 @@ bool JsonReader::skip() {
   }
 }
 
+// A second value behind the first would be ignored by some readers and used by others, so it is refused.
 bool JsonReader::end() {
   skip_space();
   return ok() && (at_ == text_.size() || fail("text after the end"));
@@ -232,6 +254,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Escapes only what RFC 8259 section 7 demands. Bytes above 127 pass unchanged, so `text` must be UTF-8.
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
@@ -248,6 +271,7 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+// JSON has no infinity and no NaN.
 void append_json_number(std::string& out, double value) {
   if (std::isfinite(value)) {
     append_number(out, value);
@@ -255,6 +279,7 @@ void append_json_number(std::string& out, double value) {
     out += "null";
   }
 }
+// A float has its own overload, because as a double 0.1f would be written as 0.10000000149011612.
 void append_json_number(std::string& out, float value) {
   if (std::isfinite(value)) {
     append_number(out, value);

@@ -53,6 +53,7 @@ class JsonReader {
       ++at_;
     }
   }
+  // Skips white space and consumes `c` if it is next.
   bool take(char c) {
     skip_space();
     if (at_ >= text_.size() || text_[at_] != c) return false;
@@ -60,9 +61,11 @@ class JsonReader {
     return true;
   }
   bool expect(char c, const char* what) { return take(c) || fail(what); }
+  // Skips white space and consumes `word` if it is next.
   bool word(std::string_view word);
   // The characters of the next number, checked against the grammar; empty after a problem.
   std::string_view number_text(bool* whole);
+  // Each requires at_ just behind the backslash or the 'u'. False after a problem.
   bool escape(std::string& value);
   bool code_point(std::uint32_t& unit);
 

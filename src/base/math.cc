@@ -1,3 +1,8 @@
+// exp, log and the normal distribution from additions, multiplications and divisions alone.
+//
+// exp and log reduce their argument to a small interval, where a series of fixed length is exact to about the last bit.
+// There are no tables and no branches on the processor, so the same argument gives the same bits on every machine.
+
 #include "base/math.h"
 
 #include <bit>
@@ -32,6 +37,7 @@ Split split(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   exponent += static_cast<int>(bits >> 52) - 1023;
   double mantissa = std::bit_cast<double>((bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL);
+  // Centred around 1, so that log(mantissa) is small in size and x slightly below 1 does not cancel against -ln 2.
   if (mantissa >= kSqrt2) {
     mantissa *= 0.5;
     ++exponent;
@@ -39,7 +45,8 @@ Split split(double x) {
   return {mantissa, exponent};
 }
 
-// The continued fraction of Mills' ratio, for the upper tail of the normal distribution at x >= 3.
+// The upper tail of the normal distribution at x >= 3, by the continued fraction of Mills' ratio. There the fraction
+// converges fast, while the series around zero would need ever more terms. The constant is sqrt(2 pi).
 double normal_tail(double x) {
   double fraction = x;
   for (int k = 60; k >= 1; --k) fraction = x + k / fraction;
@@ -57,6 +64,7 @@ double log(double x) {
   const double s = (m - 1) / (m + 1);
   const double z = s * s;
   const double w = z * z;
+  // Even and odd powers of z are two independent chains, as in exp below.
   const double even = 1.0 / 3 + w * (1.0 / 7 + w * (1.0 / 11 + w * (1.0 / 15 + w * (1.0 / 19 + w * (1.0 / 23)))));
   const double odd = 1.0 / 5 + w * (1.0 / 9 + w * (1.0 / 13 + w * (1.0 / 17 + w * (1.0 / 21))));
   const double series = even + z * odd;
@@ -66,6 +74,7 @@ double log(double x) {
 
 double exp(double x) {
   if (x != x) return x;
+  // The logarithms of the largest double and of half the smallest subnormal one, rounded outwards.
   if (x > 709.782712893384) return kInfinity;
   if (x < -745.2) return 0;
   const int k = static_cast<int>(x / kLn2 + (x < 0 ? -0.5 : 0.5));
@@ -80,6 +89,8 @@ double exp(double x) {
       1 + z * (1.0 / 6 + z * (1.0 / 120 +
                               z * (1.0 / 5040 + z * (1.0 / 362880 + z * (1.0 / 39916800 + z * (1.0 / 6227020800.0))))));
   const double series = even + r * odd;
+  // 2^1024 is not a double, although series * 2^1024 may be one; so the scaling takes two steps. For subnormal results
+  // the first step stays normal, so that only the last multiplication rounds.
   if (k > 1023) return series * 0x1p1023 * power_of_two(k - 1023);
   if (k < -1022) return series * power_of_two(k + 100) * 0x1p-100;
   return series * power_of_two(k);
@@ -93,6 +104,7 @@ double pow(double x, double y) {
 
 double normal_cdf(double x) {
   if (x != x) return x;
+  // Below -38 the true value is under 1e-315, where doubles are subnormal.
   if (x < -3) return x < -38 ? 0 : normal_tail(-x);
   if (x > 3) return x > 38 ? 1 : 1 - normal_tail(x);
   // Phi(x) = 1/2 + phi(x) * (x + x^3/3 + x^5/15 + ...): all terms have one sign, so nothing cancels.
@@ -113,6 +125,8 @@ double normal_quantile(double p) {
   double high = 39;
   for (int i = 0; i < 60; ++i) {
     const double middle = 0.5 * (low + high);
+    // In the upper half, 1 - Phi(x) is computed as Phi(-x): Phi itself is too close to 1 there to keep digits of the
+    // tail.
     const bool below = p < 0.5 ? normal_cdf(middle) < p : normal_cdf(-middle) > 1 - p;
     (below ? low : high) = middle;
   }

@@ -63,7 +63,9 @@ class QuantileSketch {
     const std::uint64_t mantissa = value >> (exponent - kBits);  // In [128, 256).
     return static_cast<std::size_t>(((exponent - kBits) << kBits) + mantissa);
   }
+  // The smallest value of a bucket: the inverse of bucket_of().
   static std::uint64_t low_of(std::size_t bucket);
+  // Ensures that counts_ covers `bucket`; existing counts stay.
   void reserve_for(std::size_t bucket);
 
   std::vector<std::uint64_t> counts_;

@@ -74,6 +74,7 @@ class Rng {
   }
 
  private:
+  // A stream: the same seed and salt give the same numbers.
   Rng(std::uint64_t seed, std::uint64_t salt);
 
   // The high 53 bits as a number in [0, 1). They fit a signed number, which converts in one instruction.
@@ -101,6 +102,7 @@ class AliasTable {
   std::size_t draw(Rng& rng) const;
 
  private:
+  // Slot i gives i with probability keep_[i], and alias_[i] otherwise.
   std::vector<double> keep_;
   std::vector<std::uint32_t> alias_;
 };

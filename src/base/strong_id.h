@@ -7,8 +7,8 @@
 
 namespace tangram {
 
-// `Tag` makes each id a type of its own; `Rep` is its width. Ids index arrays, so they start at zero and are
-// handed out densely by whoever owns the things they name.
+// `Tag` makes each id a type of its own; `Rep` is its width. Ids index arrays, so they start at zero and the owner of
+// the named objects hands them out without gaps.
 template <typename Tag, typename Rep = std::uint32_t>
 class StrongId {
  public:

@@ -1,3 +1,5 @@
+// Text helpers that do not depend on the locale: only ASCII letters have case, and the decimal point is a point.
+
 #include "base/text.h"
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 
 namespace tangram::text {
 
+// A view into `text`: nothing is copied.
 std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\f\v";
   const auto first = text.find_first_not_of(kBlank);
@@ -13,6 +16,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+// n separators give n + 1 parts, also empty ones: "a,,b" has three and "" has one.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -23,6 +27,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+// tolower() depends on the locale and would change bytes of UTF-8 characters in some of them.
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {
@@ -41,6 +46,7 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
+  // from_chars accepts a minus but no plus. Removing the plus of "+-5" would turn it into a number.
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -56,6 +62,8 @@ std::optional<double> parse_number(std::string_view text) {
   return value;
 }
 
+// Damerau-Levenshtein in its restricted form (a swapped pair is not edited again), in three rows instead of a table:
+// the row being filled, the last one, and the one before it, which only swaps need. The cost is |a| * |b|.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -80,6 +88,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   if (word.size() > kLongest) return std::nullopt;
   const std::string typed = lower(word);
   std::optional<std::string> best;
+  // One slip in three letters may be a typing error; with more, a suggestion would mislead. The first of equal
+  // candidates wins, so the suggestion depends on the order of the list only.
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const auto& candidate : candidates) {
     const std::size_t distance = edit_distance(typed, lower(candidate));
@@ -92,6 +102,7 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 }
 
 std::string shortest(double value) {
+  // to_chars without a precision needs at most 24 characters for a double.
   char buffer[32];
   const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
   return error == std::errc{} ? std::string(buffer, end) : std::string("nan");

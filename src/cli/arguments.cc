@@ -1,3 +1,5 @@
+// The implementation of Argument and Arguments by CLI11. Only this file and program.cc include its headers.
+
 #include "cli/arguments.h"
 
 #include <fmt/format.h>
@@ -34,6 +36,7 @@ Argument* Argument::excludes(Argument* other) {
   return this;
 }
 
+// By name, for options that are added before this one but whose pointer the verb did not keep.
 Argument* Argument::excludes(const std::vector<std::string>& others) {
   for (const std::string& other : others) option_->excludes(other);
   return this;
@@ -49,7 +52,8 @@ Argument* Argument::whole_range(std::int64_t min, std::int64_t max) {
   return this;
 }
 
-// Says the limits as people write them; the parser's own words have six digits behind every point.
+// Prints the limits as people write them, "from 0 to 1e+06"; CLI11's own message has six digits after every point. The
+// description stays CLI11's, since Program::describe() cuts it off in the same way for both ranges.
 Argument* Argument::real_range(double min, double max) {
   option_->check(CLI::Validator(
       [min, max](std::string& value) -> std::string {
@@ -61,6 +65,7 @@ Argument* Argument::real_range(double min, double max) {
   return this;
 }
 
+// The empty name keeps the check out of the type name in the help.
 Argument* Argument::check(std::function<std::string(const std::string&)> wrong) {
   option_->check(CLI::Validator([wrong = std::move(wrong)](std::string& value) { return wrong(value); }, ""));
   return this;
@@ -71,6 +76,7 @@ Argument* Argument::group(const std::string& name) {
   return this;
 }
 
+// A deque keeps addresses valid while it grows, and callers hold these pointers.
 Argument* Arguments::added(CLI::Option* option) { return &arguments_.emplace_back(option); }
 
 template <typename Value>
@@ -87,6 +93,8 @@ Argument* Arguments::add_option_function(const std::string& name, std::function<
   return added(app_->add_option_function<std::string>(name, std::move(take), description));
 }
 
+// The template is defined here so that verbs need not include CLI11. These are all types that options have; another
+// type is a link error until it is added.
 #define TANGRAM_ARGUMENT(...) \
   template Argument* Arguments::add_option(const std::string&, __VA_ARGS__&, const std::string&)
 TANGRAM_ARGUMENT(std::string);

@@ -27,10 +27,10 @@ class Argument {
  public:
   explicit Argument(CLI::Option* option) : option_(option) {}
 
-  // What stands for the value in the help.
+  // The placeholder for the value in the help: "FILE".
   Argument* type_name(const std::string& name);
   Argument* required();
-  // One value holds several, with this between them.
+  // The value is a list, separated by this character.
   Argument* delimiter(char between);
   Argument* needs(Argument* other);
   Argument* excludes(Argument* other);
@@ -46,21 +46,22 @@ class Argument {
   Argument* range(Number min, Number max) {
     return real_range(static_cast<double>(min), static_cast<double>(max));
   }
-  // `wrong` answers what is wrong with a value, or nothing.
+  // `wrong` returns what is wrong with a value, or an empty text.
   Argument* check(std::function<std::string(const std::string&)> wrong);
-  // The heading of the help under which it stands; without one it is taken, but not shown.
+  // The heading of the help under which the option is listed. An option without one is accepted but not shown.
   Argument* group(const std::string& name);
 
   CLI::Option* parsed() const { return option_; }
 
  private:
+  // The limits are inclusive. The templates above select one of these by type, so that CLI11 stays out of this header.
   Argument* whole_range(std::int64_t min, std::int64_t max);
   Argument* real_range(double min, double max);
 
   CLI::Option* option_;
 };
 
-// Those of one verb. The variables are filled in when the arguments are parsed and must live until then.
+// The arguments of one verb. The variables are filled in when the arguments are parsed and must live until then.
 class Arguments {
  public:
   explicit Arguments(CLI::App& app) : app_(&app) {}
@@ -72,13 +73,14 @@ class Arguments {
   template <typename Value>
   Argument* add_option(const std::string& name, Value& value, const std::string& description);
   Argument* add_flag(const std::string& name, bool& value, const std::string& description);
-  // `take` is called with the value and answers whether it makes sense.
+  // `take` is called with the value when it is parsed.
   Argument* add_option_function(const std::string& name, std::function<void(const std::string&)> take,
                                 const std::string& description);
 
   CLI::App& parser() const { return *app_; }
 
  private:
+  // Ensures that the returned pointer is valid for as long as this object.
   Argument* added(CLI::Option* option);
 
   CLI::App* app_;

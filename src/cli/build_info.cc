@@ -1,3 +1,5 @@
+// How this program was built, from the compiler and from the header that CMake generates.
+
 #include "cli/build_info.h"
 
 #include <fmt/format.h>
@@ -18,6 +20,7 @@ std::string compiler() {
 }  // namespace
 
 BuildInfo build_info() {
+  // CMake writes "unknown" if the source is not a git checkout.
   const std::string commit = TANGRAM_COMMIT;
   return {.version = TANGRAM_VERSION,
           .commit = commit == "unknown" ? "" : commit,

@@ -1,3 +1,5 @@
+// The parts of the command tree that are the same for help, completion and the reference page.
+
 #include "cli/command_tree.h"
 
 namespace tangram::cli {
@@ -7,12 +9,14 @@ std::string usage_line(const VerbTree& verb) {
   for (const auto& option : verb.options) {
     if (!option.positional()) continue;
     const std::string name = option.placeholder + (option.repeats ? "..." : "");
+    // Optional arguments are in brackets, as in manual pages.
     line += option.required ? " " + name : " [" + name + "]";
   }
   return line;
 }
 
 const std::vector<Variable>& environment_variables() {
+  // Help and the reference page show this list; a new variable has to be added here.
   static const std::vector<Variable> variables{
       {"TANGRAM_OUTPUT", "the form of answers where --output does not say: table, json or yaml"},
       {"TANGRAM_QUIET", "set to 1: as --quiet"},

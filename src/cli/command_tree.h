@@ -28,10 +28,10 @@ struct Example {
 
 struct VerbInfo {
   std::string name;
-  std::string group;    // The heading it stands under in `tangram --help`.
+  std::string group;    // Its heading in `tangram --help`.
   std::string summary;  // Half a sentence, for the list of verbs.
   std::string description;
-  std::vector<Example> examples;  // At least one. Files in them stand in the repository, or below DIR.
+  std::vector<Example> examples;  // At least one. Their files are in the repository, or below DIR.
   bool text_only = false;         // The answer is a text of its own form, so --output is not offered.
   bool output_is_file = false;    // --output names the file that the verb writes; the form is chosen before the verb.
 };

@@ -1,3 +1,9 @@
+// Completion scripts for bash, zsh and fish, generated from the command tree.
+//
+// The scripts are static: they contain all verbs, options and values, and never start Tangram, so completion is
+// immediate. The price is that a script must be generated again after an update. Every text that ends up in a script
+// goes through the quoting function of its shell, because descriptions contain quotes, colons and brackets.
+
 #include "cli/completion.h"
 
 #include <fmt/format.h>
@@ -19,7 +25,8 @@ std::vector<std::string> verb_names(const CommandTree& tree) {
   return names;
 }
 
-// `help` takes the name of a verb, which nobody can list before all verbs are there.
+// What completion offers for the value. `help` takes the name of a verb, and those are known only once all verbs are
+// added.
 std::vector<std::string> values_of(const CommandTree& tree, const OptionInfo& option) {
   return option.positional() && option.placeholder == "VERB" ? verb_names(tree) : option.values;
 }
@@ -30,7 +37,7 @@ std::vector<std::string> option_names(const std::vector<OptionInfo>& options) {
   return names;
 }
 
-// Every spelling of every option that a value follows.
+// All spellings of all options with a value. The bash script skips the word after them when it looks for the verb.
 std::vector<std::string> names_with_value(const CommandTree& tree) {
   std::set<std::string> names;
   const auto collect = [&](const std::vector<OptionInfo>& options) {
@@ -43,13 +50,14 @@ std::vector<std::string> names_with_value(const CommandTree& tree) {
   return {names.begin(), names.end()};
 }
 
+// The shell command that fills COMPREPLY. ":" does nothing: a number or a name has no completion.
 std::string bash_offer(const CommandTree& tree, const OptionInfo& option) {
   const auto values = values_of(tree, option);
   if (!values.empty()) return fmt::format("_tangram_words \"{}\"", joined(values));
   return option.takes_file ? "_tangram_files" : ":";
 }
 
-// What may follow an option of `verb` ("" before any verb), as branches of a case.
+// The values of the options of `verb` ("" before any verb), as branches of a case on verb:option.
 std::string bash_value_cases(const CommandTree& tree, const std::string& verb, const std::vector<OptionInfo>& options) {
   std::string cases;
   for (const auto& option : options) {
@@ -61,7 +69,8 @@ std::string bash_value_cases(const CommandTree& tree, const std::string& verb, c
   return cases;
 }
 
-// What may stand at each place, as branches of a case on verb:place. A repeating argument takes all further places.
+// The positional arguments of the verb, as branches of a case on verb:place. A repeated argument takes all further
+// places.
 std::string bash_place_cases(const CommandTree& tree, const VerbTree& verb) {
   std::string cases;
   int place = 0;
@@ -78,26 +87,27 @@ constexpr const char* kBashHelpers = R"(_tangram_words() { COMPREPLY=($(compgen 
 _tangram_files() { compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")); }
 )";
 
-// Bash splits words at "=", so `--output=js` arrives as three words.
+// Bash splits words at "=", so `--output=js` arrives as three words: the option, "=" and the value.
 constexpr const char* kBashBegin = R"(_tangram() {
   local IFS=$' \t\n' current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb= place=0 i
   COMPREPLY=()
   if [[ $current == = ]]; then current=; elif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi
 )";
 
+// A line break inside a description would end the command in all three shells.
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
-// For single quotes of sh: a quote inside ends them, stands alone, and begins them again.
+// Quotes for sh: a single quote inside ends the quoted part, follows as \', and opens a new one.
 std::string zsh_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : one_line(text)) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
 }
 
-// In the specifications of zsh, colons and brackets have a meaning.
+// In a specification of _arguments, colons separate fields and brackets enclose the description.
 std::string zsh_escaped(const std::string& text) {
   std::string result;
   for (const char c : one_line(text)) {
@@ -107,12 +117,14 @@ std::string zsh_escaped(const std::string& text) {
   return result;
 }
 
+// A single blank means that a value is required and nothing is offered.
 std::string zsh_action(const CommandTree& tree, const OptionInfo& option) {
   const auto values = values_of(tree, option);
   if (!values.empty()) return "(" + joined(values) + ")";
   return option.takes_file ? "_files" : " ";
 }
 
+// One argument of _arguments. "*" repeats, and a second colon makes a positional argument optional.
 std::string zsh_specification(const CommandTree& tree, const OptionInfo& option) {
   if (option.positional()) {
     const char* place = option.repeats ? "*" : option.required ? "" : ":";
@@ -122,10 +134,13 @@ std::string zsh_specification(const CommandTree& tree, const OptionInfo& option)
   if (!option.placeholder.empty()) {
     value += fmt::format(":{}:{}", zsh_escaped(option.placeholder), zsh_action(tree, option));
   }
+  // Several spellings exclude each other: '(-o --to)'{-o,--to}'[...]'. The braces must stay outside of the quotes to
+  // expand.
   if (option.names.size() == 1) return zsh_quoted(option.names[0] + value);
   return fmt::format("'({0})'{{{1}}}{2}", joined(option.names), joined(option.names, ","), zsh_quoted(value));
 }
 
+// In single quotes, fish knows two escapes: \' and \\.
 std::string fish_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : one_line(text)) {
@@ -135,6 +150,8 @@ std::string fish_quoted(const std::string& text) {
   return result + "'";
 }
 
+// -r requires a value, -F offers files, and -x requires a value and offers no files. Files are off by default, see
+// fish_completion().
 std::string fish_option(const CommandTree& tree, const OptionInfo& option, const std::string& condition) {
   std::string line = "complete -c tangram -n " + fish_quoted(condition);
   for (const auto& name : option.names)
@@ -160,6 +177,8 @@ std::string bash_completion(const CommandTree& tree) {
     options += fmt::format("      {}) _tangram_words \"{}\" ;;\n", verb.info.name, joined(option_names(verb.options)));
     places += bash_place_cases(tree, verb);
   }
+  // First a loop finds the verb and the number of positional arguments before the cursor. Then the cases are tried in
+  // order: a value after its option, an option, a positional argument.
   std::string script = "# bash completion for tangram; written by `tangram completion bash`.\n";
   script += kBashHelpers;
   script += kBashBegin;
@@ -184,6 +203,7 @@ std::string zsh_completion(const CommandTree& tree) {
   }
   script += "  )\n  _arguments -C \\\n";
   for (const auto& option : tree.options) script += "    " + zsh_specification(tree, option) + " \\\n";
+  // The first word selects a state; the words after the verb are completed by a second _arguments for that verb.
   script += "    '1:verb:->verb' '*::argument:->rest'\n";
   script += "  case $state in\n    verb) _describe verb verbs ;;\n    rest)\n      case $words[1] in\n";
   for (const auto& verb : tree.verbs) {
@@ -192,6 +212,7 @@ std::string zsh_completion(const CommandTree& tree) {
     script += " ;;\n";
   }
   script += "      esac ;;\n  esac\n}\n";
+  // The script works in both ways of loading: from $fpath, where it is the function itself, and by `source`.
   return script + "if [[ $funcstack[1] == _tangram ]]; then _tangram \"$@\"; else compdef _tangram tangram; fi\n";
 }
 

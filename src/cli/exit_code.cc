@@ -1,3 +1,5 @@
+// The exit codes, and which error leads to which.
+
 #include "cli/exit_code.h"
 
 namespace tangram::cli {
@@ -16,8 +18,10 @@ std::span<const ExitCodeInfo> exit_codes() {
 
 ExitCode exit_code_of(ErrorCode code) {
   switch (code) {
+    // Five kinds of errors become three codes: scripts need to know only whether to change the input, to try again, or
+    // to take no for an answer.
     case ErrorCode::invalid: return ExitCode::wrong_input;
-    case ErrorCode::exhausted: return ExitCode::answer_is_no;  // Understood, and more than we are able to answer.
+    case ErrorCode::exhausted: return ExitCode::answer_is_no;  // Understood, but too large to answer.
     case ErrorCode::not_found:
     case ErrorCode::denied:
     case ErrorCode::unavailable: return ExitCode::no_access;

@@ -1,3 +1,6 @@
+// A stream buffer over write(2) that keeps errno. After the first failure everything is dropped, so the error is that
+// of the first write that failed.
+
 #include "cli/fd_stream.h"
 
 #include <unistd.h>
@@ -6,6 +9,7 @@
 
 namespace tangram::cli {
 
+// The stream base needs a buffer; this object is its own.
 FdStream::FdStream(int file_descriptor)
     : std::ostream(static_cast<std::streambuf*>(this)), file_descriptor_(file_descriptor) {
   setp(buffer_.data(), buffer_.data() + buffer_.size());
@@ -13,6 +17,8 @@ FdStream::FdStream(int file_descriptor)
 
 FdStream::~FdStream() { write_out(); }
 
+// Ensures an empty buffer, written or dropped. write() may take only a part, or be interrupted by a signal before it
+// takes anything; both continue the loop.
 void FdStream::write_out() {
   const char* next = pbase();
   while (next < pptr() && error_ == 0) {
@@ -26,6 +32,7 @@ void FdStream::write_out() {
   setp(buffer_.data(), buffer_.data() + buffer_.size());
 }
 
+// Called when the buffer is full; `letter` is the character that did not fit, or eof for a plain flush.
 int FdStream::overflow(int letter) {
   write_out();
   if (error_ != 0) return std::streambuf::traits_type::eof();

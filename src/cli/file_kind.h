@@ -29,9 +29,9 @@ const std::vector<std::string>& file_kind_names();
 std::optional<FileKind> parse_file_kind(std::string_view name);
 std::string_view to_string(FileKind kind);
 
-// Plans and fitted models (JSON), fleets, services, scenarios and access (YAML) have top-level keys of their own, the
-// rest is told apart by its header row. A file that says nothing is judged by its name; nothing where that does not
-// help either.
+// Plans and fitted models (JSON), and fleets, services, scenarios and access files (YAML) are recognised by their
+// top-level keys, all other kinds by their header row. A file with neither is judged by its name; nullopt if that does
+// not help.
 std::optional<FileKind> detect_file_kind(std::string_view path, std::string_view content);
 
 }  // namespace tangram::cli

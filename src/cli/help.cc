@@ -1,3 +1,8 @@
+// Help texts and the reference page, generated from the command tree.
+//
+// Help and reference page use the same functions for the term and the text of an option, so the page in docs/reference
+// says exactly what --help says.
+
 #include "cli/help.h"
 
 #include <fmt/format.h>
@@ -12,7 +17,9 @@ namespace tangram::cli {
 namespace {
 
 constexpr const char* kWhatItIs = "Tangram plans, serves and shares GPUs that are cut into MIG slices.";
+// Longer lines are hard to read, even if the terminal is wider.
 constexpr int kHelpWidthMax = 100;
+// A longer term gets a line of its own, so that one long option does not push all texts to the right.
 constexpr int kTermWidthMax = 26;
 
 struct Entry {
@@ -20,21 +27,23 @@ struct Entry {
   std::string text;
 };
 
-// Terms to the left, wrapped texts to the right. A long term has a line of its own.
+// Terms on the left, wrapped texts on the right.
 std::string entries_text(const std::vector<Entry>& entries, const Terminal& terminal) {
   int width = 0;
   for (const auto& entry : entries) {
     const int own = report::display_width(entry.term);
     if (own <= kTermWidthMax) width = std::max(width, own);
   }
+  // Two columns before the terms and two after them.
   const int indent = 2 + width + 2;
   const int columns = std::min(terminal.width, kHelpWidthMax) - indent;
   std::string result;
   for (const auto& entry : entries) {
+    // A term that is too long is followed by a line break, and its text starts on the next line at the same column.
     const bool fits = report::display_width(entry.term) <= width;
     result += "  " + paint(terminal, Style::accent, fits ? report::pad_right(entry.term, width) : entry.term);
     result += fits ? "  " : "\n" + std::string(static_cast<std::size_t>(indent), ' ');
-    // wrap counts the indent of later lines within its width.
+    // wrap() counts the indent of later lines within its width, so the indent is inserted afterwards.
     std::string wrapped = report::wrap(entry.text, columns, 0);
     for (std::size_t at = 0; (at = wrapped.find('\n', at)) != std::string::npos; at += 1) {
       wrapped.insert(at + 1, std::string(static_cast<std::size_t>(indent), ' '));
@@ -48,6 +57,7 @@ std::string heading(const std::string& text, const Terminal& terminal) {
   return "\n" + paint(terminal, Style::bold, text + ":") + "\n";
 }
 
+// "-o, --to FILE", or "FILE..." for a repeated positional argument.
 std::string term_of(const OptionInfo& option) {
   if (option.positional()) return option.placeholder + (option.repeats ? "..." : "");
   const std::string names = fmt::format("{}", fmt::join(option.names, ", "));
@@ -56,6 +66,7 @@ std::string term_of(const OptionInfo& option) {
 
 constexpr std::size_t kValuesShown = 6;  // More are left to completion and to the text itself.
 
+// The description, with the allowed values if they are few, and the default.
 std::string text_of(const OptionInfo& option) {
   std::string text = option.description;
   if (!option.values.empty() && option.values.size() <= kValuesShown) {
@@ -65,6 +76,7 @@ std::string text_of(const OptionInfo& option) {
   return text;
 }
 
+// The options for which `keep` is true, under a heading; nothing at all if there are none.
 template <typename Keep>
 std::string section(const std::string& title, const std::vector<OptionInfo>& options, const Terminal& terminal,
                     Keep keep) {
@@ -75,6 +87,7 @@ std::string section(const std::string& title, const std::vector<OptionInfo>& opt
   return entries.empty() ? "" : heading(title, terminal) + entries_text(entries, terminal);
 }
 
+// The three parts of a verb's options. Every option belongs to exactly one of them.
 bool is_argument(const OptionInfo& option) { return option.positional(); }
 bool is_own(const OptionInfo& option) { return !option.positional() && !option.common; }
 bool is_common(const OptionInfo& option) { return option.common; }
@@ -87,6 +100,7 @@ std::string examples_text(const std::vector<Example>& examples, const Terminal& 
   return result;
 }
 
+// From the same table as the reference page.
 std::vector<Entry> exit_code_entries() {
   std::vector<Entry> entries;
   for (const auto& info : exit_codes()) {
@@ -95,7 +109,7 @@ std::vector<Entry> exit_code_entries() {
   return entries;
 }
 
-// Groups in the order in which the verbs first name them.
+// The groups in the order in which verbs first name them, which is the order of verbs.def.
 std::vector<std::string> groups_of(const CommandTree& tree) {
   std::vector<std::string> groups;
   for (const auto& verb : tree.verbs) {
@@ -104,6 +118,7 @@ std::vector<std::string> groups_of(const CommandTree& tree) {
   return groups;
 }
 
+// A "|" would end the cell of a Markdown table.
 std::string escape_cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return text;
@@ -119,6 +134,7 @@ std::string markdown_table(const std::string& title, const std::vector<OptionInf
   return rows.empty() ? "" : fmt::format("\n| {} | Meaning |\n|---|---|\n{}", title, rows);
 }
 
+// The examples are one shell block, with their explanations as comments, so that readers can copy it whole.
 std::string markdown_verb(const VerbTree& verb) {
   std::string text =
       fmt::format("\n### tangram {}\n\n```\n{}\n```\n\n{}\n", verb.info.name, usage_line(verb), verb.info.description);
@@ -140,6 +156,7 @@ std::string program_help(const CommandTree& tree, const Terminal& terminal) {
     }
     text += heading(group, terminal) + entries_text(entries, terminal);
   }
+  // Before a verb every option is shown in one list.
   text += section("Options", tree.options, terminal, [](const OptionInfo&) { return true; });
   std::vector<Entry> variables;
   for (const auto& variable : environment_variables()) variables.push_back({variable.name, variable.meaning});
@@ -164,6 +181,7 @@ std::string cli_reference_markdown(const CommandTree& tree) {
       "<!-- Written by `tangram reference cli`; do not edit. -->\n\n";
   text += std::string(kWhatItIs) + " One program, one verb for each job: `tangram VERB [OPTIONS] [ARGUMENTS]`.\n";
   text += "\n## Common options\n\nEvery verb takes these.\n";
+  // Common options are the same for all verbs, so they are read from the first and printed once.
   const auto& first = tree.verbs.front().options;
   text += markdown_table("Option", first, is_common);
   text += "\n## Environment\n\n| Variable | Meaning |\n|---|---|\n";

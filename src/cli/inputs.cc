@@ -1,3 +1,6 @@
+// Reads the files that users name, by the parsers of the room `formats`. Paths inside a file are relative to that file,
+// so a folder with its files can be moved or run from anywhere.
+
 #include "cli/inputs.h"
 
 #include <unistd.h>
@@ -16,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The folder of the running program, whatever it was called by; empty if /proc is not mounted.
 fs::path program_directory() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -25,15 +29,18 @@ fs::path program_directory() {
 }  // namespace
 
 CpuHost this_host() {
+  // Probed once: it reads several files of /proc and /sys, and all fleets of one command must see the same machine.
   static const CpuHost host = adapters::to_cpu_host(adapters::probe_cpu_host());
   return host;
 }
 
+// The name is for messages, in which "-" would not be recognised as a file.
 Result<formats::Source> read_source(const std::string& path) {
   TANGRAM_TRY(auto content, host::read_file(path));
   return formats::Source{path == "-" ? "standard input" : path, std::move(content)};
 }
 
+// A text from standard input has no folder, so its paths are relative to the current one.
 formats::ReadFile reader_beside(const std::string& path) {
   const fs::path folder = path == "-" ? fs::path() : fs::path(path).parent_path();
   return [folder](const std::string& name) { return host::read_file((folder / name).string()); };
@@ -60,16 +67,18 @@ Result<Nothing> needs_plan(const lab::Scenario& scenario, const std::string& pat
 }
 
 Result<std::string> examples_directory() {
+  // In order of preference: what the user says, the installed program, the source tree, the current folder.
   std::vector<fs::path> places;
   if (const char* share = std::getenv("TANGRAM_SHARE")) places.emplace_back(share);
   if (const fs::path program = program_directory(); !program.empty()) {
     places.push_back(program / "../share/tangram");
     places.push_back(program / "../../..");  // build/<preset>/bin in the source.
   }
-  places.emplace_back();  // Where the user stands, for a build elsewhere.
+  places.emplace_back();  // The current folder, for a build elsewhere.
   for (const auto& place : places) {
     std::error_code error;
     const fs::path examples = (place / "examples").lexically_normal();
+    // A folder called "examples" is common, so look for a file of ours in it.
     if (fs::is_regular_file(examples / "scenario-day.yaml", error)) return examples.string();
   }
   return Error{ErrorCode::not_found,

@@ -5,8 +5,8 @@
 
 namespace tangram::cli {
 
-// While one exists, the first SIGINT only makes interrupted() true, so that work can end in order. A second one ends
-// the process as usual, for whoever does not want to wait. One at a time.
+// While one exists, the first SIGINT only makes interrupted() true, so that work can end in an orderly way. A second
+// SIGINT ends the process as usual, for users who do not want to wait. At most one exists at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

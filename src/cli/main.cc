@@ -1,4 +1,4 @@
-// The program. Everything that can be tested lives in the library; here are the real streams and signals.
+// The program: real streams and signals. Everything that can be tested is in the library.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,7 +15,8 @@ namespace {
 
 using tangram::cli::ExitCode;
 
-// An answer that nobody could store is no answer; one that nobody wanted to read on is fine.
+// Flushes the output and returns the exit code. A failed write, such as a full disk, is an error even if the verb
+// succeeded. A reader that closed its end early (`| head`) is not: it has what it wanted.
 ExitCode finish(tangram::cli::FdStream& out, ExitCode code) {
   out.flush();
   if (out.error() == 0 || out.error() == EPIPE) return code;
@@ -26,10 +27,11 @@ ExitCode finish(tangram::cli::FdStream& out, ExitCode code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A reader that goes away (`| head`) shows as a failed write, not as a death of this process.
+  // Without this, a reader that goes away (`| head`) would kill the process; now the write fails with EPIPE instead.
   std::signal(SIGPIPE, SIG_IGN);
   tangram::cli::FdStream out(STDOUT_FILENO);
   tangram::cli::FdStream err(STDERR_FILENO);
+  // Errors appear at once, also if the process dies right after.
   err << std::unitbuf;
   try {
     tangram::cli::Session session{.out = out,
@@ -39,6 +41,7 @@ int main(int argc, char** argv) {
     tangram::cli::Program program;
     return static_cast<int>(finish(out, program.run({argv + (argc > 0), argv + argc}, session)));
   } catch (const std::exception& error) {
+    // Errors are values in Tangram, so an exception that arrives here is a bug of ours.
     err << "tangram: internal error: " << error.what() << "\n";
     return static_cast<int>(ExitCode::internal_bug);
   }

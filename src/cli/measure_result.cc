@@ -1,3 +1,5 @@
+// Copies a measuring report into the value that `report` shows, because `report` does not depend on `measure`.
+
 #include "cli/measure_result.h"
 
 namespace tangram::cli {

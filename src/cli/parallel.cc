@@ -1,3 +1,8 @@
+// A pool of threads for one loop.
+//
+// Threads take the next index from one atomic counter, so long and short pieces balance by themselves. The calling
+// thread does no work: it draws the progress bar, which only one thread may do.
+
 #include "cli/parallel.h"
 
 #include <algorithm>
@@ -12,12 +17,15 @@
 namespace tangram::cli {
 namespace {
 
+// As often as a progress bar is redrawn at most.
 constexpr auto kTick = std::chrono::milliseconds(100);
 
+// One loop over `count` pieces. Used once: the counter is not reset.
 class Crew {
  public:
   Crew(std::size_t count, const std::function<void(std::size_t)>& work) : count_(count), work_(work) {}
 
+  // Returns when all threads are joined. Rethrows the first exception of a piece.
   void run(const std::function<void()>& tick) {
     const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
     running_ = std::min(count_, cores);
@@ -26,6 +34,7 @@ class Crew {
     {
       const host::MutexLock lock(mutex_);
       while (!wait_a_tick()) {
+        // Without the lock during the tick, which may take a while to draw, threads that finish need not wait.
         mutex_.unlock();
         if (tick) tick();
         mutex_.lock();
@@ -37,13 +46,14 @@ class Crew {
   }
 
  private:
-  // True if all threads are done, at the latest after a tick.
+  // Waits until all threads are done or a tick has passed. True if all are done.
   bool wait_a_tick() REQUIRES(mutex_) {
     const auto until = std::chrono::steady_clock::now() + kTick;
     while (left_ != running_ && done_.wait_until(mutex_, until)) continue;
     return left_ == running_;
   }
 
+  // The body of a thread: takes pieces until none is left.
   void take_pieces() {
     for (std::size_t i = next_++; i < count_; i = next_++) {
       try {
@@ -51,6 +61,7 @@ class Crew {
       } catch (...) {
         const host::MutexLock lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
+        // After a failure no further piece is started; those that run already are finished.
         next_ = count_;
       }
     }
@@ -62,7 +73,7 @@ class Crew {
   std::size_t count_;
   const std::function<void(std::size_t)>& work_;
   std::atomic<std::size_t> next_ = 0;
-  std::size_t running_ = 0;  // Threads; fixed once they run.
+  std::size_t running_ = 0;  // Number of threads; fixed before they start.
   host::Mutex mutex_;
   host::CondVar done_;                       // With mutex_: left_ has changed.
   std::size_t left_ GUARDED_BY(mutex_) = 0;  // Threads that found nothing more to do.

@@ -9,7 +9,7 @@
 
 namespace tangram::cli {
 
-// "fleet.yaml:12:9: text" taken apart. What is not known is empty.
+// The parts of "fleet.yaml:12:9: text". Line and column are nullopt if the text has none.
 struct ProblemText {
   std::string file;
   std::optional<int> line;

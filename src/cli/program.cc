@@ -1,3 +1,10 @@
+// The command line on top of CLI11: verbs, common options, help, and messages for wrong arguments.
+//
+// CLI11 parses; this file adds what it does not have. Values are checked with suggestions for near misses, numbers that
+// the parser would accept by mistake are rejected first, and the parsed options are read back as a CommandTree, from
+// which help, completion and the reference page are made. Settings have three levels: default, environment, arguments.
+// The parser writes into settings_ directly, so run() puts the environment there before it parses.
+
 #include "cli/program.h"
 
 #include <fmt/format.h>
@@ -15,7 +22,9 @@
 namespace tangram::cli {
 namespace {
 
+// Also the mark by which describe() recognises common options.
 constexpr const char* kCommonGroup = "Common options";
+// In the order of OutputFormat: apply_settings() converts an index.
 const std::vector<std::string> kFormats{"table", "json", "yaml"};
 
 std::string variable(const char* name) {
@@ -23,13 +32,14 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The message for a value outside a list, with the nearest allowed value as a suggestion.
 std::string not_one_of(const std::string& value, const std::vector<std::string>& values) {
   const auto near = text::nearest(value, values);
   return fmt::format("\"{}\" is not one of {}{}", value, fmt::join(values, ", "),
                      near ? fmt::format("; did you mean {}?", *near) : "");
 }
 
-// Every spelling of every option of `app`.
+// All spellings of all options of `app`, with their dashes.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -44,7 +54,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 Program::Program() : app_(std::make_unique<CLI::App>("", "tangram")), arguments_(std::make_unique<Arguments>(*app_)) {
   app_->set_help_flag("-h,--help", "Print this help and exit.");
   arguments_->add_flag("--version", settings_.version, "Print the version and exit.");
-  // At most one: after a verb, its name is no longer special, so a file may be called "demo".
+  // At most one verb: after it the names of verbs are ordinary arguments, so a file may be called "demo".
   app_->require_subcommand(0, 1);
   add_common_options(*arguments_, {});
   for (const auto add : all_verbs()) add(*this);
@@ -52,6 +62,7 @@ Program::Program() : app_(std::make_unique<CLI::App>("", "tangram")), arguments_
 
 Program::~Program() = default;
 
+// The returned reference stays valid while more verbs are added, because the Arguments are held by pointer.
 Arguments& Program::add_verb(VerbInfo info, Run run) {
   CLI::App* app = app_->add_subcommand(info.name, info.summary);
   app->set_help_flag("-h,--help", "Print this help and exit.")->group(kCommonGroup);
@@ -61,7 +72,8 @@ Arguments& Program::add_verb(VerbInfo info, Run run) {
 }
 
 void Program::add_common_options(Arguments& arguments, const VerbInfo& info) {
-  // An option without a group is taken but not shown: scripts may pass --output to every verb alike.
+  // An option without a group is accepted but not shown. A verb with text only still accepts --output, so that scripts
+  // can pass it to every verb.
   if (!info.output_is_file) {
     one_of(arguments.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
         ->group(info.text_only ? "" : kCommonGroup);
@@ -71,6 +83,7 @@ void Program::add_common_options(Arguments& arguments, const VerbInfo& info) {
       ->group(kCommonGroup);
 }
 
+// The check has its own copy of the values; offers() takes the other one for completion.
 Argument* Program::one_of(Argument* option, std::vector<std::string> values) {
   const auto check = [values](const std::string& value) {
     return std::ranges::find(values, value) != values.end() ? "" : not_one_of(value, values);
@@ -84,6 +97,8 @@ Argument* Program::offers(Argument* option, std::vector<std::string> values) {
   return option;
 }
 
+// Checks the text before it is converted, so that a number too large for the variable gets the same message as one
+// outside the limits.
 Argument* Program::whole_number(Argument* option, std::int64_t min, std::int64_t max) {
   const auto check = [min, max](const std::string& value) {
     const auto number = text::parse_integer(value);
@@ -93,6 +108,7 @@ Argument* Program::whole_number(Argument* option, std::int64_t min, std::int64_t
   return option->check(check);
 }
 
+// An empty name is most often an unset variable in a script ("$FILE"). Further on it would mean that no file was given.
 Argument* Program::offers_files(Argument* option) {
   const auto check = [](const std::string& value) {
     return value.empty() ? "expected the name of a file, read an empty one" : "";
@@ -102,6 +118,8 @@ Argument* Program::offers_files(Argument* option) {
   return option;
 }
 
+// Wrong values of a variable are errors, just as those of an option. "0" means no, because scripts write
+// TANGRAM_QUIET=0.
 Result<Program::Settings> Program::settings_from_environment() const {
   Settings settings;
   if (const std::string output = variable("TANGRAM_OUTPUT"); !output.empty()) {
@@ -115,6 +133,7 @@ Result<Program::Settings> Program::settings_from_environment() const {
   return settings;
 }
 
+// Requires settings_.output to be one of kFormats, which the check of --output and of the environment ensure.
 void Program::apply_settings(Session& session) const {
   const auto format = std::ranges::find(kFormats, settings_.output) - kFormats.begin();
   session.format = static_cast<OutputFormat>(format);
@@ -127,6 +146,7 @@ const Program::Verb* Program::find_verb(const std::string& name) const {
   return found == verbs_.end() ? nullptr : &*found;
 }
 
+// The verb of the last parse, or null. It is also known after a failed parse, so errors can name the verb.
 const Program::Verb* Program::parsed_verb() const {
   const auto parsed = app_->get_subcommands();
   return parsed.empty() ? nullptr : find_verb(parsed.front()->get_name());
@@ -134,8 +154,9 @@ const Program::Verb* Program::parsed_verb() const {
 
 namespace {
 
-// The parser takes "nan" for a number that lies in every range, and wraps a negative seed around: both are refused
-// before it sees them.
+// Finds a number that the parser would accept by mistake: "nan" passes every range check, and a negative seed wraps
+// around to a large one. Works on the raw arguments, before the parser sees them, for both `--name value` and
+// `--name=value`.
 std::optional<std::string> unusable_number(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
@@ -158,6 +179,7 @@ std::optional<std::string> unusable_number(const std::vector<std::string>& argum
 
 }  // namespace
 
+// The only place where exceptions of CLI11 are caught; none leaves this function.
 ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   const auto settings = settings_from_environment();
   if (!settings) return session.fail(settings.error());
@@ -167,6 +189,8 @@ ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   try {
     app_->parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
+    // CLI11 looks for --help before it checks what is missing, so users can ask for help with an incomplete command
+    // line.
     apply_settings(session);
     return help(session);
   } catch (const CLI::ParseError& error) {
@@ -176,6 +200,7 @@ ExitCode Program::run(std::vector<std::string> arguments, Session& session) {
   return run_parsed(session);
 }
 
+// `tangram --version` is the verb `version`, so both print the same. No verb at all prints the help.
 ExitCode Program::run_parsed(Session& session) {
   const Verb* verb = settings_.version ? find_verb("version") : parsed_verb();
   if (verb == nullptr) return help(session);
@@ -190,7 +215,7 @@ ExitCode Program::help(Session& session) const {
   return ExitCode::done;
 }
 
-// What the parser could not place is a verb or an option that does not exist.
+// Explains arguments that the parser could not place: an unknown option, an unknown verb, or one argument too many.
 std::string Program::explain_extras() const {
   const auto extras = app_->remaining(true);
   const Verb* verb = parsed_verb();
@@ -208,6 +233,8 @@ std::string Program::explain_extras() const {
   return fmt::format("unknown verb \"{}\"{}", first, near ? fmt::format("; did you mean {}?", *near) : "");
 }
 
+// CLI11 says only "not expected" for extra arguments, so they get a message with a suggestion; its other messages are
+// good enough.
 ExitCode Program::refuse(bool extras, const std::string& message, Session& session) const {
   const Verb* verb = parsed_verb();
   const std::string name = verb == nullptr ? "tangram" : "tangram " + verb->info.name;
@@ -216,13 +243,15 @@ ExitCode Program::refuse(bool extras, const std::string& message, Session& sessi
   return ExitCode::wrong_input;
 }
 
+// Reads an option back from the parser, so that help and completion always match what is parsed.
 OptionInfo Program::describe(const CLI::Option& option) const {
   OptionInfo info;
   for (const auto& name : option.get_snames()) info.names.push_back("-" + name);
   for (const auto& name : option.get_lnames()) info.names.push_back("--" + name);
   const bool takes_value = option.get_items_expected_max() > 0;
   if (takes_value) info.placeholder = info.positional() ? option.get_name(true) : option.get_type_name();
-  // The parser appends what its checks call themselves: "N:INT in [1 - 1024]".
+  // CLI11 appends the names of its checks to the type name: "N:INT in [1 - 1024]". Help shows only the part before the
+  // colon.
   info.placeholder = info.placeholder.substr(0, info.placeholder.find(':'));
   info.description = option.get_description();
   info.default_text = option.get_default_str();
@@ -239,8 +268,11 @@ OptionInfo Program::describe(const CLI::Option& option) const {
 VerbTree Program::describe(const Verb& verb) const {
   VerbTree tree{verb.info, {}};
   for (const CLI::Option* option : verb.arguments->parser().get_options()) {
+    // Hidden options have no group.
     if (!option->get_group().empty()) tree.options.push_back(describe(*option));
   }
+  // Positional arguments first, then the verb's own options, then the common ones; a stable sort keeps the order in
+  // which the verb declared them.
   const auto rank = [](const OptionInfo& option) { return option.positional() ? 0 : option.common ? 2 : 1; };
   std::ranges::stable_sort(tree.options, {}, rank);
   return tree;

@@ -26,6 +26,7 @@
 
 namespace tangram::cli {
 
+// CLI11 keeps references to the members that options write to, so a Program can be neither copied nor moved.
 class Program {
  public:
   // An error is printed by the program, which then ends with the exit code of its kind.
@@ -72,17 +73,26 @@ class Program {
     bool version = false;
   };
 
+  // Adds --output, --quiet and --no-color, as far as the verb has them. Requires that `arguments` lives as long as
+  // this.
   void add_common_options(Arguments& arguments, const VerbInfo& info);
   // Settings of the environment, which the arguments may override.
   Result<Settings> settings_from_environment() const;
+  // Requires a parse. Ensures that `session` has the form, quietness and colour that settings_ say.
   void apply_settings(Session& session) const;
+  // Null if there is no such verb.
   const Verb* find_verb(const std::string& name) const;
+  // The verb of the last parse, successful or not; null if there was none.
   const Verb* parsed_verb() const;
+  // Requires a successful parse. Prints the error of the verb, if it has one.
   ExitCode run_parsed(Session& session);
-  // `extras`: the parser could not place an argument.
+  // Prints why the arguments are wrong. `extras`: the parser could not place an argument.
   ExitCode refuse(bool extras, const std::string& message, Session& session) const;
+  // Requires a parse that left arguments over.
   std::string explain_extras() const;
+  // Help for the parsed verb, or for the program.
   ExitCode help(Session& session) const;
+  // Reads options back from the parser. Hidden options are left out.
   VerbTree describe(const Verb& verb) const;
   OptionInfo describe(const CLI::Option& option) const;
 

@@ -1,3 +1,5 @@
+// A progress bar on one line of the terminal.
+
 #include "cli/progress.h"
 
 #include <fmt/format.h>
@@ -11,11 +13,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Work that ends within half a second shows no bar, which would only flicker.
 constexpr auto kFirstAfter = 500ms;
+// Faster updates cannot be read and would cost time in tight loops.
 constexpr auto kInterval = 100ms;
 constexpr int kBarMax = 30;
 
-// A bar of `width` columns, filled to eighths of a column.
+// A bar of `width` columns, filled in steps of an eighth of a column, so that slow progress is visible.
 std::string bar(double share, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = static_cast<int>(share * width * 8);
@@ -25,6 +29,7 @@ std::string bar(double share, int width) {
   return report::pad_right(text, width);
 }
 
+// One unit only: an estimate of the time left is not exact to the second.
 std::string duration_text(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
   if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
@@ -39,6 +44,7 @@ Progress::Progress(std::ostream& out, const Terminal& terminal, Options options,
   next_ = begin_ + kFirstAfter;
 }
 
+// Cheap unless it draws: one look at the clock, and none where no person watches.
 void Progress::set(std::uint64_t done) {
   done_ = std::max(done_, done);
   if (!options_.wanted || !terminal_.interactive) return;
@@ -50,7 +56,8 @@ void Progress::set(std::uint64_t done) {
 
 void Progress::draw(Clock::time_point now) {
   const double elapsed_s = std::chrono::duration<double>(now - begin_).count();
-  // The line ends one column early: some terminals break when the last is used.
+  // The line ends one column early: some terminals wrap when the last column is used, and the next redraw would then
+  // start on another line.
   out_ << "\r\x1b[K" << report::cut_to_width(line(elapsed_s), terminal_.width - 1) << std::flush;
   shown_ = true;
 }
@@ -58,13 +65,16 @@ void Progress::draw(Clock::time_point now) {
 std::string Progress::line(double elapsed_s) const {
   if (options_.total == 0) return fmt::format("{}  {} done, {}", options_.label, done_, duration_text(elapsed_s));
   const double share = std::min(1.0, static_cast<double>(done_) / static_cast<double>(options_.total));
+  // Assumes that the rest goes as fast as the work so far.
   const std::string left =
       share <= 0 ? "" : fmt::format("about {} left", duration_text(elapsed_s * (1 - share) / share));
+  // 28 columns are for the percentage, the time left and the gaps.
   const int room = terminal_.width - report::display_width(options_.label) - 28;
   return fmt::format("{}  {} {:3.0f}%  {}", options_.label, bar(share, std::clamp(room, 0, kBarMax)), share * 100,
                      left);
 }
 
+// Also stops later calls from drawing, so that nothing appears after the result.
 void Progress::finish() {
   if (shown_) out_ << "\r\x1b[K" << std::flush;
   shown_ = false;

@@ -37,13 +37,15 @@ class Progress {
   void advance(std::uint64_t amount = 1) { set(done_ + amount); }
   // The work done so far, which never goes back.
   void set(std::uint64_t done);
-  // What stands before the bar from now on.
+  // The text before the bar from now on. It appears at the next redraw.
   void label(std::string text) { options_.label = std::move(text); }
   // Removes the bar. The destructor does so too.
   void finish();
 
  private:
+  // Requires an interactive terminal. Ensures that finish() removes what is drawn here.
   void draw(Clock::time_point now);
+  // The text of the bar, not yet cut to the width of the terminal.
   std::string line(double elapsed_s) const;
 
   std::ostream& out_;

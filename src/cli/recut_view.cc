@@ -1,3 +1,9 @@
+// How `tangram apply` and `tangram rollback` show a change of this machine's GPUs.
+//
+// recut::Change decides and acts; this file only reports. Every event has two forms: a line for people, printed at
+// once, and a key in json_, printed once at the end. In structured output nothing else may reach standard output, so
+// every print() is behind a test of structured(); notes and warnings go to standard error in both forms.
+
 #include "cli/recut_view.h"
 
 #include <fmt/format.h>
@@ -13,8 +19,9 @@
 namespace tangram::cli {
 namespace {
 
-constexpr std::size_t kMosaicsMax = 16;  // Pictures of more GPUs than these push the steps off the screen.
+constexpr std::size_t kMosaicsMax = 16;  // More pictures would push the steps off the screen.
 
+// "process 4711 (python) uses 3g.40gb@4 of rack1-0 (GPU 0)". The command may be unknown.
 std::string obstacle_text(const recut::Obstacle& obstacle) {
   return fmt::format("process {}{} uses {}", obstacle.pid,
                      obstacle.command.empty() ? "" : fmt::format(" ({})", obstacle.command), obstacle.where);
@@ -28,6 +35,7 @@ report::Json obstacles_json(const std::vector<recut::Obstacle>& list) {
   return json;
 }
 
+// Every step starts as "planned"; step_done() and tell_stop() overwrite the status later.
 report::Json recut_step_json(const recut::RecutStep& step) {
   return {{"action", recut::to_string(step.action)},
           {"device", step.device},
@@ -44,6 +52,7 @@ report::Json steps_json(const std::vector<recut::RecutStep>& steps) {
   return json;
 }
 
+// The words are part of the JSON format: do not change them.
 const char* outcome_text(recut::StepOutcome outcome) {
   switch (outcome) {
     case recut::StepOutcome::done: return "done";
@@ -61,7 +70,7 @@ double expected_seconds(const std::vector<recut::RecutStep>& steps) {
 
 std::string steps_word(std::size_t count) { return fmt::format("{} step{}", count, count == 1 ? "" : "s"); }
 
-// What happened, as programs read it.
+// The value of "status" in the JSON document.
 const char* status_text(recut::ChangeStatus status) {
   switch (status) {
     case recut::ChangeStatus::nothing_to_do: return "nothing to do";
@@ -76,6 +85,7 @@ const char* status_text(recut::ChangeStatus status) {
 
 }  // namespace
 
+// One text for both verbs, because they end in the same ways.
 const char* const kRecutExitCodes =
     "Ends with 0 when all is done or there was nothing to do, 1 when slices are in use and nothing was changed, 2 when "
     "an argument or a file is wrong, 3 when the driver or a file refused, and 130 after Ctrl-C between two steps.";
@@ -103,6 +113,8 @@ recut::ChangeOptions change_options(const RecutOptions& options) {
           .directory = recut::state_directory(options.state)};
 }
 
+// Two programs that cut the same GPUs undo each other's work, and neither sees an error. A warning is all that is
+// possible: the other program may be idle for good.
 void RecutView::warn_of_owners() {
   json_["warnings"] = report::Json::array();
   for (const auto& owner : adapters::other_mig_owners()) {
@@ -116,18 +128,21 @@ void RecutView::begin(const report::Json& about) {
   json_["dry_run"] = options_.dry_run;
 }
 
+// Standard error and the document carry the same message, so that a program needs only one of them.
 ExitCode RecutView::fail(const Error& error) {
   json_["error"] = error.message;
   return session_.fail(error);
 }
 
-// ---- While it happens ----
+// ---- While the change runs ----
 
+// Keeps the goals for print_slices(), which runs after the change.
 void RecutView::compared(const std::vector<recut::GpuGoal>& goals, const adapters::DriverReport& now) {
   goals_ = goals;
   json_["gpus"] = report::Json::array();
   std::size_t drawn = 0;
   for (const auto& goal : goals) {
+    // Always found: the observer's contract is that every GPU of `goals` is in `now`.
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     const Layout before = adapters::recognise_layout(goal.geometry, *gpu).layout;
     json_["gpus"].push_back({{"device", goal.device},
@@ -136,6 +151,7 @@ void RecutView::compared(const std::vector<recut::GpuGoal>& goals, const adapter
                              {"uuid", goal.gpu_uuid},
                              {"layout_before", to_string(goal.geometry, before)},
                              {"layout_after", to_string(goal.geometry, goal.layout)}});
+    // The document has all GPUs, only the pictures are limited.
     if (session_.structured() || ++drawn > kMosaicsMax) continue;
     session_.print(fmt::format("{} is GPU {}, {} ({})\n", paint(session_.terminal, Style::bold, goal.device),
                                goal.gpu_index, gpu->name, goal.gpu_uuid));
@@ -152,15 +168,18 @@ void RecutView::planned(const std::vector<recut::RecutStep>& steps) {
     return;
   }
   print_steps(steps);
-  // From here on Ctrl-C must not end the process in the middle of a step. Before, it may: nothing has begun.
+  // From here on Ctrl-C must not end the process in the middle of a step, which would leave a GPU half cut. Before this
+  // point the default is right, because nothing has been changed.
   if (!options_.dry_run) interrupt_.emplace();
 }
 
+// In a dry run nothing is asked to end, so the obstacles are only listed.
 void RecutView::would_wait(const std::vector<recut::Obstacle>& obstacles) {
   json_["in_use"] = obstacles_json(obstacles);
   for (const auto& obstacle : obstacles) session_.note(obstacle_text(obstacle));
 }
 
+// Called at every look while the change waits. People see the list once; the document keeps the latest one.
 void RecutView::waiting(const std::vector<recut::Obstacle>& obstacles, bool first) {
   json_["in_use"] = obstacles_json(obstacles);
   if (!first) return;
@@ -169,6 +188,7 @@ void RecutView::waiting(const std::vector<recut::Obstacle>& obstacles, bool firs
   }
 }
 
+// Replaces the steps of the document, because step_done() addresses them by index.
 void RecutView::replanned(const std::vector<recut::RecutStep>& steps) {
   steps_ = steps.size();
   json_["steps"] = steps_json(steps);
@@ -179,6 +199,8 @@ void RecutView::writing_checkpoint(const std::string& path) {
   json_["checkpoint"] = path;
 }
 
+// An older checkpoint stays in force because it leads further back. Without this note the user would expect a rollback
+// to undo only the last change.
 void RecutView::checkpoint_kept(recut::CheckpointKept why, const std::string& made) {
   if (why == recut::CheckpointKept::unfinished) {
     return session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", made));
@@ -186,6 +208,7 @@ void RecutView::checkpoint_kept(recut::CheckpointKept why, const std::string& ma
   session_.note(fmt::format("other GPUs are half way of the change that began at {}: its checkpoint is kept", made));
 }
 
+// A rollback works from an existing checkpoint; only a new one is worth naming.
 void RecutView::starting(bool rolls_back) {
   rolls_back_ = rolls_back;
   if (!rolls_back) session_.remark(fmt::format("\ncheckpoint: {}\n", checkpoint_));
@@ -199,15 +222,17 @@ void RecutView::step_done(std::size_t index, const recut::RecutStep& step, const
   session_.print(fmt::format("{}/{}  {}  {}  {:.2f} s\n", index + 1, steps_, recut::to_text(step),
                              paint(session_.terminal, done ? Style::good : Style::bad, outcome_text(result.outcome)),
                              result.seconds));
-  session_.out.flush();  // A step takes seconds, and the next may fail: what was done is worth seeing at once.
+  session_.out.flush();  // A step can take seconds and the next may fail: show at once what was done.
 }
 
 void RecutView::earlier_change_remains() {
   session_.note("that change had changed nothing; once more, and the change before it is undone");
 }
 
-// ---- At its end ----
+// ---- At the end of the change ----
 
+// Ctrl-C has its usual effect again. `stopped` is set only for a change that had started its steps and did not finish
+// them; every other end goes to tell_end().
 ExitCode RecutView::end(const recut::ChangeResult& result, const adapters::DriverReport& now) {
   interrupt_.reset();
   const ExitCode code = result.stopped ? tell_stop(result) : tell_end(result, now);
@@ -216,6 +241,7 @@ ExitCode RecutView::end(const recut::ChangeResult& result, const adapters::Drive
   return code;
 }
 
+// `changed` is left out of the document if the GPUs were not compared again.
 ExitCode RecutView::tell_end(const recut::ChangeResult& result, const adapters::DriverReport& now) {
   if (result.changed) json_["changed"] = *result.changed;
   switch (result.status) {
@@ -224,6 +250,7 @@ ExitCode RecutView::tell_end(const recut::ChangeResult& result, const adapters::
     case recut::ChangeStatus::interrupted:
       session_.note("interrupted: nothing was changed");
       return ExitCode::interrupted;
+    // Nothing was changed, so this is the answer "no" and not an error.
     case recut::ChangeStatus::refused:
       session_.note(fmt::format("{}slices that must go are in use: nothing was changed; --wait S waits for them{}",
                                 result.waited_s > 0 ? fmt::format("after {:g} s ", result.waited_s) : "",
@@ -240,6 +267,8 @@ ExitCode RecutView::tell_end(const recut::ChangeResult& result, const adapters::
   return ExitCode::done;
 }
 
+// The step that failed has its status from step_done(), so the steps not reached begin one later than after an
+// interrupt.
 ExitCode RecutView::tell_stop(const recut::ChangeResult& result) {
   const recut::StoppedChange& stopped = *result.stopped;
   for (std::size_t i = stopped.done + (result.error ? 1 : 0); i < result.steps; ++i) {
@@ -249,6 +278,8 @@ ExitCode RecutView::tell_stop(const recut::ChangeResult& result) {
   session_.note(fmt::format("{} after {} of {}; {} goes on from here", result.error ? "stopped" : "interrupted",
                             stopped.done, steps_word(result.steps),
                             rolls_back_ ? "tangram rollback" : "tangram apply"));
+  // A slice that was destroyed and created again on the way has a new UUID, although the layout looks unchanged.
+  // Programs that held the old UUID must be told.
   json_["made_anew"] = report::Json::array();
   for (const auto& [where, before, after] : stopped.made_anew) {
     session_.note(
@@ -265,6 +296,9 @@ ExitCode RecutView::tell_stop(const recut::ChangeResult& result) {
   return code;
 }
 
+// Three cases: the checkpoint is undone, so there is nothing to go back to; it is open, so a rollback undoes this
+// change; or it is closed, so a rollback would undo the change before this one, which the user must know before typing
+// it.
 void RecutView::tell_way_back(const recut::WayBack& back, std::string_view changed) {
   const recut::Checkpoint& last = back.checkpoint;
   json_["rollback"] = report::Json::array();
@@ -281,6 +315,7 @@ void RecutView::tell_way_back(const recut::WayBack& back, std::string_view chang
                             last.made, steps));
 }
 
+// Ensures that the document has every step at its index, which step_done() relies on.
 void RecutView::print_steps(const std::vector<recut::RecutStep>& steps) {
   steps_ = steps.size();
   json_["steps"] = steps_json(steps);
@@ -305,7 +340,8 @@ void RecutView::print_steps(const std::vector<recut::RecutStep>& steps) {
                               expected_seconds(steps)));
 }
 
-// Where each slice is reached. UUIDs change with each cut, so they are worth saying.
+// Prints the UUID of each slice, as CUDA_VISIBLE_DEVICES takes it. Each cut gives new UUIDs, so old ones are useless. A
+// slice in several parts has no single UUID.
 void RecutView::print_slices(const adapters::DriverReport& now) {
   report::Table table({{"DEVICE"}, {"SLICE"}, {"CUDA_VISIBLE_DEVICES"}});
   json_["slices"] = report::Json::array();

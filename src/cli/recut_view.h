@@ -24,8 +24,8 @@ void add_recut_options(Program& program, Arguments& verb, RecutOptions& options)
 extern const char* const kRecutExitCodes;
 recut::ChangeOptions change_options(const RecutOptions& options);
 
-// Prints a change while it happens, and collects the same for programs: a JSON document has its keys in the order of
-// these calls. Ctrl-C ends the change between two steps from the time that its steps are printed.
+// Prints a change while it happens, and collects the same as a JSON document, whose keys are in the order of these
+// calls. From the moment that the steps are printed, Ctrl-C ends the change between two steps.
 class RecutView final : public recut::ChangeObserver {
  public:
   RecutView(Session& session, RecutOptions options) : session_(session), options_(std::move(options)) {}
@@ -50,14 +50,17 @@ class RecutView final : public recut::ChangeObserver {
   bool stop_wanted() override { return interrupt_ && interrupt_->interrupted(); }
 
  private:
-  // The error, to the user and into the answer for programs.
+  // Reports the error to the user and in the document. Returns its exit code.
   ExitCode fail(const Error& error);
-  // Says how the change ended. Requires that every step is told of.
+  // Reports an end without unfinished steps. Requires that step_done() was called for every step that ran.
   ExitCode tell_end(const recut::ChangeResult& result, const adapters::DriverReport& now);
+  // Reports a change that stopped between two steps or at one. Requires result.stopped and result.changed.
   ExitCode tell_stop(const recut::ChangeResult& result);
-  // `changed`: the first words of a sentence on what is different now.
+  // Says what a rollback would do now. `changed` is the beginning of a sentence on what is different.
   void tell_way_back(const recut::WayBack& back, std::string_view changed);
+  // Ensures that steps_ and the document have these steps.
   void print_steps(const std::vector<recut::RecutStep>& steps);
+  // Requires compared(). `now` is read after the change.
   void print_slices(const adapters::DriverReport& now);
 
   Session& session_;

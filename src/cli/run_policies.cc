@@ -1,3 +1,8 @@
+// Runs a scenario under several policies side by side.
+//
+// Every policy gets the same scenario and seed, so it meets the same requests; differences in the results come from the
+// policy alone. Runs are independent and use all cores.
+
 #include "cli/run_policies.h"
 
 #include <fmt/format.h>
@@ -18,6 +23,7 @@ constexpr std::uint64_t kProgressParts = 1000;  // Of one run.
 
 }  // namespace
 
+// A policy that is named twice would make two equal rows with the same name.
 Result<Nothing> check_policies(const std::vector<std::string>& policies) {
   std::vector<std::string> known;
   for (const auto& policy : sched::policies()) known.emplace_back(policy.name);
@@ -47,6 +53,7 @@ void warn(Session& session, const lab::Scenario& scenario) {
 std::vector<lab::Run> run_policies(Session& session, const lab::Scenario& scenario,
                                    const std::vector<std::string>& policies, const lab::RunDetail& detail) {
   std::vector<lab::Run> runs(policies.size());
+  // Each run has its own counter, which only that run writes; the bar shows their sum.
   std::vector<std::atomic<std::uint64_t>> done(policies.size());
   Progress progress = session.progress("simulating", kProgressParts * policies.size());
   run_all(
@@ -55,7 +62,7 @@ std::vector<lab::Run> run_policies(Session& session, const lab::Scenario& scenar
         sim::SimulationConfig config = scenario.config;
         config.scheduler.policy = policies[i];
         config.progress = [&done, i](double share) {
-          // A scenario that runs twice reports its progress twice; the bar must not go back.
+          // A scenario that runs twice (see lab::run_scenario) reports progress from 0 twice; the bar must not go back.
           done[i] = std::max(done[i].load(), static_cast<std::uint64_t>(share * kProgressParts));
           return true;
         };

@@ -1,3 +1,8 @@
+// How verbs reach a running server, and what they say if they do not.
+//
+// Most errors here are a wrong address, a missing key or a TLS setup that does not match, and the message of the socket
+// alone does not help. So every stage that can fail has its own text with the option that corrects it.
+
 #include "cli/server_options.h"
 
 #include <fmt/format.h>
@@ -11,13 +16,15 @@
 namespace tangram::cli {
 namespace {
 
+// Keys and certificates take a few KiB. The limit keeps a wrong path from being read whole.
 constexpr std::uint64_t kSmallFileMax = 1 << 20;
 
+// An empty path means that the option was not given, and gives an empty text.
 Result<std::string> read_small(const std::string& path) {
   return path.empty() ? Result<std::string>(std::string()) : host::read_file(path, kSmallFileMax);
 }
 
-// What to say where somebody answers, but not as one should: what TLS needs to know.
+// The server accepted the connection, but TLS failed: the message says what TLS needs to know.
 Error no_tls(const Error& error, const ServerOptions& options) {
   return {error.code, fmt::format("{}\n"
                                   "something listens at {} port {}, but TLS did not come about: --ca names the "
@@ -26,7 +33,7 @@ Error no_tls(const Error& error, const ServerOptions& options) {
                                   error.message, options.address, options.port)};
 }
 
-// What to say where nobody answers: how to start a server, and how to name one that is elsewhere.
+// Nothing accepted the connection: the message says how to start a server, and how to name one elsewhere.
 Error no_server(const Error& error, const ServerOptions& options) {
   if (!options.socket.empty()) {
     return {error.code, fmt::format("{}\nno server listens at {}: `tangram serve --admin-socket PATH` makes one",
@@ -40,13 +47,15 @@ Error no_server(const Error& error, const ServerOptions& options) {
                                   error.message, options.address, options.port)};
 }
 
-// What the server said in {"error": "..."}.
+// The message in the server's answer, {"error": "..."}, or the beginning of a body that is something else.
 std::string told(const client::HttpAnswer& answer) {
   const report::Json body = report::Json::parse(answer.body, nullptr, false);
   return body.is_object() && body.contains("error") && body["error"].is_string() ? body["error"].get<std::string>()
                                                                                  : answer.body.substr(0, 200);
 }
 
+// The server answered, but not with 200. A 404 means another kind of server, since every Tangram server has these
+// paths.
 Error refused(const client::HttpQuestion& question, const client::HttpAnswer& answer) {
   const std::string place = question.place();
   switch (answer.status) {
@@ -62,6 +71,7 @@ Error refused(const client::HttpQuestion& question, const client::HttpAnswer& an
 
 }  // namespace
 
+// Any option about TLS means TLS. Otherwise forgetting --tls beside --ca would send the key in clear text.
 bool CallerOptions::wants_tls() const {
   return tls || !authorities.empty() || !server_name.empty() || !certificate.empty();
 }
@@ -83,6 +93,7 @@ Result<std::shared_ptr<const host::TlsContext>> CallerOptions::tls_context() con
   return host::TlsContext::for_client(material);
 }
 
+// Keys come from a file or the environment and never from an argument, which other users can see in the process list.
 Result<std::string> CallerOptions::key() const {
   if (token_file.empty()) {
     const char* shown = std::getenv("TANGRAM_TOKEN");
@@ -90,6 +101,7 @@ Result<std::string> CallerOptions::key() const {
   }
   TANGRAM_TRY(const auto content, read_small(token_file));
   std::string key(text::trim(content));
+  // A line break in a key would end the header early. It also catches a file that is no key at all.
   if (key.empty() || key.find_first_of(" \r\n\t") != std::string::npos) {
     return Error{ErrorCode::invalid, token_file + ": expected one key and nothing else"};
   }
@@ -105,6 +117,7 @@ Result<client::HttpQuestion> ServerOptions::question(std::string method, std::st
   TANGRAM_TRY(auto key, caller.key());
   question.key = std::move(key);
   question.socket_path = socket;
+  // A Unix socket stays on this machine, so TLS is not used on it.
   if (!socket.empty()) return question;
   TANGRAM_TRY(auto context, caller.tls_context());
   question.tls = std::move(context);
@@ -112,6 +125,7 @@ Result<client::HttpQuestion> ServerOptions::question(std::string method, std::st
   return question;
 }
 
+// With a prefix the same options describe how a server calls other servers; the help then says so.
 void add_caller_options(Program& program, Arguments& verb, CallerOptions& options, const std::string& prefix) {
   const bool remote = !prefix.empty();
   const auto name_of = [&](const char* name) { return fmt::format("--{}{}", prefix, name); };
@@ -147,6 +161,7 @@ Result<std::string> ask_server(const ServerOptions& options, const std::string& 
   TANGRAM_TRY(const auto question, options.question(method, path, body));
   client::HttpStage reached{};
   auto answer = client::ask_http(question, &reached);
+  // The stage decides which advice helps.
   if (!answer && reached == client::HttpStage::connecting) return no_server(answer.error(), options);
   if (!answer) return reached == client::HttpStage::securing ? no_tls(answer.error(), options) : answer.error();
   if (answer->status != 200) return refused(question, *answer);

@@ -1,4 +1,4 @@
-// The server that a verb asks: where it is, how it is spoken to, and who asks.
+// The server that a verb asks: its address, TLS, and the caller's credentials.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tangram::cli {
 
-// How a server knows us, and we it. Empty: not asked for.
+// The caller's credentials and the TLS options. An empty text means that the option was not given.
 struct CallerOptions {
   bool tls = false;
   std::string authorities;
@@ -20,13 +20,13 @@ struct CallerOptions {
   std::string certificate_key;
   std::string token_file;
 
-  // Whatever else is said of TLS means TLS, too.
+  // True if any TLS option was given, not only --tls.
   bool wants_tls() const;
-  // The certificates, read.
+  // The contents of the certificate files.
   Result<host::TlsMaterial> tls_material() const;
   // The same, ready for use; null where TLS is not wanted.
   Result<std::shared_ptr<const host::TlsContext>> tls_context() const;
-  // The key that the server knows us by: in the file, or in $TANGRAM_TOKEN, or empty.
+  // The caller's key: from the token file, else from $TANGRAM_TOKEN, else empty.
   Result<std::string> key() const;
 };
 
@@ -40,11 +40,12 @@ struct ServerOptions {
   Result<client::HttpQuestion> question(std::string method, std::string path, std::string body = "") const;
 };
 
-// `prefix` stands in front of the names: "remote-" makes --remote-ca.
+// `prefix` comes before the names: "remote-" makes --remote-ca.
 void add_caller_options(Program& program, Arguments& verb, CallerOptions& options, const std::string& prefix = "");
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options);
 
-// Asks the admin interface. Errors say what to do where nobody answers, and what the server said where it refuses.
+// Asks the admin interface. Errors say what to do if there is no server, and what the server said if it rejected the
+// question.
 Result<std::string> ask_server(const ServerOptions& options, const std::string& method, const std::string& path,
                                const std::string& body = "");
 

@@ -1,3 +1,8 @@
+// The answer to GET /status as a typed value.
+//
+// Keys that every server sends are read with at(), which throws if one is missing; keys that are newer or optional are
+// read with value() and a default.
+
 #include "cli/server_status.h"
 
 #include <fmt/format.h>
@@ -12,7 +17,8 @@ report::ServiceStatus service_status(const report::Json& s) {
   service.kept_share = s.at("slo_attainment_last_minute").get<double>();
   service.served = s.at("served").get<std::uint64_t>();
   service.late = s.at("late").get<std::uint64_t>();
-  // Requests that no slice could ever have served are counted apart. An older server does not send the key.
+  // Requests that no slice could ever have served are counted apart, since more capacity would not help them. An older
+  // server does not send the key. They are part of `rejected` in the answer.
   service.impossible = s.value("impossible", std::uint64_t{0});
   service.rejected = s.at("rejected").get<std::uint64_t>() - service.impossible;
   service.failed = s.at("failed").get<std::uint64_t>();
@@ -46,6 +52,7 @@ report::TenantStatus tenant_status(const report::Json& t) {
 
 }  // namespace
 
+// Any HTTP server may listen on the port, so check that the answer looks like a status before it is read.
 Result<report::Json> ask_status(const ServerOptions& options) {
   TANGRAM_TRY(const auto answer, ask_server(options, "GET", "/status"));
   report::Json status = report::Json::parse(answer, nullptr, false);

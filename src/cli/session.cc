@@ -1,7 +1,10 @@
+// The two streams of a verb: `out` for the answer, `err` for everything else.
+
 #include "cli/session.h"
 
 namespace tangram::cli {
 
+// Text from files and drivers may be invalid UTF-8. `replace` prints a replacement character instead of throwing.
 void Session::print_value(const report::Json& value, bool compact) {
   if (format == OutputFormat::yaml) {
     out << report::to_yaml(value);
@@ -18,6 +21,7 @@ void Session::note(std::string_view line) {
   if (!quiet) err << line << '\n';
 }
 
+// `out` is buffered and `err` is not, so flush first: otherwise a warning appears before the lines that it follows.
 void Session::warn(std::string_view line) {
   out.flush();
   err << paint(err_terminal, Style::bold, "warning:") << ' ' << line << '\n';
@@ -25,6 +29,7 @@ void Session::warn(std::string_view line) {
 
 ExitCode Session::fail(const Error& error) {
   out.flush();
+  // Some messages have several lines and end with one line break already.
   err << error.message << (error.message.ends_with('\n') ? "" : "\n");
   return exit_code_of(error.code);
 }

@@ -1,3 +1,7 @@
+// Reads one HTTP/1.1 answer from bytes that arrive in pieces of any size.
+//
+// Invariant: in_ holds only bytes that are not yet part of head_ or body_; both are bounded by limits_, so a hostile or
+// broken server cannot exhaust memory.
 #include "client/http_answer.h"
 
 #include <algorithm>
@@ -9,7 +13,7 @@
 namespace tangram::client {
 namespace {
 
-// Longer than anybody waits; it also bounds what an absurd header can say.
+// Bounds Retry-After, so that an absurd value cannot overflow a Duration or stop a job for days.
 constexpr double kRetryAfterMaxSeconds = 3600;
 
 // `word` is in lower case.
@@ -30,12 +34,13 @@ HttpAnswerReader::State HttpAnswerReader::feed(std::string_view bytes) {
 }
 
 HttpAnswerReader::State HttpAnswerReader::end() {
+  // RFC 9112, 6.3: without a length and without chunks, the end of the connection ends the body.
   const bool by_end = has_head_ && !keep_alive_ && !chunked_ && !length_;
   if (state_ == State::reading && by_end) state_ = State::complete;
   return state_;
 }
 
-// True once the head is complete and good.
+// Parses the head once it is complete. True: the head is valid and the body follows in in_.
 bool HttpAnswerReader::read_head() {
   const auto end = in_.find("\r\n\r\n");
   if (std::min(end, in_.size()) > limits_.head_max) state_ = State::too_long;
@@ -55,7 +60,7 @@ bool HttpAnswerReader::read_head() {
   return state_ == State::reading;
 }
 
-// "HTTP/1.1 200 OK". A server of HTTP/1.0 closes unless it says otherwise, which no server of today does.
+// "HTTP/1.1 200 OK". An HTTP/1.0 server closes the connection by default.
 bool HttpAnswerReader::read_status_line(std::string_view line) {
   if (!line.starts_with("HTTP/1.1 ") && !line.starts_with("HTTP/1.0 ")) return false;
   if (line.starts_with("HTTP/1.0 ")) keep_alive_ = false;
@@ -76,7 +81,7 @@ bool HttpAnswerReader::read_field(std::string_view line) {
     if (!length || *length < 0) return false;
     (is(name, "content-length") ? length_ : json_length_) = static_cast<std::size_t>(*length);
   } else if (is(name, "transfer-encoding")) {
-    // A coding that we do not know hides where the answer ends.
+    // With an unknown coding the end of the answer cannot be found, so the answer counts as garbled.
     chunked_ = is(value, "chunked");
     return chunked_;
   } else if (is(name, "retry-after")) {
@@ -91,23 +96,24 @@ bool HttpAnswerReader::read_field(std::string_view line) {
 HttpAnswerReader::State HttpAnswerReader::read_chunks() {
   in_.erase(0, chunks_.feed(in_, body_, limits_.body_max));
   if (chunks_.state() == host::ChunkedReader::State::reading) return State::reading;
-  // The parser speaks as a server would: 413 is a body beyond its limit.
+  // ChunkedReader reports errors as a server would answer them: 413 means that the body exceeds the limit.
   constexpr int kTooLarge = 413;
   if (chunks_.state() == host::ChunkedReader::State::refused) {
     return chunks_.refusal().status == kTooLarge ? State::too_long : State::garbled;
   }
+  // One request is under way at a time, so bytes behind the answer belong to no request.
   return in_.empty() ? State::complete : State::garbled;
 }
 
 HttpAnswerReader::State HttpAnswerReader::read_plain() {
-  // The first piece becomes the body without a copy: most answers come whole with their head.
+  // The first piece becomes the body without a copy: most answers arrive in one piece with their head.
   if (body_.empty()) {
     body_.swap(in_);
   } else {
     body_ += in_;
     in_.clear();
   }
-  // Only the end of the connection ends this body.
+  // The end of the connection ends this body; until then only the limit can be checked.
   if (!length_ && !keep_alive_) return body_.size() > limits_.body_max ? State::too_long : State::reading;
   const std::size_t length = length_.value_or(0);
   if (body_.size() < length) return State::reading;

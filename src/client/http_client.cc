@@ -1,3 +1,4 @@
+// One blocking HTTP exchange on a connection of its own, for commands that ask a server a single question.
 #include "client/http_client.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ Error failure(const HttpQuestion& question, std::string_view what, std::string_v
   return {ErrorCode::unavailable, fmt::format("{}: {}: {}", question.place(), what, why)};
 }
 
-// One exchange a connection: verbs ask once, and a server that closes tells also old proxies where the answer ends.
+// One exchange per connection. `Connection: close` also makes the end of the answer clear to old proxies.
 std::string message_of(const HttpQuestion& question) {
   std::string fields = fmt::format("Host: {}\r\nConnection: close\r\n", question.place());
   if (!question.key.empty()) fields += fmt::format("Authorization: Bearer {}\r\n", question.key);
@@ -22,7 +23,7 @@ std::string message_of(const HttpQuestion& question) {
                      question.body.size(), question.body);
 }
 
-// `stage` tells a caller who gets an error whether it is worth asking elsewhere, or with other certificates.
+// On an error, `stage` says how far the exchange came: no server, no trust, or no answer.
 Result<Nothing> connect(Stream& stream, const HttpQuestion& question, HttpStage& stage) {
   const auto opened =
       stream.open({question.endpoint(), question.tls, question.server_name}, StreamWaiting::always, question.timeout);
@@ -37,6 +38,7 @@ Result<Nothing> connect(Stream& stream, const HttpQuestion& question, HttpStage&
   return Nothing{};
 }
 
+// Sends the whole request. The stream blocks, so anything but progress means failure or the time limit.
 Result<Nothing> send_all(Stream& stream, const HttpQuestion& question) {
   const std::string message = message_of(question);
   for (std::string_view rest = message; !rest.empty();) {
@@ -51,6 +53,7 @@ Result<Nothing> send_all(Stream& stream, const HttpQuestion& question) {
 // A connection that ends without a byte is not an HTTP server; one that ends within an answer is a broken one.
 Result<HttpAnswer> receive(Stream& stream, const HttpQuestion& question) {
   HttpAnswerReader reader;
+  // True: this request asked the server to close, so the end of the connection may end the body.
   reader.begin(true);
   std::array<char, 32 << 10> buffer;
   while (reader.state() == HttpAnswerReader::State::reading) {
@@ -60,6 +63,7 @@ Result<HttpAnswer> receive(Stream& stream, const HttpQuestion& question) {
       reader.feed({buffer.data(), got.bytes});
       continue;
     }
+    // The connection has ended: complete for a body without a length, too short for any other.
     if (reader.end() == HttpAnswerReader::State::reading && reader.anything()) {
       return failure(question, "no whole answer", "the connection was closed");
     }

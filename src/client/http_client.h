@@ -42,7 +42,7 @@ enum class HttpStage : std::uint8_t {
   asking,
 };
 
-// Asks and waits for the whole answer. Errors: nobody listens, no answer in time, or a certificate that is not trusted;
+// Sends the question and waits for the whole answer. Errors: no server, no answer in time, or an untrusted certificate;
 // `reached` then tells how far it came. It may be null.
 Result<HttpAnswer> ask_http(const HttpQuestion& question, HttpStage* reached = nullptr);
 

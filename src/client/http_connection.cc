@@ -1,3 +1,6 @@
+// One keep-alive connection with at most one request under way, driven by readiness events.
+//
+// Invariant: busy_ is true from begin() until an event other than `none` or abandon(); pipelining is never used.
 #include "client/http_connection.h"
 
 #include <array>
@@ -29,8 +32,8 @@ HttpConnection::Event HttpConnection::finish(Event event) {
 }
 
 HttpConnection::Event HttpConnection::write() {
-  // A server that refuses a long request may answer and close before it has read all of it, which fails here although
-  // an answer lies in the socket. It counts as lost, as it always has: the caller asks again or gives up.
+  // A server that rejects a long request may answer and close before it has read all of it. The send then fails while
+  // an answer is in the socket. It counts as lost: the caller retries or gives up.
   while (output_left()) {
     const Stream::Moved moved = stream_.send_some(std::string_view(out_).substr(sent_));
     if (moved.status == Stream::Status::blocked) return Event::none;
@@ -41,14 +44,14 @@ HttpConnection::Event HttpConnection::write() {
 }
 
 HttpConnection::Event HttpConnection::read() {
-  // Shared by all connections of a thread: what came is in the answer before the next one reads.
+  // Shared by all connections of a thread: the bytes are copied into the answer before the next read.
   thread_local std::array<char, kReadBytes> buffer;
   while (true) {
     const Stream::Moved moved = stream_.receive_some(buffer.data(), buffer.size());
     if (moved.status == Stream::Status::blocked) return Event::none;
-    if (!busy_) return Event::ended;  // Bytes that nobody asked for are no better than an end.
+    if (!busy_) return Event::ended;  // Bytes without a request make the connection unusable.
     if (moved.status == Stream::Status::failed) return finish(Event::lost);
-    // Some answers have no other end than that of the connection.
+    // The end of the connection completes an answer that has neither a length nor chunks.
     const bool ended = moved.status == Stream::Status::closed;
     const auto state = ended ? answer_.end() : answer_.feed({buffer.data(), moved.bytes});
     if (state == HttpAnswerReader::State::complete) return finish(Event::answered);
@@ -58,6 +61,7 @@ HttpConnection::Event HttpConnection::read() {
 }
 
 HttpConnection::Event HttpConnection::on_ready(bool readable, bool writable) {
+  // Write first: during a TLS handshake or renegotiation, readable bytes may be what the write is waiting for.
   if (stream_.may_send(readable, writable)) {
     if (const Event event = write(); event != Event::none) return event;
   }

@@ -1,3 +1,5 @@
+// Inference requests and answers of the Open Inference Protocol with the binary tensor extension: a JSON header,
+// then the raw bytes of each tensor in the order of the header.
 #include "client/infer_message.h"
 
 #include <fmt/format.h>
@@ -8,7 +10,8 @@
 namespace tangram::client {
 namespace {
 
-// Written by hand where a load generator does it for every request; a JSON tree of it takes several times as long.
+// Messages are formatted by hand, because a load generator builds one per request; a JSON tree takes several times as
+// long. Only names go through the JSON library, for their escapes.
 std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -27,7 +30,7 @@ std::string json_of(const InferRequest& request) {
     outputs +=
         fmt::format(R"({}{{"name":{},"parameters":{{"binary_data":true}}}})", outputs.empty() ? "" : ",", quoted(name));
   }
-  // A request without outputs gets all of them, and JSON numbers unless it says this.
+  // Without this parameter, a request that names no outputs gets all of them as JSON numbers.
   const std::string wanted = outputs.empty() ? std::string(R"("parameters":{"binary_data_output":true})")
                                              : fmt::format(R"("outputs":[{}])", outputs);
   return fmt::format(R"({{"id":{},{},"inputs":[{}]}})", quoted(request.id), wanted, inputs);
@@ -49,6 +52,7 @@ std::string write_infer_request(const InferRequest& request, std::string_view fi
       "POST /v2/models/{}/infer HTTP/1.1\r\n{}Content-Type: application/octet-stream\r\n"
       "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",
       request.model, fields, json.size(), bytes);
+  // One allocation; tensors can be megabytes.
   message.reserve(message.size() + bytes);
   message += json;
   for (const auto& input : request.inputs) message += input.bytes;
@@ -58,7 +62,7 @@ std::string write_infer_request(const InferRequest& request, std::string_view fi
 Result<std::vector<InferOutput>> read_infer_answer(std::string_view body, std::size_t json_length) {
   const auto wrong = [](std::string what) { return Error{ErrorCode::invalid, std::move(what)}; };
   if (json_length > body.size()) return wrong("its JSON is longer than the answer");
-  // What came from outside may be anything; the JSON library throws at the first thing that is not as expected.
+  // The answer is untrusted input, and the JSON library throws at the first unexpected type.
   try {
     const auto json = nlohmann::json::parse(body.substr(0, json_length));
     std::vector<InferOutput> outputs;

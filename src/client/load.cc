@@ -1,3 +1,7 @@
+// Sends a schedule of requests over HTTP and gRPC at once, one thread per protocol.
+//
+// Invariant: each request belongs to one protocol, so the two threads write disjoint elements of `answers` and need no
+// lock. Both share one begin time, so the schedule holds across protocols.
 #include "client/load.h"
 
 #include <thread>
@@ -16,7 +20,7 @@ std::vector<std::size_t> requests_of(std::span<const LoadRequest> requests, Load
   return mine;
 }
 
-// Connections are opened and tensors drawn before the first is due.
+// Time to open the first connections before the first request is due; otherwise its latency would include them.
 constexpr std::chrono::milliseconds kHeadStart{50};
 
 }  // namespace
@@ -25,6 +29,7 @@ std::string LoadTask::tensor(std::size_t request, std::size_t input) const {
   const LoadRequest& question = requests[request];
   const TensorSpec& spec = targets[question.target].signature.inputs[input];
   std::string bytes(static_cast<std::size_t>(bytes_of(spec, question.size).value_or(0) * question.samples), '\0');
+  // A stream per request: its tensors do not depend on the order in which the two threads send.
   Rng rng = Rng(config.seed).stream("tensors", request);
   fill_sample(spec, std::as_writable_bytes(std::span(bytes)), rng);
   return bytes;
@@ -33,6 +38,7 @@ std::string LoadTask::tensor(std::size_t request, std::size_t input) const {
 std::vector<std::size_t> sent_inputs(const Signature& signature) {
   std::vector<std::size_t> sent;
   for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+    // The server fills in masks itself.
     if (!signature.inputs[i].mask) sent.push_back(i);
   }
   return sent;

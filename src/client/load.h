@@ -70,10 +70,10 @@ struct LoadResult {
 };
 
 // Asks the server over gRPC what the model takes. The first axis of each input counts samples and is left out. Errors:
-// nobody listens, the server does not know the model or says rubbish, or gRPC was not built in.
+// no server, the server does not know the model or its answer is invalid, or gRPC was not built in.
 Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, const std::string& model);
 
-// Sends all requests and waits for their answers. Errors: nobody listens, or gRPC is asked for and was not built in.
+// Sends all requests and waits for their answers. Errors: no server, or gRPC is asked for and was not built in.
 Result<LoadResult> run_load(std::span<const LoadTarget> targets, std::span<const LoadRequest> requests,
                             const LoadConfig& config);
 

@@ -1,4 +1,7 @@
-// The same over gRPC: one channel, one thread, as many calls under way as were due.
+// The open-loop load over gRPC: one channel, one thread, as many calls under way as are due. HTTP/2 multiplexes them,
+// so there is no limit on connections and no queue of due requests.
+//
+// Invariant: calls_ owns every call that has not completed. Its key is the tag that the completion queue returns.
 
 #include "client/detail/load_clients.h"
 
@@ -19,6 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGrpcBreath{100};
 constexpr std::chrono::seconds kConnectPatience{5};
+// gRPC's default of 4 MiB is less than one batch of large output tensors.
 constexpr int kGrpcAnswerMax = 256 << 20;
 
 struct InferCall {
@@ -31,7 +35,7 @@ struct InferCall {
 
 using Stub = inference::GRPCInferenceService::Stub;
 
-// Without authorities of its own, gRPC trusts those that it knows.
+// With no authorities configured, gRPC uses its default root certificates.
 std::shared_ptr<grpc::ChannelCredentials> load_credentials(const LoadConfig& config) {
   if (!config.tls) return grpc::InsecureChannelCredentials();
   return grpc::SslCredentials({config.tls->authorities, config.tls->key, config.tls->certificate});
@@ -41,6 +45,7 @@ Result<std::unique_ptr<Stub>> connect_load(const LoadConfig& config) {
   const std::string address = host::Endpoint{config.address, config.grpc_port}.text();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kGrpcAnswerMax);
+  // The name to check in the certificate where it is not the address.
   if (!config.server_name.empty()) arguments.SetSslTargetNameOverride(config.server_name);
   const auto channel = grpc::CreateCustomChannel(address, load_credentials(config), arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
@@ -49,7 +54,7 @@ Result<std::unique_ptr<Stub>> connect_load(const LoadConfig& config) {
   return inference::GRPCInferenceService::NewStub(channel);
 }
 
-// Names of metadata are in lower case.
+// Adds "Name: value" as metadata. HTTP/2 requires names in lower case; gRPC rejects others.
 void add_load_header(grpc::ClientContext& context, const std::string& header) {
   const auto colon = header.find(':');
   if (colon == std::string::npos) return;
@@ -75,6 +80,7 @@ class GrpcLoad {
   }
 
  private:
+  // True when every answer is in, on interruption, or when the last request has been due for longer than the timeout.
   bool finished() const {
     if (task_.interrupted()) return true;
     if (next_ < task_.mine.size()) return false;
@@ -104,6 +110,7 @@ class GrpcLoad {
     inference::ModelInferRequest message;
     message.set_model_name(target.model);
     message.set_id(std::to_string(request));
+    // Raw contents are in the order of the inputs, as the protocol requires.
     for (const auto i : sent_inputs(target.signature)) {
       const TensorSpec& spec = target.signature.inputs[i];
       auto* input = message.add_inputs();
@@ -118,8 +125,9 @@ class GrpcLoad {
   void wait() {
     const auto soon = LoadClock::now() + kGrpcBreath;
     const auto due = next_ < task_.mine.size() ? std::min(task_.due(task_.mine[next_]), soon) : soon;
+    // At least zero: AsyncNext then polls once, so a busy sender still collects answers.
     const auto pause = std::max(due - LoadClock::now(), LoadClock::duration::zero());
-    // gRPC takes a wall clock or its own; a pause from now is the same on each.
+    // gRPC has its own clock type; a pause counted from now is the same on both clocks.
     const auto until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(pause.count(), GPR_TIMESPAN));
     void* tag = nullptr;
     bool ok = false;
@@ -132,6 +140,7 @@ class GrpcLoad {
     const InferCall& call = *found->second;
     LoadAnswer& answer = task_.answers[call.request];
     answer.latency = task_.since_due(call.request);
+    // RESOURCE_EXHAUSTED is the gRPC form of HTTP's 429, a deliberate rejection.
     answer.outcome = call.status.ok()                                                   ? LoadOutcome::answered
                      : call.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED ? LoadOutcome::refused
                                                                                         : LoadOutcome::failed;
@@ -141,12 +150,13 @@ class GrpcLoad {
     calls_.erase(found);
   }
 
-  // What is still under way is given up; the queue must be empty before it goes.
+  // Cancels the calls under way and drains the queue, which gRPC requires before the queue is destroyed.
   void stop() {
     for (const auto& [tag, call] : calls_) call->context.TryCancel();
     queue_.Shutdown();
     void* tag = nullptr;
     bool ok = false;
+    // The calls stay in calls_ until here, because gRPC writes into them up to their completion.
     while (queue_.Next(&tag, &ok)) {
     }
   }
@@ -165,6 +175,7 @@ Result<Nothing> run_grpc_load(LoadTask& task) { return GrpcLoad(task).run(); }
 Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, const std::string& model) {
   TANGRAM_TRY(const auto stub, connect_load(config));
   grpc::ClientContext context;
+  // A server that accepts the connection and never answers must not block the command.
   context.set_deadline(std::chrono::system_clock::now() + kConnectPatience);
   for (const auto& header : config.headers) add_load_header(context, header);
   inference::ModelMetadataRequest question;
@@ -182,6 +193,7 @@ Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, con
       return Error{ErrorCode::invalid, fmt::format("{}: an input that makes no sense: {}", model, told.name())};
     }
     inputs.push_back({.name = told.name(), .datatype = *datatype, .shape = {}});
+    // The first axis is the batch, which a TensorSpec does not include.
     inputs.back().shape.assign(told.shape().begin() + 1, told.shape().end());
   }
   return inputs;

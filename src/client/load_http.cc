@@ -1,4 +1,9 @@
-// Many HTTP connections on one thread. Each has one request under way at most.
+// The open-loop HTTP load: many connections on one thread, each with at most one request under way.
+//
+// A request is sent when it is due, whether or not earlier ones are answered, and its latency counts from that instant.
+// A closed loop would slow down with the server and hide its queueing delay ("coordinated omission").
+//
+// Invariant: a connection is idle (in idle_), busy (request != kNone), or dropped (in dropped_ until the wait ends).
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -21,7 +26,7 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 constexpr std::chrono::seconds kHandshakeLimit{10};
-// How often progress is told and interruptions are asked for where nothing else happens.
+// The longest wait without a progress report and a check for interruption.
 constexpr std::chrono::milliseconds kBreath{100};
 
 struct Connection {
@@ -46,7 +51,7 @@ class HttpLoad {
   }
 
  private:
-  // The address is tried once, so that a server that is not there is an error and not a table of failures.
+  // Tries the address once, so that an absent server is one error and not a table of failed requests.
   Result<Nothing> open() {
     const LoadConfig& config = task_.config;
     poll_.reset(epoll_create1(EPOLL_CLOEXEC));
@@ -59,6 +64,7 @@ class HttpLoad {
     if (!host::is_numeric_address(config.address)) {
       return Error{ErrorCode::invalid, fmt::format("{}: expected an address in numbers", config.address)};
     }
+    // The same for every request, so they are formatted once.
     fields_ = fmt::format("Host: {}\r\n", target_.endpoint.text());
     for (const auto& header : config.headers) fields_ += header + "\r\n";
     if (task_.mine.empty()) return Nothing{};
@@ -77,14 +83,15 @@ class HttpLoad {
   bool finished() {
     if (task_.interrupted()) return true;
     if (next_ < task_.mine.size() || !waiting_.empty()) return false;
+    // A server that never answers must not keep the run open: the timeout counts from the last request sent.
     if (under_way_ == 0) return true;
     return LoadClock::now() > last_sent_ + task_.config.answer_timeout;
   }
 
-  // The loopback connects at once, and a far server within a round trip; waiting for it here is the same late start
-  // that the request would have anyway.
+  // Blocks for the connection. The loopback connects at once and a remote server within a round trip, a delay that
+  // the request would have in any case.
   Result<Connection*> connect() {
-    // A pointer to it goes into the kernel's events, so it must not move.
+    // epoll events carry a pointer to the connection, so it must not move.
     auto connection = std::make_unique<Connection>();
     Stream& stream = connection->http.stream();
     TANGRAM_RETURN_IF_ERROR(stream.open(target_, StreamWaiting::connecting));
@@ -99,6 +106,7 @@ class HttpLoad {
 
   void send_due() {
     const auto now = LoadClock::now();
+    // Requires task_.mine in due order: the first request that is not due ends the search.
     while (next_ < task_.mine.size() && task_.due(task_.mine[next_]) <= now) waiting_.push_back(task_.mine[next_++]);
     while (!waiting_.empty()) {
       Connection* connection = free_connection();
@@ -116,11 +124,11 @@ class HttpLoad {
       return connection;
     }
     if (connections_.size() >= task_.config.connections_max) return nullptr;
-    // While others are under way one of them will be free, and a server at its limit is not asked for more.
+    // A failure to connect is not an error while others are under way: one of them will become free.
     const auto made = connect();
     if (made) return *made;
     if (under_way_ == 0 && !waiting_.empty()) {
-      // Nobody will free one: the server has gone.
+      // No connection is left that could become free: the server has gone.
       fail(waiting_.front(), made.error().message);
       waiting_.pop_front();
     }
@@ -153,7 +161,7 @@ class HttpLoad {
     return write_infer_request(asked, fields_);
   }
 
-  // Goes on with a connection after something happened to it. `if_lost` is what its request is told then.
+  // Handles one event of a connection. `if_lost` is the failure reason of its request if the connection is lost.
   void take(Connection& connection, HttpConnection::Event event, std::string_view if_lost) {
     switch (event) {
       case HttpConnection::Event::none: return watch_writing(connection, connection.http.wants_write());
@@ -164,6 +172,7 @@ class HttpLoad {
     }
   }
 
+  // EPOLLOUT is on only while output is left; a level-triggered epoll would otherwise report it at every wait.
   void watch_writing(Connection& connection, bool wanted) const {
     if (connection.watched_for_writing == wanted) return;
     connection.watched_for_writing = wanted;
@@ -179,7 +188,7 @@ class HttpLoad {
     LoadAnswer& answer = task_.answers[request];
     answer.latency = task_.since_due(request);
     const int status = told.status();
-    // 429 is a server that keeps its promises; anything else but 200 is one that does not.
+    // 429 is a deliberate rejection, which a server under overload should give. Any other status but 200 is a failure.
     answer.outcome = status == 200 ? LoadOutcome::answered : status == 429 ? LoadOutcome::refused : LoadOutcome::failed;
     if (answer.outcome == LoadOutcome::failed && task_.first_failure.empty()) {
       task_.first_failure = fmt::format("{} {}", status, text::trim(told.body()).substr(0, 300));
@@ -206,20 +215,22 @@ class HttpLoad {
     drop(connection);
   }
 
+  // Closes the connection but keeps the object until the events of this wait are handled.
   void drop(Connection& connection) {
     std::erase(idle_, &connection);
     connection.http.stream().close();
     dropped_.push_back(&connection);
   }
 
-  // Events of one wait may still point at a connection that another of them closed.
+  // Frees the dropped connections. Requires that no event of the current wait is left to handle.
   void forget_dropped() {
     std::erase_if(connections_,
                   [&](const auto& connection) { return std::ranges::count(dropped_, connection.get()) > 0; });
     dropped_.clear();
   }
 
-  // Wakes the wait when the next request is due.
+  // Wakes the wait when the next request is due. A timerfd, because the timeout of epoll_wait is in whole milliseconds
+  // and would delay requests by up to one.
   void set_timer() const {
     const auto soon = LoadClock::now() + kBreath;
     const auto due = next_ < task_.mine.size() ? std::min(task_.due(task_.mine[next_]), soon) : soon;
@@ -241,6 +252,7 @@ class HttpLoad {
         [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &expirations, sizeof expirations);
         continue;
       }
+      // An earlier event of this wait has closed it.
       if (std::ranges::count(dropped_, connection) > 0) continue;
       const bool readable = (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0;
       take(*connection, connection->http.on_ready(readable, (event.events & EPOLLOUT) != 0),

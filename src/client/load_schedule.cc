@@ -1,3 +1,4 @@
+// Merges the arrivals of several targets into one list of requests, a pure function of the arrivals and the mix.
 #include "client/load_schedule.h"
 
 #include <fmt/format.h>
@@ -20,13 +21,15 @@ LoadMix parse_load_mix(std::string_view text) {
 }
 
 LoadProtocol protocol_of(LoadMix mix, std::size_t number) {
+  // Alternate rather than draw: both protocols get equal shares in every part of the run.
   if (mix == LoadMix::both) return number % 2 == 0 ? LoadProtocol::http : LoadProtocol::grpc;
   return mix == LoadMix::grpc ? LoadProtocol::grpc : LoadProtocol::http;
 }
 
+// Takes one arrival from each target in turn, so that `count` is shared evenly, and makes all of them due at once.
 std::vector<LoadRequest> requests_at_once(std::span<const LoadArrivals> targets, std::size_t count) {
   std::vector<LoadRequest> requests;
-  // Targets in a row that had no arrival; once it is all of them, there is no more.
+  // Consecutive targets without an arrival; when it reaches their number, all arrivals are used up.
   std::size_t ended = 0;
   for (std::size_t i = 0; requests.size() < count && ended < targets.size(); i = (i + 1) % targets.size()) {
     const auto arrival = targets[i]();
@@ -43,6 +46,7 @@ Result<std::vector<LoadRequest>> requests_as_due(std::span<const LoadArrivals> t
   std::vector<LoadRequest> requests;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     for (auto arrival = targets[i](); arrival && arrival->at < limits.length; arrival = targets[i]()) {
+      // An error rather than a shorter run: a silently truncated load would be measured as a lighter one.
       if (requests.size() == limits.requests_max) {
         return Error{ErrorCode::exhausted, fmt::format("more than {} requests; shorten the run", limits.requests_max)};
       }

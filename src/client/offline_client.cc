@@ -1,3 +1,6 @@
+// Sends rows over as many keep-alive connections as there are rows under way, on one thread with poll(2).
+//
+// Invariant: every row that send() accepts comes back from wait() once, with status 0 if its connection broke.
 #include "client/offline_client.h"
 
 #include <fmt/format.h>
@@ -21,14 +24,15 @@ RowClient::RowClient(RowClientConfig config)
 
 RowClient::~RowClient() = default;
 
-// Closed connections are removed here and nowhere else: wait() indexes the list while answers close some of them.
+// Returns an idle connection, or opens one. Closed connections are removed only here: wait() indexes the list while
+// answers close some of them.
 Result<RowClient::Connection*> RowClient::free_connection() {
   std::erase_if(connections_, [](const auto& connection) { return !connection->http.stream().is_open(); });
   for (const auto& connection : connections_) {
     if (!connection->http.busy()) return connection.get();
   }
   auto made = std::make_unique<Connection>();
-  // To connect may wait: there is nothing better to do for a job without a server.
+  // Connecting may block: a job without a server has nothing else to do.
   const auto opened = made->http.stream().open(target_, StreamWaiting::connecting);
   if (!opened && opened.error().code == ErrorCode::invalid) {
     return Error{ErrorCode::invalid, fmt::format("{}: {}", config_.address, opened.error().message)};
@@ -57,6 +61,7 @@ Result<Nothing> RowClient::send(std::uint64_t row, std::string_view body, std::s
 }
 
 std::vector<RowAnswer> RowClient::wait(Duration limit) {
+  // send() may have lost a connection already; its row must not wait for poll.
   if (!answers_.empty()) return std::exchange(answers_, {});
   std::vector<pollfd> waits;
   for (const auto& connection : connections_) {
@@ -79,6 +84,7 @@ void RowClient::take(Connection& connection, HttpConnection::Event event) {
   HttpConnection& http = connection.http;
   switch (event) {
     case HttpConnection::Event::none: return;
+    // An idle connection has ended; no row was on it.
     case HttpConnection::Event::ended: return http.stream().close();
     case HttpConnection::Event::answered: {
       const HttpAnswerReader& answer = http.answer();
@@ -91,7 +97,7 @@ void RowClient::take(Connection& connection, HttpConnection::Event event) {
       return finish(connection, {connection.row, 0, "not an answer of HTTP/1.1"}, false);
     case HttpConnection::Event::lost: break;
   }
-  // TLS knows why (a certificate that is not trusted, say); a plain connection has just ended.
+  // TLS gives a reason, for example an untrusted certificate; a plain connection just ends.
   const bool told = http.stream().encrypted() && !http.stream().why().empty();
   finish(connection, {connection.row, 0, told ? http.stream().why() : "the connection was closed"}, false);
 }

@@ -41,7 +41,7 @@ class RowClient {
   RowClient(const RowClient&) = delete;
   RowClient& operator=(const RowClient&) = delete;
 
-  // Error: the address makes no sense, or nobody listens there. `header` is one more line, or empty.
+  // Error: the address is invalid, or no server listens there. `header` is one more line, or empty.
   Result<Nothing> send(std::uint64_t row, std::string_view body, std::string_view header);
   std::size_t under_way() const { return under_way_; }
   // Waits until something is answered or `limit` has passed, and answers what came.

@@ -1,3 +1,4 @@
+// Reads a file of rows in pieces and keeps its length and FNV-1a digest, which identify the input of a job.
 #include "client/offline_input.h"
 
 #include <fcntl.h>
@@ -30,10 +31,11 @@ Result<std::optional<Row>> RowFile::next() {
     }
     if (ended_) return std::optional<Row>();
     const ssize_t got = ::read(file_.get(), piece_.data(), piece_.size());
+    // The splitter keeps its state, so a read can be repeated at any point.
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return file_failure(path_, "cannot be read", errno);
     const std::string_view bytes(piece_.data(), static_cast<std::size_t>(got));
-    // All bytes, so that a change in a blank line counts as well: line numbers in errors would be wrong.
+    // The digest covers all bytes. A changed blank line moves the line numbers in error messages, so it counts as well.
     for (const char c : bytes) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * kFnvPrime;
     bytes_ += bytes.size();
     ended_ = got == 0;
@@ -41,10 +43,11 @@ Result<std::optional<Row>> RowFile::next() {
   }
 }
 
+// Reads the whole file once, so a quote that is never closed is found before the first request is sent.
 Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return file_failure(path, "cannot be read", errno);
-  // A pipe could be read only once, and a job reads its input twice.
+  // A job reads its input at least twice, for the digest and for the rows; a pipe can be read only once.
   if (!S_ISREG(facts.st_mode)) return Error{ErrorCode::invalid, fmt::format("{}: not a file", path)};
   RowFile file(path, format);
   InputFacts found;

@@ -1,3 +1,13 @@
+// Runs one offline job: it reads the rows of a file, sends each as a background request, and commits the answers.
+//
+// Invariants:
+// - Between two steps, a row that was read and has no committed result is in exactly one of waiting_, under_way_ and
+// results_.
+// - A result counts only once the store has committed it. A run that is killed loses at most the uncommitted results,
+// and the next run asks those rows again.
+// - The output file is written only after every row has a result, so a reader never sees a part of it.
+//
+// Example: a job of 1000 rows is killed after 600 are committed. The next run reads all 1000 and sends 400.
 #include "client/offline_job.h"
 
 #include <fmt/format.h>
@@ -30,15 +40,20 @@ constexpr std::size_t kPressedFactor = 4;  // More rows are under way when the d
 constexpr Duration kReasonEvery = 5s;      // How often a server is asked why nothing moves, ...
 constexpr Duration kReasonTimeout = 1s;    // ... and how long it may take to say so.
 
+// Intervals use the steady clock. The job's deadline is a wall time, because it must survive a restart of the host.
 TimePoint steady_now() { return TimePoint(Duration(std::chrono::steady_clock::now().time_since_epoch())); }
 
 std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
 
-// What an answer means for its row.
+// What an answer means for its row: a result, a final failure, another attempt that counts against the row, another
+// attempt that does not (the server was busy or away), or the end of the job.
 enum class Verdict : std::uint8_t { answered, failed, again, later, stop };
 
+// A 5xx may be the fault of the row, so its attempts are counted. 429 and 503 say that the server is full, and status 0
+// that the connection broke, so they are not. 401, 403 and 404 would be the same for every row, so they end the job.
 Verdict judge(const RowAnswer& answer) {
   switch (answer.status) {
+    // The output file holds one JSON object per line, which binary tensors cannot be a part of.
     case 200: return answer.binary || !answer.body.starts_with('{') ? Verdict::failed : Verdict::answered;
     case 0:
     case 429:
@@ -76,12 +91,13 @@ class OfflineRun {
     recorded_ = std::move(recorded);
     heard_ = committed_ = moved_ = steady_now();
     if (!job_.message.empty()) static_cast<void>(store_.set_message(""));  // Of an earlier run.
-    // A file without rows is looked at, too: what should be its header may be a row.
+    // A file without rows is read as well: a CSV file of one line may have its only row where the header belongs.
     read_all_ = job_.rows > 0 && job_.left() == 0;
     if (!read_all_) {
       TANGRAM_RETURN_IF_ERROR(begin());
     }
     while (state_ == OfflineState::open && !interrupted() && !finished()) {
+      // An error ends the run but keeps the results so far. The message stays with the job for `batch status`.
       if (auto step = turn(); !step) return record_error(step.error());
     }
     TANGRAM_RETURN_IF_ERROR(commit());
@@ -101,14 +117,15 @@ class OfflineRun {
     return error;
   }
 
-  // Results are kept by the number of their row, so rows must be what they were.
+  // Results are stored by row number. If the input changed between two runs, old results would belong to other rows.
   Result<Nothing> check_input() const {
     TANGRAM_TRY(const auto facts, scan_input(job_.input, job_.format));
     if (facts.bytes == job_.input_bytes && facts.digest == job_.input_digest) return Nothing{};
     return Error{ErrorCode::invalid, fmt::format("{}: it has changed since the job began; submit it anew", job_.input)};
   }
 
-  // Learns what the model takes. A server that is not there yet is waited for.
+  // Asks the server for the inputs of the model and, for CSV, reads the header against them. Requires an unread input.
+  // Retries while the server is unreachable or answers 5xx, for `patience` at most; a 4xx is final.
   Result<Nothing> begin() {
     connect();
     Duration backoff = kRowBackoffMin;
@@ -126,6 +143,7 @@ class OfflineRun {
             {ErrorCode::not_found, fmt::format("{}: {}", job_.model, reason_of({0, told->status, told->body}))});
       }
       trouble_ = told ? reason_of({0, told->status, told->body}) : told.error().message;
+      // The main loop sees the interruption as well and ends before it sends a row.
       if (interrupted()) return Nothing{};
       if (steady_now() - heard_ > config_.patience) return record_error({ErrorCode::unavailable, trouble_});
       if (steady_now() - moved_ >= config_.stall) set_stall(trouble_);
@@ -154,20 +172,24 @@ class OfflineRun {
             .server_name = config_.server_name};
   }
 
+  // Replaces the client and with it every connection; requests under way at the old one are lost to this process.
   void connect() {
     client_ = std::make_unique<RowClient>(
         RowClientConfig{job_.address, job_.port, fmt::format("/v2/models/{}/infer", job_.model), config_.headers,
                         config_.key, config_.tls, config_.server_name});
+    // Both are background requests; level 2 marks those of a job that is about to miss its deadline.
     patient_header_ = fmt::format("Tangram-Deadline-Ms: {}\r\nTangram-Background: 1", config_.row_deadline / 1ms);
     pressed_header_ = fmt::format("Tangram-Deadline-Ms: {}\r\nTangram-Background: 2", config_.row_deadline / 1ms);
   }
 
+  // One step of the loop: send, receive, check the server, commit. It waits for kJobBreath at most (and kReasonTimeout
+  // when it asks for the reason of a stall), so an interruption is noticed soon.
   Result<Nothing> turn() {
     const TimePoint now = steady_now();
     if (now >= paused_until_) {
       TANGRAM_RETURN_IF_ERROR(send_rows());
     }
-    // Without anything under way there is nothing to wait for, but the end of a pause.
+    // With no request under way, only the end of a pause can change anything.
     const Duration pause = std::clamp<Duration>(paused_until_ - now, Duration::zero(), kJobBreath);
     for (auto& answer : client_->wait(under_way_.empty() ? pause : kJobBreath)) {
       TANGRAM_RETURN_IF_ERROR(take(answer));
@@ -178,7 +200,8 @@ class OfflineRun {
     return Nothing{};
   }
 
-  // Fills the window, with rows that are asked again before new ones.
+  // Fills the window. New rows are read only when no row waits for a retry, which bounds the rows in memory. The second
+  // condition bounds the uncommitted results: a file of invalid rows produces results without a single request.
   Result<Nothing> send_rows() {
     while (under_way_.size() < window_.size() && results_.size() < kCommitRows) {
       if (waiting_.empty()) {
@@ -195,6 +218,7 @@ class OfflineRun {
       }
       const std::uint64_t number = pending.row.number;
       if (auto sent = client_->send(number, *body, pressed_ ? pressed_header_ : patient_header_); !sent) {
+        // An invalid address never becomes valid. Any other failure is the connection's, so the row keeps its place.
         if (sent.error().code == ErrorCode::invalid) return sent;
         waiting_.push_front(std::move(pending));
         trouble_ = sent.error().message;
@@ -220,11 +244,13 @@ class OfflineRun {
     return std::optional<Row>();
   }
 
+  // Moves one answered row from under_way_ to results_ or back to waiting_. Requires that the row is under way.
   Result<Nothing> take(RowAnswer& answer) {
     const auto found = under_way_.find(answer.row);
     Pending pending = std::move(found->second);
     under_way_.erase(found);
     const TimePoint now = steady_now();
+    // Any HTTP status proves that the server is alive, even a rejection. Status 0 is a broken connection.
     if (answer.status != 0) heard_ = now;
     switch (judge(answer)) {
       case Verdict::answered:
@@ -234,6 +260,7 @@ class OfflineRun {
         trouble_.clear();
         return Nothing{};
       case Verdict::failed: fail_row(pending.row, reason_of(answer)); return Nothing{};
+      // A row whose own data crashes the model would fail forever, so its attempts are limited.
       case Verdict::again:
         if (++pending.attempts < kRowAttemptsMax) {
           waiting_.push_back(std::move(pending));
@@ -244,7 +271,7 @@ class OfflineRun {
       case Verdict::later:
         waiting_.push_back(std::move(pending));
         trouble_ = reason_of(answer);
-        // The others of the same window are refused with it; one step back is enough for all.
+        // The rest of the same window is rejected together with it. Halving once per pause is enough for all of them.
         if (now >= paused_until_) {
           window_.on_refusal(now);
           pause(answer.retry_after);
@@ -259,12 +286,14 @@ class OfflineRun {
     results_.push_back({row.number, row.line, false, std::move(reason), translator_.id_of(row)});
   }
 
+  // Waits as long as the server asked, but at least backoff_ and at most kRowBackoffMax.
   void pause(Duration at_least) {
     paused_until_ = steady_now() + std::clamp(at_least, backoff_, kRowBackoffMax);
     backoff_ = std::min(2 * backoff_, kRowBackoffMax);
   }
 
-  // A server that keeps a row for longer than it may has stopped; what it has is asked for anew.
+  // A server that holds a row for longer than its deadline has stopped. The connections are replaced and the rows sent
+  // again. A row may then run twice, which is harmless: the store keeps the first result of a row.
   Result<Nothing> check_alive() {
     const TimePoint now = steady_now();
     if (under_way_.empty() && trouble_.empty()) heard_ = now;
@@ -279,7 +308,7 @@ class OfflineRun {
     return Nothing{};
   }
 
-  // Rows that wait at the server say nothing of themselves, so that is asked why it does not run them.
+  // A request that is queued at the server gives no sign of life, so after a stall the server is asked for the reason.
   void look_for_reason() {
     const TimePoint now = steady_now();
     if (!results_.empty()) moved_ = now;
@@ -295,7 +324,7 @@ class OfflineRun {
     show();
   }
 
-  // What a server of ours tells beside the statistics of the model; empty where it is another, or tells nothing.
+  // The reason in the model's statistics, a Tangram extension. Empty if the server is another one or gives no reason.
   std::string ask_for_reason() const {
     HttpQuestion asked = question(fmt::format("/v2/models/{}/stats", job_.model));
     asked.timeout = kReasonTimeout;
@@ -307,14 +336,15 @@ class OfflineRun {
     return known ? stats[why].get<std::string>() : "";
   }
 
-  // Kept with the job, for those who ask how it stands.
+  // Stores the reason with the job, so that `batch status` can show it. Writes only on a change.
   void set_stall(std::string reason) {
     if (reason == stall_) return;
     stall_ = std::move(reason);
     static_cast<void>(store_.set_message(stall_));
   }
 
-  // An answer counts from here on.
+  // Commits results_ in one transaction; from here on they count. Also reads the state back, which is how this process
+  // learns that another one has cancelled the job.
   Result<Nothing> commit() {
     const TimePoint now = steady_now();
     committed_ = now;
@@ -328,6 +358,7 @@ class OfflineRun {
     return Nothing{};
   }
 
+  // Near the deadline, raises the background level of new requests and allows more of them under way.
   void press() {
     if (job_.deadline_ms == 0) return;
     const Duration left = std::chrono::milliseconds(job_.deadline_ms - wall_ms());
@@ -351,10 +382,13 @@ class OfflineRun {
     config_.progress(view);
   }
 
+  // Requires a committed result for every row. The output is written before the state becomes `done`: a kill in between
+  // writes the same output again, while the reverse order could lose it.
   Result<OfflineEnd> deliver() {
     TANGRAM_TRY(const auto job, store_.read());
     if (auto written = write_output(store_, job); !written) return record_error(written.error());
     TANGRAM_TRY(const auto changed, store_.change_state(OfflineState::open, OfflineState::done));
+    // The state was no longer `open`, so another process cancelled the job in the meantime.
     if (!changed) return OfflineEnd::cancelled;
     store_.forget_results();
     return OfflineEnd::done;

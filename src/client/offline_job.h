@@ -39,7 +39,7 @@ struct OfflineRunConfig {
   std::shared_ptr<const host::TlsContext> tls = nullptr;  // Null: plain.
   std::string server_name = {};                           // Whose certificate it must be; empty: the address.
   std::size_t under_way_max = 256;                        // Rows; four times as many when the deadline is near.
-  Duration row_deadline = std::chrono::seconds(60);  // How long a row may wait at the server before it is asked anew.
+  Duration row_deadline = std::chrono::seconds(60);  // How long a row may wait at the server before it is sent again.
   Duration patience = std::chrono::minutes(10);      // How long a server that does not answer is waited for.
   Duration stall = std::chrono::seconds(3);          // After how long without any result the reason is looked for.
   std::function<void(const OfflineView&)> progress = {};

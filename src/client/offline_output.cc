@@ -1,3 +1,5 @@
+// Writes the results of a finished job: answers to the output file, failures to a file beside it. Each file appears
+// under its name only when it is complete and synced.
 #include "client/offline_output.h"
 
 #include <fmt/format.h>
@@ -20,13 +22,13 @@ std::string answer_line(const RowResult& result) {
   const bool more = result.text.find_first_not_of(" \t\r\n", 1) != result.text.rfind('}');
   if (more) line += ',';
   line.append(result.text, 1);
-  // Text between JSON's values may have line ends, strings may not.
+  // In JSON, line ends can only be white space between values (strings escape them), so blanks can replace them.
   std::ranges::replace_if(
       line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return line + '\n';
 }
 
-// Reasons quote the input, which may be cut or may not be UTF-8 at all; the line is JSON nevertheless.
+// Reasons quote the input, which may be cut or not UTF-8. Invalid bytes are replaced, so the line is always JSON.
 std::string failed_line(const RowResult& result) {
   nlohmann::ordered_json line{{"row", result.number}, {"line", result.line}};
   if (!result.id.empty()) line["id"] = result.id;
@@ -53,7 +55,7 @@ Result<Nothing> WholeFile::finish() {
   TANGRAM_RETURN_IF_ERROR(flush());
   if (const int error = file_.sync()) return file_failure(file_.temporary(), "cannot be written", error);
   if (const int error = file_.take_name()) return file_failure(file_.target(), "cannot be written", error);
-  // The content is on the disk and the name stands; a folder that cannot be synced takes nothing of that away.
+  // The content is on disk under its name. A failed sync of the folder is ignored, since it does not undo that.
   static_cast<void>(file_.sync_directory());
   return Nothing{};
 }
@@ -65,6 +67,7 @@ Result<Nothing> write_output(const OfflineStore& store, const OfflineJob& job) {
   std::optional<WholeFile> failures;
   std::uint64_t expected = 0;
   auto written = store.each_result([&](const RowResult& result) -> Result<Nothing> {
+    // A gap would shift answers against their rows, so it is an error rather than a shorter file.
     if (result.number != ++expected)
       return Error{ErrorCode::invalid, fmt::format("{}: row {} is missing", job.id, expected)};
     if (result.ok) return answers.append(answer_line(result));
@@ -75,7 +78,7 @@ Result<Nothing> write_output(const OfflineStore& store, const OfflineJob& job) {
   if (expected != job.rows) {
     return Error{ErrorCode::invalid, fmt::format("{}: {} of {} rows have a result", job.id, expected, job.rows)};
   }
-  // The answers come last: whoever sees them may rely on the list of failures.
+  // The answers come last: a reader who finds them can rely on the list of failures being final.
   std::error_code ignored;
   if (!failures) std::filesystem::remove(failed_path(job.output), ignored);  // Of an earlier run.
   if (failures) {

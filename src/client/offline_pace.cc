@@ -1,3 +1,7 @@
+// How many rows to keep under way, and how fast the job progresses.
+//
+// RowWindow doubles the window while doubling raises the rate by the factor kGain, and halves it after a rejection or a
+// step that did not pay. More rows in flight than the server can use only fill its queue.
 #include "client/offline_pace.h"
 
 #include <cmath>
@@ -14,10 +18,11 @@ constexpr double kPressedAt = 0.9;  // Share of the time left that the rest may 
 void RowWindow::on_answer(TimePoint now) {
   if (!step_began_) begin_step(now);
   ++step_answers_;
-  // A number is only known after each row of it was answered about twice.
+  // The rate at a window size is known only after about two full windows of answers.
   if (now - *step_began_ >= kStep && step_answers_ >= 2 * size_) end_step(now);
 }
 
+// A rejection halves the window at once, as TCP does on loss, and rests before it grows again.
 void RowWindow::on_refusal(TimePoint now) {
   size_ = std::max<std::size_t>(1, size_ / 2);
   rate_before_ = 0;
@@ -33,6 +38,7 @@ void RowWindow::begin_step(TimePoint now) {
 void RowWindow::end_step(TimePoint now) {
   const double rate = static_cast<double>(step_answers_) / to_seconds(now - *step_began_);
   begin_step(now);
+  // Rest after a halving: growing at once would repeat the step that has just failed.
   if (rest_ > 0) {
     --rest_;
     return;
@@ -43,6 +49,7 @@ void RowWindow::end_step(TimePoint now) {
     rest_ = kRestSteps;
     return;
   }
+  // At the limit the window stays. Later steps are still compared with the rate at half the size.
   if (size_ >= limit_) return;
   rate_before_ = rate;
   size_ = std::min(2 * size_, limit_);
@@ -57,6 +64,7 @@ void RowPace::on_progress(TimePoint now, std::uint64_t resolved) {
   const double spell_s = to_seconds(now - *last_);
   if (spell_s < kUpdateS) return;
   const double rate = static_cast<double>(resolved - last_resolved_) / spell_s;
+  // An exponential average over uneven intervals; the first rate counts in full.
   const double weight = rows_per_s_ == 0 ? 1 : 1 - std::exp(-spell_s / kMemoryS);
   rows_per_s_ += weight * (rate - rows_per_s_);
   last_ = now;
@@ -70,6 +78,7 @@ std::optional<Duration> RowPace::time_for(std::uint64_t rows) const {
 }
 
 bool is_pressed(Duration left_to_deadline, std::optional<Duration> needed) {
+  // Without a rate nothing is known; a job must not claim urgency before it has an answer.
   if (!needed) return false;
   return static_cast<double>(needed->count()) > kPressedAt * static_cast<double>(left_to_deadline.count());
 }

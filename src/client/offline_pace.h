@@ -33,7 +33,9 @@ class RowWindow {
   void on_refusal(TimePoint now);
 
  private:
+  // Starts to count answers for the current window size.
   void begin_step(TimePoint now);
+  // Requires a step with answers. Compares its rate with the one before and doubles, halves or keeps the window.
   void end_step(TimePoint now);
 
   std::size_t size_;

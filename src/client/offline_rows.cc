@@ -1,3 +1,10 @@
+// Cuts an input file into rows and turns each row into the JSON body of one inference request.
+//
+// A row is one line of JSON Lines or one record of CSV, which may span lines inside quotes. The cutter keeps a row and
+// the read-ahead in memory; a row beyond the limit keeps its number but loses its text.
+//
+// Example: for an input `x` of shape [2], the row {"id":"a","x":[1,2]} becomes
+// {"id":"a","inputs":[{"data":[1,2],"datatype":"FP32","name":"x","shape":[1,2]}]}.
 #include "client/offline_rows.h"
 
 #include <fmt/format.h>
@@ -16,9 +23,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-// What has been taken is dropped from the buffer when it is this much.
+// Consumed bytes are erased once they exceed this. Erasing after each row would move the whole buffer each time.
 constexpr std::size_t kBufferSlack = std::size_t{1} << 20;
-// Of one sample; deeper nesting is not a tensor.
+// Axes of one sample. Deeper nesting is not a tensor, and the limit bounds the recursion below.
 constexpr std::size_t kAxesMax = 16;
 
 Error row_problem(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
@@ -39,20 +46,22 @@ std::string known_inputs(const std::vector<TensorSpec>& inputs) {
 bool flatten_row_value(const json& value, std::size_t depth, std::vector<std::int64_t>& shape, json& flat) {
   if (depth > kAxesMax) return false;
   if (!value.is_array()) {
+    // The first element fixes the depth; every later element must be equally deep.
     if (value.is_object() || value.is_null() || depth != shape.size()) return false;
     flat.push_back(value);
     return true;
   }
   const auto length = static_cast<std::int64_t>(value.size());
   if (depth == shape.size()) {
-    if (!flat.empty()) return false;  // Elsewhere an element stands at this depth.
+    if (!flat.empty()) return false;  // Another branch has an element at this depth.
     shape.push_back(length);
   }
   if (shape[depth] != length) return false;
   return std::ranges::all_of(value, [&](const json& part) { return flatten_row_value(part, depth + 1, shape, flat); });
 }
 
-// The shape of one sample that holds `count` elements in one row, if there is one.
+// The shape of a sample with `count` elements in a flat list, or nullopt. Unique only with at most one variable axis:
+// 12 values fit [3,-1] as [3,4], but [-1,-1] in six ways.
 std::optional<std::vector<std::int64_t>> shape_of_flat(const TensorSpec& spec, std::int64_t count) {
   const auto fixed = elements_of(spec, 1);
   if (!fixed || *fixed == 0) return std::nullopt;
@@ -75,6 +84,8 @@ Result<json> row_tensor_of(const TensorSpec& spec, const json& value) {
     if (element.is_string() == text) continue;
     return row_problem(fmt::format("{}: expected {}, got {}", spec.name, text ? "texts" : "numbers", element.dump()));
   }
+  // A nesting with the model's number of axes is sent as it is, and the server checks it. A flat list is accepted too,
+  // because a CSV cell can hold nothing else without JSON.
   if (shape.size() != spec.shape.size()) {
     const auto count = static_cast<std::int64_t>(flat.size());
     const auto reshaped = shape_of_flat(spec, count);
@@ -84,10 +95,12 @@ Result<json> row_tensor_of(const TensorSpec& spec, const json& value) {
     }
     shape = *reshaped;
   }
+  // Each row is a request of one sample; the server forms the batches.
   shape.insert(shape.begin(), 1);
   return json{{"name", spec.name}, {"shape", shape}, {"datatype", to_string(spec.datatype)}, {"data", std::move(flat)}};
 }
 
+// Invalid UTF-8 is replaced rather than thrown at: one bad row must not end the job.
 std::string request_text(const json& request) { return request.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::optional<std::string> id_text(const json& value) {
@@ -95,7 +108,7 @@ std::optional<std::string> id_text(const json& value) {
   return value.is_number() ? std::optional(value.dump()) : std::nullopt;
 }
 
-// A cell of a CSV file as the value that it stands for.
+// The value of one CSV cell: a JSON array, a text for BYTES, or numbers separated by spaces ("1 2 3").
 Result<json> value_of_cell(const TensorSpec& spec, std::string_view cell) {
   if (cell.starts_with('[')) {
     json value = json::parse(cell, nullptr, false);
@@ -116,6 +129,7 @@ Result<json> value_of_cell(const TensorSpec& spec, std::string_view cell) {
     }
     values.push_back(std::move(number));
   }
+  // A scalar input takes a value, not an array of one value.
   if (spec.shape.empty() && values.size() == 1) return values[0];
   return values;
 }
@@ -145,7 +159,7 @@ std::optional<RowFormat> parse_row_format(std::string_view name) {
 
 // ---- Cutting ----
 
-// A quote opens a field at its beginning only; inside, a doubled one closes it and opens it again.
+// RFC 4180: a quote opens a field only at its beginning; inside, two quotes in a row stand for one.
 void RowSplitter::follow_quotes(char c) {
   const bool opens = at_field_begin_ || just_closed_;
   just_closed_ = quoted_ && c == '"';
@@ -153,7 +167,8 @@ void RowSplitter::follow_quotes(char c) {
   at_field_begin_ = !quoted_ && (c == ',' || c == '\n');
 }
 
-// Moves scanned_ to the end of the row at hand. False: it is not here yet.
+// Moves scanned_ to the end of the current row. False: more input is needed. Each byte is scanned once, so a row that
+// arrives in many pieces costs linear time.
 bool RowSplitter::scan() {
   for (; scanned_ < text_.size(); ++scanned_) {
     const char c = text_[scanned_];
@@ -166,6 +181,7 @@ bool RowSplitter::scan() {
 }
 
 std::optional<Row> RowSplitter::next() {
+  // The mark may be split over the first two pieces, so wait until it can be told.
   if (first_ && text_.size() < kByteOrderMark.size() && !ended_) return std::nullopt;
   if (first_ && text_.starts_with(kByteOrderMark)) begin_ = scanned_ = kByteOrderMark.size();
   first_ = false;
@@ -175,7 +191,7 @@ std::optional<Row> RowSplitter::next() {
       problem_ = fmt::format("line {}: a quote that begins in this row is never closed", line_);
       return std::nullopt;
     }
-    // The text of a row that is too long is dropped as it comes.
+    // The text of a row that is too long is dropped as it arrives, so memory stays bounded.
     too_long_ |= scanned_ - begin_ > row_bytes_max_;
     if (too_long_ || begin_ > kBufferSlack) {
       const std::size_t drop = too_long_ ? scanned_ : begin_;
@@ -189,7 +205,8 @@ std::optional<Row> RowSplitter::next() {
   return std::nullopt;
 }
 
-// The row at hand, which is `length` long, or nothing if it is blank; then the next is at hand.
+// Returns the current row of `length` bytes, or nothing if it is blank, and moves to the next. Blank lines get no row
+// number but count as lines, so that error messages name the line that an editor shows.
 std::optional<Row> RowSplitter::take(std::size_t length) {
   std::string_view text(text_.data() + begin_, length);
   if (text.ends_with('\r')) text.remove_suffix(1);
@@ -230,12 +247,13 @@ Result<Nothing> RowTranslator::read_header(const Row& header) {
 
 Result<std::string> RowTranslator::request_of(const Row& row) const {
   if (row.too_long) return row_problem(fmt::format("longer than {} bytes", kRowBytesMax));
-  // Readers of JSON take it for the end of the text.
+  // JSON parsers take a zero byte for the end of the text and would ignore the rest of the row.
   if (row.text.find('\0') != std::string::npos) return row_problem("holds a zero byte");
   return format_ == RowFormat::csv ? from_csv(row) : from_json(row);
 }
 
 std::string RowTranslator::id_of(const Row& row) const {
+  // A model may have an input named `id`; then the column is data.
   if (find_row_input(inputs_, "id") != nullptr) return "";
   if (format_ == RowFormat::csv) {
     const auto column = static_cast<std::size_t>(std::ranges::find(columns_, "id") - columns_.begin());
@@ -250,6 +268,7 @@ std::string RowTranslator::id_of(const Row& row) const {
 Result<std::string> RowTranslator::from_json(const Row& row) const {
   json value = json::parse(row.text, nullptr, false);
   if (!value.is_object()) return row_problem("not a JSON object");
+  // The row is a whole request already. It is passed on unchanged and the server validates it.
   if (value.contains("inputs") && value["inputs"].is_array()) return row.text;
   json request = json::object();
   json inputs = json::array();
@@ -285,7 +304,7 @@ Result<std::string> RowTranslator::from_csv(const Row& row) const {
       request["id"] = fields[i];
       continue;
     }
-    // An empty cell leaves the input out; of texts it is the empty one.
+    // An empty cell omits the input, except for BYTES, where it is the empty text.
     if (fields[i].empty() && spec->datatype != Datatype::bytes) continue;
     TANGRAM_TRY(const auto value, value_of_cell(*spec, fields[i]));
     TANGRAM_TRY(auto tensor, row_tensor_of(*spec, value));
@@ -307,6 +326,7 @@ Result<std::vector<TensorSpec>> read_model_inputs(const std::string& metadata) {
     const auto datatype = named ? parse_datatype(input["datatype"].get<std::string>()) : std::nullopt;
     if (!datatype || !input.contains("shape") || !input["shape"].is_array() || input["shape"].empty()) return wrong;
     TensorSpec spec{.name = input["name"].get<std::string>(), .datatype = *datatype, .shape = {}};
+    // The first axis is the batch, which a TensorSpec does not include.
     for (std::size_t i = 1; i < input["shape"].size(); ++i) {
       if (!input["shape"][i].is_number_integer()) return wrong;
       spec.shape.push_back(input["shape"][i].get<std::int64_t>());

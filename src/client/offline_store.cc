@@ -1,3 +1,9 @@
+// One offline job is one SQLite file, `<model>-<number>.sqlite`, with one row in `job` and one per result in `results`.
+//
+// Invariants:
+// - A file with a job's name is always a whole job: it is built under a temporary name and linked when complete.
+// - `answered` and `failed` in `job` change in the same transaction as `results`, so the counts always agree.
+// - At most one process runs a job: it holds a flock on `<id>.lock`, which the kernel releases even after a kill.
 #include "client/offline_store.h"
 
 #include <fcntl.h>
@@ -27,8 +33,8 @@ constexpr int kJobsMax = 100'000;
 constexpr int kLockAttempts = 20;
 constexpr unsigned kLockPauseUs = 10'000;
 
-// Answers are kept by the number of their row. With write-ahead logging a commit is one write; the last ones may be
-// lost with the power, never with the process, and a lost one is only asked again.
+// Results are keyed by row number. With write-ahead logging and synchronous=NORMAL a commit needs no fsync: a power
+// failure may lose the last commits, a crash of the process never does, and a lost row is only asked again.
 constexpr const char* kTables =
     "PRAGMA journal_mode=WAL;"
     "CREATE TABLE job("
@@ -61,6 +67,7 @@ class Statement {
     sqlite3_bind_double(statement_, ++bound_, value);
     return *this;
   }
+  // Not copied, unlike text: an answer may be megabytes, and the caller keeps it until the statement has run.
   Statement& bind_bytes(std::string_view bytes) {
     sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_STATIC);
     return *this;
@@ -77,6 +84,7 @@ class Statement {
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
   std::uint64_t natural(int column) const { return static_cast<std::uint64_t>(integer(column)); }
   double real(int column) const { return sqlite3_column_double(statement_, column); }
+  // Read as a blob, because an answer may hold zero bytes.
   std::string text(int column) const {
     const void* bytes = sqlite3_column_blob(statement_, column);
     const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
@@ -88,15 +96,15 @@ class Statement {
   int bound_ = 0;
 };
 
-// A name that is one file's name wherever it is used.
+// Maps a model name to a portable file name, so that an id cannot leave the folder: `a/../b` becomes `a____b`.
 std::string safe_job_name(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_'; }, '_');
   return name;
 }
 
-// The file that a job is made in. Its maker holds a lock on it, which the kernel lets go when the maker dies: whoever
-// finds it without one removes it. It is gone when this goes.
+// The temporary file in which a job is built. Its maker holds a lock on it, which the kernel releases when the maker
+// dies, so an unlocked file is garbage that any process may remove. The destructor removes the file.
 class MakingFile {
  public:
   explicit MakingFile(const std::string& folder) {
@@ -105,7 +113,7 @@ class MakingFile {
       descriptor_ = ::mkostemps(path_.data(), static_cast<int>(kJobSuffix.size()), O_CLOEXEC);
       error_ = errno;
       if (descriptor_ < 0) return;
-      // Somebody may have tidied up between the two.
+      // Another process may have removed the file as garbage before it was locked; then it has no link left.
       struct stat facts {};
       const bool held = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 && ::fstat(descriptor_, &facts) == 0;
       if (held && facts.st_nlink > 0) return;
@@ -138,16 +146,17 @@ class MakingFile {
   int error_ = 0;
 };
 
-// Jobs that were never made: their makers are dead.
+// Removes the temporary files of processes that died while they built a job.
 void tidy_up(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     const auto end = name.find(kJobSuffix);
     if (!name.starts_with(kMakingPrefix) || end == std::string::npos) continue;
-    // Beside the file SQLite has others, named after it.
+    // SQLite's -wal and -shm files have the same prefix and share the fate of the database file.
     const fs::path file = fs::path(folder) / name.substr(0, end + kJobSuffix.size());
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    // Where the database file is gone, its -wal and -shm files are left over and can go as well.
     const bool dead = descriptor < 0 ? errno == ENOENT : ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
     if (dead) ::unlink(entry.path().c_str());
     if (descriptor >= 0) ::close(descriptor);
@@ -195,7 +204,8 @@ Result<Nothing> OfflineStore::execute(const char* sql) const {
 
 Result<Nothing> OfflineStore::open_file(int flags) {
   const std::string path = (fs::path(folder_) / (id_ + std::string(kJobSuffix))).string();
-  // SQLite gives the files beside this one the same rights.
+  // SQLite copies the permissions to the -wal and -shm files.
+  // Rows and answers may be private data, so only the owner may read them.
   static_cast<void>(::chmod(path.c_str(), S_IRUSR | S_IWUSR));
   if (sqlite3_open_v2(path.c_str(), &database_, flags | SQLITE_OPEN_NOMUTEX, nullptr) != SQLITE_OK) {
     return problem("cannot be opened");
@@ -206,21 +216,24 @@ Result<Nothing> OfflineStore::open_file(int flags) {
 
 Result<OfflineStore> OfflineStore::create(const std::string& folder, const OfflineJob& job) {
   std::error_code error;
+  // Permissions change only on a folder that this call made; an existing one belongs to the user.
   if (fs::create_directories(folder, error)) fs::permissions(folder, fs::perms::owner_all, error);
   tidy_up(folder);
   TANGRAM_TRY(const auto id, make_file(folder, job));
-  // Only now: to close any descriptor of a file takes away the locks that SQLite has on it.
+  // Open only after make_file has closed its descriptor: SQLite uses POSIX locks, and closing any descriptor of a file
+  // drops all POSIX locks that the process has on it.
   return open(folder, id);
 }
 
-// The job is made under another name and takes its own when it is whole, so that a kill leaves no half of one. Its
-// number is the first whose name is free; taking it by a link, which never replaces, settles a race of two.
+// The job is built under a temporary name and gets its own when complete, so a kill leaves no partial job. The
+// number is the first free one. link(2) never replaces a file, so of two processes only one gets the number.
 Result<std::string> OfflineStore::make_file(const std::string& folder, const OfflineJob& job) {
   const MakingFile making(folder);
   if (!making.made()) {
     return Error{ErrorCode::denied, fmt::format("{}: no job can be made: {}", folder, std::strerror(making.error()))};
   }
   {
+    // The block closes the database, and with it merges the log into the file, before the file gets its name.
     OfflineStore store(folder, making.name());
     TANGRAM_RETURN_IF_ERROR(store.open_file(SQLITE_OPEN_READWRITE));
     TANGRAM_RETURN_IF_ERROR(store.make_tables(job));
@@ -243,7 +256,7 @@ Result<OfflineStore> OfflineStore::open(const std::string& folder, const std::st
   }
   OfflineStore store(folder, id);
   TANGRAM_RETURN_IF_ERROR(store.open_file(SQLITE_OPEN_READWRITE));
-  // Jobs of older versions kept no ids; this fails where the column is there.
+  // Job files of older versions lack this column. The statement fails where it exists, which is ignored.
   sqlite3_exec(store.database_, "ALTER TABLE results ADD COLUMN id TEXT NOT NULL DEFAULT ''", nullptr, nullptr,
                nullptr);
   return store;
@@ -278,7 +291,7 @@ Result<Nothing> OfflineStore::lock() {
   const std::string path = (fs::path(folder_) / (id_ + ".lock")).string();
   lock_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock_.open()) return Error{ErrorCode::denied, fmt::format("{}: {}", path, std::strerror(errno))};
-  // Whoever asks for the job's state holds the lock for an instant.
+  // running() holds a shared lock for an instant, so one failed attempt does not prove that the job runs.
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Nothing{};
     ::usleep(kLockPauseUs);
@@ -289,6 +302,7 @@ Result<Nothing> OfflineStore::lock() {
 bool OfflineStore::running() const {
   const int descriptor = ::open((fs::path(folder_) / (id_ + ".lock")).c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
+  // A shared lock, so that several processes can ask at the same time without seeing each other as the runner.
   const bool held = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0;
   ::close(descriptor);
   return held;
@@ -322,6 +336,7 @@ Result<OfflineJob> OfflineStore::read() const {
 }
 
 Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, const OfflineProgress& progress) {
+  // IMMEDIATE takes the write lock here, within the busy timeout, so no later statement can fail for want of it.
   TANGRAM_RETURN_IF_ERROR(execute("BEGIN IMMEDIATE"));
   Statement insert(database_, "INSERT OR IGNORE INTO results(row, line, ok, text, id) VALUES(?,?,?,?,?)");
   std::uint64_t answered = 0;
@@ -331,6 +346,7 @@ Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, co
     insert.reset();
     insert.bind(result.number).bind(result.line).bind(std::int64_t{result.ok}).bind_bytes(result.text).bind(result.id);
     good = good && insert.run();
+    // A row that had a result already was ignored and must not be counted twice.
     if (sqlite3_changes(database_) > 0) ++(result.ok ? answered : failed);
   }
   Statement update(database_,
@@ -342,6 +358,7 @@ Result<OfflineState> OfflineStore::record(std::span<const RowResult> results, co
   } else {
     good = false;
   }
+  // A statement that is still active would make the COMMIT fail.
   update.reset();
   if (good && execute("COMMIT")) return state;
   const Error error = problem("cannot be written");
@@ -368,6 +385,7 @@ Result<Nothing> OfflineStore::each_result(const std::function<Result<Nothing>(co
   return Nothing{};
 }
 
+// One UPDATE with a condition, so of two processes that change the state only one succeeds.
 Result<bool> OfflineStore::change_state(OfflineState from, OfflineState to) {
   Statement update(database_, "UPDATE job SET state=?, message='' WHERE state=?");
   update.bind(to_string(to)).bind(to_string(from));
@@ -387,7 +405,8 @@ Result<Nothing> OfflineStore::set_server(const std::string& address, std::uint16
   return Nothing{};
 }
 
-// What VACUUM leaves over stands in the log of writes until that is copied, and the log keeps its size until it is cut.
+// VACUUM writes the smaller database into the log. The checkpoint copies it back and truncates the log, which would
+// otherwise keep its size.
 void OfflineStore::forget_results() {
   static_cast<void>(execute("DELETE FROM results; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);"));
 }

@@ -22,8 +22,8 @@ struct sqlite3;
 namespace tangram::client {
 
 enum class OfflineState : std::uint8_t {
-  open,       // There is something to do; somebody does it, or nobody and it can be resumed.
-  done,       // The output stands where it was wanted.
+  open,       // Not finished. A process runs the job, or it can be resumed.
+  done,       // The output is complete.
   cancelled,  // By hand. It can be resumed all the same.
 };
 std::string_view to_string(OfflineState state);
@@ -69,8 +69,8 @@ struct OfflineProgress {
 
 class OfflineStore {
  public:
-  // Makes the folder if need be, and a job in it. `job.id` is chosen here: the model's name and a number. What others
-  // left behind that died while they made one is removed.
+  // Makes the folder if necessary, and a job in it. `job.id` is chosen here: the model's name and a number. Removes
+  // the partial jobs of processes that died while they made one.
   static Result<OfflineStore> create(const std::string& folder, const OfflineJob& job);
   static Result<OfflineStore> open(const std::string& folder, const std::string& id);
   // Ids of all jobs, by name.
@@ -82,7 +82,7 @@ class OfflineStore {
   const std::string& id() const { return id_; }
   Result<OfflineJob> read() const;
 
-  // Holds the job for this process until the store goes. Error: another process runs it.
+  // Holds the job for this process until the store is destroyed. Error: another process runs it.
   Result<Nothing> lock();
   // Whether some process runs it now.
   bool running() const;
@@ -99,17 +99,22 @@ class OfflineStore {
   Result<bool> change_state(OfflineState from, OfflineState to);
   Result<Nothing> set_message(const std::string& message);
   Result<Nothing> set_server(const std::string& address, std::uint16_t port);
-  // Gives the room of the results back to the disk, once they stand in the output.
+  // Frees the disk space of the results, once they are in the output.
   void forget_results();
   // The file that a job in the background writes its messages to.
   std::string log_path() const;
 
  private:
   OfflineStore(std::string folder, std::string id);
+  // Builds a complete job file and gives it the first free id, which it returns. A failure leaves no file.
   static Result<std::string> make_file(const std::string& folder, const OfflineJob& job);
+  // Opens the database `id_`, readable by the owner only. Requires that it is not open yet.
   Result<Nothing> open_file(int flags);
+  // Creates the tables and the job's row. Requires an open, empty database.
   Result<Nothing> make_tables(const OfflineJob& job);
+  // An error with the file's name, `what`, and SQLite's message for its last call.
   Error problem(std::string_view what) const;
+  // Runs SQL statements without parameters or results.
   Result<Nothing> execute(const char* sql) const;
 
   std::string folder_;

@@ -19,7 +19,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
   if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};
   if (limit > Duration::zero()) host::limit_waiting(socket_.get(), limit);
   host::send_without_delay(socket_.get());
-  // In a stream that never waits, the connection is made while the caller goes on; the socket is writable then.
+  // In a stream that never waits, the connection is made in the background; the socket becomes writable when it is up.
   const bool connected = ::connect(socket_.get(), address->get(), address->length) == 0;
   const bool under_way = waiting == StreamWaiting::never && errno == EINPROGRESS;
   if (!connected && !under_way) {
@@ -28,7 +28,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
     return error;
   }
   if (target.tls == nullptr) return Nothing{};
-  // The certificate must be that of the name we know the server by, which is its address if nobody gave another.
+  // The certificate must match the server's name, or its address if no name was given.
   tls_ = host::TlsStream::connect(target.tls, socket_.get(),
                                   target.server_name.empty() ? target.endpoint.address : target.server_name);
   tls_->set_waiting(waits_);
@@ -37,7 +37,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
 
 Result<Nothing> Stream::shake_hands(Duration limit) {
   if (tls_ == nullptr) return Nothing{};
-  // The limit stays on the socket. It does not matter to calls that do not wait.
+  // The limit stays on the socket, which is harmless: calls that do not wait ignore it.
   host::limit_waiting(socket_.get(), limit);
   tls_->set_waiting(true);
   const host::TlsStream::Moved moved = tls_->shake_hands();
@@ -49,10 +49,12 @@ Result<Nothing> Stream::shake_hands(Duration limit) {
 }
 
 void Stream::close() {
+  // close_notify is sent without waiting: a peer that is gone must not delay the close.
   if (tls_ != nullptr) {
     tls_->set_waiting(false);
     tls_->say_goodbye();
   }
+  // In this order: the TLS stream uses the socket's descriptor until it is destroyed.
   tls_.reset();
   socket_.reset();
   tls_wants_write_ = false;
@@ -82,7 +84,7 @@ Stream::Moved Stream::outcome(ssize_t moved) {
   return {Status::failed, 0};
 }
 
-// A call with a time limit is interrupted even by signals that nobody handles, as when a child ends.
+// Retries on EINTR: a socket call with a time limit is interrupted even by signals without a handler, such as SIGCHLD.
 Stream::Moved Stream::send_some(std::string_view bytes) {
   if (tls_ != nullptr) return outcome(tls_->write(bytes.data(), bytes.size()));
   ssize_t sent = 0;

@@ -1,3 +1,6 @@
+// The controller: looks answer surges, the end of a window answers everything else. All decisions about one service are
+// in ServiceWatch; this file only combines the services into one call of the planner.
+
 #include "control/controller.h"
 
 #include <utility>
@@ -16,10 +19,12 @@ Controller::Controller(const ControllerOptions& options, Replanner replanner, st
 
 std::optional<NewPlan> Controller::observe(const Observation& seen) {
   TANGRAM_CHECK(seen.services.size() == watches_.size(), "every service is observed");
+  // Looks and windows see the same requests: a window is the sum of its looks.
   add_to(window_, seen);
   for (std::size_t s = 0; s < watches_.size() && looks(); ++s) {
     watches_[s].look(seen.services[s].arrived, to_seconds(options_.look));
   }
+  // The last look of a window also ends it, so a surge in that look is answered with the window.
   const bool within = looks() && !ends_window(seen.at);
   auto made = within ? meet_surges(seen) : end_window(std::exchange(window_, {}));
   if (made) made->step.at = seen.at;
@@ -27,6 +32,7 @@ std::optional<NewPlan> Controller::observe(const Observation& seen) {
 }
 
 std::optional<NewPlan> Controller::meet_surges(const Observation& seen) {
+  // All services are planned together, each for at least its planned rate: a surge never takes capacity from others.
   std::vector<std::string> reasons;
   std::vector<ServiceDemand> demand;
   for (const auto& watch : watches_) {
@@ -36,7 +42,8 @@ std::optional<NewPlan> Controller::meet_surges(const Observation& seen) {
   if (reasons.empty() || seen.moving) return std::nullopt;
   auto made = plan_or_stay(demand, std::vector<bool>(watches_.size(), false));
   if (!made) return std::nullopt;
-  // A watch whose rate stays keeps counting its quiet windows.
+  // Only a service whose rate rises gets a new demand. set_planned() would restart the count of quiet windows of the
+  // others, and a surge of one service would keep all others from scaling in.
   for (std::size_t s = 0; s < watches_.size(); ++s) {
     if (demand[s].rate_per_s > watches_[s].planned().rate_per_s) watches_[s].set_planned(std::move(demand[s]));
   }
@@ -55,7 +62,7 @@ std::optional<NewPlan> Controller::end_window(const Observation& window) {
     if (!rate.empty()) reasons.push_back(std::move(rate));
     if (!mix.empty()) reasons.push_back(std::move(mix));
   }
-  // One plan moves at a time, and what is seen meanwhile is seen again in the next window.
+  // One change of plan at a time. What is seen meanwhile shows again in the next window.
   if (reasons.empty() || window.moving) return std::nullopt;
   std::vector<ServiceDemand> demand;
   for (std::size_t s = 0; s < watches_.size(); ++s) demand.push_back(watches_[s].wanted(remixed[s]));
@@ -70,6 +77,7 @@ std::optional<NewPlan> Controller::plan_or_stay(const std::vector<ServiceDemand>
                                                 const std::vector<bool>& remixed) {
   auto made = replanner_.plan(demand, remixed);
   if (made && *made) return std::move(**made);
+  // The running plan stays in force: a plan that is too small serves more than none.
   ++plans_refused_;
   return std::nullopt;
 }

@@ -1,8 +1,8 @@
-// The controller that follows traffic: observations in, now and then a new plan out.
+// The controller that follows traffic: it takes observations and occasionally answers a new plan.
 //
-// It watches every service (ServiceWatch) and plans anew (Replanner) when the running plan no longer fits. It reads no
-// clock and does nothing by itself: whoever runs the scheduler, the simulator or a live gateway, calls observe() every
-// observe_interval() and puts the plan that is answered in force.
+// It watches every service (ServiceWatch) and replans (Replanner) when the running plan no longer fits. It reads no
+// clock and starts nothing by itself: the simulator or the live gateway calls observe() every observe_interval() and
+// puts the plan that it answers in force.
 //
 // Example: with windows of five minutes and looks of ten seconds, the calls at 10 s, 20 s, ... 290 s only answer a
 // surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed.

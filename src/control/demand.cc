@@ -25,11 +25,12 @@ std::map<int, double> shares_by_class(const SizeCounts& counts) {
 
 double rounded_up(double rate, double step) {
   const double base = math::log(1 + step);
-  // A rate of nothing has no logarithm, so one request in a thousand seconds is the least. The small subtraction keeps
-  // a rate that is such a power already where it is.
+  // A rate of 0 has no logarithm, so one request in a thousand seconds is the least. The small subtraction keeps a rate
+  // that already is such a power where it is.
   return math::exp(base * std::ceil(math::log(std::max(rate, 1e-3)) / base - 1e-9));
 }
 
+// Total variation distance: the share of requests that would have to change class, 0 to 1.
 double mix_distance(const SizeCounts& a, const SizeCounts& b) {
   auto shares = shares_by_class(a);
   for (const auto& [each, share] : shares_by_class(b)) shares[each] -= share;

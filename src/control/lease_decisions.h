@@ -14,7 +14,7 @@
 
 namespace tangram::control {
 
-// By slot: inference does not need it now, so that it may be lent. False for uncut slots, which nobody lends.
+// By slot: inference does not need it now, so that it may be lent. False for uncut slots, which do not need to be lent.
 using MayLend = std::vector<bool>;
 
 // Devices to ask for as whole GPUs, with all of their lendable slots, until there are as many as the jobs want. Devices

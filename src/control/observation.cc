@@ -15,6 +15,7 @@ void add_to(Observation& window, const Observation& seen) {
     sum.served += part.served;
     sum.late += part.late;
     sum.lost += part.lost;
+    // A level and not a flow: the newest value is that of the window.
     sum.waiting = part.waiting;
     for (const auto& [size, count] : part.sizes) sum.sizes[size] += count;
   }

@@ -9,6 +9,7 @@ namespace tangram::control {
 void RateForecast::observe(std::uint64_t requests, double seconds, bool surged) {
   const double rate = static_cast<double>(requests) / seconds;
   const double expected = forecast_per_s();
+  // How much the last forecast fell short; surges are handled by SurgeWatch and must not raise every later forecast.
   if (expected > 0 && !surged) shortfalls_.push_back(rate / expected);
   if (shortfalls_.size() > options_.windows_max) shortfalls_.pop_front();
   const double before = level_;
@@ -25,8 +26,8 @@ double RateForecast::demand_per_s() const {
     const double worst = quantile_nearest_rank({shortfalls_.begin(), shortfalls_.end()}, options_.quantile);
     shortfall = std::clamp(worst, 1.0, options_.factor_max);
   }
-  // The rate goes on moving within the window that is planned for: by half a trend on average. A falling rate may stop
-  // falling, so that the level itself is the least.
+  // The rate keeps changing within the window that is planned for, by half a trend on average. A falling rate may stop
+  // falling, so the level itself is the minimum.
   const double demand = std::max(level_, forecast_per_s() + std::max(0.0, trend_) / 2) * shortfall;
   return std::min(demand, options_.factor_max * std::max(level_, newest_));
 }

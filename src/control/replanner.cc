@@ -1,3 +1,12 @@
+// From demands to a plan that differs little from the running one.
+//
+// Three steps: the planner answers which slices are needed, plan::diff gives the roles to devices so that few slices
+// move, and make_before_break moves what must be recut to free devices. Example: if a device must go from 7 x 1g to 1 x
+// 7g and the fleet has a free device, the new slice is created there, and the old ones serve until it is ready.
+//
+// Invariant: `current_` changes only when a complete new plan has been compiled, so a failure leaves the running plan
+// as it is.
+
 #include "control/replanner.h"
 
 #include <fmt/format.h>
@@ -12,9 +21,11 @@
 namespace tangram::control {
 namespace {
 
-// A share of requests that is always planned for at the longest size, so that no bucket ends below it.
+// A share of requests that is always planned for at the longest size. Without it an hour without long requests would
+// give a plan whose largest bucket is too small for the next long one.
 constexpr double kLongestShare = 1e-6;
 
+// The observed sizes as a histogram, with the longest one always present; see kLongestShare.
 HistogramSize histogram_of(SizeCounts mix, std::int64_t longest) {
   double total = 0;
   for (const auto& [size, count] : mix) total += count;
@@ -24,6 +35,7 @@ HistogramSize histogram_of(SizeCounts mix, std::int64_t longest) {
   return histogram;
 }
 
+// True if some slice of the device keeps its replica: then the device serves throughout and stays where it is.
 bool keeps_a_replica(const plan::DeviceDifference& device) {
   return std::ranges::any_of(device.slices, [](const plan::SliceDifference& slice) {
     return slice.change == plan::SliceChange::kept && !slice.after.empty();
@@ -56,6 +68,7 @@ plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) c
   for (std::size_t s = 0; s < demand.size(); ++s) {
     Service& service = problem.workload.services[s];
     const std::int64_t longest = largest_size(service);
+    // A plan is for a window in which the rate is constant; drift is met by the next plan.
     service.traffic = PoissonTraffic{demand[s].rate_per_s};
     service.size_drift.reset();
     service.input_size = histogram_of(demand[s].mix, longest);
@@ -65,6 +78,7 @@ plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) c
 
 plan::PlanAnswer Replanner::previous_without(const std::vector<bool>& remixed) const {
   plan::PlanAnswer previous = *current_;
+  // A service that the previous plan does not have is planned like a new one, buckets included.
   std::erase_if(previous.services, [&](const plan::ServicePlan& service) {
     for (std::size_t s = 0; s < remixed.size(); ++s) {
       if (remixed[s] && services()[s].name == service.service) return true;
@@ -77,6 +91,7 @@ plan::PlanAnswer Replanner::previous_without(const std::vector<bool>& remixed) c
 Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool from_scratch) {
   TANGRAM_TRY(const auto difference, plan::diff(current_ ? current_->plan : Plan{}, answer.plan));
   answer.plan = difference.target;
+  // The first plan has nothing to keep running.
   if (current_) make_before_break(difference, answer.plan);
   NewPlan made;
   made.step = step_to(answer.plan);
@@ -89,12 +104,14 @@ Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool fr
 }
 
 void Replanner::make_before_break(const plan::Difference& difference, Plan& target) const {
+  // Names in use by either plan: the old slices still run while the new ones start.
   std::set<std::string> taken;
   for (const auto& device : difference.devices) taken.insert(device.before.name);
   for (const auto& device : target.devices) taken.insert(device.name);
   for (auto& device : target.devices) {
     const auto role =
         std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == device.name; });
+    // Nothing to protect: the device does not change, had no slices, or keeps serving.
     if (role == difference.devices.end() || role->before.slices.empty() || keeps_a_replica(*role)) continue;
     if (const auto name = free_name(device.type, taken); !name.empty()) {
       taken.insert(name);
@@ -129,6 +146,7 @@ PlanStep Replanner::step_to(const Plan& target) const {
       if (slice.replicas.empty()) continue;
       used = true;
       step.compute_slices += device.geometry.profiles[slice.slice.profile].compute_slices;
+      // A slice that is the same in place and replica needs no load.
       if (old == nullptr || std::ranges::find(old->slices, slice) == old->slices.end()) ++step.replicas_loaded;
     }
     step.devices += used ? 1 : 0;

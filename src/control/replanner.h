@@ -1,7 +1,7 @@
 // Makes the plan that follows the running one when demands change.
 //
 // Each plan stays close to the one before: services that did not change keep their slices, and a device that must be
-// cut anew is replaced by a free one while the fleet has one, so that the old slices serve until the new ones do.
+// recut is replaced by a free one while the fleet has one, so that the old slices serve until the new ones do.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ struct PlanStep {
 struct NewPlan {
   plan::PlanAnswer answer;
   sched::Deployment deployment;
-  PlanStep step;  // Without time and reasons, which whoever decides adds.
+  PlanStep step;  // Without time and reasons, which the controller adds.
 };
 
 class Replanner {

@@ -1,3 +1,9 @@
+// When the plan of one service no longer fits.
+//
+// The watch is asymmetric: more is planned for at once, less only after `quiet_windows` windows, because too small a
+// plan rejects requests while too large a plan only costs devices. Rates are rounded up to steps of 10 %, so that small
+// changes do not replan.
+
 #include "control/service_watch.h"
 
 #include <fmt/format.h>
@@ -8,8 +14,8 @@
 namespace tangram::control {
 namespace {
 
-// The boost grows by a step (10 %) with each window that breaks the promise and falls by a quarter of a step with each
-// that keeps it: too little capacity is corrected in minutes, and the correction is given up slowly.
+// The boost grows by a step (10 %) with each window that breaks the Slo and falls by a quarter of a step with each that
+// keeps it: too little capacity is corrected in minutes, and the correction is withdrawn slowly.
 constexpr double kBoostMax = 0.5;          // Beyond half as much again, the rate is not what is wrong.
 constexpr double kBoostTolerance = 0.002;  // Below the promise by less than this share is chance.
 constexpr double kBoostDecay = 0.25;       // In steps, for each window that keeps the promise.
@@ -31,6 +37,7 @@ void ServiceWatch::look(std::uint64_t arrived, double seconds) {
   const auto demand = surges_.look(arrived, seconds, planned_.rate_per_s);
   if (!demand) return;
   surged_ = true;
+  // The highest look of the window: a plan that is raised twice costs two changes.
   surge_demand_ = std::max(surge_demand_, rounded_up(*demand, options_.rate_step));
 }
 
@@ -42,13 +49,15 @@ void ServiceWatch::end_window(const ServiceObservation& window, double seconds) 
   windows_.push_back(window.sizes);
   forget_old_windows();
   demand_ = std::max(surge, rounded_up(forecast_.demand_per_s() * (1 + boost_), options_.rate_step));
+  // A demand that is not quiet starts the count again. The largest demand of the quiet windows is planned for, not the
+  // last one.
   quiet_ = demand_ < options_.scale_in_below * planned_.rate_per_s ? quiet_ + 1 : 0;
   quiet_demand_ = quiet_ <= 1 ? demand_ : std::max(quiet_demand_, demand_);
 }
 
 void ServiceWatch::adjust_boost(const ServiceObservation& window, double seconds, bool surged) {
-  // A promise that breaks although the rate is as planned asks for more than the forecast does: the plan was made with
-  // latencies that are too short.
+  // If the Slo is missed although the rate is as planned and there was no surge, the rate is not the cause: the plan
+  // was made with latencies that are too short. More capacity than the forecast asks for compensates that.
   const std::uint64_t resolved = window.served + window.late + window.lost;
   const double kept = resolved == 0 ? 1 : static_cast<double>(window.served) / static_cast<double>(resolved);
   const bool as_planned = static_cast<double>(window.arrived) / seconds <= planned_.rate_per_s;
@@ -74,6 +83,7 @@ std::string ServiceWatch::mix_reason() const {
   const SizeCounts mix = recent_mix();
   double requests = 0;
   for (const auto& [size, count] : mix) requests += count;
+  // Of few requests chance alone moves the mix.
   if (requests < static_cast<double>(options_.mix_requests_min)) return {};
   const double distance = mix_distance(mix, planned_.mix);
   if (distance <= options_.mix_drift) return {};
@@ -105,6 +115,7 @@ SizeCounts ServiceWatch::recent_mix() const {
   return mix;
 }
 
+// Keeps as few windows as hold mix_requests_min requests, so that a busy service is judged by its newest traffic.
 void ServiceWatch::forget_old_windows() {
   const auto requests_without_oldest = [&] {
     std::uint64_t sum = 0;

@@ -1,3 +1,6 @@
+// The books of whole GPUs, slots and leases. Both directions, slot to job and job to slot, change together in put() and
+// leave(), so that neither can name a partner that does not name it back; check() verifies the rest.
+
 #include "control/training_slots.h"
 
 #include <algorithm>
@@ -15,10 +18,12 @@ TrainingSlots::TrainingSlots(const Setup& setup, std::vector<Slot> slots) : setu
     devices_[d].node = static_cast<int>(d) / setup.gpus_per_node;
     nodes_ = devices_[d].node + 1;
   }
+  // A slot with a unit can be lent by inference; any other is left over by the plan.
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Device& device = devices_[slots_[i].device];
     (slots_[i].unit ? device.lendable : device.uncut).push_back(i);
   }
+  // A device of which inference uses nothing is a whole GPU from the start.
   for (auto& device : devices_) device.whole = device.lendable.empty();
   slot_of_.assign(setup.jobs, std::nullopt);
   slowdowns_.assign(setup.jobs, 0);
@@ -29,6 +34,7 @@ bool TrainingSlots::all_lent(std::size_t device) const {
                              [&](std::size_t slot) { return slots_[slot].lent_since_s.has_value(); });
 }
 
+// A slot of a device that is taken whole is part of that GPU, and must not hold a second job.
 bool TrainingSlots::usable(std::size_t slot) const {
   const Slot& at = slots_[slot];
   return setup_.lends_slices && at.speed > 0 && !devices_[at.device].whole && (!at.unit || at.lent_since_s);
@@ -39,6 +45,7 @@ std::vector<std::size_t> TrainingSlots::open_slots() const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (usable(i) && !slots_[i].job) open.push_back(i);
   }
+  // Stable, so that equally fast slots keep their order and a run repeats.
   std::ranges::stable_sort(open, std::greater{}, [&](std::size_t slot) { return slots_[slot].speed; });
   return open;
 }
@@ -57,8 +64,10 @@ void TrainingSlots::begin_lease(std::size_t slot, double now_s) {
 
 void TrainingSlots::end_lease(std::size_t slot, double now_s) {
   TANGRAM_CHECK(slots_[slot].lent_since_s.has_value(), "a lease that ends was begun");
+  // Counted at the end, so that totals are only of complete leases.
   leases_.seconds += now_s - *slots_[slot].lent_since_s;
   ++leases_.ended;
+  // A job on the slot stays in the books until leave(): it may have to be stopped first.
   slots_[slot].lent_since_s.reset();
 }
 
@@ -66,6 +75,7 @@ void TrainingSlots::put(std::size_t job, std::size_t slot) {
   TANGRAM_CHECK(!slot_of_[job] && !slots_[slot].job, "a job has one slot, and a slot one job");
   slots_[slot].job = job;
   slot_of_[job] = slot;
+  // The lost share of speed: a slot of speed 0.4 slows its job down by 0.6.
   slowdowns_[job] = 1 - slots_[slot].speed;
 }
 
@@ -76,6 +86,7 @@ void TrainingSlots::leave(std::size_t job) {
   slowdowns_[job] = 0;
 }
 
+// Linear in the number of slots.
 void TrainingSlots::check() const {
   std::set<std::size_t> jobs;
   for (std::size_t i = 0; i < slots_.size(); ++i) {

@@ -35,7 +35,7 @@ class TrainingSlots {
   };
   struct Setup {
     std::size_t devices = 0;
-    int gpus_per_node = 4;     // Devices stand in nodes in their order, so many in each.
+    int gpus_per_node = 4;     // Consecutive devices form a node, so many in each.
     std::size_t jobs = 0;      // Jobs are numbered from 0.
     bool lends_slices = true;  // Jobs may run on slots; otherwise on whole GPUs only.
   };
@@ -70,7 +70,7 @@ class TrainingSlots {
 
   // Inference lends a slot. Requires that it can be lent and is not.
   void begin_lease(std::size_t slot, double now_s);
-  // A lease is over, whoever ended it. Requires that the slot is lent; a job on it must then leave().
+  // A lease ends, by either side. Requires that the slot is lent; a job on it must then leave().
   void end_lease(std::size_t slot, double now_s);
   // A job starts on a slot. Requires that neither has another.
   void put(std::size_t job, std::size_t slot);

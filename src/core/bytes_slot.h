@@ -18,11 +18,11 @@ inline constexpr std::size_t kBytesSlotsMax = std::size_t{64} << 20;
 
 // Appends the slot of `element`. False: it is too long, or there are too many.
 bool append_bytes_slot(std::string_view element, std::string& slots);
-// What is in a slot.
+// The element in a slot, as a view into it.
 std::string_view element_of_slot(const char* slot);
 
-// The wire form, one element behind the other, each with its length in four bytes before it; and back. What does not
-// fit into slots, and bytes that are no elements, are said in words.
+// The wire form: one element after the other, each preceded by its length in four bytes; and back. wire_to_slots()
+// returns what is wrong with the bytes, in words, or nullopt.
 std::string slots_to_wire(std::string_view slots);
 std::optional<std::string> wire_to_slots(std::string_view wire, std::string& slots);
 

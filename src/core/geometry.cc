@@ -1,3 +1,10 @@
+// Names of profiles and sets, and the geometry of a host.
+//
+// Profile names come from drivers, Kubernetes labels and people, who all spell them differently. find_profile() first
+// compares exactly, then by meaning: compute slices, memory with a tolerance, suffix.
+//
+// Example: on an a100-80gb, `7g.79gb`, `7G.80GB` and `7g` all mean 7g.80gb.
+
 #include "core/geometry.h"
 
 #include <fmt/format.h>
@@ -10,8 +17,10 @@
 namespace tangram {
 namespace {
 
+// In the order of ProfileSet.
 constexpr std::string_view kSetNames[] = {"base", "double", "me", "all"};
 
+// Each set includes the one before, so one comparison suffices.
 bool belongs(ProfileFamily family, ProfileSet set) {
   switch (family) {
     case ProfileFamily::plain: return true;
@@ -22,13 +31,14 @@ bool belongs(ProfileFamily family, ProfileSet set) {
   return false;
 }
 
-// "3g.20gb+me" taken apart. Memory is -1 in the short form "3g".
+// The parts of a name such as "3g.20gb+me". Memory is -1 in the short form "3g".
 struct ProfileName {
   std::int64_t compute_slices = 0;
   std::int64_t memory_gb = -1;
   std::string suffix;  // "", "+me", "+me.all", "-me", "+gfx"
 };
 
+// Takes leading digits off `text`, at most six, so the number cannot overflow.
 std::optional<std::int64_t> take_integer(std::string_view& text) {
   std::size_t digits = 0;
   while (digits < text.size() && digits < 6 && text[digits] >= '0' && text[digits] <= '9') ++digits;
@@ -43,6 +53,7 @@ std::optional<ProfileName> parse_profile_name(std::string_view text) {
   if (!slices || !text.starts_with('g')) return std::nullopt;
   name.compute_slices = *slices;
   text.remove_prefix(1);
+  // A dot followed by a digit begins the memory; otherwise it begins a suffix, as in 1g.me.
   if (text.starts_with('.') && text.size() > 1 && text[1] >= '0' && text[1] <= '9') {
     text.remove_prefix(1);
     const auto memory = take_integer(text);
@@ -57,19 +68,20 @@ std::optional<ProfileName> parse_profile_name(std::string_view text) {
   return std::nullopt;
 }
 
-// How far apart two memory sizes of a name may be and still mean the same cut: drivers differ by one
-// gigabyte (7g.79gb and 7g.80gb, 1g.23gb and 1g.24gb).
+// How far apart two memory sizes may be and still mean the same cut: drivers differ by one gigabyte (7g.79gb and
+// 7g.80gb, 1g.23gb and 1g.24gb).
 constexpr std::int64_t kNameDriftGb = 1;
 
 bool same_cut(const ProfileName& asked, const MigProfile& profile) {
   const auto own = parse_profile_name(profile.name);
   if (!own || own->compute_slices != asked.compute_slices || own->suffix != asked.suffix) return false;
+  // The short form means the plain cut: on an A100-40GB, 1g is 1g.5gb and never 1g.10gb.
   if (asked.memory_gb < 0) return profile.family != ProfileFamily::double_memory;
   return std::abs(own->memory_gb - asked.memory_gb) <= kNameDriftGb;
 }
 
-// The profile that was probably meant. Where the number of compute slices is plain it was hardly mistyped, so only
-// profiles of that number are near; among them the letters decide, and if they do not, there may be only one.
+// The profile that was probably meant. The number of compute slices is rarely mistyped, so only profiles with that
+// number are considered. Among them the nearest spelling wins; if none is near and there is just one, it is that one.
 std::optional<std::string> nearest_profile(const Geometry& geometry, std::string_view name) {
   const auto asked = parse_profile_name(text::lower(name));
   std::vector<std::string> names;
@@ -117,6 +129,7 @@ const Geometry* find_geometry(std::string_view type) {
   return nullptr;
 }
 
+// The host is appended, because it has no entry in the table.
 std::vector<std::string> device_type_names() {
   std::vector<std::string> names;
   for (const auto& geometry : known_geometries()) names.push_back(geometry.type);
@@ -137,8 +150,10 @@ Geometry cpu_geometry(const CpuHost& host) {
     profile.name = text::shortest(static_cast<double>(units) / geometry.units_per_core) + "c";
     profile.compute_slices = units;
     profile.sm_count = {0, Evidence::unknown};
+    // Memory of the host is shared in proportion to the units; it is a rule of ours, hence verified.
     profile.memory_gib = {host.memory_gib * units / geometry.units, Evidence::verified};
     profile.units = units;
+    // No hardware restricts the starts on a host: any run of units will do.
     for (int start = 0; start + units <= geometry.units; ++start) profile.starts.push_back(start);
     profile.count_max = geometry.units / units;
     geometry.profiles.push_back(std::move(profile));
@@ -148,10 +163,11 @@ Geometry cpu_geometry(const CpuHost& host) {
 
 Result<std::size_t> find_profile(const Geometry& geometry, std::string_view written) {
   const auto& profiles = geometry.profiles;
-  const std::string name = text::lower(written);  // 3G.40GB stands on some labels.
+  const std::string name = text::lower(written);  // Some labels say 3G.40GB.
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     if (profiles[i].name == name) return i;
   }
+  // Names that are spelled differently come second, so an exact name always wins.
   if (const auto asked = parse_profile_name(name)) {
     for (std::size_t i = 0; i < profiles.size(); ++i) {
       if (same_cut(*asked, profiles[i])) return i;

@@ -14,18 +14,19 @@
 namespace tangram {
 namespace {
 
-// Usable memory where no listing exists, marked unverified. On every board that was listed the cuts hold at least these
-// shares of what the 2g holds; where not even that is known, the lowest ratio of usable GiB to the gigabytes in the
-// name (1g.18gb of an H200 has 16.0 GiB) stands in.
+// Estimates of usable memory for boards without a listing; results are marked unverified. On every listed board the
+// cuts hold at least these shares of what the 2g holds. Where not even the 2g is known, the lowest ratio of usable GiB
+// to the gigabytes in the name is used (1g.18gb of an H200 has 16.0 GiB).
 constexpr double kShareOf2g[] = {0.49, 1, 1, 2, 2, 4};
 constexpr double kUsableShare = 0.888;
 
 constexpr auto kNo = Evidence::unknown;
 constexpr auto kMaybe = Evidence::unverified;
 
-// The cuts of the boards with eight units, in this order everywhere below.
+// The cuts of the boards with eight units. All arrays below are in this order.
 enum Cut : std::size_t { k1g, k1g_double, k2g, k3g, k4g, k7g, kCuts };
 
+// What differs between the boards with eight units. Starts, units and counts are the same on all of them.
 struct EightUnitBoard {
   const char* type;
   const char* title;
@@ -36,8 +37,8 @@ struct EightUnitBoard {
   std::vector<std::uint16_t> pci_ids;
 };
 
-// A board that the vendor's tools cut like one of the types, though nobody has listed its slices: an H100 PCIe has 114
-// multiprocessors where the SXM has 132, an H20 has 78, and the PG506 is an Ampere chip.
+// Boards that the vendor's tools cut like one of the types, but whose slices have not been listed: an H100 PCIe has
+// 114 multiprocessors where the SXM has 132, an H20 has 78, and the PG506 is an Ampere chip.
 struct BoardAlike {
   std::uint16_t pci_id;
   const char* type;
@@ -50,22 +51,29 @@ constexpr BoardAlike kBoardsAlike[] = {{0x2331, "h100-80gb", "NVIDIA H100 80GB P
 
 constexpr Figure<int> kSmUnknown{0, kNo};
 constexpr Figure<double> kGibUnknown{0, kNo};
+// An Ampere slice has 14 multiprocessors for each compute slice. On Hopper the sizes are not proportional: 16 for 1g,
+// but 60 for 3g.
 constexpr std::array<Figure<int>, kCuts> kAmpereSm{{{14}, {14}, {28}, {42}, {56}, {98}}};
 constexpr std::array<Figure<int>, kCuts> kHopperSm{{{16}, {26}, {32}, {60}, {64}, {132}}};
 // The GH200's listing was cut off after 2g; it is the same chip as the H100.
 constexpr std::array<Figure<int>, kCuts> kGraceHopperSm{{{16}, {26}, {32}, {60, kMaybe}, {64, kMaybe}, {132, kMaybe}}};
 
+// The estimate is on the low side: a plan that counts on too much memory fails when the model is loaded.
 double estimated_gib(const EightUnitBoard& board, Cut cut) {
   const auto& known = board.memory_gib[k2g];
   return known.evidence == kNo ? kUsableShare * board.name_gb[cut] : kShareOf2g[cut] * known.value;
 }
 
+// One MigProfile of a board with eight units.
 MigProfile eight_unit_profile(const EightUnitBoard& board, Cut cut) {
+  // Eight memory units and seven compute slices: 1g cannot start at the last unit, and 3g covers four units, so two of
+  // them leave one compute slice unused.
   static const std::array<std::vector<int>, kCuts> kStarts{
       {{0, 1, 2, 3, 4, 5, 6}, {0, 2, 4, 6}, {0, 2, 4}, {0, 4}, {0}, {0}}};
   static constexpr std::array<int, kCuts> kComputeSlices{1, 1, 2, 3, 4, 7};
   static constexpr std::array<int, kCuts> kUnits{1, 2, 2, 4, 4, 8};
   static constexpr std::array<int, kCuts> kCountMax{7, 4, 3, 2, 1, 1};
+  // The ids that `nvidia-smi mig -lgip` prints for these cuts.
   static constexpr std::array<int, kCuts> kVendorId{19, 15, 14, 9, 5, 0};
   MigProfile profile;
   profile.name = fmt::format("{}g.{}gb", kComputeSlices[cut], board.name_gb[cut]);
@@ -81,7 +89,8 @@ MigProfile eight_unit_profile(const EightUnitBoard& board, Cut cut) {
   return profile;
 }
 
-// The variant with the media engines, of which a board has one set: modelled as its single optical-flow unit.
+// The variant with the media engines. A board has one set of them, modelled as a single optical-flow unit that only
+// one slice can take.
 MigProfile with_media(MigProfile profile, int vendor_id) {
   profile.name += "+me";
   profile.family = ProfileFamily::media;
@@ -100,17 +109,21 @@ Geometry eight_units(const EightUnitBoard& board) {
   geometry.placements = board.placements;
   geometry.media.optical_flow = 1;
   geometry.pci_ids = board.pci_ids;
+  // An id belongs to the type for its layout only; figures of such boards come from find_geometry_by_pci().
   for (const auto& alike : kBoardsAlike) {
     if (geometry.type == alike.type) geometry.pci_ids_alike.push_back(alike.pci_id);
   }
   auto& profiles = geometry.profiles;
   for (const Cut cut : {k1g, k1g_double, k2g, k3g, k4g, k7g}) {
     profiles.push_back(eight_unit_profile(board, cut));
+    // The +me variant of 1g comes after the double-memory one: within a size the order is plain, double_memory, media.
     if (cut == k1g_double) profiles.push_back(with_media(profiles.front(), 20));
   }
   return geometry;
 }
 
+// The A30 has four units and as many compute slices, so every cut uses both evenly, and there is no double-memory
+// variant.
 Geometry a30() {
   Geometry geometry;
   geometry.type = "a30";
@@ -159,7 +172,7 @@ struct RtxProfile {
   int vendor_id;
 };
 
-// GB202: twelve units, and media engines that the slices share out by number.
+// GB202 has twelve units, three for each compute slice, and media engines that the slices share by number.
 Geometry rtx_pro_6000() {
   using enum ProfileFamily;
   static const RtxProfile kProfiles[] = {
@@ -186,6 +199,7 @@ Geometry rtx_pro_6000() {
     profile.sm_count = {row.compute_slices == 1 ? 46 : row.compute_slices == 2 ? 94 : 188};
     profile.memory_gib = {row.compute_slices == 1 ? 23.62 : row.compute_slices == 2 ? 47.38 : 95.0};
     profile.units = 3 * row.compute_slices;
+    // Slices are aligned to their own size.
     for (int start = 0; start < geometry.units; start += profile.units) profile.starts.push_back(start);
     profile.count_max = row.count_max;
     profile.media = row.media;
@@ -195,6 +209,8 @@ Geometry rtx_pro_6000() {
   return geometry;
 }
 
+// Every number without an explicit evidence counts as verified; kMaybe as placements means that the starts come from
+// the vendor's mock tables or are estimated.
 std::vector<Geometry> make_catalog() {
   const std::array<Figure<int>, kCuts> sm_unknown{
       {kSmUnknown, kSmUnknown, kSmUnknown, kSmUnknown, kSmUnknown, kSmUnknown}};
@@ -208,7 +224,7 @@ std::vector<Geometry> make_catalog() {
        kAmpereSm,
        {{{4.75}, {9.62}, {9.62}, {19.5}, {19.5}, {39.25}}},
        {0x20B0, 0x20B1, 0x20F1, 0x20F6}},
-      // Drivers report 9.5 to 9.75 and 78.5 to 79 GiB: the smaller is what one may count on.
+      // Drivers report 9.5 to 9.75 and 78.5 to 79 GiB. The smaller number is safe with all of them.
       {"a100-80gb",
        "NVIDIA A100 80GB",
        Evidence::verified,
@@ -274,6 +290,8 @@ std::vector<Geometry> make_catalog() {
   return catalog;
 }
 
+// The type under the board's own title. Names, starts and counts hold for it; the figures do not, so they lose their
+// evidence.
 Geometry geometry_of(const BoardAlike& board) {
   Geometry geometry = *find_geometry(board.type);
   geometry.title = board.title;
@@ -287,6 +305,7 @@ Geometry geometry_of(const BoardAlike& board) {
   return geometry;
 }
 
+// Built on first use, because geometry_of() needs the catalog.
 const std::vector<Geometry>& boards_alike() {
   static const std::vector<Geometry> boards = [] {
     std::vector<Geometry> list;
@@ -302,6 +321,7 @@ const Geometry* find_geometry_by_pci(std::uint16_t pci_device_id) {
   const auto holds = [&](const Geometry& geometry) {
     return std::ranges::find(geometry.pci_ids, pci_device_id) != geometry.pci_ids.end();
   };
+  // Listed types come first, because their figures are known.
   const auto known = known_geometries();
   if (const auto found = std::ranges::find_if(known, holds); found != known.end()) return &*found;
   const auto alike = std::ranges::find_if(boards_alike(), holds);

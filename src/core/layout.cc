@@ -1,3 +1,13 @@
+// Layouts of one device: what fits, how they are written, how many there are, and where to put the next slice.
+//
+// Enumeration walks the units from left to right; an A100 has 8 units and, with the base profiles, 19 maximal layouts,
+// so nothing clever is needed. The host is different: its slices start anywhere, and the number of layouts doubles and
+// more with each unit, so it is counted by formula and enumeration stops at kLayoutsMax.
+//
+// with_slice() keeps slices sorted by start; why_invalid() is the only function that assumes nothing about its layout.
+//
+// Example: on an A100-40GB, 3g.20gb@0 + 3g.20gb@4 uses all 8 units but only 6 of the 7 compute slices; it is maximal.
+
 #include "core/layout.h"
 
 #include <fmt/format.h>
@@ -12,6 +22,7 @@
 namespace tangram {
 namespace {
 
+// Media engines are counted by kind; a slice takes its engines from the device as a whole.
 MediaEngines& operator+=(MediaEngines& a, const MediaEngines& b) {
   a.decoders += b.decoders;
   a.encoders += b.encoders;
@@ -27,8 +38,10 @@ bool within(const MediaEngines& a, const MediaEngines& limit) {
 
 const MigProfile& profile_of(const Geometry& geometry, const Slice& slice) { return geometry.profiles[slice.profile]; }
 
+// Requires sorted starts, as every Geometry has them.
 bool may_start(const MigProfile& profile, int start) { return std::ranges::binary_search(profile.starts, start); }
 
+// Half-open intervals of units: touching is not overlapping.
 bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
   return a.start < b.start + profile_of(geometry, b).units && b.start < a.start + profile_of(geometry, a).units;
 }
@@ -48,7 +61,8 @@ std::string describe(const Geometry& geometry, const Slice& slice) {
   return fmt::format("{}@{}", profile_of(geometry, slice).name, slice.start);
 }
 
-// The reason why `slice` cannot join `layout`, in words.
+// Requires that `slice` does not fit. The reason, in the order in which fits() tests, so the media engines are what is
+// left at the end.
 std::string why_not(const Geometry& geometry, const Layout& layout, const Slice& slice) {
   const MigProfile& profile = profile_of(geometry, slice);
   if (!may_start(profile, slice.start)) {
@@ -70,6 +84,7 @@ std::string why_not(const Geometry& geometry, const Layout& layout, const Slice&
 
 }  // namespace
 
+// The text form that parse_layout() reads back.
 std::string to_string(const Geometry& geometry, const Layout& layout) {
   if (layout.slices.empty()) return "empty";
   std::string text;
@@ -90,6 +105,7 @@ bool fits(const Geometry& geometry, const Layout& layout, const Slice& slice) {
 
 Layout with_slice(const Geometry& geometry, Layout layout, const Slice& slice) {
   TANGRAM_CHECK(fits(geometry, layout, slice), "only a slice that fits is added to a layout");
+  // Slices do not overlap, so no two have the same start and the place is unique.
   const auto place = std::ranges::upper_bound(layout.slices, slice.start, {}, &Slice::start);
   layout.slices.insert(place, slice);
   return layout;
@@ -98,7 +114,7 @@ Layout with_slice(const Geometry& geometry, Layout layout, const Slice& slice) {
 ParsedLayout parse_layout(const Geometry& geometry, std::string_view text) {
   ParsedLayout parsed;
   if (text::trim(text) == "empty") return parsed;
-  // A plus also begins a suffix (1g.5gb+me@0), so parts end at a plus that follows the digits of a start.
+  // A plus also begins a suffix (1g.5gb+me@0), so a part ends at the first plus after its `@`.
   std::size_t begin = 0;
   while (begin <= text.size()) {
     const std::size_t at = text.find('@', begin);
@@ -106,8 +122,10 @@ ParsedLayout parse_layout(const Geometry& geometry, std::string_view text) {
     const std::string_view whole = text.substr(begin, plus == std::string_view::npos ? plus : plus - begin);
     const std::string_view part = text::trim(whole);
     const std::size_t offset = part.empty() ? begin : static_cast<std::size_t>(part.data() - text.data());
+    // Problems point at the part in the text, so that an editor or a message can mark it.
     const auto complain = [&](std::string message) { parsed.problems.push_back({offset, std::move(message)}); };
 
+    // The start follows the last `@`.
     const std::size_t sign = part.rfind('@');
     const auto start =
         sign == std::string_view::npos ? std::nullopt : text::parse_integer(text::trim(part.substr(sign + 1)));
@@ -119,6 +137,7 @@ ParsedLayout parse_layout(const Geometry& geometry, std::string_view text) {
       complain(profile.error().message);
     } else {
       const Slice slice{static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(*start)};
+      // Each slice is tested against those that were right so far: one bad slice does not make all later ones bad.
       if (fits(geometry, parsed.layout, slice)) {
         parsed.layout = with_slice(geometry, std::move(parsed.layout), slice);
       } else {
@@ -132,7 +151,8 @@ ParsedLayout parse_layout(const Geometry& geometry, std::string_view text) {
 }
 
 std::string why_invalid(const Geometry& geometry, const Layout& layout) {
-  // Paint every unit by hand rather than compare intervals, so that a slip in `overlap` cannot hide here.
+  // Marks every unit by hand instead of comparing intervals, so that a mistake in overlap() cannot hide here. It also
+  // assumes nothing about the layout: profiles may be out of range and slices out of order.
   std::vector<int> owner(static_cast<std::size_t>(geometry.units), -1);
   std::vector<int> used(geometry.profiles.size(), 0);
   MediaEngines media;
@@ -175,6 +195,7 @@ Multiset multiset_of(const Geometry& geometry, const Layout& layout) {
   return counts;
 }
 
+// Largest profiles first: Geometry lists them from the smallest.
 std::string to_string(const Geometry& geometry, const Multiset& multiset) {
   std::string text;
   for (std::size_t i = multiset.size(); i-- > 0;) {
@@ -187,8 +208,8 @@ std::string to_string(const Geometry& geometry, const Multiset& multiset) {
 
 namespace {
 
-// Walks the units from left to right. At each unit either a slice starts or the unit is passed over, so each set of
-// placed slices is met exactly once. `visit` returns false to stop the walk.
+// Walks the units from left to right. At each unit either a slice starts or the unit is left free, so each set of
+// placed slices is visited exactly once. `visit` returns false to stop the walk.
 class LayoutWalk {
  public:
   explicit LayoutWalk(const Geometry& geometry)
@@ -200,6 +221,8 @@ class LayoutWalk {
     }
   }
 
+  // Calls `visit` with each layout of the units from `unit` on; false if it was stopped. Slices are pushed in
+  // ascending order of starts, so layout_ is always valid.
   template <typename Visit>
   bool walk(Visit&& visit, int unit = 0) {
     if (unit >= geometry_.units) return visit(layout_);
@@ -220,6 +243,8 @@ class LayoutWalk {
   Layout layout_;
 };
 
+// True if no slice can be added. Equivalent to trying fits() for every profile and start, but marks the taken units
+// once.
 bool is_maximal(const Geometry& geometry, const Layout& layout) {
   std::vector<bool> taken(static_cast<std::size_t>(geometry.units));
   for (const auto& slice : layout.slices) {
@@ -237,6 +262,7 @@ bool is_maximal(const Geometry& geometry, const Layout& layout) {
   return true;
 }
 
+// True if `inner` has no more of any profile than `outer`.
 bool contains(const Multiset& outer, const Multiset& inner) {
   for (std::size_t i = 0; i < outer.size(); ++i) {
     if (inner[i] > outer[i]) return false;
@@ -244,6 +270,7 @@ bool contains(const Multiset& outer, const Multiset& inner) {
   return true;
 }
 
+// Different layouts often have the same multiset, such as the same slices in another order.
 std::vector<Multiset> sorted_multisets(const Geometry& geometry, const std::vector<Layout>& layouts) {
   std::vector<Multiset> result;
   result.reserve(layouts.size());
@@ -254,7 +281,8 @@ std::vector<Multiset> sorted_multisets(const Geometry& geometry, const std::vect
   return result;
 }
 
-// Only multisets of maximal layouts can be contained in no other: any other gains a slice and stays valid.
+// The multisets that no other contains. Only maximal layouts have to be compared: any other layout can gain a slice,
+// so its multiset is contained in a larger one.
 std::vector<Multiset> pareto_of(const Geometry& geometry, const std::vector<Layout>& maximal) {
   const auto candidates = sorted_multisets(geometry, maximal);
   std::vector<Multiset> result;
@@ -271,6 +299,7 @@ std::vector<Multiset> pareto_of(const Geometry& geometry, const std::vector<Layo
 Result<std::vector<Layout>> all_layouts(const Geometry& geometry) {
   std::vector<Layout> result;
   const bool complete = LayoutWalk(geometry).walk([&](const Layout& layout) {
+    // The limit is tested before a layout is stored, so memory stays bounded on large hosts too.
     if (result.size() >= kLayoutsMax) return false;
     result.push_back(layout);
     return true;
@@ -298,20 +327,23 @@ Result<std::vector<Multiset>> pareto_multisets(const Geometry& geometry) {
 
 namespace {
 
-// On the host a slice covers any run of units, so layouts are counted by formula. Valid: each unit is passed over or
-// begins a slice of any length, which gives every other Fibonacci number. Maximal: nothing is left over, so each of the
-// units but the first either begins a slice or does not. Multisets: the partitions of every number up to the units;
-// Pareto: those of all units.
+// On the host a slice covers any run of units, so layouts are counted by formula. Valid: each unit is left free or
+// begins a slice of any length, which gives every other Fibonacci number. Maximal: no unit is free, so each unit but
+// the first either begins a slice or does not: 2^(n-1). Multisets: the partitions of every number up to n. Pareto: the
+// partitions of n itself.
 constexpr int kHostUnitsCounted = 46;  // Fibonacci number 93 is the last that fits into 64 bits.
 
 LayoutCounts count_host_layouts(int units) {
   const auto n = static_cast<std::size_t>(units);
   std::size_t valid = 1;
   std::size_t between = 1;
+  // Two steps of the Fibonacci sequence for each unit; the last step is left out, because its second number may exceed
+  // 64 bits.
   for (std::size_t i = 0; i < n; ++i) {
     valid += between;
     if (i + 1 < n) between += valid;
   }
+  // The usual dynamic program for partitions: admit parts of one size after the other.
   std::vector<std::size_t> partitions(n + 1, 0);
   partitions[0] = 1;
   for (std::size_t part = 1; part <= n; ++part) {
@@ -324,6 +356,7 @@ LayoutCounts count_host_layouts(int units) {
 }  // namespace
 
 Result<LayoutCounts> count_layouts(const Geometry& geometry) {
+  // The formulas hold only where a slice may start anywhere, which is the case on hosts.
   if (geometry.units_per_core > 0 && geometry.units <= kHostUnitsCounted) return count_host_layouts(geometry.units);
   TANGRAM_TRY(auto layouts, all_layouts(geometry));
   LayoutCounts counts;
@@ -337,7 +370,8 @@ Result<LayoutCounts> count_layouts(const Geometry& geometry) {
 
 namespace {
 
-// Places what is left of `wanted`, the largest profiles first, trying their starts in order.
+// Places the rest of `wanted`, the largest profiles first because they have the fewest starts, and backtracks. Ensures
+// `layout` and `wanted` as before if it fails.
 bool place_all(const Geometry& geometry, Multiset& wanted, Layout& layout) {
   std::size_t profile = wanted.size();
   for (std::size_t p = 0; p < wanted.size(); ++p) {
@@ -349,6 +383,7 @@ bool place_all(const Geometry& geometry, Multiset& wanted, Layout& layout) {
   for (const int start : geometry.profiles[profile].starts) {
     const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
     if (!fits(geometry, layout, slice)) continue;
+    // A copy, because with_slice() consumes its argument.
     const Layout before = layout;
     layout = with_slice(geometry, std::move(layout), slice);
     if (place_all(geometry, wanted, layout)) return true;
@@ -358,7 +393,8 @@ bool place_all(const Geometry& geometry, Multiset& wanted, Layout& layout) {
   return false;
 }
 
-// Which units a layout leaves free, for questions asked many times.
+// Which units a layout leaves free. Built once and asked for each profile; prefix sums make a question about one start
+// constant time.
 class FreeUnits {
  public:
   FreeUnits(const Geometry& geometry, const Layout& layout)
@@ -377,7 +413,8 @@ class FreeUnits {
     }
   }
 
-  // How many starts `profile` still has. A profile that may start anywhere, as on the host, is counted run by run.
+  // How many starts `profile` still has. On the host a profile can start anywhere, and is counted by runs of free
+  // units instead of starts: a host of 1024 cores has thousands of starts.
   int places(const Geometry& geometry, const MigProfile& profile) const {
     int places = 0;
     if (static_cast<int>(profile.starts.size()) == geometry.units - profile.units + 1) {
@@ -397,7 +434,7 @@ class FreeUnits {
   std::vector<int> runs_;         // Lengths of the runs of free units.
 };
 
-// The profiles from the largest down.
+// The profiles from the largest down, by compute slices and then by units.
 std::vector<std::size_t> largest_first(const Geometry& geometry) {
   std::vector<std::size_t> order(geometry.profiles.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -409,7 +446,8 @@ std::vector<std::size_t> largest_first(const Geometry& geometry) {
   return order;
 }
 
-// How many places each profile still has, in the given order.
+// How many places each profile still has, in the given order. Vectors compare from the left, so the largest profile
+// counts first.
 std::vector<int> options_left(const Geometry& geometry, const Layout& layout, const std::vector<std::size_t>& order) {
   const FreeUnits free(geometry, layout);
   std::vector<int> options;
@@ -424,7 +462,7 @@ std::vector<int> options_left(const Geometry& geometry, const Layout& layout, co
 
 std::optional<Layout> realise(const Geometry& geometry, const Multiset& multiset) {
   TANGRAM_CHECK(multiset.size() == geometry.profiles.size(), "a multiset has one count for each profile");
-  // Refused by arithmetic, before the search: that is exponential where the answer is no.
+  // Rejects by arithmetic what cannot fit: the search is exponential where the answer is no.
   int units = 0;
   for (std::size_t p = 0; p < multiset.size(); ++p) {
     if (multiset[p] > geometry.profiles[p].count_max) return std::nullopt;
@@ -445,6 +483,7 @@ std::optional<Slice> advise_placement(const Geometry& geometry, const Layout& la
     const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
     if (!fits(geometry, layout, slice)) continue;
     auto options = options_left(geometry, with_slice(geometry, layout, slice), order);
+    // Only a strictly better start replaces the first, so the lowest wins among equals.
     if (!best || options > best_options) {
       best = slice;
       best_options = std::move(options);

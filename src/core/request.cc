@@ -1,3 +1,5 @@
+// Names of outcomes. They are part of metrics and JSON, so they must not change.
+
 #include "core/request.h"
 
 namespace tangram {

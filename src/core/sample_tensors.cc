@@ -10,6 +10,8 @@ bool is_real(Datatype datatype) {
          datatype == Datatype::fp64;
 }
 
+// Masks are ones, because a sample has no padding. Whole numbers are like token ids: positive, and small enough for
+// usual vocabularies.
 double draw(const TensorSpec& spec, Rng& rng) {
   if (spec.mask || spec.datatype == Datatype::boolean) return 1;
   return is_real(spec.datatype) ? rng.uniform() : static_cast<double>(rng.integer(1, kTokenMax));

@@ -1,3 +1,6 @@
+// A text that is equal for services that behave alike and differs for others. It serves as a key for remembered
+// answers, so a field that is missing here would give a wrong answer silently. Hence the structured bindings.
+
 #include "core/service_key.h"
 
 #include <fmt/format.h>
@@ -6,6 +9,7 @@
 namespace tangram {
 namespace {
 
+// Visits a variant with one lambda for each alternative.
 template <typename... Fs>
 struct KeyOverload : Fs... {
   using Fs::operator()...;
@@ -25,8 +29,9 @@ std::uint64_t digest_of(const Trace& trace) {
   return digest;
 }
 
-// The bindings below name every field, so a new field does not compile until it is in the key. Numbers are written with
-// as many digits as tell them apart.
+// The bindings below name every field, so a new field does not compile until someone decides whether it belongs to the
+// key. Numbers are printed with as many digits as are needed to tell them apart. File names are left out: only
+// contents matter.
 
 std::string key_of(const Traffic& traffic) {
   return std::visit(KeyOverload{[](const PoissonTraffic& t) {
@@ -60,6 +65,7 @@ std::string key_of(const Traffic& traffic) {
                     traffic);
 }
 
+// A distribution of sizes; TraceSize means the sizes in the traffic, which is part of the key already.
 std::string key_of(const SizeDistribution& sizes) {
   return std::visit(KeyOverload{[](const ConstantSize& s) {
                                   const auto& [size] = s;
@@ -82,10 +88,12 @@ std::string key_of(const SizeDistribution& sizes) {
 }  // namespace
 
 std::string content_key(const Service& service) {
+  // Name and tensors are bound and left out: they do not affect speed.
   const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job] = service;
   const auto& [latency, percentile] = slo;
   std::string key = fmt::format("{}|{} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, key_of(traffic),
                                 key_of(input_size), key_of(samples), static_cast<int>(padding), priority);
+  // Optional parts begin with a word of their own, so that no two services with different parts have the same text.
   if (drift) {
     const auto& [to, begin_s, end_s] = *drift;
     key += fmt::format("|drift {} {} {}", key_of(to), begin_s, end_s);

@@ -1,4 +1,4 @@
-// What tells one service from another, apart from its name.
+// A key for services that behave alike, whatever their names.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace tangram {
 
-// Everything that decides how a service behaves, as text: all but its name and its tensors. Services with equal keys
-// answer every question about speed alike. A trace stands there as its length and a digest of 64 bits, so the cost is
-// one pass over the trace.
+// Everything that decides how a service behaves, as text: all fields but its name and its tensors. Services with equal
+// keys have equal answers to every question about speed. A trace is represented by its length and a digest of 64 bits,
+// so the cost is one pass over the trace.
 std::string content_key(const Service& service);
 
 }  // namespace tangram

@@ -1,3 +1,8 @@
+// Datatypes of the Open Inference Protocol: names, sizes and the bits of single elements.
+//
+// Narrow floating-point formats are converted by hand, because C++20 has no types for them. Both round to nearest,
+// ties to even, as hardware does.
+
 #include "core/tensor.h"
 
 #include <algorithm>
@@ -16,6 +21,7 @@ struct DatatypeInfo {
   std::size_t size;
 };
 
+// In the order of the enumeration: info_of() indexes by it. BYTES elements have a slot of fixed size (bytes_slot.h).
 constexpr std::array kDatatypes{
     DatatypeInfo{Datatype::boolean, "BOOL", 1},  DatatypeInfo{Datatype::uint8, "UINT8", 1},
     DatatypeInfo{Datatype::uint16, "UINT16", 2}, DatatypeInfo{Datatype::uint32, "UINT32", 4},
@@ -38,7 +44,8 @@ To bits_as(From value) {
   return std::bit_cast<To>(value);
 }
 
-// Rounds to the nearest half float, ties to even; what is too large becomes infinite.
+// Rounds to the nearest half-precision float, ties to even; values that are too large become infinite. A half has 5
+// bits of exponent with bias 15 and 10 bits of fraction; a float has 8 with bias 127 and 23.
 std::uint64_t half_bits(float value) {
   const auto bits = bits_as<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000;
@@ -46,15 +53,20 @@ std::uint64_t half_bits(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN.
   if (magnitude >= 0x47800000) return sign | 0x7c00;  // 65536 and beyond.
   if (magnitude < 0x38800000) {                       // Below 2^-14: counted in steps of 2^-24.
+    // Subnormal halves: the result is the number of steps itself. Multiplying by a power of two is exact.
     const float steps = bits_as<float>(magnitude) * 0x1p24f;
     const auto whole = static_cast<std::uint32_t>(steps);
     const float rest = steps - static_cast<float>(whole);
     const bool up = rest > 0.5f || (rest == 0.5f && (whole & 1) != 0);
     return sign | (whole + (up ? 1 : 0));
   }
+  // 0x38000000 is the difference of the biases, 112 << 23. Adding 0xfff and the last kept bit before the shift rounds
+  // ties to even; a carry into the exponent is right, up to infinity.
   return sign | ((magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13);
 }
 
+// bfloat16 is the upper half of a float, so rounding is one addition. A NaN could lose all its fraction bits, so one
+// is set.
 std::uint64_t brain_bits(float value) {
   const auto bits = bits_as<std::uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return (bits >> 16) | 0x40;  // NaN stays one.
@@ -77,11 +89,13 @@ std::size_t size_of(Datatype datatype) { return info_of(datatype).size; }
 
 std::span<const Datatype> all_datatypes() { return kAll; }
 
+// The plainest model: one input of any length, one number as its output. Built once, since many services share it.
 const Signature& default_signature() {
   static const Signature signature{{{.name = "INPUT", .shape = {kVariableAxis}}}, {{.name = "OUTPUT", .shape = {1}}}};
   return signature;
 }
 
+// Sizes come from clients and shapes from files, so products are checked for overflow.
 std::optional<std::int64_t> elements_of(const TensorSpec& spec, std::int64_t size) {
   std::int64_t count = 1;
   for (const std::int64_t axis : spec.shape) {
@@ -101,6 +115,7 @@ TensorAxes axes_of(const TensorSpec& spec, std::int64_t size) {
   TensorAxes axes;
   bool found = false;
   for (const std::int64_t axis : spec.shape) {
+    // Meant for at most one variable axis: axes before it are outer, axes after it inner.
     if (axis == kVariableAxis) {
       axes.length = size;
       found = true;
@@ -108,6 +123,7 @@ TensorAxes axes_of(const TensorSpec& spec, std::int64_t size) {
       (found ? axes.inner : axes.outer) *= axis;
     }
   }
+  // Without a variable axis the whole tensor is one place: all elements are inner.
   if (!found) std::swap(axes.outer, axes.inner);
   return axes;
 }
@@ -122,6 +138,7 @@ std::uint64_t element_bits(Datatype datatype, double value) {
     case Datatype::bytes: return 0;
     default: break;
   }
+  // Through the signed type, because converting a negative double to an unsigned type is undefined.
   const auto whole = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   const std::size_t width = size_of(datatype);
   return width == 8 ? whole : whole & ((std::uint64_t{1} << (8 * width)) - 1);

@@ -40,7 +40,7 @@ std::span<const Datatype> all_datatypes();
 // An axis of a TensorSpec that is as long as the input is large.
 inline constexpr std::int64_t kVariableAxis = -1;
 
-// One tensor of a model, for one sample. In requests and batches an axis for the samples stands in front.
+// One tensor of a model, for one sample. In requests and batches an axis for the samples comes first.
 struct TensorSpec {
   std::string name;
   Datatype datatype = Datatype::fp32;

@@ -90,7 +90,7 @@ struct HistogramSize {
   std::string file;
   std::vector<Bin> bins;  // Ascending sizes, positive weights.
 };
-// The sizes that stand in the service's own trace.
+// The sizes that the service's own trace records.
 struct TraceSize {};
 using SizeDistribution = std::variant<ConstantSize, LogNormalSize, HistogramSize, TraceSize>;
 
@@ -104,8 +104,7 @@ struct SizeDrift {
   double share_at(double seconds) const;
 };
 
-// Work that has to be done by an instant and not each piece within some time: `rows` inputs that are all there from the
-// start.
+// Work with one deadline for all of it instead of one for each request: `rows` inputs, all available from the start.
 struct Job {
   std::int64_t rows = 0;
   Duration deadline{};  // After the start.
@@ -149,7 +148,7 @@ double mean_rate_per_s(const Traffic& traffic);
 // Requests a second while a burst lasts. With a burst factor f, the mean m over bursts of length b and calms of length
 // c is m = (f * b + c) / (b + c) * calm rate.
 double burst_rate_per_s(const BurstTraffic& traffic);
-// The largest input size that can be drawn, now or after a drift. `trace` is the service's trace, for TraceSize.
+// The largest input size that can be drawn, now or after a drift. For TraceSize, the largest in the service's trace.
 std::int64_t largest_size(const Service& service);
 
 }  // namespace tangram

@@ -10,6 +10,7 @@
 namespace tangram::engines {
 namespace {
 
+// Requires duration >= 0.
 timespec after(timespec from, Duration duration) {
   const std::int64_t nanoseconds = from.tv_nsec + duration.count();
   from.tv_sec += nanoseconds / 1'000'000'000;
@@ -17,7 +18,7 @@ timespec after(timespec from, Duration duration) {
   return from;
 }
 
-// Answers as the executor of the same name does, and keeps the time by waiting until it has passed.
+// Writes the same answers as the emulated executor, and waits until the expected time has passed.
 class BatchEmulated final : public BatchEngine {
  public:
   explicit BatchEmulated(const BatchEngineConfig& config) : time_scale_(config.time_scale) {}
@@ -39,6 +40,8 @@ class BatchEmulated final : public BatchEngine {
     if (model == models_.end()) return Error{ErrorCode::not_found, "the slice does not hold the service"};
     answer_.write(model->signature, job, memory);
     const Duration takes(static_cast<std::int64_t>(static_cast<double>(job.expected.count()) * time_scale_));
+    // An absolute end counted from the beginning: the time to write the answer is part of the run, and a signal that
+    // interrupts the sleep does not lengthen it.
     const timespec end = after(begin, takes);
     while (takes.count() > 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, nullptr) == EINTR) {
     }

@@ -1,3 +1,4 @@
+// The factories of the engines that run tensors, from the table batch_engines.def.
 #include "engines/batch_engine.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Apart from the factories, so that a program that only names engines does not link what they need.
+// Separate from the factories, so that a program that only names engines does not link what they need.
 #include "engines/batch_engine.h"
 
 namespace tangram::engines {

@@ -1,4 +1,4 @@
-// The engine `torch` as the table of engines knows it: it loads libtorch when the first model is loaded.
+// The engine `torch` in the table of engines: it loads libtorch when the first model is loaded.
 
 #include "engines/batch_engine.h"
 #include "engines/torch_library.h"

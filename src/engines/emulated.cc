@@ -1,6 +1,6 @@
 // Takes the time that a latency model predicts.
 //
-// With a `sleep` the time passes for real and whoever calls holds the watch, as with an engine that really runs;
+// With a `sleep` the time passes for real and the caller measures it, as with a real engine;
 // without, runs end at once and report what they would have taken. A run whose memory exceeds the slice's is out of
 // memory.
 
@@ -17,8 +17,8 @@ constexpr double kMibPerGib = 1024;
 // The p99 of a normal spread lies this many standard deviations above the mean.
 constexpr double kP99Deviations = 2.326;
 
-// What the tables say of the slice, if they know its memory. The host's slices share what it has, so they have no limit
-// of their own.
+// The memory of the slice if the geometry tables know it. CPU slices share the host's memory and have no limit of their
+// own.
 std::optional<double> slice_memory_mib(const RunPoint& point) {
   const Geometry* geometry = find_geometry(point.device);
   if (geometry == nullptr) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<double> slice_memory_mib(const RunPoint& point) {
   return memory.value * kMibPerGib;
 }
 
-// Memory that is infinite, because it is known not to suffice, exceeds even this.
+// The limit of a slice without one. It is finite, so that infinite memory (a run known to fail) still exceeds it.
 constexpr double kUnlimitedMib = 1e15;
 
 struct MemoryAnswer {
@@ -87,7 +87,7 @@ class Emulated final : public Engine {
             .varies = config_.noise || real_time};
   }
 
-  // A run that does not fit has no prediction either, and that is an answer worth measuring.
+  // A run out of memory has no prediction either, but its outcome is known and worth measuring.
   std::optional<std::string> why_not(const RunPoint& point) const override {
     if (config_.latency->predict(point) || !memory_of(config_, point).fits) return std::nullopt;
     return kNotPredicted;

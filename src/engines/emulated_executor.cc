@@ -5,6 +5,8 @@
 namespace tangram::engines {
 namespace {
 
+// Answers at once and returns the time that the batch should take; the caller lets it pass on its own clock. Without a
+// process or a thread behind a slice, many of them can be emulated in one process.
 class EmulatedExecutor final : public Executor {
  public:
   EmulatedExecutor(std::span<const Signature* const> signatures, const EmulatedExecutorConfig& config)
@@ -14,6 +16,7 @@ class EmulatedExecutor final : public Executor {
     const Signature& signature = *signatures_[job.service.index()];
     const auto total = memory_needed(signature, job);
     if (!total) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+    // Grows only, so that a steady load allocates nothing.
     if (memory_.size() < *total) memory_.resize(*total);
     cut_memory(signature, job, memory_.data(), tensors_);
     return &tensors_;

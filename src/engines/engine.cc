@@ -1,3 +1,4 @@
+// The table of measurable engines, from engines.def: a new engine is one file and one line there.
 #include "engines/engine.h"
 
 namespace tangram::engines {

@@ -1,3 +1,4 @@
+// The table of example models. The parameter counts are computed from the shapes that torch_models.cc draws.
 #include "engines/example_models.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 namespace tangram::engines {
 namespace {
 
-// The larger encoder has the proportions of the small BERTs that people serve: most of its time goes into the layers,
+// The larger encoder has the proportions of small BERTs in production: most of its time goes into the layers,
 // most of its file into the vocabulary.
 constexpr ExampleModel kModels[] = {
     {"text-encoder", "embed-texts", "Token ids of any length to a vector of 192; 3.5 million parameters.",
@@ -31,7 +32,7 @@ Signature signature(const ImageNetwork& network) {
 }
 
 // A layer has four square matrices for attention and two of four times the width, each with a bias, and two
-// normalisations; one more stands at the end.
+// normalisations; one more normalisation follows the last layer.
 std::int64_t parameters(const TextEncoder& network) {
   const std::int64_t d = network.width;
   const std::int64_t layer = 4 * (d * d + d) + (4 * d * d + 4 * d) + (4 * d * d + d) + 4 * d;

@@ -1,3 +1,5 @@
+// Estimates the memory of a run from measurements: linear in the batch, since weights are constant and activations grow
+// with it, and infinite where an equal or smaller run was out of memory.
 #include "engines/recorded_memory.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 namespace tangram::engines {
 namespace {
 
-// The line through the two measured batches around `batch`, or nearest to it.
+// Interpolates between the two measured batches around `batch`, or extrapolates from the nearest two.
 double along(const std::map<std::int64_t, double>& by_batch, std::int64_t batch) {
   auto high = by_batch.lower_bound(batch);
   if (high == by_batch.end()) high = std::prev(high);
@@ -31,6 +33,7 @@ RecordedMemory::RecordedMemory(const Measurements& measurements) {
 std::optional<double> RecordedMemory::mib(const RunPoint& point) const {
   const Where where{point.device, point.mig_profile, point.model};
   if (const auto failed = failed_.find(where); failed != failed_.end()) {
+    // Memory grows with batch, size and processes, so a run that is no smaller in any of them fails as well.
     const bool unrecoverable = std::ranges::any_of(failed->second, [&](const Failed& f) {
       return point.batch >= f.batch && point.size >= f.size && point.processes >= f.processes;
     });

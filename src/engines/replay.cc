@@ -1,4 +1,4 @@
-// Answers from a measurements file, so that what to measure can be judged on real data without the hardware.
+// Answers from a measurements file, so that a measuring strategy can be judged on real data without the hardware.
 //
 // Without noise a run takes exactly the recorded latency, and the recorded spread is reported beside it. With noise it
 // is drawn around it. A point that is not in the file is answered with "not measured there".
@@ -28,7 +28,7 @@ RunPoint point_of(const Placement& placement, const BatchShape& shape) {
   return {placement.device, placement.mig_profile, placement.model, shape.batch, shape.size, placement.processes};
 }
 
-// What all replicas share. Everything is read once and then only looked up.
+// The state shared by all replicas. It is built once and then only read.
 struct Recording {
   explicit Recording(const EngineConfig& config) : noise(config.noise), seed(config.seed), sleep(config.sleep) {
     for (const auto& m : config.measurements) {
@@ -63,9 +63,11 @@ class RecordedReplica final : public LoadedReplica {
 
  private:
   Completed complete(const BatchShape& shape, const Measurement& recorded) {
+    // Requires a run that was not out of memory: only those have a latency.
     const Duration mean = from_milliseconds(*recorded.latency_ms);
     std::optional<Duration> spread;
     if (recorded.latency_spread_ms) spread = from_milliseconds(*recorded.latency_spread_ms);
+    // With noise the spread is not reported: the caller estimates it from the draws, as it would on hardware.
     if (!recording_.noise) return {mean, spread, recorded.memory_mib};
     return {noise_.draw(shape, {mean, spread.value_or(Duration::zero())}), std::nullopt, recorded.memory_mib};
   }

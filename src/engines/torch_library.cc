@@ -1,3 +1,4 @@
+// Loads libtorch as a shared object on first use, so that the program starts without it and runs where it is absent.
 #include "engines/torch_library.h"
 
 #include <dlfcn.h>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kFileName = "libtangram_torch.so";
 
-// Where the shared object is, or nothing.
+// The path of the shared object, beside the program (a build) or in ../lib/tangram (an installation), or "".
 std::string find_library() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -25,7 +26,7 @@ std::string find_library() {
 }
 
 // OpenBLAS chooses its kernels by the processor's model number. One that is newer than the library gets those of
-// 2004, which are several times slower than what the processor can do. Whoever set it knows better.
+// 2004, which are several times slower than what the processor can do. A value set by the user is kept.
 void choose_blas_kernels() {
 #if defined(__x86_64__)
   const char* kernels = nullptr;
@@ -38,9 +39,9 @@ void choose_blas_kernels() {
 #endif
 }
 
-// Threads of OpenMP spin at barriers before they sleep. Where a slice's cores are not its own, or a quota stops one of
-// them, the others burn the time that it needs: two threads beside other work took ten times as long as one. It is read
-// when libgomp is loaded, which only libtorch does in a worker.
+// OpenMP threads spin at barriers before they sleep. Where a slice's cores are not its own, or a quota stops one of
+// them, the others burn the time that it needs: two threads beside other work took ten times as long as one. libgomp
+// reads the variable when it is loaded, which only libtorch does in a worker.
 void let_threads_sleep() { setenv("OMP_WAIT_POLICY", "passive", 0); }
 
 Result<const TorchLibrary*> load() {
@@ -62,6 +63,7 @@ Result<const TorchLibrary*> load() {
 }  // namespace
 
 Result<const TorchLibrary*> load_torch_library() {
+  // Once per process; the library is never unloaded.
   static const Result<const TorchLibrary*> loaded = load();
   return loaded;
 }

@@ -1,3 +1,6 @@
+// Published files in their own formats. Each is converted by an importer and then read by the usual parser, so that the
+// checks of our formats apply to published data, too.
+
 #include "experiments/data.h"
 
 #include <fmt/format.h>
@@ -21,6 +24,7 @@ Result<std::vector<std::string>> distinct_values(const formats::Source& source, 
   formats::CsvReader reader(source.text, problems);
   std::vector<formats::CsvField> row;
   if (!reader.next(row)) return Error{ErrorCode::invalid, source.name + ": the file is empty"};
+  // The first row is the header. Columns are found by name, so their order does not matter.
   const auto at = std::ranges::find(row, column, &formats::CsvField::text);
   if (at == row.end()) {
     return Error{ErrorCode::invalid, fmt::format("{}:1:1: column {} is missing", source.name, column)};

@@ -1,3 +1,9 @@
+// The fewest devices for text models under seven ways of planning.
+//
+// The variants separate two effects: slices (MIG on or off) and buckets (pad to the longest, fixed edges, chosen
+// edges). All but off_shared are planned with the same certifier, so a difference in devices is a difference of the
+// method. Plans are then simulated with all services at once and a seed that no search has seen.
+
 #include "experiments/elastic_batch.h"
 
 #include <fmt/format.h>
@@ -22,9 +28,11 @@ using detail::make_problem;
 using detail::make_workload;
 using detail::MeasuredSlices;
 
+// Where the search for a number of shared devices gives up.
 constexpr int kSharedDevicesMax = 200;
 
-// Every fixed bucket as a service of its own, which shares its devices with nobody.
+// Every fixed bucket as a service of its own, which shares its devices with no other. Inputs are padded to the edge, so
+// each part has one constant size and its share of the traffic.
 Workload split_by_bucket(const Workload& workload) {
   Workload split;
   for (const auto& service : workload.services) {
@@ -33,6 +41,7 @@ Workload split_by_bucket(const Workload& workload) {
     for (const auto edge : kFixedEdges) {
       if (edges.empty() || edges.back() < sizes.back().size) edges.push_back(edge);
     }
+    // Inputs beyond the last fixed edge still need a bucket.
     if (edges.back() < sizes.back().size) edges.push_back(sizes.back().size);
     const auto shares = plan::bucket_shares(sizes, edges);
     for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -47,7 +56,8 @@ Workload split_by_bucket(const Workload& workload) {
   return split;
 }
 
-// What a plan does when it serves: all services at once.
+// What a simulation of a plan shows, with all services at once. Utilisation is over all compute slices of the devices,
+// unused ones included.
 struct Served {
   double attainment = 1;
   double busy = 0;
@@ -69,6 +79,7 @@ Served serve(const Plan& plan, const Workload& workload, const LatencyModel& lat
   double busy = 0;
   double useful = 0;
   for (std::size_t i = 0; i < deployment->places.size(); ++i) {
+    // Busy time is weighted by the size of the slice: a busy 7g slice is seven times as much as a busy 1g.
     const double size = deployment->pools[deployment->places[i].pool.index()].compute_slices;
     busy += size * static_cast<double>(result.metrics.slices[i].busy_ns);
     useful += size * result.metrics.slices[i].useful_ns;
@@ -81,8 +92,8 @@ Served serve(const Plan& plan, const Workload& workload, const LatencyModel& lat
   return served;
 }
 
-// Every device whole, every model on each: the fewest that keep all promises. Edges as the planner chose them for each
-// model alone.
+// The plan of `devices` whole devices with every model on each, with the edges that the planner chose for each model
+// alone.
 Plan shared_plan(const plan::PlanAnswer& alone, int devices) {
   Plan plan;
   for (int d = 0; d < devices; ++d) {
@@ -103,6 +114,7 @@ class Run {
         setting_(setting),
         workload_(make_workload(input, setting)),
         latency_(input),
+        // The long run of a confirmation is left out; fill() simulates each plan as a whole afterwards.
         certifier_(latency_, {.requests_confirm = 10000, .endure_s = 0}) {}
 
   std::vector<ElasticBatchResult> all() {
@@ -117,6 +129,7 @@ class Run {
   }
 
  private:
+  // The reference is valid until the next call.
   ElasticBatchResult& add(const char* variant) {
     results_.push_back({});
     results_.back().setting = setting_;
@@ -124,6 +137,7 @@ class Run {
     return results_.back();
   }
 
+  // Simulates the plan and fills in what it shows. Requires that every service of `workload` has a replica in it.
   void fill(ElasticBatchResult& result, const Plan& plan, const Workload& workload) const {
     result.gpus = static_cast<int>(plan.devices.size());
     const Served served = serve(plan, workload, latency_, 10000 * workload.services.size());
@@ -143,11 +157,14 @@ class Run {
     result.reason = answer.reason;
     if (answer.status != plan::PlanStatus::planned) return answer;
     fill(result, answer.plan, workload);
+    // A fraction of a device is a whole device; the tolerance absorbs the solver's rounding.
     result.bound = static_cast<int>(std::lround(std::ceil(answer.bound - 1e-6)));
     result.proved = answer.proved;
     return answer;
   }
 
+  // True if every service keeps its p99 in all of four runs. The first one is short: it rejects a hopeless number
+  // cheaply.
   bool holds(const Plan& plan) const {
     constexpr int kRuns = 4;
     const auto deployment = sched::compile(plan, workload_, latency_);
@@ -165,11 +182,12 @@ class Run {
     return true;
   }
 
+  // The fewest devices if all models share all of them. No planner makes such plans, so the number is sought here.
   void shared(const plan::PlanAnswer& alone) {
     ElasticBatchResult& result = add("off_shared");
     result.reason = alone.reason;
     if (alone.status != plan::PlanStatus::planned) return;
-    // As many as alone always suffice in capacity; from one upwards, by doubling and halving.
+    // Doubling finds a number of devices that holds, bisection the least one between it and the last that does not.
     int low = 0;
     int high = 1;
     while (!holds(shared_plan(alone, high))) {
@@ -199,6 +217,7 @@ class Run {
 std::string layouts_text(const Plan& plan) {
   std::map<std::string, int> counts;
   for (const auto& device : plan.devices) {
+    // Equal cuts in another order count as one layout.
     ++counts[to_string(device.geometry, multiset_of(device.geometry, layout_of(device)))];
   }
   std::string text;
@@ -222,12 +241,14 @@ std::vector<ElasticBatchModels> elastic_batch_models(const Measurements& measure
   for (const auto& m : measurements) {
     if (!m.out_of_memory()) sizes[m.device][m.model].insert(m.size);
   }
+  // One group for each device, with only those of its models and profiles that can be used.
   std::vector<ElasticBatchModels> all;
   for (const auto& [device, models] : sizes) {
     ElasticBatchModels found;
     found.device = device;
     std::set<std::string> profiles;
     for (const auto& [model, lengths] : models) {
+      // A model timed at a single size has no lengths to put into buckets.
       if (lengths.size() < 2) continue;
       found.models.push_back(model);
       found.size_max = std::max(found.size_max, *lengths.rbegin());

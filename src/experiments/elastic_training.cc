@@ -1,3 +1,6 @@
+// Training in a shared cluster. Invariant: leases() - leases_ended() is the number of GPUs that jobs hold, because
+// every change of an allocation and every end of a job is counted.
+
 #include "experiments/elastic_training.h"
 
 #include <algorithm>
@@ -12,6 +15,7 @@ using train::Allocation;
 
 constexpr double kEarlyGap_s = 5;  // Least time between two rounds of a prompt scheduler.
 
+// Allocators that keep the user's batch must not have it chosen for them.
 lab::JobTable::Options table_options(const train::Allocator& allocator, const SharedRun& run) {
   return {.learn_together = run.learn_together,
           .keeps_batches = allocator.keeps_batches(),
@@ -40,6 +44,7 @@ std::vector<int> TrainingDraft::gpus_on_nodes(int nodes) const {
 int TrainingDraft::leave(int node) {
   int left = 0;
   for (auto& allocation : allocations) {
+    // The predicate also counts: an allocation has at most one share of a node.
     std::erase_if(allocation, [&](const train::Share& share) {
       if (share.node != node) return false;
       left += share.gpus;
@@ -76,9 +81,11 @@ void ElasticTraining::advance(double now_s, double next_s) {
   changed_ = jobs_.admit(next_s) || ended || changed_;
 }
 
+// Changes that come within seconds of each other share a round: each round may restart jobs.
 bool ElasticTraining::early_round_due(double now_s) const { return changed_ && now_s - last_round_s_ >= kEarlyGap_s; }
 
 double ElasticTraining::next_look_s(double now_s) const {
+  // No job ends before its epoch does, so the ends of epochs bound the time to look again from below.
   double next = std::ceil(jobs_.next_submit_s());
   if (changed_) next = std::min(next, last_round_s_ + kEarlyGap_s);
   for (const std::size_t i : jobs_.present()) next = std::min(next, now_s + jobs_.job(i).until_epoch_s());
@@ -86,6 +93,7 @@ double ElasticTraining::next_look_s(double now_s) const {
 }
 
 void ElasticTraining::hold_round(double now_s, std::vector<int> lendable) {
+  // A round takes every change so far into account, also when no job is left to decide about.
   changed_ = false;
   last_round_s_ = now_s;
   const auto active = jobs_.ranked();
@@ -97,6 +105,7 @@ void ElasticTraining::hold_round(double now_s, std::vector<int> lendable) {
                                                  .gpus_per_node = run_.gpus_per_node,
                                                  .gpus_free = lendable,
                                                  .jobs = views});
+  // Called for its check that no GPU is used twice.
   train::free_beside(lendable, allocations);
   reallocate(active, allocations);
 }
@@ -106,12 +115,14 @@ TrainingDraft ElasticTraining::draft(double now_s) const {
   draft.jobs = jobs_.ranked();
   for (const std::size_t i : draft.jobs) draft.allocations.push_back(jobs_.job(i).allocation());
   draft.views = jobs_.views_of(draft.jobs, now_s);
+  // Views must follow the draft while it changes. The addresses stay valid when the draft is moved.
   for (std::size_t k = 0; k < draft.jobs.size(); ++k) draft.views[k].current = &draft.allocations[k];
   return draft;
 }
 
 void ElasticTraining::reallocate(const std::vector<std::size_t>& jobs, const std::vector<Allocation>& allocations) {
   for (std::size_t k = 0; k < jobs.size(); ++k) {
+    // A job that moves to as many other GPUs begins no lease: leases are counted by number, not by place.
     const int before = jobs_.job(jobs[k]).gpus();
     const int after = train::gpus_of(allocations[k]);
     leases_ += std::max(after - before, 0);

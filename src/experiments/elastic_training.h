@@ -44,7 +44,7 @@ class ElasticTraining {
   bool early_round_due(double now_s) const;
   // When a scheduler that holds early rounds has to look at the jobs again: one comes, or may have ended.
   double next_look_s(double now_s) const;
-  // The allocator decides anew, with `lendable` GPUs on each node. A cluster without jobs holds no round.
+  // The allocator divides `lendable` GPUs of each node among the present jobs. Without jobs no round is held.
   void hold_round(double now_s, std::vector<int> lendable);
 
   // The present allocations, to be changed and then applied.

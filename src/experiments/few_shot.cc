@@ -1,3 +1,9 @@
+// Replays of samplers on tables that are known in full.
+//
+// A replay takes measurements from the table one by one, as the sampler chooses, fits a model at each budget and judges
+// it by the runs that it has not seen. The replayed model is removed from the knowledge of other models first:
+// otherwise the fit would know the answers.
+
 #include "experiments/few_shot.h"
 
 #include <algorithm>
@@ -30,6 +36,7 @@ std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Meas
   std::vector<FewShotTable> tables;
   for (const auto& target : learn::targets_of(measurements)) {
     auto selected = learn::select(measurements, target);
+    // A table of failures alone has no latency to learn or to judge by.
     const bool something = std::ranges::any_of(selected, [](const auto& m) { return !m.out_of_memory(); });
     if (something) tables.push_back({dataset, target, std::move(selected)});
   }
@@ -38,7 +45,7 @@ std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Meas
 
 namespace {
 
-// Everything one replay needs of its table.
+// Everything that one replay needs: the table, its candidates, and the knowledge without the replayed model.
 struct Course {
   const FewShotTable& table;
   std::vector<Candidate> candidates;
@@ -48,7 +55,8 @@ struct Course {
 
 Measurements measured_until(const Course& course, const FewShotReplay& replay, std::size_t budget,
                             Measurements measured) {
-  // Only the orders of active and random do not depend on the budget.
+  // Only the orders of active and random do not depend on the budget, so a larger budget continues the smaller one.
+  // Latin and grid designs start again.
   const bool nested = replay.sampler == learn::SamplerKind::active || replay.sampler == learn::SamplerKind::random;
   if (!nested) measured.clear();
   while (measured.size() < budget) {
@@ -64,6 +72,8 @@ Measurements measured_until(const Course& course, const FewShotReplay& replay, s
   return measured;
 }
 
+// Compares a fit with the whole table. Measured runs count for the regret, where they are known exactly, and not for
+// the errors.
 FewShotOutcome judge(const Course& course, const Measurements& measured, const learn::FittedRun& run) {
   FewShotOutcome outcome{.budget = measured.size(), .measurements = measured.size()};
   std::vector<learn::Belief> believed;
@@ -71,6 +81,7 @@ FewShotOutcome judge(const Course& course, const Measurements& measured, const l
   for (std::size_t i = 0; i < course.candidates.size(); ++i) {
     const auto estimate = run.estimate(course.candidates[i]);
     const double log_ms = math::log(estimate->mean_ms);
+    // An interval reaches so many predicted deviations from the mean; the division recovers one of them.
     const double deviation = math::log(estimate->high_ms / estimate->mean_ms) / run.interval_deviations;
     believed.push_back({log_ms, estimate->measured ? 0 : deviation, estimate->fits_probability});
     const auto& latency = course.table.measurements[i].latency_ms;
@@ -100,7 +111,8 @@ std::vector<FewShotOutcome> replay_few_shot(std::span<const FewShotTable> tables
     if (run) {
       outcomes.push_back(judge(course, measured, *run));
     } else {
-      // Nothing that was measured fitted: no prediction is an error of one, and nothing can be chosen.
+      // Nothing that was measured fitted into memory. Without a model every error counts as 100 %, no interval covers,
+      // and the regret is total.
       FewShotOutcome blind{.budget = budget, .measurements = measured.size(), .regret = 1};
       for (const auto& m : table.measurements) {
         if (m.latency_ms) blind.errors.push_back(1), blind.deviations.push_back(1e9);
@@ -149,7 +161,8 @@ void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, con
   pool.outcomes.push_back(&outcome);
 }
 
-// The errors of other models in the same situation.
+// The errors of other models at the same budget under the same sampler. Other tables of the same model are left out: on
+// another device they are not independent of it.
 learn::OthersErrors errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
   learn::OthersErrors errors;
   std::set<std::string_view> models;
@@ -166,6 +179,7 @@ learn::OthersErrors errors_of_others(const std::map<PoolKey, Pool>& pools, const
   return errors;
 }
 
+// The share of held-out runs within their interval of 95 %, over all seeds.
 double coverage_of(const Pool& pool, const learn::OthersErrors& others) {
   std::size_t covered = 0;
   std::size_t all = 0;
@@ -195,6 +209,7 @@ std::vector<FewShotResult> few_shot_results(std::span<const FewShotTable> tables
       result.median_error = learn::quantile(pool.errors, 0.5);
       result.p90_error = learn::quantile(pool.errors, 0.9);
     }
+    // Regrets were summed over the seeds.
     result.throughput_regret /= static_cast<double>(result.seeds);
     results.push_back(std::move(result));
   }

@@ -1,9 +1,10 @@
-// How well a dozen measurements tell the rest: samplers and models replayed on tables that others have measured in
+// How well a dozen measurements predict the rest: samplers and models replayed on tables that others have measured in
 // full.
 //
-// Each model of each data set is learnt anew from a few of its own measurements and from all other models, never from
-// itself; what was not measured judges it. Three things are judged: the error of latency, the coverage of the stated
-// intervals, and the regret, that is, what a plan loses by choosing with this model instead of the truth.
+// Each model of each data set is learnt from a few of its own measurements and from all other models, never from the
+// rest of its own table; the runs that were not measured judge it. Three things are judged: the error of latency, the
+// coverage of the stated intervals, and the regret, that is, what a plan loses by choosing with this model instead of
+// the truth.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,6 @@
+// The cheapest source of a GPU comes first: an empty one costs nothing, a sleeping replica a possible cold start later,
+// training a restart now, and a guarded replica a cold start that is likely.
+
 #include "experiments/gpu_finder.h"
 
 #include <algorithm>
@@ -23,6 +26,7 @@ std::optional<int> GpuFinder::find(TrainingDraft& training, InferenceGpus& gpus,
   for (const int node : order) {
     if (gpus.close_asleep_on(node)) return empty_server(training, node);
   }
+  // A fair share is the cluster divided by all that compete for it: jobs, replicas and pending requests.
   const int tenants = static_cast<int>(training.jobs.size() + gpus.count() + pending);
   const auto reclaim =
       train::choose_reclaim(run_.reclaim, training.views, run_.gpus(), std::max(tenants, 1), run_.nodes, rng_);

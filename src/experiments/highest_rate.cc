@@ -1,3 +1,10 @@
+// How much a number of devices carries, by a search over cuts and bucket edges.
+//
+// The number of ways to cut several devices is a product, so the search is greedy: all devices alike first, then other
+// edges, then one device after the other. A way is compared with the best so far by one simulation at a slightly higher
+// rate; only a way that carries it is pushed to its own highest rate. Search and answer use different seeds and
+// lengths, so that the answer does not contain the luck of the search.
+
 #include "experiments/highest_rate.h"
 
 #include <fmt/format.h>
@@ -19,6 +26,7 @@
 namespace tangram::experiments {
 namespace {
 
+// Every service promises its p99.
 constexpr double kKept = 0.99;
 constexpr double kStep = 1.005;  // Rates are found to within half a percent.
 constexpr double kStepDown = 1.02;
@@ -58,6 +66,7 @@ class RateSearch {
         workload_(detail::make_workload(input, setting)),
         gpus_(static_cast<std::size_t>(gpus)),
         guess_(setting.rate_per_s) {
+    // One request a second for each service, so that the scale of a simulation is the rate.
     for (auto& service : workload_.services) service.traffic = PoissonTraffic{1};
     problem_ =
         detail::make_problem(input, latency_, detail::make_workload(input, setting), plan::Bucketing::chosen, nullptr);
@@ -65,6 +74,7 @@ class RateSearch {
     geometry_ = stock_.geometries.front();
     std::vector<MigProfile> measured;
     for (std::size_t kind = 0; kind < stock_.kinds.size(); ++kind) measured.push_back(stock_.profile(kind));
+    // Only measured profiles: a cut with any other slice could not be predicted.
     geometry_.profiles = std::move(measured);
     const auto cuts = pareto_multisets(geometry_);
     TANGRAM_CHECK(cuts.ok(), "a device that can be planned for can be listed");
@@ -106,12 +116,14 @@ class RateSearch {
     result.setting = setting;
     result.variant = variant;
     if (rate_ > 0) judge(result);
+    // Ready for the next variant.
     best_ = {};
     rate_ = 0;
     return result;
   }
 
  private:
+  // Appends, for each profile, the most slices of it that a device holds. Cuts from `mixed_` on are these.
   void list_equal_cuts() {
     mixed_ = cuts_.size();
     for (std::size_t p = 0; p < geometry_.profiles.size(); ++p) {
@@ -147,6 +159,7 @@ class RateSearch {
 
   // The replicas of all services on a slice of a kind.
   const std::vector<Replica>& replicas(std::size_t kind, EdgeSet edges) {
+    // Many cuts share kinds of slices, so replicas are computed once.
     const auto [found, fresh] = replicas_.try_emplace({kind, edges});
     for (std::size_t s = 0; s < workload_.services.size() && fresh; ++s) {
       Replica replica{workload_.services[s].name, {}, 1};
@@ -159,6 +172,7 @@ class RateSearch {
     return found->second;
   }
 
+  // The plan of a way: every model on every slice that can run it.
   Plan plan_of(const Way& way) {
     Plan plan;
     for (std::size_t d = 0; d < way.cuts.size(); ++d) {
@@ -190,6 +204,7 @@ class RateSearch {
     return true;
   }
 
+  // One simulation at `rate` requests a second of each service.
   RateTrial run(const sched::Deployment& deployment, const char* policy, double rate, bool judged) const {
     sim::SimulationConfig config;
     config.scheduler.policy = policy;
@@ -202,6 +217,7 @@ class RateSearch {
     for (std::size_t s = 0; s < workload_.services.size(); ++s) {
       trial.attainment = std::min(trial.attainment, result.metrics.service_total(s).slo_attainment());
     }
+    // The capacity of whole devices in nanoseconds of compute slices; what a cut leaves unused counts as idle.
     const double all = geometry_.compute_slices * static_cast<double>(gpus_) * 1e9 * to_seconds(result.end);
     for (std::size_t i = 0; i < deployment.places.size(); ++i) {
       const double size = deployment.pools[deployment.places[i].pool.index()].compute_slices;
@@ -215,12 +231,13 @@ class RateSearch {
     return run(deployment, policy, rate, false).attainment >= kKept;
   }
 
-  // Keeps the way if it carries more than the best so far. One simulation tells for those that do not.
+  // Keeps the way if it carries more than the best so far. One simulation rejects a way that does not.
   void try_way(const Way& way) {
     const Plan plan = plan_of(way);
     if (!serves_all(plan, way.edges)) return;
     const auto deployment = sched::compile(plan, workload_, latency_);
     TANGRAM_CHECK(deployment.ok(), "a plan of ours can be served");
+    // With a best way known, a way must carry at least one step more. Without one, halve the guess until it carries.
     double low = rate_ > 0 ? rate_ * kStep : guess_;
     bool carried = carries(*deployment, way.policy, low);
     if (!carried && rate_ > 0) return;
@@ -230,7 +247,7 @@ class RateSearch {
     rate_ = push(*deployment, way.policy, low);
   }
 
-  // The highest rate from one that is carried.
+  // The highest rate, from a rate that is carried. Steps shrink by square roots until they reach the resolution.
   double push(const sched::Deployment& deployment, const char* policy, double low) const {
     double step = rate_ > 0 ? 1.08 : 2;
     while (step > kStep) {
@@ -247,7 +264,8 @@ class RateSearch {
     const Plan plan = plan_of(best_);
     const auto deployment = sched::compile(plan, workload_, latency_);
     TANGRAM_CHECK(deployment.ok(), "a plan of ours can be served");
-    // The search saw fewer requests and took its luck with them: down until it holds, and up again in small steps.
+    // The search used fewer requests and may have been lucky with them: the rate goes down until it holds on the longer
+    // run, and then up again in small steps.
     double rate = rate_;
     RateTrial trial = run(*deployment, best_.policy, rate, true);
     while (trial.attainment < kKept && rate > kRateLeast)

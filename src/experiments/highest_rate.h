@@ -13,9 +13,9 @@ namespace tangram::experiments {
 const std::vector<ElasticBatchVariant>& highest_rate_variants();
 
 // For each variant the highest rate of every model at which all keep their p99 when simulated together on `gpus`
-// devices. The rate of the setting is where the search begins; it does not matter otherwise. All models stand on every
-// slice, so that no slice waits for a model. Since every variant serves the same mixture, useful work is in proportion
-// to the rate.
+// devices. The rate of the setting is where the search begins; it does not matter otherwise. All models are loaded on
+// every slice, so that no slice is idle for want of a model. Since every variant serves the same mixture, useful work
+// is in proportion to the rate.
 std::vector<ElasticBatchResult> run_highest_rates(const ElasticBatchInput& input, const ElasticBatchSetting& setting,
                                                   int gpus);
 

@@ -1,8 +1,8 @@
 // The GPUs that inference holds in a shared cluster, and the replicas on them.
 //
-// Invariants: each replica holds one GPU of its node. It runs a request, is guarded (its GPU is nobody else's until the
-// guard ends), or is asleep (a request of its application may wake it, until training takes its GPU). With packing,
-// idle replicas wait together on slices of a few GPUs, the shelves; the GPUs beside those are in hand for any
+// Invariants: each replica holds one GPU of its node. It runs a request, is guarded (training cannot have its GPU until
+// the guard ends), or is asleep (a request of its application may wake it, until training takes its GPU). With packing,
+// idle replicas are kept together on slices of a few GPUs, the shelves; the GPUs beside those are in hand for any
 // application.
 #pragma once
 
@@ -57,7 +57,7 @@ class InferenceGpus {
   bool shelves_full() const;
   // An empty GPU of `node` becomes a shelf, for ever.
   void add_shelf(int node);
-  // The replica of `application` waits on a shelf from now on. They are not full.
+  // Keeps a replica of `application` on a shelf from now on. Requires that the shelves are not full.
   void put_on_shelf(int application) { shelved_.insert(application); }
 
   // Gives the GPU of one sleeping replica on `node` back. False where none sleeps there.
@@ -88,11 +88,11 @@ class InferenceGpus {
   static constexpr int kAnyApplication = -1;  // Of a GPU in hand for whatever request comes.
   static constexpr int kShelf = -2;           // Of a GPU whose slices hold replicas that wait.
 
-  // Tells the policy that a request begins `delay_s` from now; the wait.
+  // Reports to the policy that a request begins `delay_s` from now; returns its wait since submission.
   double note_start(const Start& start, double delay_s, bool slept);
-  // What an idle replica does next: it is guarded, sleeps, or is closed.
+  // Decides what an idle replica does next: it is guarded, sleeps, or is closed. May remove it from the pool.
   void rest(const train::WarmReplica& replica, double now_s);
-  // The same with packing: its GPU is kept in hand while requests need about so many, and sleeps else.
+  // The same with packing: its GPU stays in hand while fewer than in_hand_target() are held, and sleeps otherwise.
   void rest_in_hand(const train::WarmReplica& replica, double now_s);
   // GPUs to keep for requests of all applications together.
   double in_hand_target(double now_s) const;

@@ -1,3 +1,6 @@
+// Poisson arrivals by exponential gaps; a rate that varies is made from a constant one by thinning, which is exact for
+// any shape of the rate that stays below the peak.
+
 #include "experiments/inference_load.h"
 
 #include <cmath>

@@ -1,3 +1,9 @@
+// The experiment of PARIS and ELSA: a budget of compute slices, cut in several ways, under several dispatch policies.
+//
+// A cell is judged by the highest rate that it carries. The rate is found by bisection on simulations with common
+// random numbers, so that two rates differ by the load and not by chance. The cut called "elastic" is found by a local
+// search over numbers of slices; the search and the final judgement use different seeds, so that no cut wins by luck.
+
 #include "experiments/paris_elsa.h"
 
 #include <fmt/format.h>
@@ -17,6 +23,7 @@
 namespace tangram::experiments {
 namespace {
 
+// Compute slices of the plain profiles of an A100. All vectors of counts are in this order.
 constexpr std::array<int, 5> kSizes{1, 2, 3, 4, 7};
 constexpr const char* kDevice = "a100-80gb";
 
@@ -41,6 +48,8 @@ std::vector<double> sample_shares(const ParisElsaSetting& setting, SmallDraws sm
 // Run times of the model in nanoseconds: [size][samples - 1].
 using RunTimes = std::array<std::vector<std::int64_t>, kSizes.size()>;
 
+// The run times up to the largest batch that a size takes; the list of a size ends before the first batch that is
+// unknown.
 RunTimes run_times(const Measurements& measurements, const std::string& model, std::int64_t samples_max) {
   const learn::TableModel table(measurements);
   const Geometry& geometry = *find_geometry(kDevice);
@@ -57,6 +66,7 @@ RunTimes run_times(const Measurements& measurements, const std::string& model, s
   return times;
 }
 
+// Fills the budget with sizes drawn evenly among those that still fit. Ends because size 1 always fits.
 std::vector<int> random_counts(int budget, std::uint64_t seed) {
   Rng rng = Rng(seed).stream("random partitioning");
   std::vector<int> counts(kSizes.size(), 0);
@@ -72,6 +82,8 @@ std::vector<int> random_counts(int budget, std::uint64_t seed) {
   return counts;
 }
 
+// The cut that the cell's partitioning names. A homogeneous cut leaves the rest of the budget unused if it does not
+// divide.
 void choose_counts(const ParisElsaCell& cell, const RunTimes& times, const std::vector<double>& share,
                    ParisElsaResult* result) {
   const std::string& name = cell.partitioning;
@@ -86,6 +98,7 @@ void choose_counts(const ParisElsaCell& cell, const RunTimes& times, const std::
     problem.compute_slices = cell.setting.compute_slices;
     problem.run_s = [&](std::size_t i, std::int64_t b) {
       const auto at = static_cast<std::size_t>(b - 1);
+      // A batch that a size does not take gets a prohibitive time, so that PARIS never assigns it there.
       return at < times[i].size() ? 1e-9 * static_cast<double>(times[i][at]) : 1e9;
     };
     auto answer = plan::paris(problem);
@@ -102,6 +115,7 @@ void choose_counts(const ParisElsaCell& cell, const RunTimes& times, const std::
 // The busy compute-slice seconds that a query costs at least, each on the size that suits it. Queries that merge cost
 // what their samples cost in the best batch of all. Even runs longer than the Slo count: a few may be late.
 double least_cost_s(const RunTimes& times, const std::vector<double>& share, bool merge) {
+  // Larger than any cost, for batches that no size takes.
   double per_sample = 1e18;
   double total = 0;
   double samples = 0;
@@ -126,6 +140,7 @@ std::vector<int> fluid_counts(const RunTimes& times, const std::vector<double>& 
     std::size_t best = kSizes.size() - 1;
     double least = 1e300;
     for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      // The share of the Slo that a run may take leaves the rest of it for queueing.
       if (b >= times[i].size() || static_cast<double>(times[i][b]) > limit_ns) continue;
       const double cost = kSizes[i] * static_cast<double>(times[i][b]);
       if (cost < least) {
@@ -142,6 +157,7 @@ std::vector<int> fluid_counts(const RunTimes& times, const std::vector<double>& 
   // The largest first: what rounding leaves over becomes small slices.
   for (std::size_t i = kSizes.size(); i-- > 0;) {
     counts[i] = std::min(left / kSizes[i], static_cast<int>(std::lround(busy[i] * budget / total)));
+    // A size that some queries need gets at least one slice, however rare these queries are.
     if (busy[i] > 0 && counts[i] == 0 && left >= kSizes[i]) counts[i] = 1;
     left -= counts[i] * kSizes[i];
   }
@@ -149,7 +165,7 @@ std::vector<int> fluid_counts(const RunTimes& times, const std::vector<double>& 
   return counts;
 }
 
-// Slices of the budget as a deployment. The experiment counts compute slices, so they stand on no particular GPU.
+// The slices of the budget as a deployment. The experiment counts compute slices, so they belong to no particular GPU.
 sched::Deployment deploy(const ParisElsaSetting& setting, const RunTimes& times, const std::vector<int>& counts,
                          Slo slo) {
   sched::Deployment deployment;
@@ -161,6 +177,7 @@ sched::Deployment deploy(const ParisElsaSetting& setting, const RunTimes& times,
     sched::PoolService entry{ServiceId(0), {samples_max}, sched::LatencyTable(1, samples_max)};
     for (std::int32_t b = 1; b <= samples_max; ++b) {
       const Duration run(times[i][static_cast<std::size_t>(b - 1)]);
+      // Run times have no spread in this experiment, so the p99 equals the mean.
       entry.latency.set(0, b, {run, run});
     }
     const sched::PoolId pool(static_cast<std::uint32_t>(deployment.pools.size()));
@@ -172,10 +189,12 @@ sched::Deployment deploy(const ParisElsaSetting& setting, const RunTimes& times,
   return deployment;
 }
 
+// One service. Single queries hold one sample each; otherwise samples follow the distribution of the setting.
 Workload make_workload(const ParisElsaCell& cell, const std::vector<double>& share, Slo slo) {
   Service service;
   service.name = service.model = cell.setting.model;
   service.slo = slo;
+  // One query a second; the search scales it.
   service.traffic = PoissonTraffic{1};
   if (!cell.single) {
     HistogramSize histogram;
@@ -193,6 +212,7 @@ struct ParisTrial {
   double busy_share = 0;
 };
 
+// Finds the highest rate of one deployment. Cost: one simulation of cell.queries for each probe.
 class Search {
  public:
   Search(const ParisElsaCell& cell, sched::Deployment deployment, Workload workload)
@@ -219,7 +239,8 @@ class Search {
   }
 
  private:
-  // All slices always busy with the queries that suit them best.
+  // An upper bound on the rate: all slices always busy with the queries that suit them best. The bisection starts below
+  // it.
   double most_conceivable() const {
     double rate = 0;
     for (const auto& place : deployment_.places) {
@@ -245,6 +266,7 @@ ParisTrial Search::run(double rate) const {
   config.scheduler.policy = cell_.policy;
   config.scheduler.policy_config = cell_.policy_config;
   config.scheduler.policy_config.merge = cell_.merge;
+  // Every query is served, however late: the figures are for queues that reject nothing.
   config.scheduler.policy_config.drop_unrecoverable = false;
   config.scheduler.admission = false;
   config.scheduler.correction_weight = 0;
@@ -257,8 +279,8 @@ ParisTrial Search::run(double rate) const {
   const Duration slo = workload_.services[0].slo.latency;
   const Duration p95 = tally.latency_quantile(0.95);
   const Duration p99 = tally.latency_quantile(0.99);
-  // The two lengths are single readings of a queue that breathes: a backlog is more than one query a slice and more
-  // than the arrivals of one Slo.
+  // The two queue lengths are single readings of a queue that fluctuates. It grows if the difference is more than one
+  // query for each slice and more than the arrivals within one Slo.
   const double breath = std::max(static_cast<double>(deployment_.places.size()), rate * to_seconds(slo));
   const bool steady = static_cast<double>(result.queue_at_end) <= static_cast<double>(result.queue_at_middle) + breath;
   double busy = 0;
@@ -281,6 +303,7 @@ class CutSearch {
  public:
   CutSearch(const ParisElsaCell& cell, const RunTimes& times, const std::vector<double>& share, Slo slo)
       : cell_(cell), times_(times), share_(share), slo_(slo) {
+    // Other random numbers than the judging run, and fewer queries: a search makes hundreds of simulations.
     cell_.seed += 1000;
     cell_.queries = 16000;
   }
@@ -290,6 +313,7 @@ class CutSearch {
     if (best_.empty()) return std::vector<int>(kSizes.size(), 0);
     for (bool better = true; better && evaluations_ < kEvaluationsMax;) {
       better = false;
+      // Four slices at a time first: that covers a distance in fewer evaluations.
       for (const int step : {4, 1}) better = climb(step) || better;
     }
     return best_;
@@ -299,6 +323,7 @@ class CutSearch {
   static constexpr int kEvaluationsMax = 220;
   static constexpr double kStep = 1.004;  // Less is noise.
 
+  // The published cuts and four fluid ones, each once. The climb can only improve on the best of them.
   std::vector<std::vector<int>> beginnings() const {
     const int budget = cell_.setting.compute_slices;
     std::vector<std::vector<int>> all;
@@ -322,6 +347,7 @@ class CutSearch {
     return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_));
   }
 
+  // True if some slice takes the largest query. Otherwise no rate is feasible, and no simulation is needed.
   bool serves_all(const std::vector<int>& counts) const {
     for (std::size_t i = 0; i < kSizes.size(); ++i) {
       if (counts[i] > 0 && static_cast<std::int64_t>(times_[i].size()) >= cell_.setting.samples_max) return true;
@@ -329,6 +355,7 @@ class CutSearch {
     return cell_.single && std::ranges::any_of(counts, [](int n) { return n > 0; });
   }
 
+  // One evaluation of the budget kEvaluationsMax.
   bool carries(const std::vector<int>& counts, double rate) {
     ++evaluations_;
     return serves_all(counts) && search(counts).run(rate).feasible;
@@ -347,6 +374,7 @@ class CutSearch {
     return low;
   }
 
+  // A beginning is worth a search only if it carries more than the best so far: one simulation decides.
   void try_beginning(const std::vector<int>& counts) {
     if (!serves_all(counts)) return;
     const double probe = best_.empty() ? 0 : rate_ * kStep;
@@ -358,6 +386,7 @@ class CutSearch {
     rate_ = rate;
   }
 
+  // Tries every exchange in both directions and repeats it while the rate grows. True if anything improved.
   bool climb(int step) {
     // Exchanges that keep the total: numbers of slices of 1, 2, 3, 4 and 7.
     static constexpr int kExchanges[][5] = {{2, -1, 0, 0, 0}, {1, 1, -1, 0, 0}, {1, 0, 1, -1, 0}, {0, 2, 0, -1, 0},
@@ -448,6 +477,7 @@ std::optional<double> paris_elsa_reference(const ParisElsaCell& cell) {
     const char* policy;
     double qps;
   };
+  // Queries a second of the reference simulator; 0 where it found no feasible rate.
   static constexpr Figure kFigures[] = {
       {"mobilenetv2", 1.0, 0.9, "homogeneous-2", "fifs", 1967},
       {"mobilenetv2", 1.0, 0.9, "homogeneous-7", "fifs", 454},
@@ -478,6 +508,7 @@ std::optional<double> paris_elsa_reference(const ParisElsaCell& cell) {
       {"vgg16", 1.5, 0.9, "homogeneous-3", "fifs", 1647},
       {"vgg16", 1.5, 0.9, "paris", "elsa", 1520},
   };
+  // The reference has neither single samples nor merging.
   if (cell.single || cell.merge) return std::nullopt;
   for (const auto& figure : kFigures) {
     if (cell.setting.model == figure.model && cell.setting.mu == figure.mu && cell.setting.sigma == figure.sigma &&
@@ -493,18 +524,21 @@ ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsa
   const auto share = sample_shares(cell.setting, SmallDraws::become_one);
   ParisElsaResult result;
   if (times.back().empty()) return result;
+  // The last entry is the largest query on the largest slice.
   const Slo slo{Duration(static_cast<std::int64_t>(cell.setting.slo_factor * static_cast<double>(times.back().back()))),
                 95};
   result.slo_ms = to_milliseconds(slo.latency);
   if (cell.partitioning == "elastic") {
     const auto shares = cell.single ? std::vector<double>{1} : share;
     const double least = least_cost_s(times, shares, cell.merge);
+    // No cut and no policy can exceed this, because each query occupies at least `least` compute-slice seconds.
     result.bound_qps = cell.setting.compute_slices / least;
     result.counts = CutSearch(cell, times, share, slo).best();
   } else {
     choose_counts(cell, times, sample_shares(cell.setting, SmallDraws::left_out), &result);
   }
   auto deployment = deploy(cell.setting, times, result.counts, slo);
+  // The cut has no slice on which the model was measured.
   if (deployment.places.empty()) return result;
   // A size that does not take the largest queries leaves them to the others; alone it cannot serve.
   if (!cell.single && deployment.services[0].samples_max < cell.setting.samples_max) return result;

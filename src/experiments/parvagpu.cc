@@ -1,3 +1,8 @@
+// ParvaGPU's scenarios, planned in four ways: by its own method under its own rule (a run takes less than 0.9 of half
+// the Slo), exactly under the same rule, exactly with every promise simulated, and under its rule with rates raised
+// until the promises hold in simulation. The last one makes its rule comparable: without it, fewer devices may mean
+// broken promises.
+
 #include "experiments/parvagpu.h"
 
 #include <algorithm>
@@ -11,6 +16,7 @@
 namespace tangram::experiments {
 namespace {
 
+// As many devices of one type as it takes, cut with the base profiles only.
 plan::Problem make_problem(const LatencyModel& model, const Workload& workload, const ParvaOptions& options,
                            plan::Rule rule) {
   plan::Problem problem;
@@ -36,11 +42,13 @@ int raise_half(const LatencyModel& model, const Workload& workload, const ParvaO
   lab::SimulatedCertifier certifier(model, {.seed = options.seed});
   Workload raised = workload;
   std::vector<double> factor(workload.services.size(), 1);
+  // Steps of 5 %: 40 of them raise a rate sevenfold. A scenario that needs more counts as impossible.
   for (int round = 0; round < 40; ++round) {
     const auto answer = plan_with("elastic", make_problem(model, raised, options, plan::Rule::half));
     if (answer.status != plan::PlanStatus::planned) return 0;
     bool all = true;
     for (std::size_t s = 0; s < workload.services.size(); ++s) {
+      // Planned for the raised rate, judged at the real one.
       const auto verdict = certifier.certify(workload.services[s], answer.services[s].groups, true);
       if (verdict.holds) continue;
       all = false;
@@ -62,6 +70,7 @@ Result<std::vector<ParvaScenario>> parva_scenarios(const File& file) {
   if (!file) return file.error();
   TANGRAM_TRY(const auto names, distinct_values(*file, "scenario"));
   std::vector<ParvaScenario> scenarios;
+  // The importer takes one scenario at a time, named after the colon.
   for (const auto& name : names) {
     TANGRAM_TRY(const auto imported, formats::import_text("parvagpu:" + name, {*file}));
     TANGRAM_TRY(auto workload, formats::parse_workload({file->name, imported}, read_nothing));

@@ -1,3 +1,6 @@
+// The simulation of Pollux: time advances by whole intervals, and the allocator decides at the end of each. Submissions
+// and ends of jobs within an interval take effect on GPUs at its end.
+
 #include "experiments/pollux.h"
 
 #include <memory>
@@ -9,6 +12,7 @@ namespace tangram::experiments {
 namespace {
 
 lab::JobTable::Options table_options(const train::Allocator& allocator) {
+  // As published: each job learns alone, and every change of its GPUs is a full restart.
   return {.learn_together = false,
           .keeps_batches = allocator.keeps_batches(),
           .replicas_max = 64,
@@ -37,6 +41,8 @@ class Cluster {
 
   PolluxResult run() {
     while (jobs_.left() > 0 && now_s_ < lab::kClusterTimeMax_s) {
+      // Jobs run with the GPUs of the last decision. Interference is that of the allocations at the beginning of the
+      // interval.
       jobs_.advance(now_s_, run_.interval_s, interference(), [](std::size_t) {});
       now_s_ += run_.interval_s;
       jobs_.admit(now_s_);
@@ -46,7 +52,8 @@ class Cluster {
   }
 
  private:
-  // Jobs of several nodes suffer where they meet.
+  // By job: how much slower it runs. Jobs that span several nodes share the network, so they slow each other down on
+  // every node where two of them meet.
   std::vector<double> interference() const {
     if (run_.interference == 0) return {};
     std::vector<int> spread(free_.size(), 0);
@@ -68,6 +75,7 @@ class Cluster {
 
   void reallocate() {
     const auto active = jobs_.ranked();
+    // An allocator need not handle a cluster without jobs.
     if (active.empty()) return;
     const auto views = jobs_.views_of(active, now_s_);
     const auto allocations = allocator_->allocate({.now_s = now_s_,
@@ -76,6 +84,7 @@ class Cluster {
                                                    .gpus_free = free_,
                                                    .jobs = views,
                                                    .spread_apart = run_.spread_apart});
+    // Called for its check that no GPU is used twice. All GPUs are free at every decision: allocations are made afresh.
     train::free_beside(free_, allocations);
     for (std::size_t k = 0; k < active.size(); ++k) jobs_.reallocate(active[k], allocations[k]);
   }
@@ -84,6 +93,7 @@ class Cluster {
     PolluxResult result;
     result.jcts_s = jobs_.completion_times_s();
     result.end_s = now_s_;
+    // The loop ended at the time limit.
     if (jobs_.left() > 0) result.unfinished = jobs_.asked(jobs_.first_left()).name;
     result.restarts_per_job = jobs_.restarts_per_job();
     for (const double jct : result.jcts_s) result.jct_mean_s += jct / static_cast<double>(result.jcts_s.size());

@@ -20,6 +20,7 @@ using report::Style;
 constexpr int kSeedsUsual = 5;
 constexpr const char* kBaseline = "baseline";
 
+// One run. Rows refer to jobs and to their baseline by index, because both vectors grow while rows are added.
 struct Row {
   std::string workload;
   SharedRun run;
@@ -28,6 +29,7 @@ struct Row {
   std::size_t baseline = 0;  // Index of the row to compare with.
   SharedResult result{};
 
+  // By how much the mean completion time is below that of the baseline; negative where it is above.
   double reduction(const std::vector<Row>& rows) const {
     return 1 - result.jct_mean_s / rows[baseline].result.jct_mean_s;
   }
@@ -35,6 +37,7 @@ struct Row {
 
 using Jobs = std::vector<formats::Job>;
 
+// A workload mixes training jobs and inference requests; the baseline runs the former alone.
 Jobs training_of(const Jobs& jobs) {
   Jobs training;
   std::ranges::copy_if(jobs, std::back_inserter(training),
@@ -51,12 +54,15 @@ class Runs {
         seeds_(input.seeds > 0 ? input.seeds
                : input.quick   ? 1
                                : kSeedsUsual) {
+    // Synthetic requests are of the same kinds as the jobs, because those are the kinds with known costs.
     for (const auto& [name, application] : applications) kinds_.push_back(name);
   }
 
+  // The runs of one workload: its baseline, the published ways with one seed, and ours with every seed.
   void add_workload(const TrainingWorkload& workload) {
     const Jobs training = training_of(workload.jobs);
     baseline_ = baseline_of(workload.name, training);
+    // A workload without requests has only its baseline: there is nothing to share the cluster with.
     if (training.size() == workload.jobs.size()) return;
     jobs_.push_back(workload.jobs);
     add_published(workload.name);
@@ -70,6 +76,7 @@ class Runs {
     if (training_.empty()) return;
     for (const auto& load : heavier_loads()) {
       for (int seed = 1; seed <= seeds_; ++seed) {
+        // The same training jobs under every load, so that only inference differs.
         Jobs jobs = training_;
         std::ranges::move(make_inference(load, kinds_, static_cast<std::uint64_t>(seed)), std::back_inserter(jobs));
         jobs_.push_back(std::move(jobs));
@@ -77,6 +84,7 @@ class Runs {
         add(load.name, deepboot_run(), "ATSI_AFE", seed);
         add_ours(load.name, "whole_gpu", seed);
         add_ours(load.name, "packed", seed);
+        // One seed is enough to see how completion times trade against waits.
         if (seed == 1) add_frontier(load.name);
       }
     }
@@ -89,11 +97,13 @@ class Runs {
  private:
   void add(const std::string& workload, SharedRun run, std::string options, int seed) {
     run.options.seed = static_cast<std::uint64_t>(seed);
+    // A smaller genetic search for Pollux: a quick run only shows that everything works.
     if (quick_) run.options.population = run.options.generations = 20;
     rows.push_back({workload, std::move(run), std::move(options), jobs_.size() - 1, baseline_});
   }
 
-  // Pollux on half of the cluster, training alone; made once for equal jobs.
+  // The baseline: Pollux on half of the cluster, training alone, with full restarts. Equal jobs share one baseline,
+  // because the run is long and its result the same.
   std::size_t baseline_of(const std::string& workload, const Jobs& training) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (rows[i].options == kBaseline && jobs_[rows[i].jobs] == training) return i;
@@ -108,6 +118,8 @@ class Runs {
     return baseline_;
   }
 
+  // DeepBoot as published, then with one part replaced at a time: restarts, allocator, timer, keep-warm, reclaim. In
+  // the names, ATSI is the timer that keeps replicas warm and AFE the fast restart.
   void add_published(const std::string& workload) {
     const SharedRun usual = deepboot_run();
     add(workload, usual, "ATSI_AFE", 1);
@@ -141,6 +153,7 @@ class Runs {
 
   void add_ours(const std::string& workload, const std::string& warm, int seed) {
     SharedRun run = tangram_run();
+    // "packed" keeps idle replicas on slices of a few GPUs, "whole_gpu" each on a GPU of its own.
     if (warm == "packed") run.packed.emplace();
     add(workload, run, warm, seed);
   }
@@ -231,6 +244,7 @@ std::string summary_of(const std::vector<Row>& rows) {
   }
   std::string text;
   for (const auto& [key, values] : reductions) {
+    // A mean and a worst case of one seed would say nothing.
     if (values.size() < 2) continue;
     double sum = 0;
     for (const double value : values) sum += value;
@@ -240,7 +254,7 @@ std::string summary_of(const std::vector<Row>& rows) {
   return text;
 }
 
-// One way of sharing a workload's cluster: the means over its seeds, so that no lucky one stands for it.
+// One way of sharing a workload's cluster: the means over its seeds, so that no lucky seed represents it.
 struct WayMeans {
   std::string name;
   double seeds = 0;
@@ -251,6 +265,7 @@ struct WayMeans {
 
   void add(const SharedResult& result) {
     seeds += 1;
+    // A running mean, so that the number of seeds need not be known.
     const auto take = [&](double& mean, double value) { mean += (value - mean) / seeds; };
     take(jct_mean_s, result.jct_mean_s);
     take(jct_p99_s, result.jct_p99_s);
@@ -263,6 +278,7 @@ struct WayMeans {
 std::map<std::string, std::vector<WayMeans>> ways_of(const std::vector<Row>& rows) {
   std::map<std::string, std::vector<WayMeans>> ways;
   for (const auto& row : rows) {
+    // The baseline runs without inference and is no way of sharing.
     if (row.result.overheads_s.empty()) continue;
     auto& mine = ways[row.workload];
     const std::string name = row.run.allocator + " " + row.options;
@@ -273,7 +289,8 @@ std::map<std::string, std::vector<WayMeans>> ways_of(const std::vector<Row>& row
   return ways;
 }
 
-// Ours trades the last jobs for the mean where its p99 is above that of DeepBoot as published; nothing where it is not.
+// A line for each of our ways whose p99 is above that of DeepBoot as published, because its better mean then has a
+// price; "" where there is none.
 std::string price_of(const std::vector<WayMeans>& ways) {
   const auto deepboot = std::ranges::find(ways, "deepboot ATSI_AFE", &WayMeans::name);
   if (deepboot == ways.end()) return "";
@@ -287,7 +304,7 @@ std::string price_of(const std::vector<WayMeans>& ways) {
   return text;
 }
 
-// Who is best at what, over all seeds.
+// The best way for each measure, by the means over all seeds.
 std::string winners_of(const std::vector<Row>& rows) {
   std::string text;
   for (const auto& [workload, mine] : ways_of(rows)) {
@@ -309,7 +326,7 @@ std::string winners_of(const std::vector<Row>& rows) {
   return text;
 }
 
-// Completion times need jobs. Of what quick runs, one must have requests too.
+// Every workload needs training jobs to have completion times. A quick run needs a workload that also has requests.
 Result<Nothing> check_comparable(const std::vector<TrainingWorkload>& workloads, bool quick) {
   bool mixed = false;
   for (const auto& workload : workloads) {
@@ -335,6 +352,7 @@ std::string page_of(const std::vector<Row>& rows) {
 // Which runs the workloads ask for. Where it has to be quick: those of the smallest workload that has requests.
 Runs runs_of(const DeepbootInput& input, const train::Applications& applications,
              std::vector<TrainingWorkload>& workloads) {
+  // The smallest first: a quick run takes the first workload that has requests.
   std::ranges::stable_sort(workloads, {}, [](const auto& w) { return w.jobs.size(); });
   Runs runs(input, applications);
   bool shared = false;
@@ -359,6 +377,7 @@ Result<Answer> reproduce_deepboot(const DeepbootInput& input, Runner& runner) {
   Runs runs = runs_of(input, applications, workloads);
   run_cells(runner, "sharing", runs.rows,
             [&](Row& row) { row.result = run_shared(applications, runs.jobs_of(row), row.run); });
+  // One run that did not end makes all comparisons with it meaningless, so there is no partial answer.
   for (const auto& row : runs.rows) {
     if (row.result.unfinished.empty()) continue;
     const std::string under = row.run.allocator + " " + row.options;

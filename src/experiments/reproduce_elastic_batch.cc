@@ -30,9 +30,12 @@ constexpr double kTokensPerWord = 1.3;
 // The rate of the settings that are looked at when it has to be quick.
 constexpr double kQuickRate = 300;
 
+// Lengths in tokens from lengths in words. Bins that fall on the same length are joined.
 HistogramSize token_lengths(const std::vector<HistogramSize::Bin>& words, std::int64_t size_max) {
   std::map<std::int64_t, double> tokens;
   for (const auto& bin : words) {
+    // Rounded up: a fraction of a token needs a whole one. Longer inputs are truncated to the longest that was
+    // measured.
     const auto length = static_cast<std::int64_t>(static_cast<double>(bin.size) * kTokensPerWord + 0.999);
     tokens[std::min(size_max, length)] += bin.weight;
   }
@@ -44,6 +47,7 @@ HistogramSize token_lengths(const std::vector<HistogramSize::Bin>& words, std::i
 // The reference's lengths, and those of each corpus of the file.
 Result<std::vector<LengthDistribution>> lengths_of(const File& file, std::int64_t size_max, Runner& runner) {
   std::vector<LengthDistribution> all{reference_lengths()};
+  // The corpora are optional; the reference's lengths are a formula.
   if (!file) {
     runner.note(file.error().message + "\nonly the log-normal lengths are used");
     return all;
@@ -62,6 +66,7 @@ struct SettingCell {
   ElasticBatchSetting setting;
   std::vector<ElasticBatchResult> results{};
 
+  // The last of the variants.
   const ElasticBatchResult& elastic() const { return results.back(); }
 };
 
@@ -88,6 +93,7 @@ std::vector<RateCell> rate_cells(const std::vector<SettingCell>& settings) {
   std::map<std::pair<double, int>, RateCell> cells;
   for (const auto& cell : settings) {
     const auto& elastic = cell.elastic();
+    // Rates are sought for the reference's lengths only.
     if (elastic.gpus == 0 || cell.setting.lengths.name != reference_lengths().name) continue;
     RateCell& rates = cells[{cell.setting.slo_ms, elastic.gpus}];
     rates.slo_ms = cell.setting.slo_ms;
@@ -165,6 +171,7 @@ std::string gain_text(const std::vector<ElasticBatchResult>& results, const std:
     const auto found = std::ranges::find(results, name, &ElasticBatchResult::variant);
     return found == results.end() ? 0 : found->rate_highest_per_s;
   };
+  // An infeasible variant has no ratio.
   if (rate_of(variant) <= 0) return "-";
   return fmt::format("{:+.1f} %", 100 * (rate_of(own) / rate_of(variant) - 1));
 }

@@ -49,9 +49,11 @@ struct Loaded {
   bool blind = false;   // A model was left out because none of its runs fitted into memory.
 };
 
+// Adds the tables of one data set. A data set that is missing or empty is recorded in `loaded` and is no error yet.
 Result<Nothing> load(const FewShotInput::Dataset& dataset, Runner& runner, Loaded& loaded) {
   const auto measurements = measurements_of(dataset.format, dataset.profiles);
   if (!measurements) {
+    // One of the data sets may be missing or empty. Any other error is reported at once.
     const bool absent = measurements.error().code == ErrorCode::not_found;
     const bool bare = formats::is_nothing_to_import(measurements.error());
     if (!absent && !bare) return measurements.error();
@@ -69,6 +71,7 @@ Result<std::vector<FewShotTable>> load_tables(const FewShotInput& input, Runner&
   for (const auto& dataset : input.datasets) {
     TANGRAM_RETURN_IF_ERROR(load(dataset, runner, loaded));
   }
+  // Files were there, so a hint how to download them would mislead.
   if (loaded.tables.empty() && loaded.blind) {
     return Error{ErrorCode::invalid, input.folder + ": no run fitted into memory; there is no latency to learn from"};
   }
@@ -84,11 +87,13 @@ std::vector<std::size_t> budgets_of(const FewShotTable& table, learn::SamplerKin
   const std::size_t all = table.measurements.size();
   std::vector<std::size_t> budgets;
   for (const std::size_t budget : kBudgets) {
+    // At least one run must be left to judge by.
     if (budget < all) budgets.push_back(budget);
   }
   if (sampler == learn::SamplerKind::grid) {
     std::vector<learn::Candidate> candidates;
     for (const auto& m : table.measurements) candidates.push_back(learn::candidate_of(m));
+    // As many measurements as ParvaGPU's own profiler takes.
     const std::size_t grid = learn::parvagpu_grid(candidates).size();
     if (grid < all && (budgets.empty() || grid > budgets.back())) budgets.push_back(grid);
   }
@@ -113,6 +118,8 @@ std::vector<FewShotRun> runs_of(const std::vector<FewShotTable>& tables, int see
   return runs;
 }
 
+// Each table is learnt alone and in any order; the parts are joined in the order of the tables, so that the result does
+// not depend on the number of threads.
 learn::Knowledge know_all(Runner& runner, const std::vector<FewShotTable>& tables) {
   std::vector<learn::Knowledge> parts(tables.size());
   runner.run_all("", tables.size(), [&](std::size_t i) { parts[i] = learn::know(tables[i].measurements); });
@@ -130,6 +137,7 @@ void add_whole_tables(Runner& runner, const std::vector<FewShotTable>& tables, c
   std::vector<FewShotOutcome> whole(tables.size());
   runner.run_all("", tables.size(), [&](std::size_t i) { whole[i] = whole_few_shot(tables, knowledge, i); });
   for (auto& run : runs) {
+    // Once for each sampler, with its first seed.
     if (run.replay.seed == 1) run.outcomes.push_back(whole[run.replay.table]);
   }
 }
@@ -167,6 +175,7 @@ struct Summary {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+// The median over the models, and the worst model in brackets.
 std::string middle_and_worst(const std::vector<double>& values) {
   return fmt::format("{} ({})", percent(learn::quantile(values, 0.5)), percent(learn::quantile(values, 1)));
 }
@@ -190,6 +199,7 @@ Summaries summaries_of(const std::vector<FewShotResult>& results) {
     summary.median_errors.push_back(result.median_error);
     summary.p90_errors.push_back(result.p90_error);
     summary.regrets.push_back(result.throughput_regret);
+    // Coverage is weighted by the number of runs that judged it.
     summary.covered += result.coverage95 * static_cast<double>(result.held_out);
     summary.held_out += static_cast<double>(result.held_out);
   }
@@ -227,6 +237,7 @@ report::Table model_table(const std::vector<FewShotResult>& results) {
                        {"REGRET", Align::right},
                        {"COVERAGE", Align::right}});
   for (const auto& result : results) {
+    // A small and a usual budget; the JSON has all of them.
     if (result.sampler != learn::SamplerKind::active || (result.budget != 5 && result.budget != 15)) continue;
     table.add({result.dataset,
                {result.model, Style::accent},

@@ -19,6 +19,7 @@ namespace {
 using report::Align;
 using report::Style;
 
+// The tables show the first seed; further ones only show how much it matters.
 constexpr std::uint64_t kFirstSeed = 7;
 constexpr const char* kElastic = "elastic";
 
@@ -49,7 +50,7 @@ struct RowKey {
   bool single = false;
 };
 
-// All rows, by setting, in the order in which they run and stand in the JSON.
+// All rows, by setting, in the order in which they run and appear in the JSON.
 class Grid {
  public:
   Grid(std::vector<ParisElsaSetting> settings, bool full, std::size_t seeds)
@@ -64,6 +65,7 @@ class Grid {
   const std::vector<Row>& rows() const { return rows_; }
 
   void run(Runner& runner, const Measurements& measurements) {
+    // Each seed of each row is a task of its own and writes only its own result.
     runner.run_all("searching", rows_.size() * seeds_, [&](std::size_t i) {
       Row& row = rows_[i / seeds_];
       ParisElsaCell cell = row.cell;
@@ -111,8 +113,8 @@ class Grid {
     }
   }
 
-  // Without several samples in a query, mu and sigma only matter to PARIS: of settings that differ in nothing else the
-  // first stands for all.
+  // Without several samples in a query, mu and sigma only matter to PARIS. Of settings that differ in nothing else, the
+  // first one represents all.
   void add_single_samples(std::size_t s) {
     const auto alike = [&](const auto& earlier) {
       return earlier.model == settings_[s].model && earlier.compute_slices == settings_[s].compute_slices;
@@ -157,6 +159,7 @@ report::Json row_json(const Row& row) {
   }
   if (const auto reference = paris_elsa_reference(row.cell)) json["reference_qps"] = *reference;
   json["slices"] = slices_json(first.counts);
+  // An infeasible cell has no rate at which a latency could be read.
   json["p95_ms"] = first.qps > 0 ? report::Json(first.p95_ms) : report::Json(nullptr);
   json["p99_ms"] = first.qps > 0 ? report::Json(first.p99_ms) : report::Json(nullptr);
   json["busy_share"] = first.busy_share;
@@ -168,6 +171,7 @@ report::Json row_json(const Row& row) {
   return json;
 }
 
+// Everything about one setting. The seed, the number of queries and the commit make the figures repeatable.
 report::Json setting_json(const Grid& grid, std::size_t s, const std::string& commit) {
   report::Json results = report::Json::array();
   report::Json batching = report::Json::array();
@@ -176,6 +180,7 @@ report::Json setting_json(const Grid& grid, std::size_t s, const std::string& co
   for (const auto& row : grid.rows()) {
     if (row.setting != s) continue;
     slo_ms = row.by_seed.front().slo_ms;
+    // Our merged cut belongs to the results; the merged runs of other cuts are a list of their own.
     const bool other_merged = row.cell.merge && !row.elastic();
     (row.cell.single ? batching : other_merged ? merged : results).push_back(row_json(row));
   }
@@ -194,6 +199,7 @@ report::Json setting_json(const Grid& grid, std::size_t s, const std::string& co
   return json;
 }
 
+// A rate of 0 means that the cell fails even at a trickle.
 std::string qps_text(double qps) { return qps > 0 ? fmt::format("{:.0f}", qps) : "infeasible"; }
 
 std::string setting_text(const ParisElsaSetting& setting) {
@@ -201,7 +207,7 @@ std::string setting_text(const ParisElsaSetting& setting) {
                      setting.sigma);
 }
 
-// The setting stands in the first row of its group only.
+// The setting is shown in the first row of its group only.
 report::Cell setting_cell(const ParisElsaSetting& setting, bool first) {
   return {first ? setting_text(setting) : "", Style::accent};
 }
@@ -273,6 +279,7 @@ struct BestOther {
   double homogeneous_fifs = 0;  // The best of the homogeneous cuts under fifs.
 };
 
+// Our own policy on a published cut counts as another, too: "elastic" has to gain by its cut.
 BestOther best_other(const Grid& grid, std::size_t s) {
   BestOther best;
   for (const auto& row : grid.rows()) {
@@ -304,7 +311,9 @@ report::Table elastic_table(const Grid& grid) {
   for (std::size_t s = 0; s < grid.settings().size(); ++s) {
     const Row& alone = grid.at(s, {kElastic, {"tangram", false}});
     const Row& merged = grid.at(s, {kElastic, {"tangram", true}});
+    // The published combination, given the same freedom to merge queries.
     const double elsa_merged = grid.at(s, {"paris", {"elsa", true}}).qps();
+    // The bound depends on the run times alone, so every seed has the same.
     const double bound = alone.by_seed.front().bound_qps;
     const BestOther best = best_other(grid, s);
     table.add({{setting_text(grid.settings()[s]), Style::accent},
@@ -333,6 +342,7 @@ report::Table batching_table(const Grid& grid) {
     bool first = true;
     for (const auto& partitioning : paris_elsa_partitionings()) {
       const Row* elsa = grid.find(s, {partitioning, {"elsa", false}, true});
+      // A cut that an earlier setting has already shown.
       if (elsa == nullptr) continue;
       std::vector<report::Cell> cells{setting_cell(grid.settings()[s], first), partitioning};
       first = false;

@@ -15,11 +15,13 @@ using detail::count_json;
 using detail::count_text;
 using report::Align;
 
+// A scenario and its result; rows run at the same time and share nothing but the latency model.
 struct ParvaRow {
   ParvaScenario scenario;
   ParvaResult result{};
 };
 
+// Numbers of devices are null where planning is impossible; tables show "none".
 report::Json parva_json(const ParvaResult& result) {
   report::Json services = report::Json::array();
   for (const auto& service : result.services) {
@@ -48,6 +50,7 @@ std::string tightest_text(const ParvaResult& result) {
   std::string tightest = "-";
   double share = 0;
   for (const auto& service : result.services) {
+    // Relative to the Slo, because services have very different ones.
     if (service.p99_ms / service.slo_ms < share) continue;
     share = service.p99_ms / service.slo_ms;
     tightest = fmt::format("{} {:.0f} of {} ms", service.service, service.p99_ms, text::shortest(service.slo_ms));
@@ -89,7 +92,7 @@ Result<Answer> reproduce_parvagpu(const ParvaInput& input, Runner& runner) {
   const learn::TableModel model(measurements);
   std::vector<ParvaRow> rows;
   for (auto& scenario : scenarios) rows.push_back({std::move(scenario)});
-  // The last scenarios are the largest.
+  // The last scenarios are the largest, so they start first.
   run_cells_from_last(runner, "planning", rows, [&](ParvaRow& row) { row.result = run_parvagpu(model, row.scenario); });
   Answer answer;
   for (const auto& row : rows) {

@@ -45,6 +45,7 @@ std::vector<Row> rows_of(const std::vector<TrainingWorkload>& workloads, const P
     for (const char* allocator : {"optimus", "tiresias", "tangram"}) {
       rows.push_back({w, run_of(workloads[w], allocator, input)});
     }
+    // How sensitive Pollux is to its interval and to interference between jobs.
     if (!input.full) continue;
     for (const double interval_s : kIntervals_s) {
       rows.push_back({w, run_of(workloads[w], "pollux", input)});
@@ -79,6 +80,7 @@ report::Json row_json(const Row& row) {
 
 std::string reference_text(const Row& row) {
   const auto found = kPublished.find(row.run.workload);
+  // Only the run with the published settings can be compared with the published figure.
   const bool published = row.run.allocator == "pollux" && row.run.interval_s == 60 && row.run.spread_apart &&
                          row.result.jcts_s.size() == kPublishedJobs;
   if (!published || found == kPublished.end()) return "";
@@ -109,6 +111,7 @@ report::Table table_of(const std::vector<Row>& rows) {
 std::string winners_of(const std::vector<Row>& rows) {
   std::map<std::string, std::vector<const Row*>> by_workload;
   for (const auto& row : rows) {
+    // Variations of the interval and of interference do not compete.
     if (row.run.interval_s == 60 && row.run.spread_apart) by_workload[row.run.workload].push_back(&row);
   }
   std::string text;
@@ -140,6 +143,7 @@ Result<Answer> reproduce_pollux(const PolluxInput& input, Runner& runner) {
     if (result.unfinished.empty()) continue;
     return unfinished_error(*workloads, run.workload, result.unfinished, run.allocator);
   }
+  // Rows ran longest first; the table is by workload.
   std::ranges::stable_sort(rows, {}, &Row::workload);
   Answer answer;
   for (const auto& row : rows) answer.json.push_back(row_json(row));

@@ -38,13 +38,16 @@ struct Row {
   LendingResult slices{};
   std::optional<ReplannedDay> replanned{};  // With --full.
 
+  // The more of the two: the other mode has to make up for the difference on GPUs of its own.
   double training_h() const { return std::max(whole.training_h, slices.training_h); }
   double gpu_hours(const LendingResult& mode) const {
     return kHoursOfADay * mode.devices + (training_h() - mode.training_h);
   }
+  // GPU-hours saved by lending slices instead of whole GPUs, for the same inference and the same training.
   double saved() const { return 1 - gpu_hours(slices) / std::max(gpu_hours(whole), 1e-9); }
 };
 
+// One mode of one scenario; training_throughput is the same in both modes, so that gpu_hours can be compared.
 report::Json mode_json(const Row& row, const LendingResult& mode, const char* name) {
   return {{"scenario", row.scenario.name},
           {"mode", name},
@@ -70,6 +73,7 @@ report::Json replanned_json(const Row& row, bool slices) {
           {"gpus", std::llround(day.devices)}};
 }
 
+// A bound by planning for every hour; nullopt where an hour has no plan.
 std::optional<ReplannedDay> replan(const LatencyModel& model, const ParvaScenario& scenario,
                                    const std::map<int, double>& speeds, const LendingDay& day) {
   const auto plan_at = [&](double rates) -> std::optional<Plan> {
@@ -105,9 +109,11 @@ report::Table replanned_table(const std::vector<Row>& rows) {
   return table;
 }
 
+// Plans once and lends twice: both modes have the same plan and the same requests.
 void run_row(const LatencyModel& model, const std::map<int, double>& speeds, const LendingDay& day, Row& row) {
   const auto answer = plan_certified(model, row.scenario);
   row.reason = answer.reason;
+  // The row keeps its reason and is left out of tables and JSON.
   if (answer.status != plan::PlanStatus::planned) return;
   const auto lend = [&](lab::LendMode mode) {
     return lend_for_a_day(answer.plan, row.scenario.workload, model, speeds, mode, day);
@@ -129,6 +135,7 @@ report::Table lent_table(const std::vector<Row>& rows) {
                        {"PROMISES"}});
   for (const auto& row : rows) {
     if (!row.reason.empty()) continue;
+    // Savings that break a promise are no savings, so the table says so.
     const bool kept = std::min(row.whole.slo_margin, row.slices.slo_margin) >= 0;
     table.add({{row.scenario.name, Style::accent},
                fmt::format("{:.0f}", row.slices.devices),
@@ -151,7 +158,7 @@ void add_json(const Row& row, report::Json& list) {
   for (const bool slices : {false, true}) list.push_back(replanned_json(row, slices));
 }
 
-// Nothing where no scenario has a plan.
+// The tables and the JSON; `found` is false where no scenario has a plan.
 Answer answer_of(const std::vector<Row>& rows, bool full) {
   Answer answer;
   for (const auto& row : rows) {
@@ -178,12 +185,13 @@ Result<Answer> reproduce_slices(const SlicesInput& input, Runner& runner) {
   LendingDay day;
   if (input.quick) {
     if (scenarios.size() > 1) scenarios.resize(1);
+    // Half the usual length; lending then sees traffic change twice as fast.
     day.hour_s = 30;
   }
   const learn::TableModel model(profiles);
   std::vector<Row> rows;
   for (auto& scenario : scenarios) rows.push_back({std::move(scenario)});
-  // The last scenarios are the largest, as a rule.
+  // The last scenarios are the largest, as a rule, so they start first.
   run_cells_from_last(runner, "planning", rows, [&](Row& row) {
     run_row(model, speeds, day, row);
     if (input.full) row.replanned = replan(model, row.scenario, speeds, day);

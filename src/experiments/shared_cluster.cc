@@ -1,3 +1,14 @@
+// A discrete simulation of a shared cluster, in whole seconds.
+//
+// Each step jumps to the next second in which something can happen: a round, a submission, the end of a run or of a
+// guard, or a further attempt to place a pending request. What a step does has a fixed order, because it decides about
+// ties: first GPUs are released, then requests use warm replicas, then the remaining requests take GPUs, and training
+// gets what is left in its rounds.
+//
+// Two kinds of schedulers share the code. The published one holds a round every minute and does not place requests in
+// that second. A prompt one (SharedRun::prompt) also acts when a job comes or ends, and places requests before every
+// round.
+
 #include "experiments/shared_cluster.h"
 
 #include <algorithm>
@@ -12,6 +23,7 @@
 namespace tangram::experiments {
 namespace {
 
+// By nearest rank; 0 of no values.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::ranges::sort(values);
@@ -31,8 +43,7 @@ std::vector<double> cold_starts_s(const std::vector<std::string>& applications) 
   return cold_s;
 }
 
-// Time and the order of things: runs and guards end, requests come, requests are placed, rounds are held. Invariant
-// after every step: no GPU is owned twice.
+// Owns the parts and advances the time. Invariant after every step: no GPU is owned twice.
 class SharedCluster {
  public:
   SharedCluster(const train::Applications& applications, const std::vector<formats::Job>& jobs, const SharedRun& run)
@@ -54,6 +65,7 @@ class SharedCluster {
     advance_to(next_event_s());
     requests_.end(gpus_.settle(now_s_));
     admit_requests();
+    // The published scheduler does not place requests in the second of a round: they are placed a second later.
     const bool round = std::fmod(now_s_, run_.interval_s) == 0;
     if (run_.prompt) place_pending();
     if (round || (run_.prompt && training_.early_round_due(now_s_))) hold_round();
@@ -62,7 +74,8 @@ class SharedCluster {
     check_ownership();
   }
 
-  // The next round, or what comes before it; at least a second from now.
+  // The next second in which something can happen: the next round, or an event before it. At least a second from now,
+  // so that every step makes progress.
   double next_event_s() const {
     const double soon = now_s_ + 1;
     const auto not_before_soon = [&](double at_s) { return std::max(std::ceil(at_s), soon); };
@@ -74,13 +87,14 @@ class SharedCluster {
     return next;
   }
 
-  // A prompt scheduler acts when a job comes or may have ended, and tries again to place a request every second.
+  // A prompt scheduler acts when a job comes or may have ended, and tries every second to place a pending request.
   double next_prompt_s() const {
     const double soon = now_s_ + 1;
     return requests_.pending().empty() ? std::max(training_.next_look_s(now_s_), soon) : soon;
   }
 
-  // A pending request is looked at again in a second if a replica sleeps, or one of its own is guarded.
+  // True if a pending request may be placed in the next second: a replica sleeps whose GPU it could take, or a replica
+  // of its own application is guarded and can run it. Otherwise nothing changes before the next event.
   bool may_place_soon() const {
     return gpus_.any_asleep() || std::ranges::any_of(requests_.pending(), [&](std::size_t i) {
              return gpus_.has_guarded(requests_.at(i).application);
@@ -88,6 +102,7 @@ class SharedCluster {
   }
 
   void advance_to(double next_s) {
+    // Utilisation counts until the last job has ended.
     if (training_.jobs().left() > 0) {
       const lab::Ownership now = ownership();
       used_gpu_s_ += (next_s - now_s_) * (now.training + now.running);
@@ -96,7 +111,8 @@ class SharedCluster {
     now_s_ = next_s;
   }
 
-  // A request that finds a warm replica of its own starts at once. With packing, GPUs in hand are for any request.
+  // A request that finds a warm replica of its application starts at once. With packing there are no such replicas: the
+  // GPUs in hand are for any application.
   void admit_requests() {
     requests_.admit(now_s_, [&](const auto& request) { gpus_.on_arrival(request.application, now_s_); });
     if (run_.packed) return;
@@ -107,7 +123,8 @@ class SharedCluster {
     });
   }
 
-  // Requests without a warm replica take GPUs, and training changes once for all of them.
+  // Requests without a warm replica take GPUs. They all change one draft of the allocations, which is applied at the
+  // end: a job that gives up three GPUs restarts once and not three times.
   void place_pending() {
     if (requests_.pending().empty()) return;
     TrainingDraft draft = training_.draft(now_s_);
@@ -119,24 +136,27 @@ class SharedCluster {
     return finder_.find(draft, gpus_, requests_.pending().size(), now_s_);
   }
 
+  // True if a GPU was found. Its replica starts cold, which the request has to wait for.
   bool place_cold(std::size_t i, TrainingDraft& draft) {
     const auto node = find_gpu(draft);
     if (node) requests_.record_wait(gpus_.run_cold(start_of(i), *node));
     return node.has_value();
   }
 
-  // Any GPU in hand will do, and only an application that is on no shelf yet starts cold.
+  // Any GPU in hand serves any application. Only an application that is on no shelf yet starts cold.
   bool place_packed(std::size_t i, TrainingDraft& draft) {
     const auto in_hand = gpus_.in_hand();
     const auto node = in_hand ? std::nullopt : find_gpu(draft);
     if (!in_hand && !node) return false;
     const int application = requests_.at(i).application;
     requests_.record_wait(gpus_.run_packed(start_of(i), in_hand, node.value_or(0)));
+    // Its first request put the model into memory, so it can be kept on a slice for the next one.
     if (!gpus_.on_shelf(application)) shelve(application, draft);
     return true;
   }
 
-  // The application waits on a slice from now on, of a further GPU if the shelves are full and one can be had.
+  // Keeps a replica of the application on a slice from now on. If the shelves are full it takes one more GPU; if there
+  // is none, the application stays without a shelf, and its next request tries again.
   void shelve(int application, TrainingDraft& draft) {
     if (gpus_.shelves_full()) {
       const auto node = find_gpu(draft);
@@ -151,7 +171,8 @@ class SharedCluster {
     return {request.application, now_s_, request.submit_s, request.duration_s};
   }
 
-  // Training may have every GPU that inference does not hold. Replicas that sleep leave where it took theirs.
+  // Training can use every GPU that inference does not hold: idle ones and those of sleeping replicas. A sleeping
+  // replica is closed if training took its GPU.
   void hold_round() {
     std::vector<int> lendable = gpus_.held(run_.nodes);
     for (int& gpus : lendable) gpus = run_.gpus_per_node - gpus;
@@ -176,6 +197,7 @@ class SharedCluster {
     for (const int gpus : used) TANGRAM_CHECK(gpus <= run_.gpus_per_node, "no GPU is owned twice");
   }
 
+  // Jobs are named before requests.
   std::string unfinished() const {
     if (finished()) return "";
     const auto& jobs = training_.jobs();
@@ -198,6 +220,7 @@ class SharedCluster {
     result.leases = training_.leases();
     result.leases_ended = training_.leases_ended();
     result.unfinished = unfinished();
+    // Every GPU that a job received was returned, when the job shrank or when it ended.
     TANGRAM_CHECK(!finished() || result.leases == result.leases_ended, "every lease ends");
     result.timeline = std::move(timeline_);
     return result;

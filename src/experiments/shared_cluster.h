@@ -1,10 +1,10 @@
-// A cluster that inference and training share, simulated: DeepBoot's published results and better.
+// A cluster that inference and training share, simulated: DeepBoot's published results, and ours beside them.
 //
 // Inference requests hold a whole GPU each for their duration; their replicas stay warm for a while. The other GPUs are
-// on loan to elastic training and come back the moment that a request needs one. Time goes by whole seconds.
+// on loan to elastic training and come back the moment that a request needs one. Time advances by whole seconds.
 //
-// The parts: InferenceRequests (who waits), InferenceGpus (replicas and their GPUs), ElasticTraining (jobs and rounds)
-// and GpuFinder (which GPU a request gets). The cluster owns one of each and moves time.
+// The parts: InferenceRequests (the requests and their queue), InferenceGpus (replicas and their GPUs), ElasticTraining
+// (jobs and rounds) and GpuFinder (which GPU a request gets). The cluster owns one of each and advances the time.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+// The HTML page of a comparison: a table of all runs, and for each workload a scatter plot and the ownership of GPUs.
+
 #include "experiments/shared_cluster_page.h"
 
 #include <fmt/format.h>
@@ -25,10 +27,12 @@ constexpr std::string_view kFrontierStyle = R"(
 td:nth-child(-n+3),th:nth-child(-n+3){text-align:left}
 )";
 
+// Our runs are squares and the others circles, so they can be told apart without colours, too.
 bool is_ours(const SharedReportRow& row) { return row.allocator == "tangram"; }
 
 // Completion against waiting: down and to the left is better.
 std::string frontier_picture(std::span<const SharedReportRow* const> rows) {
+  // Scales leave a margin around the values. Requires at least one row.
   double wait_max = 1;
   double jct_min = rows.front()->result->jct_mean_s;
   double jct_max = jct_min;
@@ -75,6 +79,7 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
   html += fmt::format("<h1>{}</h1>\n", kTitle) + table_of(rows);
   std::map<std::string, std::vector<const SharedReportRow*>> by_workload;
   for (const auto& row : rows) {
+    // A run without requests has no wait to plot.
     if (!row.result->overheads_s.empty()) by_workload[row.workload].push_back(&row);
   }
   for (const auto& [workload, mine] : by_workload) {
@@ -84,6 +89,7 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
         report::plot::escape(workload));
     html += frontier_picture(mine);
     html += report::ownership_key();
+    // One picture for each way, of its first seed, and at most four.
     std::map<std::string, bool> shown;
     for (const auto* row : mine) {
       const bool wanted = row->allocator == "deepboot" || is_ours(*row);

@@ -1,4 +1,4 @@
-// A page about shared clusters: who had the GPUs over time, and what completion costs in waiting.
+// A page about shared clusters: the ownership of GPUs over time, and completion times against the waits of requests.
 #pragma once
 
 #include <span>

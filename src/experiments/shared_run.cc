@@ -1,3 +1,5 @@
+// The costs that DeepBoot measured, and the two ways of running a cluster that are compared: as published, and ours.
+
 #include "experiments/shared_run.h"
 
 #include <algorithm>
@@ -23,6 +25,7 @@ struct NamedCosts {
   const char* kind;
   SharingCosts costs;
 };
+// Seconds: {full restart, fast restart} of training, then the cold start of inference.
 constexpr NamedCosts kCosts[] = {
     {"bert", {{103, 5}, 8}},       {"cifar10", {{24, 3}, 6}}, {"ncf", {{25, 2}, 4}},
     {"deepspeech2", {{18, 1}, 4}}, {"yolov3", {{26, 3}, 6}},  {"imagenet", {{35, 3}, 6}},
@@ -33,6 +36,7 @@ constexpr NamedCosts kCosts[] = {
 SharingCosts sharing_costs(const std::string& application) {
   const auto* const found = std::ranges::find(kCosts, kind_of(application), &NamedCosts::kind);
   if (found != std::end(kCosts)) return found->costs;
+  // The mean of the measured kinds.
   return {{38, 3}, 6};
 }
 

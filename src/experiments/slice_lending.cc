@@ -1,3 +1,9 @@
+// A day of lending, played fast.
+//
+// Lending reacts within seconds while traffic changes over hours, so a day can be compressed as long as an hour stays
+// long beside the times of lending. A day with too many requests is compressed further, and then the times of lending
+// shrink by the same factor `pace`. Training is counted in hours of the day, not of the simulation.
+
 #include "experiments/slice_lending.h"
 
 #include <algorithm>
@@ -17,6 +23,7 @@ namespace {
 
 constexpr double kHours = 24;
 
+// The services with a sine between low_share and peak_share of the planned rates; the peak is at noon.
 Workload with_a_day(const Workload& workload, const LendingDay& day) {
   Workload varied = workload;
   for (auto& service : varied.services) {
@@ -57,6 +64,7 @@ class SliceTrainer final : public sim::Lessee {
       }
     }
     for (std::uint32_t d = 0; mode_ == lab::LendMode::whole_gpu && d < devices.size(); ++d) {
+      // A whole GPU is one lease of all its slices, at the speed of a whole GPU.
       leases_.push_back({{}, 1, 1});
       for (std::size_t u = 0; u < lending_->units().size(); ++u) {
         if (lending_->units()[u].device == DeviceId(d)) leases_.back().units.push_back(u);
@@ -72,6 +80,7 @@ class SliceTrainer final : public sim::Lessee {
     for (auto& lease : leases_) traffic ? use(lease) : end(lease);
   }
 
+  // The simulation goes on until everything that was lent is back.
   bool busy() const override {
     return std::ranges::any_of(leases_, [&](const Lease& lease) {
       return std::ranges::any_of(lease.units, [&](std::size_t unit) {
@@ -93,6 +102,7 @@ class SliceTrainer final : public sim::Lessee {
     bool runs = false;
   };
 
+  // Adds what training got since the last tick. Time after the end of the day does not count.
   void count(TimePoint now) {
     const double until_s = std::min(to_seconds(now), kHours * day_.hour_s);
     const double hours = std::max(until_s - last_s_, 0.0) / day_.hour_s;
@@ -104,19 +114,23 @@ class SliceTrainer final : public sim::Lessee {
     }
   }
 
+  // Takes the lease if all of its slices may be lent, and ends it if one of them may not.
   void use(Lease& lease) {
     bool may = !lease.units.empty();
     for (const std::size_t unit : lease.units) may = may && lending_->may_lend(unit);
     if (!may) return end(lease);
+    // Every unit is asked, without a short cut: each lends its idle processes at once, and the rest follows.
     bool all = true;
     for (const std::size_t unit : lease.units) all = lending_->lend(unit) && all;
     if (all && !lease.runs) {
       ++result_.leases;
+      // A start costs real seconds, however fast the day is played.
       result_.training_h -= lease.speed * day_.lease_start_s / 3600;
     }
     lease.runs = all;
   }
 
+  // Recalls all units. Harmless for units that are not lent.
   void end(Lease& lease) {
     lease.runs = false;
     for (const std::size_t unit : lease.units) lending_->recall(unit);
@@ -133,7 +147,7 @@ class SliceTrainer final : public sim::Lessee {
   LendingResult result_;
 };
 
-// What the plan leaves uncut trains all day.
+// What the plan leaves uncut trains all day: inference never takes it back, so each slice is one lease.
 void add_uncut(const Plan& plan, const std::map<int, double>& speeds, LendingResult& result) {
   for (const auto& device : plan.devices) {
     for (const auto& slice : lab::leftover_slices(device, speeds).slices) {
@@ -154,6 +168,7 @@ LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const L
   for (const auto& service : workload.services) {
     rate_mean += plan::planning_rate_per_s(service) * (day.peak_share + day.low_share) / 2;
   }
+  // The length of an hour at which the whole day has about requests_max requests.
   const double affordable_s = std::max(day.requests_max / std::max(rate_mean * kHours, 1.0), day.hour_min_s);
   const double pace = std::min(affordable_s / day.hour_s, 1.0);
   day.hour_s *= pace;
@@ -162,6 +177,7 @@ LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const L
   const auto deployment = sched::compile(plan, varied, model);
   TANGRAM_CHECK(deployment.ok(), "the plan was made for these services");
   lab::NeedsOptions needs;
+  // Each mode keeps the slices that suit it, so that the comparison is between the best of both.
   needs.order = mode == lab::LendMode::whole_gpu ? lab::KeepOrder::few_devices : lab::KeepOrder::small_first;
   needs.certify.seed = day.seed;
   SliceTrainer trainer(lab::certified_needs(plan, workload, *deployment, model, needs), speeds, mode, day, paced(pace));
@@ -191,6 +207,7 @@ std::optional<ReplannedDay> replan_for_a_day(const PlanAtRate& plan_at, const st
                                              const LendingDay& day) {
   constexpr double kSteps = 10;  // Rates are planned for in tenths, rounded up.
   LendingDay real = day;
+  // Nothing is simulated here, so hours have their real length.
   real.hour_s = 3600;
   Service one;
   one.traffic = PoissonTraffic{1};
@@ -199,11 +216,13 @@ std::optional<ReplannedDay> replan_for_a_day(const PlanAtRate& plan_at, const st
   ReplannedDay answer;
   for (int hour = 0; hour < static_cast<int>(kHours); ++hour) {
     const double share = lab::busiest_rate_per_s(unit, 3600.0 * hour, 3600.0 * (hour + 1));
+    // Hours with about the same rate share a plan: certified plans are expensive.
     const int step = std::min(static_cast<int>(std::ceil(share * kSteps - 1e-9)), static_cast<int>(kSteps));
     if (!plans.contains(step)) plans[step] = plan_at(step / kSteps);
     if (!plans.contains(static_cast<int>(kSteps))) plans[static_cast<int>(kSteps)] = plan_at(1);
     const auto& peak = plans[static_cast<int>(kSteps)];
     const auto& now = plans[step];
+    // Without a plan for some hour the bound would not be one.
     if (!peak || !now) return std::nullopt;
     answer.devices = static_cast<double>(peak->devices.size());
     answer.whole_h += answer.devices - static_cast<double>(now->devices.size());

@@ -1,4 +1,5 @@
-// Training on what inference leaves of its GPUs: slices that nobody needs for now, beside the lending of whole GPUs.
+// Training on what inference leaves of its GPUs: slices that no service needs for now, beside the lending of whole
+// GPUs.
 #pragma once
 
 #include <cstdint>

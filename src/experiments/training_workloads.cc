@@ -1,3 +1,6 @@
+// Published workloads are imported first and then read as our own jobs files, so there is one reader and one set of
+// checks. Messages name the published file and its line.
+
 #include "experiments/training_workloads.h"
 
 #include <fmt/format.h>
@@ -41,11 +44,13 @@ Result<std::vector<TrainingWorkload>> workloads_of(const Folder& folder, const W
   if (!folder.files) return folder.files.error();
   std::vector<TrainingWorkload> workloads;
   for (const auto& source : *folder.files) {
+    // The other workloads are still worth running.
     if (text::trim(source.text).empty()) {
       runner.warn(source.name + ": empty, left out");
       continue;
     }
     TANGRAM_TRY(auto workload, read_workload(source, rules.format));
+    // Checked before anything runs: a job that cannot run would only show after a year of simulated time.
     TANGRAM_RETURN_IF_ERROR(lab::check_applications(workload.origin, workload.jobs, rules.applications));
     TANGRAM_RETURN_IF_ERROR(lab::check_jobs_fit(workload.origin, workload.jobs, rules.gpus));
     workloads.push_back(std::move(workload));

@@ -17,7 +17,7 @@ struct TrainingWorkload {
   lab::JobsOrigin origin;
 };
 
-// The applications whose traces stand in `pollux/traces`.
+// The applications whose traces are in `pollux/traces`.
 Result<train::Applications> applications_of(const Folder& traces);
 
 // Every file of `folder`, read in the format called `format`. Their jobs are of known applications and fit into a

@@ -1,3 +1,9 @@
+// The access file: tenants, the hashes of their keys, and their limits.
+//
+// The file has no key in it, only the SHA-256 of a salt and the key, so a leaked file does not open the server. The
+// parser reads records with places first; the checks between tenants (names, key ids and certificates that occur twice)
+// follow.
+
 #include "formats/access_file.h"
 
 #include <fmt/format.h>
@@ -11,6 +17,7 @@
 namespace tangram::formats {
 namespace {
 
+// Limits far beyond use. They keep the arithmetic of token buckets finite.
 constexpr double kRateMin = 1e-6;  // One in twelve days.
 constexpr double kRateMax = 1e9;
 constexpr double kCountMax = 1e12;
@@ -18,7 +25,7 @@ constexpr std::string_view kHashBegin = "sha256:";
 constexpr std::string_view kDatePattern = "dddd-dd-dd";
 constexpr std::string_view kInstantPattern = "dddd-dd-ddTdd:dd:ddZ";
 
-// Entries as the file has them.
+// Entries as the file has them, with the places that checks between entries report.
 struct KeyRecord {
   Located<std::string> id;
   Located<std::string> hash;
@@ -61,6 +68,8 @@ void describe(Visitor& v, KeyRecord& c) {
   v.field("expires", c.expires, "From then on it is refused: `2027-01-31`, or `2027-01-31T12:30:00Z`, in UTC.");
 }
 
+// Rate, quota and concurrency are independent, and a missing one means unlimited. A quota of 0 is allowed: it suspends
+// inference for a tenant without deleting its keys.
 template <typename Visitor>
 void describe(Visitor& v, TenantRecord& c) {
   v.about("Tenant", "Someone who uses the server.");
@@ -92,7 +101,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// Exactly as many bytes as there are, in lower case.
+// Reads exactly `size` bytes from lower-case hexadecimal. Upper case is refused, so each hash has one spelling.
 template <std::size_t size>
 bool read_hex(std::string_view text, std::array<std::uint8_t, size>& bytes) {
   if (text.size() != 2 * size) return false;
@@ -110,9 +119,11 @@ void write_hex(const std::array<std::uint8_t, size>& bytes, std::string& out) {
   for (const auto byte : bytes) out += fmt::format("{:02x}", byte);
 }
 
+// "sha256:SALT:DIGEST". False leaves `key` partly filled, which is harmless: the problem discards the whole file.
 bool read_hash(std::string_view text, AccessKey& key) {
   if (!text.starts_with(kHashBegin)) return false;
   text.remove_prefix(kHashBegin.size());
+  // Without a colon the digest is empty, and read_hex() refuses it by its length.
   const auto colon = std::min(text.find(':'), text.size());
   const auto digest = text.substr(std::min(colon + 1, text.size()));
   return read_hex(text.substr(0, colon), key.salt) && read_hex(digest, key.digest);
@@ -121,6 +132,7 @@ bool read_hash(std::string_view text, AccessKey& key) {
 AccessKey read_key(const KeyRecord& record, Problems& problems) {
   AccessKey key;
   key.id = record.id.value;
+  // A hash that is missing or no text has been reported by the description.
   if (!record.hash.wrong && record.hash.at.line != 0 && !read_hash(record.hash.value, key)) {
     problems.add(record.hash.at,
                  "hash must be sha256:SALT:DIGEST with 32 and 64 hexadecimal digits in lower case, as "
@@ -136,10 +148,12 @@ AccessKey read_key(const KeyRecord& record, Problems& problems) {
   return key;
 }
 
-// Who took a name first, for names that only one may have.
+// Reports names that occur twice, with the line of the first. A key id or a certificate that belonged to two tenants
+// would leave open which one a request counts for.
 class Taken {
  public:
   Taken(const char* what, Problems& problems) : what_(what), problems_(problems) {}
+  // A name that is missing or wrong has been reported and cannot collide.
   void take(const Located<std::string>& name) {
     if (name.wrong || name.at.line == 0) return;
     const auto [found, fresh] = first_.emplace(name.value, name.at.line);
@@ -155,6 +169,7 @@ class Taken {
   std::map<std::string, int> first_;
 };
 
+// Checks between tenants and between the fields of one.
 void check_names(const AccessRecord& record, Problems& problems) {
   Taken names("name", problems);
   Taken keys("key id", problems);
@@ -163,6 +178,7 @@ void check_names(const AccessRecord& record, Problems& problems) {
     names.take(tenant.name);
     for (const auto& key : tenant.keys) keys.take(key.id);
     for (const auto& name : tenant.certificate_names) certificates.take(name);
+    // No request could ever authenticate as this tenant, which is certainly a mistake.
     if (tenant.keys.empty() && tenant.certificate_names.empty() && tenant.name.at.line != 0) {
       problems.add(tenant.name.at, "a tenant needs keys or certificate_names, or nobody is it");
     }
@@ -170,6 +186,7 @@ void check_names(const AccessRecord& record, Problems& problems) {
   }
 }
 
+// The tenant with defaults filled in. Adds problems of hashes and dates.
 AccessTenant read_tenant(const TenantRecord& record, Problems& problems) {
   AccessTenant tenant;
   tenant.name = record.name.value;
@@ -178,12 +195,14 @@ AccessTenant read_tenant(const TenantRecord& record, Problems& problems) {
   for (const auto& name : record.certificate_names) tenant.certificate_names.push_back(name.value);
   tenant.models = record.models;
   tenant.rate_per_s = record.rate_per_s;
+  // A token bucket that holds less than one token would never admit a request, so the default is at least one.
   tenant.burst = record.burst.value.value_or(std::max(1.0, record.rate_per_s.value_or(1)));
   tenant.quota_per_day = record.quota_per_day;
   tenant.in_flight_max = record.in_flight_max;
   return tenant;
 }
 
+// The inverse of read_tenant().
 TenantRecord record_of(const AccessTenant& tenant) {
   TenantRecord record;
   record.name.value = tenant.name;
@@ -197,6 +216,7 @@ TenantRecord record_of(const AccessTenant& tenant) {
   for (const auto& name : tenant.certificate_names) record.certificate_names.emplace_back().value = name;
   record.models = tenant.models;
   record.rate_per_s = tenant.rate_per_s;
+  // A burst without a rate would be refused when the file is read again.
   if (tenant.rate_per_s) record.burst.value = tenant.burst;
   record.quota_per_day = tenant.quota_per_day;
   record.in_flight_max = tenant.in_flight_max;
@@ -213,6 +233,7 @@ bool fits_pattern(std::string_view text, std::string_view pattern) {
   return true;
 }
 
+// Requires digits at these places, as fits_pattern() ensures.
 int number_at(std::string_view text, std::size_t at, std::size_t digits) {
   int value = 0;
   for (std::size_t i = 0; i < digits; ++i) value = value * 10 + (text[at + i] - '0');
@@ -222,25 +243,30 @@ int number_at(std::string_view text, std::size_t at, std::size_t digits) {
 }  // namespace
 
 std::optional<std::int64_t> parse_instant(std::string_view text) {
+  // The pattern fixes the places of all numbers, so they can be read by position.
   const bool whole = fits_pattern(text, kInstantPattern);
   if (!whole && !fits_pattern(text, kDatePattern)) return std::nullopt;
   const std::chrono::year_month_day day{std::chrono::year(number_at(text, 0, 4)),
                                         std::chrono::month(static_cast<unsigned>(number_at(text, 5, 2))),
                                         std::chrono::day(static_cast<unsigned>(number_at(text, 8, 2)))};
+  // Also refuses dates such as February 30. Before 1970, the divisions in write_instant would round the wrong way.
   if (!day.ok() || day.year() < std::chrono::year(1970)) return std::nullopt;
   const std::int64_t days = std::chrono::sys_days(day).time_since_epoch().count();
   if (!whole) return days * 86400;
   const int hour = number_at(text, 11, 2);
   const int minute = number_at(text, 14, 2);
   const int second = number_at(text, 17, 2);
+  // No leap seconds: seconds since 1970 do not count them.
   if (hour > 23 || minute > 59 || second > 59) return std::nullopt;
   return days * 86400 + hour * 3600 + minute * 60 + second;
 }
 
+// The inverse of parse_instant(). Requires seconds >= 0.
 std::string write_instant(std::int64_t seconds) {
   const std::chrono::year_month_day day{std::chrono::sys_days(std::chrono::days(seconds / 86400))};
   const std::string date = fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()),
                                        static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
+  // Midnight is written as a bare date, which reads back as the same instant.
   const std::int64_t rest = seconds % 86400;
   if (rest == 0) return date;
   return fmt::format("{}T{:02}:{:02}:{:02}Z", date, rest / 3600, rest / 60 % 60, rest % 60);
@@ -254,6 +280,7 @@ std::string write_key_hash(const AccessKey& key) {
   return out;
 }
 
+// The checks run even if the text is no YAML; the record is then empty and adds nothing.
 Result<Access> parse_access(const Source& source) {
   Problems problems(source.name);
   AccessRecord record;

@@ -1,4 +1,4 @@
-// Who may use a server, and how much of it, as YAML.
+// The access file, in YAML: the tenants of a server, their keys and their limits.
 #pragma once
 
 #include <array>
@@ -18,10 +18,10 @@ enum class AccessRole {
   admin,   // Everything: load and unload, reload, log level, drain.
 };
 
-// A key as it is kept: who holds the file cannot use it. The digest is the SHA-256 of salt and key.
+// A key as the file stores it. The digest is the SHA-256 of salt and key, so the file does not reveal the key.
 //
-// Keys are made of 256 random bits (`tangram key make`), so nobody finds one by trying, however fast the digest is; a
-// slow one would only make each request slow.
+// Keys are 256 random bits (`tangram key make`) and cannot be found by trying, however fast the digest is. A slow
+// digest would only make each request slow.
 struct AccessKey {
   std::string id;  // The part of the key that is not secret: it finds this entry.
   std::array<std::uint8_t, 16> salt{};

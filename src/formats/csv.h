@@ -34,17 +34,21 @@ class CsvReader {
   // The text must outlive the reader.
   CsvReader(std::string_view text, Problems& problems);
 
-  // Fills `row` with the next row that is not empty. False at the end, and where a limit or a broken quote makes the
-  // rest unreadable, which `problems` then says.
+  // Fills `row` with the next row that is not empty. False at the end, and after a limit or a broken quote, which has
+  // then been added to `problems`: the rest cannot be read.
   bool next(std::vector<CsvField>& row);
 
  private:
+  // Each reads one field from offset_ and leaves offset_ at the comma or line end behind it. False after stop().
   bool read_field(CsvField& field);
   bool read_quoted(CsvField& field);
   void read_plain(CsvField& field);
+  // Adds a problem and ends the text. Returns false.
   bool stop(Position at, std::string text);
   Position here() const;
+  // Requires offset_ inside the text.
   bool at_line_end() const;
+  // Passes one LF or CRLF, if there is one, and counts the line.
   void skip_line_end();
 
   std::string_view text_;

@@ -1,3 +1,8 @@
+// The parts of describe.h that are no templates: scalars from text and back, and the checks that end a map.
+//
+// Each read_* function returns the problem as the end of a sentence that begins with the key ("must be at least 1, not
+// 0"), or an empty text. A value with a problem never reaches the struct, which then keeps its default.
+
 #include "formats/describe.h"
 
 #include <fmt/format.h>
@@ -11,7 +16,8 @@ namespace tangram::formats {
 namespace detail {
 namespace {
 
-// What `value` breaks, in words; empty if nothing.
+// The limit that `value` breaks, in words, or an empty text. `text` is the value as the file has it: the message quotes
+// what the user wrote, not a rounded double.
 std::string check_limits(double value, const Limits& limits, std::string_view text) {
   if (value < limits.min) return fmt::format("must be at least {}, not {}", write_number(limits.min), text);
   if (value > limits.max) return fmt::format("must be at most {}, not {}", write_number(limits.max), text);
@@ -29,7 +35,7 @@ bool is_name(std::string_view text) {
       text, [&](char c) { return kLetters.find(c) != std::string_view::npos || c == '.' || c == '_' || c == '-'; });
 }
 
-// How many decimal digits a unit lies above the nanosecond.
+// The power of ten between the unit of a key and the nanosecond. A key without a unit is a bug in a description.
 int digits_of_unit(std::string_view key) {
   if (key.ends_with("_ns")) return 0;
   if (key.ends_with("_us")) return 3;
@@ -38,8 +44,8 @@ int digits_of_unit(std::string_view key) {
   return 9;
 }
 
-// `text` times ten to the power `digits`, rounded to the nearest, by its digits alone; nothing if it is written with an
-// exponent, is no number or does not fit.
+// `text` times ten to the power `digits`, rounded to the nearest, from its decimal digits: 1700000000.123456789 s keeps
+// every nanosecond, which the 53 bits of a double cannot. Nullopt if it has an exponent, is no number or does not fit.
 std::optional<std::int64_t> scaled_digits(std::string_view text, int digits) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
@@ -64,9 +70,10 @@ std::optional<std::int64_t> scaled_digits(std::string_view text, int digits) {
 std::string excerpt(std::string_view text) {
   constexpr std::size_t kShown = 40;
   std::size_t length = std::min(kShown, text.size());
-  // A character of several bytes is not cut in two.
+  // Moves back to the beginning of a UTF-8 character, so that messages stay valid UTF-8.
   while (length < text.size() && length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
   std::string shown(text.substr(0, length));
+  // A message is one line, whatever the file holds; control characters could also confuse a terminal.
   for (char& c : shown) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
   }
@@ -82,7 +89,8 @@ std::string read_boolean(std::string_view text, bool& value) {
 std::string read_integer(std::string_view text, const Limits& limits, std::int64_t& value) {
   const auto read = text::parse_integer(text);
   if (!read) return fmt::format("must be a whole number, not {}", excerpt(text));
-  // Bounds beyond 2^53 are those of the type itself, which parse_integer has kept.
+  // The comparison in doubles is exact up to 2^53. Larger bounds are those of the type, which parse_integer has
+  // checked.
   value = *read;
   return check_limits(static_cast<double>(*read), limits, text);
 }
@@ -116,6 +124,7 @@ std::string read_time(std::string_view text, std::string_view key, const Limits&
   if (!number) return fmt::format("must be a number, not {}", excerpt(text));
   if (std::string problem = check_limits(*number, limits, text); !problem.empty()) return problem;
   const int digits = digits_of_unit(key);
+  // The double only checks the range and serves numbers with an exponent; everything else is scaled digit by digit.
   const double scaled = *number * (digits == 9 ? 1e9 : digits == 6 ? 1e6 : digits == 3 ? 1e3 : 1.0);
   if (std::abs(scaled) > kNanosecondsMax) return fmt::format("must be less than 292 years, not {}", text);
   nanoseconds = scaled_digits(text, digits).value_or(std::llround(scaled));
@@ -124,6 +133,7 @@ std::string read_time(std::string_view text, std::string_view key, const Limits&
 
 std::string write_time(std::int64_t nanoseconds, std::string_view key) {
   const int digits = digits_of_unit(key);
+  // Negated as an unsigned number, because the smallest int64 has no positive counterpart.
   std::string text = std::to_string(nanoseconds < 0 ? 0U - static_cast<std::uint64_t>(nanoseconds)
                                                     : static_cast<std::uint64_t>(nanoseconds));
   const auto places = static_cast<std::size_t>(digits);
@@ -135,7 +145,7 @@ std::string write_time(std::int64_t nanoseconds, std::string_view key) {
 }
 
 std::string write_number(double value) {
-  // Plain digits for whole numbers that people count with; 1e+06 helps nobody.
+  // Whole numbers below 10^15 are written with plain digits: 1000000 is easier to read than 1e+06.
   constexpr double kPlainMax = 1e15;
   if (value == std::floor(value) && std::abs(value) < kPlainMax) return fmt::format("{:.0f}", value + 0.0);
   return text::shortest(value);
@@ -147,7 +157,7 @@ bool looks_typed(std::string_view text) {
 
 std::string unknown_word(std::string_view word, const std::vector<std::string>& known) {
   auto near = text::nearest(word, known);
-  // A word that was cut short, as in a100 for a100-40gb, is far away by letters but near by its beginning.
+  // A word that was cut short, as a100 for a100-40gb, has a large edit distance but the same beginning.
   const auto longer = std::ranges::find_if(known, [&](const auto& name) { return name.starts_with(word); });
   if (!near && word.size() >= 2 && longer != known.end()) near = *longer;
   return fmt::format("is unknown: {}{}; known: {}", excerpt(word),
@@ -166,6 +176,8 @@ bool all_right(RuleKeys keys, const std::vector<std::string_view>& wrong) {
 
 }  // namespace detail
 
+// A field that is missing or wrong holds its default, and a rule over a default would report a second, misleading
+// problem.
 void Reader::rule(bool holds, RuleKeys keys, std::string_view message) {
   if (holds || !detail::all_right(keys, wrong_)) return;
   for (const auto& entry : node_.entries) {
@@ -174,6 +186,8 @@ void Reader::rule(bool holds, RuleKeys keys, std::string_view message) {
   problems_.add(node_.at, std::string(message));
 }
 
+// Remembers the key as known, which is how finish_record() finds the unknown ones. Reports a required key that is
+// missing.
 const Entry* Reader::expect(std::string_view key, bool required) {
   known_.emplace_back(key);
   for (const auto& entry : node_.entries) {
@@ -183,6 +197,7 @@ const Entry* Reader::expect(std::string_view key, bool required) {
   return nullptr;
 }
 
+// An alternative of a choice. All that are present are kept, so that finish_choice() can report more than one.
 const Entry* Reader::choose(std::string_view key) {
   const Entry* entry = expect(key, false);
   if (entry == nullptr) return nullptr;
@@ -212,9 +227,11 @@ void Reader::finish_choice() {
   }
   report_unknown_keys("key");
   if (chosen_.size() > 1) {
+    // chosen_ has the order of the description. The message names the keys in the order of the file, at the second one.
     std::ranges::sort(chosen_, {}, &Entry::at);
     return problems_.add(chosen_[1]->at, fmt::format("{} and {} exclude each other", chosen_[0]->key, chosen_[1]->key));
   }
+  // If there are entries, each is unknown and has been reported with its own suggestion.
   if (chosen_.empty() && node_.entries.empty()) {
     problems_.add(node_.at, fmt::format("needs one of: {}", text::join(known_, ", ")));
   }
@@ -225,6 +242,8 @@ const std::string* Reader::scalar_of(const Node& node, std::string_view key, boo
     report(node.at, key, "has no value");
   } else if (node.kind != Node::Kind::scalar) {
     report(node.at, key, "must be a single value");
+  // YAML reads 1.10, true and null as typed values. Taking them for text silently would hide a mistake, so quotes are
+  // asked for: `version: "1.10"`.
   } else if (text && !node.quoted && detail::looks_typed(node.text)) {
     report(node.at, key, fmt::format("must be text; write \"{}\" in quotes if it is meant", node.text));
   } else if (!text && node.quoted) {

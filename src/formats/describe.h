@@ -1,6 +1,6 @@
 // One description of a struct, and everything that follows from it.
 //
-// A type that stands in a file is described once, beside it, by a function template:
+// A type that files contain is described once, beside it, by a function template:
 //
 //   template <typename Visitor>
 //   void describe(Visitor& v, Batching& c) {
@@ -23,7 +23,7 @@
 //     limits, help)` selects by a single value, `v.plain(value, &ConstantSize::size, limits, help)` by a bare one. The
 //     writer uses the first form that fits, so shorter ones are described first;
 //   - Located<T>, which also keeps the place;
-//   - Subtree, a part that is kept as it is for another parser.
+//   - Subtree, a part that is kept unchanged for another parser.
 // Functions are found by the namespace of the described type or, for types of `core`, in this one.
 #pragma once
 
@@ -44,13 +44,13 @@
 
 namespace tangram::formats {
 
-// What text may be. No text holds control characters, and none is empty.
+// What a text may contain. No text is empty, and none holds control characters.
 enum class TextRule {
   line,  // Anything else.
   name,  // Letters, digits, '.', '_' and '-', beginning with a letter or digit: fit for a URL and a file name.
 };
 
-// What a value may be. Numbers of a Duration count in the unit of their key.
+// The limits of a value. Those of a Duration count in the unit of its key.
 struct Limits {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -65,14 +65,14 @@ struct Limits {
 // The keys of the fields that a rule reads. The first one is where it is reported.
 using RuleKeys = std::initializer_list<std::string_view>;
 
-// A value and where it stood; a zero place means that it did not stand there.
+// A value and its place in the file. A zero place means that the file does not have it.
 template <typename T>
 struct Located {
   T value{};
   Position at;
-  Position begin;  // Of the bytes of a scalar, where they stand in the file as they are.
+  Position begin;  // Of a scalar whose bytes are in the file unchanged.
   bool literal = false;
-  bool wrong = false;  // It stood there, and something in it has been reported.
+  bool wrong = false;  // The file has it, and a problem in it has been reported.
 
   Position at_offset(std::size_t offset) const {
     return literal ? Position{begin.line, begin.column + static_cast<int>(offset)} : at;
@@ -105,7 +105,7 @@ struct Shape::Field {
   Shape shape;
 };
 
-// A part of a document that somebody else reads, who also knows what it looks like.
+// A part of a document that another parser reads. `shape` gives its description for the schema.
 struct Subtree {
   Node node;
   Shape (*shape)() = nullptr;
@@ -121,18 +121,18 @@ inline constexpr bool is_a<Outer<Args...>, Outer> = true;
 template <typename T>
 inline constexpr bool is_time = std::is_same_v<T, Duration> || std::is_same_v<T, TimePoint>;
 
-// True for what stands in one cell: everything but lists, maps and choices.
+// True for types that fit one cell of a table: everything but lists, maps and choices.
 template <typename T>
 inline constexpr bool is_scalar =
     std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string> || is_time<T>;
 
-// The same, with or without its place.
+// The same for T or Located<T>.
 template <typename T>
 inline constexpr bool is_located_scalar = is_scalar<T>;
 template <typename T>
 inline constexpr bool is_located_scalar<Located<T>> = is_scalar<T>;
 
-// Each reads the whole of `text`, or says what was expected. An empty answer means that all is well.
+// Each reads the whole of `text` and returns an empty string, or a message that says what was expected.
 std::string read_boolean(std::string_view text, bool& value);
 std::string read_integer(std::string_view text, const Limits& limits, std::int64_t& value);
 std::string read_number(std::string_view text, const Limits& limits, double& value);
@@ -140,11 +140,13 @@ std::string read_text(std::string_view text, const Limits& limits, std::string& 
 // Nanoseconds from a decimal number in the unit that ends `key`. Exact where the number has no exponent.
 std::string read_time(std::string_view text, std::string_view key, const Limits& limits, std::int64_t& nanoseconds);
 std::string write_time(std::int64_t nanoseconds, std::string_view key);
-// Whether a scalar without quotes means a number, a boolean or nothing rather than text.
+// True if YAML reads an unquoted scalar as a number, a boolean or null instead of text.
 bool looks_typed(std::string_view text);
-// As much of a long text as a message needs, in quotes.
+// The beginning of `text` in quotes, at most 40 bytes, on one line: for messages.
 std::string excerpt(std::string_view text);
+// "is unknown: "WORD", did you mean NEAREST?; known: ...", for the end of a message.
 std::string unknown_word(std::string_view word, const std::vector<std::string>& known);
+// The limits cut down to the range of an integer type.
 Limits within_type(Limits limits, double lowest, double highest);
 // True if none of `keys` is in `wrong`.
 bool all_right(RuleKeys keys, const std::vector<std::string_view>& wrong);
@@ -179,7 +181,7 @@ struct NameWriter {
 
 namespace detail {
 
-// The message of what is wrong with `text` as a T, or nothing.
+// Reads `text` as a T. Returns an empty string, or the problem; integers and times are then unchanged.
 template <typename T>
 std::string read_scalar(std::string_view text, std::string_view key, const Limits& limits, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -251,7 +253,8 @@ class Reader {
     field(key, value, Limits{}, help);
   }
 
-  // A condition between fields. It is looked at only when the fields that it reads are right.
+  // A condition between fields. It is reported only if every field that it reads was read without a problem, because a
+  // wrong field holds its default.
   void rule(bool holds, RuleKeys keys, std::string_view message);
 
   template <typename Variant, typename Alternative>
@@ -283,13 +286,20 @@ class Reader {
   void read(const Node& node, std::string_view key, const Limits& limits, T& value);
 
  private:
+  // The entry of `key`, which becomes a known key; null if there is none, after reporting a required one.
   const Entry* expect(std::string_view key, bool required);
+  // The same for an alternative of a choice, which counts as chosen if it is present.
   const Entry* choose(std::string_view key);
+  // True if the node is a map; otherwise reports that `expected` must be one.
   bool is_map(const char* expected);
+  // Reports unknown keys. Requires that describe() has visited all fields.
   void finish_record();
+  // Reports unknown keys, no alternative, or several. Requires that describe() has visited all alternatives.
   void finish_choice();
-  // The text of a scalar, or null after reporting that there is none.
+  // The text of a scalar, or null after reporting why there is none. `text`: the field is a text or an enum, which must
+  // be in quotes if it looks like a number; other fields must not be in quotes.
   const std::string* scalar_of(const Node& node, std::string_view key, bool text);
+  // Adds "KEY TEXT" at `at`.
   void report(Position at, std::string_view key, const std::string& text);
   void report_unknown_keys(std::string_view what);
 
@@ -343,7 +353,7 @@ class Writer {
     done_ = true;
   }
 
-  // Nothing for an optional without a value.
+  // Nullopt for an optional without a value.
   template <typename T>
   std::optional<Node> write(const T& value, std::string_view key) const;
 
@@ -375,7 +385,7 @@ class Describer {
 
   template <typename T>
   void field(std::string_view key, T& value, const Limits& limits, std::string_view help) {
-    // A column of optionals must be there, but its cells may be blank.
+    // A required column of optionals must exist, but its cells may be blank.
     const bool required = limits.required && !detail::is_a<T, std::optional>;
     Shape::Field field{std::string(key), std::string(help), required, std::nullopt, shape_of(value, limits)};
     const bool shown = !limits.required && detail::is_located_scalar<T>;
@@ -513,7 +523,7 @@ Shape Describer::shape_of(T& value, const Limits& limits) {
   return shape;
 }
 
-// The whole of a document as a described struct.
+// Whole documents as described structs.
 template <typename T>
 void read_document(const Node& root, Problems& problems, T& value) {
   Reader(root, problems).read(root, "", {}, value);

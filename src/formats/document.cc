@@ -1,9 +1,12 @@
+// Nodes of a document: lookup, comparison, and nodes to be written.
+
 #include "formats/document.h"
 
 #include <algorithm>
 
 namespace tangram::formats {
 
+// Linear: maps in our files have a few keys, and the order of the file must be kept.
 const Node* Node::find(std::string_view key) const {
   for (const auto& entry : entries) {
     if (entry.key == key) return &entry.value;
@@ -16,6 +19,7 @@ Position Node::at_offset(std::size_t offset) const {
   return {begin.line, begin.column + static_cast<int>(offset)};
 }
 
+// Quotes count, because "12" and 12 are a text and a number.
 bool same(const Node& a, const Node& b) {
   if (a.kind != b.kind || a.text != b.text || a.quoted != b.quoted) return false;
   return std::ranges::equal(a.items, b.items, same) &&

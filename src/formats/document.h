@@ -1,4 +1,4 @@
-// A small tree that YAML and JSON are read into and written from, in which every part knows its place.
+// A small tree for YAML and JSON, read and written. Every node and key knows its place in the file.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Node {
   Position at;
   std::string text;      // Of a scalar.
   bool quoted = false;   // The scalar is text whatever it looks like: "12" is not a number.
-  bool literal = false;  // `text` stands in the file as it is, from `begin` on: an offset into it is a column.
+  bool literal = false;  // `text` is in the file unchanged, from `begin` on: an offset into it is a column.
   Position begin;
   std::vector<Node> items;     // Of a sequence.
   std::vector<Entry> entries;  // Of a map, in the order of the file.
@@ -45,17 +45,17 @@ bool same(const Node& a, const Node& b);
 Node text_node(std::string text);
 Node plain_node(std::string text);  // A number or a boolean.
 
-// What no document may exceed, so that neither deep nesting nor aliases of aliases can hurt.
+// The limits of a document. They bound the memory and the recursion that deep nesting or aliases of aliases can cause.
 inline constexpr std::size_t kDocumentBytesMax = std::size_t{64} << 20;
 inline constexpr std::size_t kDocumentNodesMax = 1'000'000;
 inline constexpr std::size_t kDocumentDepthMax = 64;
 
-// One document of YAML or JSON, or nothing where the text cannot be understood at all. Every problem goes to
-// `problems`; after a key that stands twice the rest is still read, with the first of the two.
+// One document of YAML or JSON, or nullopt if the text cannot be parsed at all. Every problem goes to `problems`. After
+// a repeated key the rest is still read, and the first of the two counts.
 std::optional<Node> parse_yaml(const Source& source, Problems& problems);
 std::optional<Node> parse_json(const Source& source, Problems& problems);
 
-// Text that reads back as the same tree. Small parts stand on one line.
+// Text that reads back as the same tree. Small parts are written on one line.
 std::string to_yaml(const Node& node);
 std::string to_json(const Node& node);
 

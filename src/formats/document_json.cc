@@ -1,7 +1,8 @@
 // JSON through nlohmann's events, with places of our own.
 //
-// The parser does not say where a value begins. It reports values in the order of the text, so a cursor that
-// steps over the same tokens knows: between two of them stand only blanks, commas and colons.
+// The parser does not say where a value begins. It reports values in the order of the text, so a cursor that steps over
+// the same tokens finds out: only blanks, commas and colons lie between two of them. For `{"a": 1}` the events are
+// start_object, key, number, end_object, and the cursor's tokens are `{`, `"a"`, `1` and `}`.
 
 #include <fmt/format.h>
 
@@ -15,11 +16,13 @@
 namespace tangram::formats {
 namespace {
 
+// Requires that the parser has accepted each token before it is taken, so the cursor need not check the grammar.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
 
   // Moves to the next token and returns its place.
+  // At the end of the text, the place behind the last byte.
   Position seek() {
     while (offset_ < text_.size() && kBetween.find(text_[offset_]) != std::string_view::npos) step();
     return at_;
@@ -41,6 +44,7 @@ class Cursor {
     ++offset_;
   }
 
+  // The length of the token at the cursor: one bracket, one string with its quotes, or a run up to the next separator.
   std::size_t length() const {
     const std::string_view rest = text_.substr(offset_);
     if (rest.empty()) return 0;
@@ -49,6 +53,7 @@ class Cursor {
     return std::min(rest.find_first_of(" \t\r\n,:{}[]\""), rest.size());
   }
 
+  // A backslash hides the next byte, so an escaped quote does not end the string.
   static std::size_t string_length(std::string_view rest) {
     std::size_t i = 1;
     while (i < rest.size() && rest[i] != '"') i += rest[i] == '\\' ? 2 : 1;
@@ -80,19 +85,23 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     Node node = text_node(value);
     node.at = cursor_.seek();
     node.begin = {node.at.line, node.at.column + 1};
+    // Without escapes, the value has the same bytes as the source, and a message can name a column inside it.
     node.literal = cursor_.take().substr(1).starts_with(value);
     return guarded([&] { builder_.scalar(std::move(node)); });
   }
+  // Only the binary formats of the library produce this event, never JSON text.
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return begin(Node::Kind::map); }
   bool start_array(std::size_t) override { return begin(Node::Kind::sequence); }
   bool end_object() override { return end(); }
   bool end_array() override { return end(); }
+  // The library calls key() for every key before its value, which is the order that the builder needs.
   bool key(string_t& value) override {
     const Position at = cursor_.seek();
     cursor_.take();
     return guarded([&] { builder_.key(value, at); });
   }
+  // The library counts the bytes it has read, so the offending byte is the one before.
   bool parse_error(std::size_t offset, const std::string&, const nlohmann::json::exception& exception) override {
     problems_.add(position_of(text_, offset == 0 ? 0 : std::min(offset - 1, text_.size())), reason(exception.what()));
     return false;
@@ -101,6 +110,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   Node take() { return builder_.take(); }
 
  private:
+  // Runs an action of the builder. A limit stops the parser by the return value false, after it has been reported here.
   template <typename Action>
   bool guarded(Action&& action) {
     try {
@@ -112,6 +122,8 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     }
   }
 
+  // Numbers and booleans keep their text from the source: a number is converted once, by the field that knows its type,
+  // and an integer above 2^53 loses nothing.
   bool plain() {
     const Position at = cursor_.seek();
     Node node = plain_node(std::string(cursor_.take()));
@@ -126,13 +138,15 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
     return guarded([&] { builder_.begin(kind, at); });
   }
 
+  // The closing bracket is a token as well; without taking it, the cursor would stay one token behind the parser.
   bool end() {
     cursor_.seek();
     cursor_.take();
     return guarded([&] { builder_.end(); });
   }
 
-  // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error while ..." says the place again.
+  // Cuts "[json.exception.parse_error.101] parse error at line 1, column 5: " off, because the problem has a place
+  // already.
   static std::string reason(std::string_view what) {
     const std::size_t colon = what.find(": ");
     return "not JSON: " + std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
@@ -160,6 +174,7 @@ std::optional<Node> parse_json(const Source& source, Problems& problems) {
     problems.add({}, "the file is empty");
     return std::nullopt;
   }
+  // sax_parse reports a syntax error through the handler; the catch is for exceptions of the library itself.
   JsonHandler handler(text, problems);
   try {
     if (nlohmann::json::sax_parse(text, &handler)) return handler.take();
@@ -171,6 +186,7 @@ std::optional<Node> parse_json(const Source& source, Problems& problems) {
 
 namespace {
 
+// Control characters and DEL are escaped; other bytes pass unchanged, since all text in a Node is UTF-8.
 std::string quote(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -191,6 +207,7 @@ std::string quote(std::string_view text) {
   return out + "\"";
 }
 
+// The node on one line. Unquoted scalars are numbers and booleans and are written as they are.
 std::string inline_text(const Node& node) {
   std::string text;
   switch (node.kind) {
@@ -208,7 +225,8 @@ std::string inline_text(const Node& node) {
   return text;
 }
 
-// A rough length that ends as soon as it is certain that the node does not fit on a line.
+// An estimate of the length on one line, which stops once it exceeds the limit. The cost at each level is bounded by
+// the limit, so writing a deep tree stays linear instead of measuring every subtree in full.
 std::size_t length_up_to(const Node& node, std::size_t limit) {
   std::size_t length = node.text.size() + 2;
   for (std::size_t i = 0; i < node.items.size() && length <= limit; ++i)
@@ -219,6 +237,7 @@ std::size_t length_up_to(const Node& node, std::size_t limit) {
   return length;
 }
 
+// Maps and lists that fit on a line of 100 characters are written on one; anything longer gets a line for each part.
 void write_node(const Node& node, std::size_t indent, std::string& out) {
   constexpr std::size_t kLineLength = 100;
   if (length_up_to(node, kLineLength) <= kLineLength - std::min(indent, kLineLength)) {

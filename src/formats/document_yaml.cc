@@ -1,4 +1,8 @@
-// YAML through yaml-cpp's events. Its exceptions stop here.
+// YAML in both directions: a tree from yaml-cpp's events, and text from a tree.
+//
+// Reading uses the events instead of YAML::Node, because they carry the place of every scalar and key, and because the
+// limits of a document then apply while it grows. yaml-cpp's exceptions are caught in this file. Writing is our own: it
+// quotes every text that a YAML 1.1 or 1.2 reader could take for something else, and puts short maps on one line.
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -24,7 +28,8 @@ Position position_of(const YAML::Mark& mark) {
   return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
 }
 
-// Turns events into nodes. An alias becomes a copy of what its anchor named, within the limits of a document.
+// Turns events into nodes. An alias becomes a copy of its anchor's tree and is charged for it, so that nine lines of
+// aliases to aliases ("billion laughs") reach the limit of a document instead of filling the memory.
 class YamlHandler final : public YAML::EventHandler {
  public:
   YamlHandler(std::string_view text, TreeBuilder& builder) : text_(text), builder_(builder) { index_lines(); }
@@ -36,7 +41,8 @@ class YamlHandler final : public YAML::EventHandler {
     const Position at = position_of(mark);
     if (builder_.expects_key()) throw DocumentStopped{at, "a key is missing"};
     Node node;
-    // The parser gives an empty value the place of whatever follows, so that of its key serves better.
+    // For an empty value the parser reports the place of the next token; the place of the key is more useful in a
+    // message.
     node.at = builder_.key_place().line != 0 ? builder_.key_place() : at;
     builder_.scalar(std::move(node));
     remember(anchor, at);
@@ -45,6 +51,8 @@ class YamlHandler final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const Position at = position_of(mark);
     const auto named = anchors_.find(anchor);
+    // An anchor is known only once its node is complete, so an unknown one means that the alias lies inside its own
+    // anchor.
     if (named == anchors_.end()) throw DocumentStopped{at, "an alias stands inside what it refers to"};
     if (builder_.expects_key()) throw DocumentStopped{at, "an alias cannot be a key"};
     builder_.copy_of(named->second, at);
@@ -54,6 +62,7 @@ class YamlHandler final : public YAML::EventHandler {
                 const std::string& value) override {
     const Position at = position_of(mark);
     refuse_open_quote(at);
+    // yaml-cpp gives the tag "!" to quoted and block scalars and "?" to plain ones. `!!str` counts as quotes.
     const bool quoted = tag == "!" || tag == kTextTag;
     if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not understood"};
     if (builder_.expects_key()) {
@@ -66,7 +75,7 @@ class YamlHandler final : public YAML::EventHandler {
     node.text = value;
     node.quoted = quoted;
     find_in_source(node);
-    // The line end behind a block (`>` or `|`) ends the block and is no part of what was meant.
+    // A block scalar (`>` or `|`) keeps its final line end, which the author did not mean as a part of the value.
     if (is_block(node)) node.text.erase(node.text.find_last_not_of('\n') + 1);
     builder_.scalar(std::move(node));
     remember(anchor, at);
@@ -93,6 +102,8 @@ class YamlHandler final : public YAML::EventHandler {
     open_anchors_.push_back({anchor, at});
   }
 
+  // The merge comes before end(), while the map is still open, so that an anchored map is remembered with its merged
+  // keys.
   void end() {
     const auto [anchor, at] = open_anchors_.back();
     open_anchors_.pop_back();
@@ -101,12 +112,14 @@ class YamlHandler final : public YAML::EventHandler {
     remember(anchor, at);
   }
 
+  // Charged when kept, not only when used: anchors inside anchors multiply the copies in anchors_.
   void remember(YAML::anchor_t anchor, Position at) {
     if (anchor == YAML::NullAnchor) return;
     builder_.charge(builder_.last(), at);
     anchors_[anchor] = builder_.last();
   }
 
+  // Places come as line and column, and the text is needed by offset. One pass here makes each lookup constant.
   void index_lines() {
     line_begins_.push_back(0);
     for (std::size_t i = 0; i < text_.size(); ++i) {
@@ -122,8 +135,8 @@ class YamlHandler final : public YAML::EventHandler {
     return std::min(line_begins_[line] + static_cast<std::size_t>(at.column) - 1, text_.size());
   }
 
-  // The parser takes the end of the text for the end of a quote, and so everything behind a forgotten one for a part of
-  // the value.
+  // The parser lets the end of the text close a quote. After a forgotten quote, the rest of the file would become one
+  // value.
   void refuse_open_quote(Position at) const {
     if (const auto open = unclosed_quote(text_, offset_of(at))) {
       throw DocumentStopped{open->at, fmt::format("not YAML: the {} here is never closed", open->bracket)};
@@ -135,7 +148,8 @@ class YamlHandler final : public YAML::EventHandler {
     return node.quoted && offset < text_.size() && (text_[offset] == '>' || text_[offset] == '|');
   }
 
-  // Escapes and folded lines change the text, so its columns are known only where source and value agree.
+  // Marks a scalar whose bytes are in the source as they are. Escapes and folded lines change the text; a message about
+  // a part of the value can name a column only where source and value agree.
   void find_in_source(Node& node) const {
     const std::size_t offset = offset_of(node);
     if (offset >= text_.size()) return;
@@ -164,14 +178,15 @@ std::optional<Node> read_document(std::string_view text, Problems& problems) {
   YAML::Parser parser(stream);
   TreeBuilder builder(problems);
   YamlHandler handler(text, builder);
+  // A file of comments only has no document and becomes null.
   if (!parser.HandleNextDocument(handler)) return Node{};
   Node root = builder.take();
   if (has_second_document(parser, handler)) problems.add(root.at, "the file holds more than one document");
   return root;
 }
 
-// A bracket that is never closed makes the parser stumble somewhere behind it, over something that is right. What stops
-// it there on purpose, such as a limit, keeps its own words.
+// A bracket that is never closed makes the parser fail later, at a line that is correct; the message then names the
+// bracket. A stop on purpose, such as a limit, keeps its own message and place.
 void report(std::string_view text, const DocumentStopped& stopped, Problems& problems) {
   const bool exact = stopped.text.ends_with("is never closed");
   const bool stumbled = !exact && (stopped.text.starts_with("not YAML") || stopped.text == kKeyIsNoWord);
@@ -214,7 +229,8 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// True if a plain scalar of this text is certainly the same text for every reader of YAML 1.1 and 1.2.
+// True if every reader of YAML 1.1 and 1.2 takes this plain scalar for the same text. Conservative: quotes never hurt.
+// Among what is quoted are 1e5, 0x1f, 12_000 and the date 2027-01-31, and the booleans of YAML 1.1 such as no and off.
 bool safe_plain(const std::string& text) {
   constexpr std::string_view kSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./@+- ";
   constexpr std::string_view kLikeNumber = "0123456789abcdefABCDEFxXoO_.+-";
@@ -229,17 +245,20 @@ bool safe_plain(const std::string& text) {
 
 std::string scalar_text(const Node& node) {
   if (node.kind == Node::Kind::null) return "null";
+  // A JSON string is also a double-quoted scalar of YAML.
   if (node.quoted && !safe_plain(node.text)) return to_json(node);
   return node.text;
 }
 
 std::string key_text(const std::string& key) { return safe_plain(key) ? key : to_json(text_node(key)); }
 
+// An empty map or list has no block form and is written as {} or [].
 bool is_leaf(const Node& node) {
   return (node.kind != Node::Kind::map || node.entries.empty()) &&
          (node.kind != Node::Kind::sequence || node.items.empty());
 }
 
+// The node in flow style, on one line.
 std::string flow_text(const Node& node) {
   std::string text;
   if (node.kind == Node::Kind::sequence) {
@@ -255,6 +274,7 @@ std::string flow_text(const Node& node) {
 
 // Maps and lists of plain values that fit on a line read better there: slo: {latency_ms: 50, percentile: 99}.
 bool fits_line(const Node& node) {
+  // Without the key and the indentation, which come on top.
   constexpr std::size_t kFlowLength = 80;
   for (const auto& item : node.items) {
     if (!is_leaf(item)) return false;
@@ -262,6 +282,7 @@ bool fits_line(const Node& node) {
   std::size_t nested = 0;
   for (const auto& entry : node.entries) {
     if (is_leaf(entry.value)) continue;
+    // One nested map may share the line if it is alone: `traffic: {poisson: {rate_per_s: 10}}`.
     if (node.entries.size() > 1 || !fits_line(entry.value)) return false;
     ++nested;
   }
@@ -279,7 +300,7 @@ void write_value(const Node& value, std::size_t indent, std::string& out) {
   write_block(value, indent + 2, false, out);
 }
 
-// `in_list`: the first line already stands behind "- ".
+// With `in_list`, the first line continues the one that already holds "- ", so it gets no margin.
 void write_block(const Node& node, std::size_t indent, bool in_list, std::string& out) {
   const std::string margin(indent, ' ');
   bool first = in_list;

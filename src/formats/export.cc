@@ -1,7 +1,10 @@
+// The table of export formats, made from exports.def.
+
 #include "formats/export.h"
 
 namespace tangram::formats {
 
+// exports.def has one line for each format. It is expanded twice: into declarations and into the table.
 namespace exports {
 
 #define TANGRAM_EXPORT(function, name, several, comments, summary) Result<Export> function(const ExportInput& input);

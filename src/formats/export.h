@@ -13,10 +13,10 @@
 
 namespace tangram::formats {
 
-// What a plan does not say and other tools want to know. Each format reads the fields that are named for it.
+// What other tools need and a plan does not contain. Each format reads the fields that are named for it.
 struct ExportOptions {
-  // Devices are called PREFIX-NUMBER. All devices with one prefix stand in the node PREFIX and the number is the index
-  // of the GPU there; with a count they fill the nodes PREFIX-0, PREFIX-1, ... in turn.
+  // Devices are called PREFIX-NUMBER. All devices of one prefix are in the node PREFIX, and the number is the index of
+  // the GPU there. With a count, they fill the nodes PREFIX-0, PREFIX-1, ... in turn.
   int gpus_per_node = 0;
   std::string label = "tangram";              // mig-parted and Kubernetes: what the names of layouts begin with.
   std::map<std::string, std::string> uuids;   // mig-checkpoint: the UUID of each GPU, by the name of its device.

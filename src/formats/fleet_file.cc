@@ -1,3 +1,9 @@
+// The fleet file: groups of equal devices.
+//
+// Fields depend on each other (a layout on the type, for a CPU host also on its cores), so a group is read into a
+// record with places first and put together afterwards. Each check runs only on values that are right in themselves, so
+// that one mistake gives one message.
+
 #include "formats/fleet_file.h"
 
 #include <fmt/format.h>
@@ -13,7 +19,7 @@ namespace {
 
 constexpr int kDevicesMax = 100'000;  // Of one entry.
 
-// An entry as the file has it, before the parts that depend on each other are put together.
+// An entry as the file has it, with the places of the fields that checks report.
 struct GroupRecord {
   Located<std::string> type;
   Located<std::optional<std::string>> name;
@@ -76,21 +82,24 @@ void describe(Visitor& v, FleetRecord& c) {
   v.field("devices", c.devices, {.required = true, .items_min = 1}, "The devices, in groups of equal ones.");
 }
 
+// The host that the entry describes; what it leaves out is taken from this machine.
 CpuHost host_of(const GroupRecord& record, const CpuHost& fallback) {
   return {.cores = record.cores.value.value_or(fallback.cores),
           .memory_gib = record.memory_gib.value.value_or(fallback.memory_gib),
           .quota = record.quota.value.value_or(fallback.quota)};
 }
 
+// True if the entry gives any property of the host; otherwise the group follows whatever machine reads the fleet.
 bool names_host(const GroupRecord& record) {
   return record.cores.value || record.memory_gib.value || record.quota.value;
 }
 
+// Conditions between the fields of one entry that do not need its geometry.
 void check_record(const GroupRecord& record, Problems& problems) {
   if (record.count.at.line != 0 && record.unlimited.value) {
     problems.add(record.unlimited.at, "count and unlimited exclude each other");
   }
-  // Where the type is wrong, which has been reported, nothing is known about what belongs to it.
+  // A wrong type has been reported, and then it is unknown which fields belong to it.
   if (record.type.value == "cpu" || record.type.value.empty()) return;
   const auto only_cpu = [&](Position at, std::string_view key) {
     if (at.line != 0) problems.add(at, fmt::format("{} belongs to type cpu, not to {}", key, record.type.value));
@@ -100,7 +109,7 @@ void check_record(const GroupRecord& record, Problems& problems) {
   only_cpu(record.quota.at, "quota");
 }
 
-// A device that is cut today into what its entry forbids tomorrow contradicts itself.
+// The layout of today must consist of profiles that the entry allows; otherwise a plan could not keep it.
 void check_profiles(const GroupRecord& record, const Geometry& geometry, const Layout& layout, Problems& problems) {
   const Geometry allowed = restrict_to(geometry, record.profiles.value);
   for (const auto& slice : layout.slices) {
@@ -113,34 +122,39 @@ void check_profiles(const GroupRecord& record, const Geometry& geometry, const L
 }
 
 void read_layout(const GroupRecord& record, const CpuHost& host, DeviceGroup& group, Problems& problems) {
-  // A layout is bound to the size of its host, so from here on the group carries it.
+  // A layout is only valid for one size of host. The group stores that size, so that the layout means the same on a
+  // machine with other cores.
   if (group.type == "cpu") group.host = host_of(record, host);
+  // The geometry would be that of another host, and the layout would get messages that make no sense.
   if (record.cores.wrong || record.quota.wrong) return;
   const Geometry geometry = group_geometry(group, host);
+  // Offsets within the line become columns of the file, so a message points at the wrong slice itself.
   auto parsed = parse_layout(geometry, *record.layout.value);
   for (const auto& problem : parsed.problems) problems.add(record.layout.at_offset(problem.offset), problem.message);
   if (!record.profiles.wrong) check_profiles(record, geometry, parsed.layout, problems);
   group.layout = std::move(parsed.layout);
 }
 
+// Requires a known type. Adds the problems of the layout.
 DeviceGroup group_of(const GroupRecord& record, const CpuHost& host, Problems& problems) {
   DeviceGroup group;
   group.type = record.type.value;
   group.name = record.name.value.value_or(group.type);
   group.price_per_hour = record.price_per_hour;
   group.profiles = record.profiles.value;
+  // No count means unlimited.
   if (!record.unlimited.value) group.count = record.count.value.value_or(1);
   if (group.type == "cpu" && names_host(record)) group.host = host_of(record, host);
   if (record.layout.value) read_layout(record, host, group, problems);
   return group;
 }
 
-// Devices are called name-0, name-1, ...; groups that share a name would share devices.
+// Devices are called name-0, name-1, and so on, so two groups of one name would name the same devices.
 void check_names(const std::vector<Located<GroupRecord>>& devices, Problems& problems) {
   std::map<std::string, int> seen;
   for (const auto& device : devices) {
     const auto& record = device.value;
-    if (record.name.wrong || (!record.name.value && record.type.value.empty())) continue;  // Nobody knows its name.
+    if (record.name.wrong || (!record.name.value && record.type.value.empty())) continue;  // Its name is unknown.
     const auto [first, fresh] = seen.emplace(record.name.value.value_or(record.type.value), device.at.line);
     if (fresh) continue;
     problems.add(record.name.value ? record.name.at : record.type.at,
@@ -151,6 +165,7 @@ void check_names(const std::vector<Located<GroupRecord>>& devices, Problems& pro
 
 }  // namespace
 
+// The full geometry, whatever `profiles` allows: the indices in a layout refer to it.
 Geometry group_geometry(const DeviceGroup& group, const CpuHost& host) {
   if (group.type == "cpu") return cpu_geometry(group.host.value_or(host));
   const Geometry* geometry = find_geometry(group.type);
@@ -168,6 +183,7 @@ Result<Fleet> parse_fleet(const Source& source, const CpuHost& host) {
   fleet.spare = record.spare;
   for (const auto& device : record.devices) {
     check_record(device.value, problems);
+    // Without a type there is no geometry. The missing type has been reported, so the fleet is not returned.
     if (device.value.type.value.empty()) continue;
     fleet.groups.push_back(group_of(device.value, host, problems));
   }
@@ -176,6 +192,7 @@ Result<Fleet> parse_fleet(const Source& source, const CpuHost& host) {
   return fleet;
 }
 
+// A name that equals the type is the default and is left out, as are all other defaults.
 std::string write_fleet(const Fleet& fleet) {
   FleetRecord record;
   record.spare = fleet.spare;
@@ -193,6 +210,7 @@ std::string write_fleet(const Fleet& fleet) {
       device.quota.value = group.host->quota;
     }
     TANGRAM_CHECK(!group.layout || group.type != "cpu" || group.host, "a host that is cut says how large it is");
+    // The fallback host is empty on purpose: the check above ensures that it is not used.
     if (group.layout) device.layout.value = to_string(group_geometry(group, {}), *group.layout);
     record.devices.push_back({std::move(device), {}, {}, false});
   }

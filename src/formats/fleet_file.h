@@ -8,8 +8,8 @@
 
 namespace tangram::formats {
 
-// `host` is the machine that stands behind `type: cpu` entries: what such an entry leaves open (cores, memory,
-// quota) is taken from it. All problems of the file come back at once, one line each, in order of their places.
+// `host` is the machine of `type: cpu` entries: what such an entry leaves out (cores, memory, quota) is taken from it.
+// All problems of the file are returned at once, one line each, in the order of their places.
 Result<Fleet> parse_fleet(const Source& source, const CpuHost& host);
 
 // YAML that parse_fleet reads back to the same fleet. A cpu group with a layout carries its host, as parse_fleet makes

@@ -1,3 +1,7 @@
+// The table of public formats, and the dispatch of an import to its reader.
+//
+// Files are recognised by their header, never by their name: people rename files, and a folder may hold several kinds.
+
 #include "formats/import.h"
 
 #include <fmt/format.h>
@@ -15,9 +19,10 @@
 namespace tangram::formats {
 namespace {
 
+// Turns the files of one format into the text of one file of ours.
 using Importer = Result<std::string> (*)(const importers::Files&, std::string_view);
 
-// The order is that of the help. The two arrays line up.
+// In the order of the help. kImporters has the reader of each format at the same index.
 const ImportFormat kFormats[] = {
     {"parvagpu",
      "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment, whose overlapping slices are laid out anew.",
@@ -40,7 +45,7 @@ constexpr Importer kImporters[] = {
 };
 static_assert(std::size(kFormats) == std::size(kImporters));
 
-// What tells the files of a format apart: the columns that only they have, all of them, and the kind they become.
+// The columns by which a kind of file is recognised: it has all of them, and no other kind of the format has.
 struct Mark {
   std::string_view format;
   std::string_view kind;
@@ -62,7 +67,7 @@ const Mark kMarks[] = {
     {"text-lengths", "histogram", {"corpus", "words"}},
 };
 
-// A rate curve has no header: its first line that says something is a number.
+// A rate curve has no header. Its first line that is neither empty nor a comment is a number.
 bool begins_with_number(const Source& file) {
   std::string_view rest = without_byte_order_mark(file.text);
   while (!rest.empty()) {
@@ -74,7 +79,8 @@ bool begins_with_number(const Source& file) {
   return false;
 }
 
-// Nothing if all files become one kind. Those that are no files of the format are left to its reader.
+// Nullopt if all files become the same kind. A file that is not recognised is left to the reader, whose message says
+// which column is missing.
 std::optional<Error> different_kinds(const ImportFormat& format, const std::vector<Source>& files) {
   std::map<std::string_view, std::vector<std::string>> by_kind;
   for (const auto& file : files) {
@@ -101,6 +107,7 @@ Error unknown_format(std::string_view format) {
 std::span<const ImportFormat> import_formats() { return kFormats; }
 
 const ImportFormat* find_import_format(std::string_view format) {
+  // npos takes the whole text, so this works with and without a selection.
   const std::string_view name = format.substr(0, format.find(':'));
   for (const auto& known : kFormats) {
     if (known.name == name) return &known;
@@ -108,6 +115,7 @@ const ImportFormat* find_import_format(std::string_view format) {
   return nullptr;
 }
 
+// Kinds of one format differ in their columns, so the first mark that fits is the only one.
 std::string_view import_kind(const ImportFormat& format, const Source& file) {
   if (format.name == "twitter") return begins_with_number(file) ? "curve" : "";
   const auto columns = importers::header_of(file);
@@ -124,13 +132,16 @@ Result<std::string> import_text(std::string_view format, const std::vector<Sourc
   if (files.empty()) return Error{ErrorCode::invalid, known->name + ": no file to import"};
   const std::size_t colon = format.find(':');
   const std::string_view selection = colon == std::string_view::npos ? "" : format.substr(colon + 1);
+  // Ignoring the selection would import more than was asked for.
   if (!selection.empty() && known->selection.empty()) {
     return Error{ErrorCode::invalid, fmt::format("{} takes nothing behind a colon", known->name)};
   }
   if (const auto error = different_kinds(*known, files)) return *error;
+  // `known` points into kFormats, so the difference is the index.
   return kImporters[known - kFormats](files, selection);
 }
 
+// Every reader reports this with importers::kNoRows, at the end of the message.
 bool is_nothing_to_import(const Error& error) { return error.message.ends_with(importers::kNoRows); }
 
 }  // namespace tangram::formats

@@ -35,8 +35,8 @@ std::string_view import_kind(const ImportFormat& format, const Source& file);
 // kinds are refused: one import makes one file. A folder's files are given one by one, named by their paths; where
 // names in several files may be the same, that of the file goes in front.
 Result<std::string> import_text(std::string_view format, const std::vector<Source>& files);
-// True of the error that files are sound and hold nothing of what was asked for: a header alone, or only rows of
-// another kind.
+// True if the error says that the files are valid but contain no row to import: only a header, or only rows of another
+// kind.
 bool is_nothing_to_import(const Error& error);
 
 }  // namespace tangram::formats

@@ -1,3 +1,6 @@
+// The jobs file: one job of a cluster trace in each row. The description says everything; there are no checks between
+// rows.
+
 #include "formats/jobs_file.h"
 
 #include "formats/detail/limits.h"
@@ -38,6 +41,7 @@ Result<std::vector<Job>> parse_jobs(const Source& source) {
 
 std::string write_jobs(const std::vector<Job>& jobs) { return write_table(jobs); }
 
+// Quoted fields may span lines and empty lines are skipped, so line numbers cannot be computed from the row's index.
 std::vector<int> row_lines(const Source& source) {
   Problems ignored(source.name);
   CsvReader reader(source.text, ignored);

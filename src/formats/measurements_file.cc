@@ -1,3 +1,8 @@
+// The measurements file: one timed run in each row.
+//
+// A wrong unit would make every plan wrong without any error. So a throughput beside a latency must agree with it, and
+// the same configuration may not occur twice.
+
 #include "formats/measurements_file.h"
 
 #include <fmt/format.h>
@@ -34,12 +39,16 @@ void describe(Visitor& v, Measurement& c) {
 
 namespace {
 
+// What makes a configuration. Two rows of one key would leave open which latency is right.
 using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
 
 Key key_of(const Measurement& m) { return {m.device, m.mig_profile, m.model, m.batch, m.size, m.processes}; }
 
+// The expected throughput is batch * processes / latency. The two may differ by kThroughputFactorMax; a mix-up of
+// units, such as seconds for milliseconds, differs by more.
 void check_throughput(const Measurement& m, const RowPlace& place, const RowReader& read, Problems& problems) {
   if (!m.throughput_per_s || !read.right({"throughput_per_s", "latency_ms", "batch", "processes"})) return;
+  // A blank latency says that the run did not fit, so a throughput beside it contradicts the row.
   if (m.out_of_memory()) {
     problems.add(place.of("throughput_per_s"), "a run without latency was out of memory and has no throughput");
     return;
@@ -57,7 +66,7 @@ class MeasurementCheck {
  public:
   explicit MeasurementCheck(Problems& problems) : problems_(problems) {}
 
-  // Gives the profile its name in the tables and reports what is wrong between the fields that are right themselves.
+  // Replaces the profile's name by the canonical one, and reports what is wrong between fields that were read well.
   void check(Measurement& m, const RowPlace& place, const RowReader& read) {
     const bool known = name_profile(m, place, read);
     check_throughput(m, place, read, problems_);
@@ -73,6 +82,7 @@ class MeasurementCheck {
       m.mig_profile = std::move(*profile);
       return true;
     }
+    // The error is about the device or about the profile; each is reported at its own column.
     const bool unknown_device = profile.error().code == ErrorCode::not_found;
     if (unknown_device || read.right({"mig_profile"})) {
       problems_.add(place.of(unknown_device ? "device" : "mig_profile"), profile.error().message);
@@ -80,6 +90,7 @@ class MeasurementCheck {
     return false;
   }
 
+  // Compares canonical names, so two spellings of one profile are found as well.
   void check_unique(const Measurement& m, const RowPlace& place) {
     const auto [first, fresh] = lines_.emplace(key_of(m), place.line());
     if (fresh) return;

@@ -1,3 +1,9 @@
+// The plan file: JSON that programs read and people may edit.
+//
+// A device has its layout twice, as one line for people and as the list of slices with their replicas. The reader
+// compares the two, so an edit that changes only one of them is reported instead of cutting a device in an unexpected
+// way.
+
 #include "formats/plan_file.h"
 
 #include <fmt/format.h>
@@ -12,6 +18,7 @@
 namespace tangram::formats {
 namespace {
 
+// The plan as the file has it. Located fields are those whose place a check reports.
 struct BucketRecord {
   Located<std::int64_t> size_max;
   std::int64_t batch_size = 1;
@@ -82,6 +89,7 @@ void describe(Visitor& v, DeviceRecord& c) {
   v.field("slices", c.slices, {.required = true}, "The same slices, in order of their starts, with what runs on them.");
 }
 
+// The version is exact: a reader must not guess the meaning of fields that a later format may change.
 template <typename Visitor>
 void describe(Visitor& v, PlanRecord& c) {
   v.about("Plan", "A layout for each device and the replicas on it.");
@@ -89,11 +97,13 @@ void describe(Visitor& v, PlanRecord& c) {
   v.field("devices", c.devices, {.required = true}, "The devices.");
 }
 
-// Puts a plan together from its record and reports where the parts disagree.
+// Builds a plan from its record and reports where the parts disagree. Values that the description has already reported
+// are skipped, so that one mistake gives one message.
 class PlanAssembler {
  public:
   explicit PlanAssembler(Problems& problems) : problems_(problems) {}
 
+  // A device without a geometry is left out; the problem that caused this discards the plan anyway.
   Plan assemble(const PlanRecord& record) {
     Plan plan;
     for (const auto& device : record.devices) {
@@ -104,6 +114,7 @@ class PlanAssembler {
   }
 
  private:
+  // Device names identify devices for all later commands, so each may occur once.
   void check_name(const DeviceRecord& device) {
     if (device.name.value.empty()) return;
     const auto [first, fresh] = lines_.emplace(device.name.value, device.name.at.line);
@@ -112,9 +123,11 @@ class PlanAssembler {
                   fmt::format("the name {} is taken by the device in line {}", device.name.value, first->second));
   }
 
+  // The device's profiles and places, or nullopt if the file does not determine them, which has then been reported.
   std::optional<Geometry> geometry_of(const Located<DeviceRecord>& device) {
     const auto& record = device.value;
     if (record.type.value.empty()) return std::nullopt;
+    // GPU types have a fixed geometry in the catalogue; a host's depends on the three fields below.
     if (record.type.value == "cpu") return host_geometry(device);
     for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
       if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
@@ -122,6 +135,7 @@ class PlanAssembler {
     return *find_geometry(record.type.value);
   }
 
+  // Unlike in the fleet file, nothing is taken from this machine: a plan must mean the same wherever it is read.
   std::optional<Geometry> host_geometry(const Located<DeviceRecord>& device) {
     const auto& record = device.value;
     if (record.cores.wrong || record.memory_gib.wrong || record.quota.wrong) return std::nullopt;
@@ -131,6 +145,8 @@ class PlanAssembler {
     }
     const CpuHost host{
         .cores = *record.cores.value, .memory_gib = *record.memory_gib.value, .quota = *record.quota.value};
+    // A host of n units has a profile of each size at each start: n (n + 1) / 2 places. The sum over all hosts is
+    // limited, because a small file could otherwise ask for geometries that fill the memory.
     const std::int64_t units = std::int64_t{host.cores} * (host.quota ? 4 : 1);
     host_starts_ += units * (units + 1) / 2;
     if (host_starts_ <= kPlanHostStartsMax) return cpu_geometry(host);
@@ -139,11 +155,14 @@ class PlanAssembler {
     return std::nullopt;
   }
 
+  // The device with its slices. Problems of the layout, of slices and of their agreement are added.
   PlannedDevice device_of(const DeviceRecord& record, Geometry geometry) {
     PlannedDevice device;
     device.name = record.name.value;
     device.type = record.type.value;
     const auto parsed = layout_in(record, geometry);
+    // Layout and slices are compared only if each was understood in full; otherwise the difference follows from a
+    // problem that has been reported.
     bool comparable = parsed && record.slices.at.line != 0;
     for (const auto& slice : record.slices.value) comparable = add_slice(slice, geometry, device) && comparable;
     if (comparable && layout_of(device) != *parsed) {
@@ -155,7 +174,7 @@ class PlanAssembler {
     return device;
   }
 
-  // Nothing where the layout is missing or wrong, which has then been reported.
+  // The parsed layout line, or nullopt if it is missing or wrong, which has then been reported.
   std::optional<Layout> layout_in(const DeviceRecord& record, const Geometry& geometry) {
     if (record.layout.at.line == 0 || record.layout.wrong) return std::nullopt;
     auto parsed = parse_layout(geometry, record.layout.value);
@@ -164,7 +183,8 @@ class PlanAssembler {
     return std::move(parsed.layout);
   }
 
-  // False if it is not known where the slice lies.
+  // Adds the slice with its replicas. False if its profile or start is not known. Replicas are checked first, so that
+  // their problems are reported even if the profile is wrong.
   bool add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
     PlannedSlice planned;
     for (const auto& replica : record.replicas) planned.replicas.push_back(replica_of(replica));
@@ -179,6 +199,7 @@ class PlanAssembler {
     return record.start.at.line != 0 && !record.start.wrong;
   }
 
+  // Buckets must ascend, because a request goes to the first one whose size_max is large enough.
   Replica replica_of(const ReplicaRecord& record) {
     Replica replica{.service = record.service, .buckets = {}, .processes = record.processes};
     std::int64_t largest = 0;
@@ -188,6 +209,7 @@ class PlanAssembler {
         problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max",
                                                      record.service.empty() ? "a replica" : record.service));
       }
+      // The maximum, so that one small bucket gives one message and not one for each bucket after it.
       if (known) largest = std::max(largest, bucket.size_max.value);
       replica.buckets.push_back({.size_max = bucket.size_max.value, .batch_size = bucket.batch_size});
     }
@@ -211,11 +233,13 @@ ReplicaRecord record_of(const Replica& replica) {
   return record;
 }
 
+// The inverse of device_of(): layout and slices are both written from the same slices, so they agree.
 DeviceRecord record_of(const PlannedDevice& device) {
   const Geometry& geometry = device.geometry;
   DeviceRecord record;
   record.name.value = device.name;
   record.type.value = device.type;
+  // A CPU host is not in the catalogue of GPUs, so its size is written. The last profile is the whole host.
   if (geometry.units_per_core > 0) {
     record.cores.value = geometry.units / geometry.units_per_core;
     record.memory_gib.value = geometry.profiles.back().memory_gib.value;
@@ -234,6 +258,8 @@ DeviceRecord record_of(const PlannedDevice& device) {
 
 }  // namespace
 
+// A text that is no JSON ends at once; every other problem is collected, and the plan is returned only if there is
+// none.
 Result<Plan> parse_plan(const Source& source) {
   Problems problems(source.name);
   const auto root = parse_json(source, problems);
@@ -245,6 +271,7 @@ Result<Plan> parse_plan(const Source& source) {
   return plan;
 }
 
+// Defaults are written too, so that a plan does not change its meaning if a default does.
 std::string write_plan(const Plan& plan) {
   PlanRecord record;
   for (const auto& device : plan.devices) record.devices.push_back({record_of(device), {}, {}, false});

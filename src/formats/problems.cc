@@ -1,3 +1,6 @@
+// A list of problems and its text. The text is bounded as well: at most kProblemsShownMax lines, then the number of
+// others.
+
 #include "formats/problems.h"
 
 #include <fmt/format.h>
@@ -17,6 +20,7 @@ void Problems::add(Position at, std::string text) { keep(at, locate(name_, at, t
 void Problems::add_complete(Position at, std::string message) { keep(at, std::move(message)); }
 
 void Problems::keep(Position at, std::string message) {
+  // All are counted but only some kept, so that a file of a million wrong rows costs bounded memory.
   ++count_;
   if (kept_.size() < kProblemsKeptMax) kept_.push_back({at, std::move(message)});
 }
@@ -24,6 +28,7 @@ void Problems::keep(Position at, std::string message) {
 Error Problems::error() const {
   TANGRAM_CHECK(!empty(), "an error has at least one problem");
   std::vector<Problem> sorted = kept_;
+  // Checks between fields run after the fields are read, so problems do not arrive in the order of the file.
   std::ranges::stable_sort(sorted, {}, &Problem::at);
   const std::size_t shown = std::min(sorted.size(), kProblemsShownMax);
   std::string message;

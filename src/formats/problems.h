@@ -1,4 +1,4 @@
-// Everything that is wrong with one input, gathered so that it is reported at once.
+// All problems of one input, collected so that one run reports every mistake.
 #pragma once
 
 #include <compare>

@@ -1,3 +1,6 @@
+// The recuts file: how long creating and destroying the slices of a layout took. Each row summarises all runs of one
+// action: mean, quantiles and the longest.
+
 #include "formats/recuts_file.h"
 
 #include "formats/detail/limits.h"

@@ -1,3 +1,8 @@
+// JSON Schemas and the reference page, both from the descriptions that the parsers use.
+//
+// A schema is a tree of Nodes that is written as JSON; the page is Markdown with one table for each file. Neither
+// repeats a limit or a default by hand, so a change of a description changes parser, schema and page together.
+
 #include "formats/schema.h"
 
 #include <fmt/format.h>
@@ -10,6 +15,7 @@
 namespace tangram::formats {
 namespace {
 
+// A file with its description. The shape is a function, because shapes are built on demand.
 struct File {
   const char* name;
   Shape (*shape)();
@@ -17,6 +23,7 @@ struct File {
   const char* kind;  // "YAML", "JSON", "CSV".
 };
 
+// The order is that of the reference page.
 constexpr File kFiles[] = {
     {"fleet", fleet_shape, "fleet.yaml", "YAML"}, {"services", services_shape, "services.yaml", "YAML"},
     {"plan", plan_shape, "plan.json", "JSON"},    {"measurements", measurement_shape, "measurements.csv", "CSV"},
@@ -45,6 +52,8 @@ Node names_node(const std::vector<std::string>& names) {
   return list;
 }
 
+// The words that a text may be: those of a list that is computed (device types), or the enumerators; empty for free
+// text.
 std::vector<std::string> words_of(const Shape& shape) {
   if (shape.limits.names != nullptr) return shape.limits.names();
   std::vector<std::string> words;
@@ -52,6 +61,7 @@ std::vector<std::string> words_of(const Shape& shape) {
   return words;
 }
 
+// Draft 7 has numeric exclusive bounds; infinite bounds mean that there is no limit and are left out.
 void put_limits(Node& schema, const Limits& limits) {
   const auto put_bound = [&](const char* key, double bound) {
     if (std::isfinite(bound)) put(schema, key, plain_node(detail::write_number(bound)));
@@ -64,6 +74,7 @@ void put_limits(Node& schema, const Limits& limits) {
 
 Node schema_of(const Shape& shape);
 
+// Unknown keys are errors in the parsers, so the schema forbids them too.
 void put_record(Node& schema, const Shape& shape) {
   put(schema, "type", text_node("object"));
   put(schema, "additionalProperties", plain_node("false"));
@@ -80,7 +91,8 @@ void put_record(Node& schema, const Shape& shape) {
   if (!required.items.empty()) put(schema, "required", std::move(required));
 }
 
-// Each option is an object with its key alone, or a bare value.
+// Each option is an object with exactly one key, or a bare value. `oneOf` then rejects two options at once, as the
+// parser does.
 void put_choice(Node& schema, const Shape& shape) {
   Node options = list_node();
   for (const auto& field : shape.fields) {
@@ -98,6 +110,7 @@ void put_choice(Node& schema, const Shape& shape) {
   put(schema, "oneOf", std::move(options));
 }
 
+// A pattern or an enumeration already excludes the empty text; otherwise minLength does.
 void put_text(Node& schema, const Shape& shape) {
   put(schema, "type", text_node("string"));
   const auto words = words_of(shape);
@@ -110,6 +123,7 @@ void put_text(Node& schema, const Shape& shape) {
   }
 }
 
+// Recursive over the shape. Shapes come from C++ types, which are finite, so the recursion ends.
 Node schema_of(const Shape& shape) {
   Node schema = map_node();
   switch (shape.kind) {
@@ -126,11 +140,13 @@ Node schema_of(const Shape& shape) {
     case Shape::Kind::record: put_record(schema, shape); break;
     case Shape::Kind::choice: put_choice(schema, shape); break;
   }
+  // Limits of lists and texts have other keywords and are written above.
   const bool numeric = shape.kind == Shape::Kind::integer || shape.kind == Shape::Kind::number;
   if (numeric) put_limits(schema, shape.limits);
   return schema;
 }
 
+// "at least 1, at most 256", or an empty text without limits.
 std::string range_text(const Limits& limits) {
   std::vector<std::string> parts;
   const auto add = [&](const char* words, double bound) {
@@ -143,6 +159,7 @@ std::string range_text(const Limits& limits) {
   return text::join(parts, ", ");
 }
 
+// The column "Value" of the reference page.
 std::string type_text(const Shape& shape) {
   switch (shape.kind) {
     case Shape::Kind::boolean: return "true or false";
@@ -156,21 +173,27 @@ std::string type_text(const Shape& shape) {
   }
   const auto words = words_of(shape);
   if (words.empty()) return shape.limits.text == TextRule::name ? "name" : "text";
+  // The vertical bar is escaped, because it would end the cell of a Markdown table.
   return "`" + text::join(words, "` \\| `") + "`";
 }
 
 void append_rows(const Shape& shape, const std::string& prefix, std::string& out);
 
+// One row for the field, then those of its parts: `devices[].type` for a part of a list, `slo.latency_ms` for a map. A
+// bare value has no key and is shown under the path of its choice.
 void append_row(const Shape::Field& field, const std::string& prefix, bool option, std::string& out) {
   const std::string path = field.key.empty() ? prefix.substr(0, prefix.size() - 1) : prefix + field.key;
   std::string type = type_text(field.shape);
   if (const std::string range = range_text(field.shape.limits); !range.empty()) type += ", " + range;
+  // Options of a choice are required in their own schema, but the reader of the table chooses one, so they do not say
+  // so.
   std::string fallback = field.fallback              ? "`" + field.fallback->text + "`"
                          : field.required && !option ? "required"
                                                      : "";
   std::string help = field.help;
   for (const auto& name : field.shape.names) help += fmt::format(" `{}`: {}", name.name, name.help);
   out += fmt::format("| `{}` | {} | {} | {} |\n", path, type, fallback, help);
+  // A list of maps continues with the parts of one item; a list of scalars has none.
   const Shape& inner = field.shape.kind == Shape::Kind::list ? field.shape.item[0] : field.shape;
   append_rows(inner, path + (field.shape.kind == Shape::Kind::list ? "[]." : "."), out);
 }
@@ -179,6 +202,7 @@ void append_rows(const Shape& shape, const std::string& prefix, std::string& out
   for (const auto& field : shape.fields) append_row(field, prefix, shape.kind == Shape::Kind::choice, out);
 }
 
+// The heading, one sentence, and the table of one file.
 std::string section(const FileDescription& file) {
   const Shape& shape = file.shape;
   const bool csv = file.kind == "CSV";
@@ -214,6 +238,7 @@ Editors complete and check these files with the JSON Schemas beside this page, f
 
 )";
 
+// The rate curve is no table and no document, so it has no description and its section is written by hand.
 constexpr std::string_view kRateCurve = R"(## Rate curve (`rates.txt`)
 
 One rate in requests a second on each line, not negative. Empty lines and lines that begin with `#` are passed over. How
@@ -238,9 +263,11 @@ std::optional<std::string> json_schema(std::string_view name) {
 
 std::string json_schema(const Shape& shape) {
   Node schema = map_node();
+  // Draft 7 is what the YAML language server and most editors understand.
   put(schema, "$schema", text_node("http://json-schema.org/draft-07/schema#"));
   put(schema, "title", text_node(shape.title));
   put(schema, "description", text_node(shape.help));
+  // Title and description come first in the file; the keys of the body follow them at the same level.
   Node body = schema_of(shape);
   for (auto& entry : body.entries) schema.entries.push_back(std::move(entry));
   return to_json(schema) + "\n";

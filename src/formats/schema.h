@@ -1,5 +1,4 @@
-// What the files look like, for editors and for people. Everything here comes from the descriptions that the
-// parsers themselves use.
+// JSON Schemas for editors and a reference page for people, both made from the descriptions that the parsers use.
 #pragma once
 
 #include <optional>

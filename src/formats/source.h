@@ -1,4 +1,4 @@
-// What a parser is given: text that somebody else has read, and the name to call it by.
+// The input of a parser: a text that the caller has read, and its name for messages.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace tangram::formats {
 
-// `name` stands in front of every message about the text: "fleet.yaml:12:9: ...".
+// `name` begins every message about the text: "fleet.yaml:12:9: ...".
 struct Source {
   std::string name;
   std::string text;

@@ -1,3 +1,6 @@
+// Headers of CSV files against descriptions. Columns are found by name once for each file, so reading a row costs one
+// index for each field.
+
 #include "formats/table.h"
 
 #include <fmt/format.h>
@@ -8,6 +11,8 @@
 
 namespace tangram::formats {
 
+// Files of other people may have columns that are not needed. In our own files, an unknown column is a mistyped one,
+// whose default would otherwise be used silently.
 bool Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& problems) {
   columns_.assign(keys_.size(), kAbsent);
   width_ = header.size();
@@ -20,6 +25,7 @@ bool Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& p
       continue;
     }
     int& column = columns_[static_cast<std::size_t>(found - keys_.begin())];
+    // Two columns of one name would leave open which one counts, so no row is read.
     if (column != kAbsent) {
       problems.add(header[i].at(), fmt::format("column {} stands here twice", name));
       clear = false;
@@ -39,6 +45,7 @@ int Columns::column_of(std::string_view key) const {
   return found == keys_.end() ? kAbsent : columns_[static_cast<std::size_t>(found - keys_.begin())];
 }
 
+// A row of another length has probably lost or gained a comma, and its cells belong to unknown columns.
 bool right_width(const std::vector<CsvField>& row, const Columns& columns, Problems& problems) {
   if (row.size() == columns.width()) return true;
   problems.add(row.front().at(), fmt::format("the row has {} field{}, the header {}", row.size(),
@@ -51,6 +58,7 @@ bool read_header(const Source& source, CsvReader& reader, std::vector<CsvField>&
     problems.add(*bad, "not UTF-8 text");
     return false;
   }
+  // The reader's constructor has reported a text that is too long.
   if (!problems.empty()) return false;
   if (reader.next(header)) return true;
   if (problems.empty()) problems.add({}, "the file is empty; expected a header row");

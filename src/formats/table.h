@@ -29,8 +29,8 @@ class Columns {
     field(key, value, Limits{}, help);
   }
 
-  // Finds the fields in a header row. Missing and repeated columns are problems, unknown ones only where `strict`.
-  // False: rows make no sense under it. A column that is unknown hides nothing of the others.
+  // Finds the fields in a header row. Missing and repeated columns are problems, unknown ones only if `strict`. False
+  // if rows cannot be read under this header; an unknown column alone does not prevent that.
   bool bind(const std::vector<CsvField>& header, bool strict, Problems& problems);
 
   std::size_t width() const { return width_; }
@@ -46,7 +46,7 @@ class Columns {
   std::size_t width_ = 0;
 };
 
-// A row and where its cells stand.
+// A row and the places of its cells.
 struct RowPlace {
   const Columns& columns;
   const std::vector<CsvField>& row;
@@ -135,13 +135,14 @@ enum class Header {
   lenient,  // Files of others: columns that are not needed are passed over.
 };
 
+// False after reporting a row that has more or fewer fields than the header.
 bool right_width(const std::vector<CsvField>& row, const Columns& columns, Problems& problems);
 // Reports a file that is no CSV of UTF-8 text, or has no header; true if there is one in `header`.
 bool read_header(const Source& source, CsvReader& reader, std::vector<CsvField>& header, Problems& problems);
 
-// Calls `judge(T& row, const RowPlace& place, const RowReader& read)` for each row, which reports what is wrong between
-// fields that were read well, and `use(T&& row, const RowPlace& place)` if the row is then still right, in order. A
-// header under which rows make no sense ends it.
+// Calls `judge(T& row, const RowPlace& place, const RowReader& read)` for each row, which reports problems between
+// fields that were read well, and then `use(T&& row, const RowPlace& place)` if the row has no problem, in order. Stops
+// at once if rows cannot be read under the header.
 template <typename T, typename Judge, typename Use>
 void for_each_judged_row(const Source& source, Header header, Problems& problems, Judge&& judge, Use&& use) {
   CsvReader reader(source.text, problems);
@@ -163,7 +164,7 @@ void for_each_judged_row(const Source& source, Header header, Problems& problems
   }
 }
 
-// The same for rows that their description says everything about.
+// The same for rows without checks beyond their description.
 template <typename T, typename Use>
 void for_each_row(const Source& source, Header header, Problems& problems, Use&& use) {
   for_each_judged_row<T>(

@@ -1,3 +1,8 @@
+// Traces, rate curves and histograms of input sizes.
+//
+// Order is checked here once: times of a trace do not decrease and sizes of a histogram ascend, so the rest of the
+// program relies on it without sorting.
+
 #include "formats/trace_file.h"
 
 #include <fmt/format.h>
@@ -28,7 +33,7 @@ void describe(Visitor& v, HistogramSize::Bin& c) {
 
 namespace {
 
-// "12.5" as the number that it is, or a problem.
+// The rate in `text`, or nullopt after a problem has been added.
 std::optional<double> rate_in(std::string_view text, Position at, Problems& problems) {
   double rate = 0;
   const std::string problem = detail::read_number(text, {.min = 0, .max = kRateMax}, rate);
@@ -48,6 +53,7 @@ Result<Trace> parse_trace(const Source& source) {
     if (entry.at < latest) {
       problems.add(place.of("at_s"), "at_s is earlier than in the row before; a trace is in order of time");
     }
+    // The maximum, not the last value: after one early row, the rows behind it are still compared with the right time.
     latest = std::max(latest, entry.at);
   };
   for_each_judged_row<TraceEntry>(source, Header::strict, problems, in_order,
@@ -60,6 +66,7 @@ std::string write_trace(const Trace& trace) { return write_table(trace); }
 
 Result<std::vector<double>> parse_rate_curve(const Source& source) {
   Problems problems(source.name);
+  // A rate curve is no CSV, so it needs the check that table.h does for the others.
   if (const auto bad = first_bad_byte(source.text)) {
     problems.add(*bad, "not UTF-8 text");
     return problems.error();
@@ -70,11 +77,13 @@ Result<std::vector<double>> parse_rate_curve(const Source& source) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view text = text::trim(rest.substr(0, end));
     if (!text.empty() && text[0] != '#') {
+      // `text` is a part of `rest`, which begins at the line, so the distance is the column.
       const auto column = static_cast<int>(text.data() - rest.data()) + 1;
       if (const auto rate = rate_in(text, {line, column}, problems)) rates.push_back(*rate);
     }
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
+  // A curve repeats, and an empty one would have nothing to repeat.
   if (rates.empty() && problems.empty()) {
     problems.add({}, text::trim(source.text).empty() ? "the file is empty" : "the file holds no rate");
   }
@@ -82,6 +91,7 @@ Result<std::vector<double>> parse_rate_curve(const Source& source) {
   return rates;
 }
 
+// The shortest text of each rate, so that reading it back gives the same doubles.
 std::string write_rate_curve(const std::vector<double>& rate_per_s) {
   std::string out;
   for (const double rate : rate_per_s) out += detail::write_number(rate) + "\n";
@@ -94,6 +104,7 @@ Result<std::vector<HistogramSize::Bin>> parse_histogram(const Source& source) {
   std::int64_t largest = 0;
   const auto ascending = [&](const HistogramSize::Bin& row, const RowPlace& place, const RowReader& read) {
     if (!read.right({"size"})) return;
+    // Ascending sizes make a repeated size visible, and readers may take the last one for the largest.
     if (row.size <= largest) problems.add(place.of("size"), "sizes must ascend, each once");
     largest = std::max(largest, row.size);
   };

@@ -1,3 +1,7 @@
+// The training file: timed steps and gradient statistics of training applications, in one table.
+//
+// Three kinds of rows share the columns; those that a kind does not use are blank.
+
 #include "formats/training_file.h"
 
 #include "formats/detail/limits.h"
@@ -30,6 +34,7 @@ void describe(Visitor& v, TrainingRow& c) {
   v.field("grad_sqr", c.grad_sqr, "Of a validation: squared norm of the gradient.");
   v.field("grad_var", c.grad_var, "Of a validation: variance of the gradient.");
   v.field("placement", c.placement, "Of a step: workers on each node, a digit from 1 to 9 for each: 12.");
+  // All fields but two are optional, because three kinds of rows share one table. The rules say which kind needs which.
   const bool validation = c.kind == TrainingRowKind::validation;
   v.rule(validation || (c.nodes && c.replicas && c.local_batch && c.step_s && c.sync_s),
          {"kind", "nodes", "replicas", "local_batch", "step_s", "sync_s"},

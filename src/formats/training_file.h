@@ -12,8 +12,8 @@ namespace tangram::formats {
 
 enum class TrainingRowKind { placement, scalability, validation };
 
-// One row. Those of kind placement and scalability are timed steps and have the fields from `nodes` to `sync_s`; those
-// of kind validation have the fields from `batch` on.
+// One row. Rows of kind placement and scalability are timed steps and have the fields from `nodes` to `sync_s`. Rows of
+// kind validation have the fields from `batch` on.
 struct TrainingRow {
   std::string application;
   TrainingRowKind kind = TrainingRowKind::placement;

@@ -1,3 +1,9 @@
+// The services file: description, the files that it names, and the checks between fields.
+//
+// Reading has three steps. The description fills records and reports each wrong value; the loader reads traces, curves
+// and histograms; the checks compare values that are right in themselves. All three add to one list of problems, so
+// that a user sees every mistake in one run.
+
 #include "formats/workload_file.h"
 
 #include <fmt/format.h>
@@ -13,7 +19,7 @@
 namespace tangram::formats {
 namespace {
 
-// A service as the file has it: core's own struct, with the places that later checks need.
+// A service as the file has it: the fields of core's Service, with the places that later checks report.
 struct ServiceRecord {
   Located<std::string> name;
   std::string model;
@@ -32,21 +38,25 @@ struct WorkloadRecord {
   std::vector<ServiceRecord> services;
 };
 
-// Every service holds what it reads, so many services with one long trace could fill any memory.
+// Each service holds its own copy of what it reads, so many services that name one long trace could fill the memory.
 constexpr std::size_t kLoadedRowsMax = 50'000'000;
 
+// Shared by the forms of traffic. Zero is excluded: a service without requests has no rate to plan for.
 constexpr Limits kRateLimits{.max = kRateMax, .above = 0, .required = true};
 constexpr double kRowsMax = 1e15;
 constexpr Limits kSecondsLimits{.max = kSecondsMax, .above = 0};
 
 }  // namespace
 
+// The descriptions of core's types are directly in tangram::formats, where the compiler finds them by the namespace of
+// the visitor. In the unnamed namespace it would not find them: core's types are not from there.
 template <typename Visitor>
 void describe(Visitor& v, Slo& c) {
   v.about("Promise", "This share of all requests is answered within the latency.");
   v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
           "The promise, in milliseconds.");
   v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
+  // A positive number of milliseconds can still round to zero nanoseconds.
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }
 
@@ -69,6 +79,7 @@ void describe(Visitor& v, ConstantTraffic& c) {
   v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second.");
 }
 
+// A Poisson process whose rate switches between two levels, with exponential times in each (a two-state MMPP).
 template <typename Visitor>
 void describe(Visitor& v, BurstTraffic& c) {
   v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over calm and bursts.");
@@ -108,6 +119,7 @@ void describe(Visitor& v, ClosedLoopTraffic& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, Traffic& traffic) {
+  // The writer uses the first form that fits, so Poisson traffic is written as `rate_per_s: 10`.
   v.shorthand("rate_per_s", traffic, &PoissonTraffic::rate_per_s, kRateLimits, "Short for poisson with this rate.");
   v.option("poisson", traffic, PoissonTraffic{}, "Independent arrivals.");
   v.option("constant", traffic, ConstantTraffic{}, "Equal gaps.");
@@ -123,6 +135,7 @@ void describe(Visitor& v, ConstantSize& c) {
   v.field("size", c.size, {.min = 1, .max = kSizeMax, .required = true}, "The size of every input.");
 }
 
+// The median is asked for instead of mu, because it is a size that people know; mu is its logarithm.
 template <typename Visitor>
 void describe(Visitor& v, LogNormalSize& c) {
   v.field("median", c.median, {.min = 1, .max = kSizeMax, .required = true}, "Half of all inputs are smaller.");
@@ -130,6 +143,7 @@ void describe(Visitor& v, LogNormalSize& c) {
   v.field("min", c.min, {.min = 1, .max = kSizeMax}, "Smaller draws are moved here.");
   v.field("max", c.max, {.min = 1, .max = kSizeMax, .required = true}, "Larger draws are moved here.");
   v.rule(c.min <= c.max, {"max", "min"}, "max must be at least min");
+  // Judged only if min and max make sense; otherwise the rule above has reported them.
   const bool within = static_cast<double>(c.min) <= c.median && c.median <= static_cast<double>(c.max);
   v.rule(c.min > c.max || within, {"median", "min", "max"}, "median must lie within min and max");
 }
@@ -139,11 +153,13 @@ void describe(Visitor& v, HistogramSize& c) {
   v.field("file", c.file, {.required = true}, "The histogram, relative to this file.");
 }
 
+// No fields: the key `trace` alone selects this alternative.
 template <typename Visitor>
 void describe(Visitor&, TraceSize&) {}
 
 template <typename Visitor>
 void describe(Visitor& v, SizeDistribution& size) {
+  // First, so that a constant size is written as a bare number.
   v.plain(size, &ConstantSize::size, {.min = 1, .max = kSizeMax}, "Every input has this size.");
   v.option("constant", size, ConstantSize{}, "The same, written out.");
   v.option("log_normal", size, LogNormalSize{}, "A log-normal distribution, cut at both ends.");
@@ -167,6 +183,7 @@ void describe(Visitor& v, Padding& padding) {
   v.name("none", padding, Padding::none, "Nothing: inputs of different sizes never share a batch.");
 }
 
+// The words come from core, so that a new datatype needs no change here.
 template <typename Visitor>
 void describe(Visitor& v, Datatype& datatype) {
   for (const Datatype each : all_datatypes()) {
@@ -180,6 +197,7 @@ void describe(Visitor& v, Datatype& datatype) {
   }
 }
 
+// Limits of the axes are checked in why_wrong(), since they apply to the elements of a list.
 template <typename Visitor>
 void describe(Visitor& v, TensorSpec& c) {
   v.about("Tensor", "One tensor of a model, for one sample.");
@@ -202,13 +220,15 @@ void describe(Visitor& v, Signature& c) {
 
 namespace {
 
+// `slo` and `traffic` are optional here although most services need them: whether they are required depends on `job`,
+// which is read before them.
 template <typename Visitor>
 void describe(Visitor& v, ServiceRecord& c) {
   v.about("Service", "A model with its promise and its traffic.");
   v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the file.");
   v.field("model", c.model, {.required = true}, "The network that is served, as the measurements call it.");
   v.field("job", c.job, "Makes the service a job, which has no slo and no traffic of its own.");
-  // A job that is wrong is still meant as one.
+  // A job with a wrong value is still meant as a job; to demand slo and traffic as well would mislead.
   const bool is_job = c.job.value || c.job.at.line > 0;
   v.field("slo", c.slo, {.required = !is_job}, "The promise. Required but for a job.");
   v.field("traffic", c.traffic, {.required = !is_job}, "How requests arrive. Required but for a job.");
@@ -231,11 +251,13 @@ void describe(Visitor& v, WorkloadRecord& c) {
   v.field("services", c.services, {.required = true, .items_min = 1}, "The services.");
 }
 
-// Reads the files that services name. Each is read once, however many services share it.
+// Loads the files that services name. The text of each is read once, however many services share it; it is parsed for
+// each of them, and each counts its rows against kLoadedRowsMax.
 class FileLoader {
  public:
   FileLoader(const ReadFile& read_file, Problems& problems) : read_file_(read_file), problems_(problems) {}
 
+  // Sizes, drift and samples can each name a histogram, and traffic a curve or a trace.
   void load(ServiceRecord& service) {
     if (service.traffic) load(*service.traffic);
     if (auto* histogram = std::get_if<HistogramSize>(&service.input_size.value)) {
@@ -263,6 +285,7 @@ class FileLoader {
   template <typename T>
   void read(const std::string& path, Position at, Result<T> (*parse)(const Source&), T& value) {
     if (path.empty()) return;  // It is missing or wrong, which has been said.
+    // A failure is cached too: the file is not tried again, but every service that names it gets a message.
     auto [cached, fresh] = files_.try_emplace(path, Error{});
     if (fresh) cached->second = read_file_(path);
     if (!cached->second)
@@ -274,6 +297,7 @@ class FileLoader {
     } else if (parsed) {
       value = std::move(*parsed);
     } else {
+      // The message already names the other file and the place in it.
       problems_.add_complete(at, parsed.error().message);
     }
   }
@@ -284,15 +308,18 @@ class FileLoader {
   std::size_t rows_ = 0;
 };
 
+// Sizes of a trace belong to its requests, so they exist only where the traffic is that trace.
 void check_trace(const Located<SizeDistribution>& sizes, const ServiceRecord& service, const char* what,
                  Problems& problems) {
   if (!std::holds_alternative<TraceSize>(sizes.value)) return;
   if (service.traffic && std::holds_alternative<TraceTraffic>(service.traffic->value)) return;
-  // Traffic that is missing or wrong has been reported, and might have been meant to be a trace.
+  // Missing or wrong traffic has been reported already, and it may have been meant to be a trace.
   if (!service.job.value && (!service.traffic || service.traffic->wrong || service.traffic->at.line == 0)) return;
   problems.add(sizes.at, fmt::format("{} from a trace need traffic from a trace", what));
 }
 
+// The largest size that can be drawn. Bins ascend, as parse_histogram requires. The sizes of a trace are checked where
+// it is parsed, so 1 stands for them.
 std::int64_t largest_of(const SizeDistribution& sizes) {
   if (const auto* constant = std::get_if<ConstantSize>(&sizes)) return constant->size;
   if (const auto* log_normal = std::get_if<LogNormalSize>(&sizes)) return log_normal->max;
@@ -300,9 +327,11 @@ std::int64_t largest_of(const SizeDistribution& sizes) {
   return histogram == nullptr || histogram->bins.empty() ? 1 : histogram->bins.back().size;
 }
 
+// Names identify services in plans and reports, so each may occur once. The message names the line of the first.
 void check_names(const std::vector<ServiceRecord>& services, Problems& problems) {
   std::map<std::string, int> seen;
   for (const auto& service : services) {
+    // A missing or wrong name has been reported.
     if (service.name.value.empty()) continue;
     const auto [first, fresh] = seen.emplace(service.name.value, service.name.at.line);
     if (fresh) continue;
@@ -311,9 +340,12 @@ void check_names(const std::vector<ServiceRecord>& services, Problems& problems)
   }
 }
 
+// Both are far beyond real models.
 constexpr std::size_t kAxesMax = 8;
 constexpr std::int64_t kAxisMax = 1'000'000'000;
 
+// The first reason why the tensor cannot be served, or an empty text. One variable axis at most: a request says only
+// one size, so a second unknown length could not be resolved.
 std::string why_wrong(const TensorSpec& spec, bool input) {
   if (spec.shape.size() > kAxesMax) return fmt::format("{} has more than {} axes", spec.name, kAxesMax);
   for (const std::int64_t axis : spec.shape) {
@@ -336,11 +368,13 @@ void check_tensors(const Located<Signature>& tensors, Problems& problems) {
     std::map<std::string, int> seen;
     for (const auto& spec : specs) {
       if (const std::string wrong = why_wrong(spec, input); !wrong.empty()) problems.add(tensors.at, wrong);
+      // Once for each name, however often it is repeated.
       if (++seen[spec.name] == 2) problems.add(tensors.at, fmt::format("the tensor {} stands there twice", spec.name));
     }
   };
   check(tensors.value.inputs, true);
   check(tensors.value.outputs, false);
+  // A mask is made from the lengths of the other inputs, so at least one must come from the client.
   const bool all_masks = std::ranges::all_of(tensors.value.inputs, &TensorSpec::mask);
   if (all_masks && !tensors.value.inputs.empty()) problems.add(tensors.at, "every input is a mask");
 }
@@ -350,6 +384,7 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
   for (const auto& service : services) {
     check_trace(service.input_size, service, "sizes", problems);
     check_trace(service.samples, service, "samples", problems);
+    // A job counts rows, not requests, so samples for each request and a drift over time have no meaning for it.
     if (service.job.value && service.samples.at.line > 0) {
       problems.add(service.samples.at, "each row of a job is one input: a job has no samples");
     }
@@ -357,6 +392,7 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
     if (service.size_drift && std::holds_alternative<TraceSize>(service.size_drift->value.to)) {
       problems.add(service.size_drift->at, "sizes drift to a distribution of their own, not to that of a trace");
     }
+    // Axes of a tensor with a wrong value hold defaults, which would be reported as a second problem.
     if (service.tensors && !service.tensors->wrong) check_tensors(*service.tensors, problems);
     if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
       problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
@@ -364,18 +400,20 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
   }
 }
 
-// A job is fed at the rate that ends it by its deadline, which is also its promise.
+// The traffic of a job is the constant rate that finishes its rows by the deadline.
 Traffic traffic_of(ServiceRecord& record) {
   if (const auto& job = record.job.value)
     return ConstantTraffic{job->deadline > Duration::zero() ? job->rows_per_s() : 0};
   return record.traffic ? std::move(record.traffic->value) : Traffic{};
 }
 
+// A job has no Slo in the file. Its deadline serves as the latency, at the default percentile.
 Slo slo_of(const ServiceRecord& record) {
   const auto& job = record.job.value;
   return job ? Slo{job->deadline, Slo{}.percentile} : record.slo.value_or(Slo{});
 }
 
+// Missing fields become defaults. If any was required, the problem has been reported and the result is discarded.
 Service service_of(ServiceRecord record) {
   return {.name = std::move(record.name.value),
           .model = std::move(record.model),
@@ -390,6 +428,7 @@ Service service_of(ServiceRecord record) {
           .job = record.job.value};
 }
 
+// The inverse of service_of(): only what the file may hold for a job or for a service is set.
 ServiceRecord record_of(const Service& service) {
   ServiceRecord record;
   record.name.value = service.name;
@@ -410,6 +449,7 @@ ServiceRecord record_of(const Service& service) {
 
 namespace {
 
+// Requires a record whose own values have been checked. The result is meaningful only if `problems` stays empty.
 Workload finish(WorkloadRecord record, const ReadFile& read_file, Problems& problems) {
   FileLoader loader(read_file, problems);
   for (auto& service : record.services) loader.load(service);
@@ -438,6 +478,7 @@ Workload read_services(const Node& list, const ReadFile& read_file, Problems& pr
   return finish(std::move(record), read_file, problems);
 }
 
+// `services` is the only field of the document.
 Shape service_list_shape() { return shape_of<WorkloadRecord>().fields[0].shape; }
 
 std::string write_workload(const Workload& workload) {

@@ -9,14 +9,13 @@
 
 namespace tangram::formats {
 
-// `read_file` brings the traces, rate curves and histograms that the services name; a path is passed as written and
-// is meant relative to the services file. Problems in those files are reported under their own names, together with
-// all others.
+// `read_file` reads the traces, rate curves and histograms that the services name; a path is passed as written and is
+// relative to the services file. Problems in those files are reported under their own names, together with all others.
 Result<Workload> parse_workload(const Source& source, const ReadFile& read_file);
 
-// The same for a list of services that stands inside another document. What is wrong goes to `problems`.
+// The same for a list of services inside another document. Problems are added to `problems`.
 Workload read_services(const Node& list, const ReadFile& read_file, Problems& problems);
-// What such a list looks like.
+// The description of such a list, for schemas.
 Shape service_list_shape();
 
 // YAML that parse_workload reads back to the same workload. Traces, curves and histograms stay in their files and

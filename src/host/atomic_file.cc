@@ -1,3 +1,6 @@
+// A temporary file beside its target. It is in the same directory because rename(2) is atomic only within a file
+// system.
+
 #include "host/atomic_file.h"
 
 #include <fcntl.h>
@@ -10,6 +13,7 @@
 namespace tangram::host {
 namespace {
 
+// "plan.json" has no parent path, and its directory is the current one.
 std::string directory_of(const std::string& path) {
   const auto parent = std::filesystem::path(path).parent_path();
   return parent.empty() ? "." : parent.string();
@@ -36,6 +40,7 @@ AtomicFile::AtomicFile(std::string target, std::string temporary)
       there_(file_.open()) {}
 
 AtomicFile::~AtomicFile() {
+  // After take_name() the temporary name no longer exists, and another process may already use it.
   if (there_) ::unlink(temporary_.c_str());
 }
 
@@ -44,6 +49,7 @@ int AtomicFile::append(std::string_view content) const { return write_all(file_.
 int AtomicFile::sync() const { return ::fsync(file_.get()) == 0 ? 0 : errno; }
 
 int AtomicFile::take_name() {
+  // A failed close() may be the report of a failed write, so the name is not taken then and the destructor cleans up.
   if (file_.close() != 0 || ::rename(temporary_.c_str(), target_.c_str()) != 0) return errno;
   there_ = false;
   return 0;
@@ -52,7 +58,7 @@ int AtomicFile::take_name() {
 int AtomicFile::sync_directory() const {
   const Descriptor handle(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!handle.open()) return errno;
-  // Some file systems cannot sync a directory and say EINVAL; the rename stands nevertheless.
+  // Some file systems cannot sync a directory and say EINVAL. The rename has still happened, so that is no error.
   return ::fsync(handle.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 

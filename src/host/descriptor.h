@@ -8,7 +8,7 @@
 
 namespace tangram::host {
 
-// Closes its descriptor when it is destroyed. A negative value stands for no descriptor.
+// Closes its descriptor when it is destroyed. A negative value means no descriptor.
 class Descriptor {
  public:
   Descriptor() = default;

@@ -1,3 +1,8 @@
+// The epoll loop of one thread.
+//
+// Descriptors are level-triggered: a handler that leaves bytes unread is told again by the next wait(), so a lost edge
+// cannot stall a connection. The pointer in each epoll event is the handler, or null for the eventfd of wake().
+
 #include "host/event_loop.h"
 
 #include <sys/epoll.h>
@@ -14,9 +19,9 @@
 namespace tangram::host {
 namespace {
 
-// Handled before the owner goes on. Few, because who came first waits for all of them: with 256 the p99 of what the
-// gateway adds was three times as long in bursts (bench/macro/added_latency), and no more requests a second were
-// served.
+// Events delivered in one wait(). The limit is small because the owner continues only after all of them, so the first
+// request waits for the last: with 256, the p99 of the gateway's added latency was three times as long in bursts
+// (bench/macro/added_latency), and throughput was no higher.
 constexpr int kEventsMax = 32;
 
 std::int64_t monotonic_ns() {
@@ -31,6 +36,7 @@ std::uint32_t events_of(Interest interest) {
          ((bits & 2) != 0 ? std::uint32_t{EPOLLOUT} : 0u);
 }
 
+// Shared by wait_exactly(), which fills it, and wait(), which reads it. A handler must therefore not call wait().
 std::array<epoll_event, kEventsMax>& event_buffer() {
   thread_local std::array<epoll_event, kEventsMax> buffer;
   return buffer;
@@ -66,10 +72,14 @@ void EventLoop::change(int descriptor, Interest interest, Readiness* handler) {
 
 void EventLoop::remove(int descriptor, Readiness* handler) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
+  // The kernel may have reported an event for this handler already. The list keeps wait() from calling a handler that
+  // its owner has destroyed.
   if (delivering_) removed_.push_back(handler);
 }
 
 void EventLoop::wake() {
+  // write(2) may be called from a signal handler. A full counter fails with EAGAIN, and then a wake-up is pending
+  // anyway.
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = write(wake_.get(), &one, sizeof one);
 }
@@ -81,6 +91,7 @@ void EventLoop::drain_wakes() {
 
 int EventLoop::wait_exactly(Duration longest) {
   auto& events = event_buffer();
+  // epoll_pwait2 (Linux 5.11) takes nanoseconds. A deadline that is rounded to milliseconds would end a batch late.
   if (exact_) {
     timespec limit{};
     limit.tv_sec = longest.count() / 1'000'000'000;
@@ -88,8 +99,11 @@ int EventLoop::wait_exactly(Duration longest) {
     const int count =
         epoll_pwait2(epoll_.get(), events.data(), kEventsMax, longest == Duration::max() ? nullptr : &limit, nullptr);
     if (count >= 0 || errno != ENOSYS) return count;
+    // An older kernel says ENOSYS once; the milliseconds below serve from then on.
     exact_ = false;
   }
+  // Rounded up: rounded down, the last part of a millisecond would be spent spinning with a timeout of zero. The hour
+  // keeps the count within an int; waking early is harmless.
   const auto milliseconds =
       std::chrono::ceil<std::chrono::milliseconds>(std::min<Duration>(longest, std::chrono::hours(1)));
   return epoll_wait(epoll_.get(), events.data(), kEventsMax, static_cast<int>(milliseconds.count()));
@@ -101,6 +115,7 @@ void EventLoop::wait(const LiveClock& clock, TimePoint until) {
   const int count = wait_exactly(longest);
   delivering_ = true;
   const auto& events = event_buffer();
+  // A signal makes `count` negative; the loop then delivers nothing and the owner looks at the time again.
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     auto* handler = static_cast<Readiness*>(event.data.ptr);

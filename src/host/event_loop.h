@@ -1,4 +1,4 @@
-// Sockets that wait for something, on one thread.
+// Waits for many sockets on one thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class LiveClock {
   std::int64_t begin_ns_;
 };
 
-// Told when a descriptor is ready. A handler may remove itself or others; events of those removed are not delivered.
+// Called when a descriptor is ready. A handler may remove itself or others; a removed handler gets no further events.
 class Readiness {
  public:
   virtual ~Readiness() = default;
@@ -41,15 +41,17 @@ class EventLoop {
   void change(int descriptor, Interest interest, Readiness* handler);
   void remove(int descriptor, Readiness* handler);
 
-  // Delivers what is ready, after waiting for it until `until` at most. kTimeNever waits for ever.
+  // Waits until a descriptor is ready, but at most until `until`, and calls the handlers. kTimeNever sets no limit.
   void wait(const LiveClock& clock, TimePoint until);
   // Any thread, and signal handlers: ends a wait() that is under way, or the next one.
   void wake();
-  // On the thread that waits: handlers are being told.
+  // True while wait() calls handlers. Only for the thread that waits.
   bool delivering() const { return delivering_; }
 
  private:
+  // Fills the event buffer. Returns the number of events, or a negative number after a signal.
   int wait_exactly(Duration longest);
+  // Resets the eventfd, so that wake-ups before this call end only one wait().
   void drain_wakes();
 
   Descriptor epoll_;

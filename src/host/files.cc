@@ -1,3 +1,8 @@
+// Reading and replacing whole files, with errors that name the path and the reason.
+//
+// A reader of a file that is being written sees the old content or the new one, never a part. The checks before long
+// work find a wrong path at its start instead of losing the result at its end.
+
 #include "host/files.h"
 
 #include <fcntl.h>
@@ -30,6 +35,7 @@ ErrorCode code_of(int error) {
   }
 }
 
+// "PATH: WHAT: reason". The text for a missing file is fixed; the others are those of the C library.
 Error system_error(const std::string& path, std::string_view what, int error) {
   const std::string reason = error == ENOENT ? "no such file or directory" : std::strerror(error);
   return {code_of(error), fmt::format("{}: {}: {}", path, what, reason)};
@@ -39,6 +45,7 @@ Error too_large(const std::string& path, std::uint64_t size_max) {
   return {ErrorCode::invalid, fmt::format("{}: larger than the limit of {} MiB", path, size_max >> 20)};
 }
 
+// Checks the limit while reading as well as before: a pipe has no size, and a file may grow meanwhile.
 Result<std::string> read_all(int descriptor, const std::string& path, std::uint64_t size_max) {
   std::string content;
   char chunk[1 << 16];
@@ -52,6 +59,8 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::uint6
   }
 }
 
+// For devices and pipes. Without O_CREAT and O_TRUNC: the target exists, and a rename would replace the device by a
+// file.
 Result<Nothing> write_directly(const std::string& path, std::string_view content) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.open()) return system_error(path, "cannot write", errno);
@@ -59,7 +68,8 @@ Result<Nothing> write_directly(const std::string& path, std::string_view content
   return Nothing{};
 }
 
-// The mode that a new file gets from open(2). The mask can only be read by setting it.
+// The mode that a new file gets from open(2). POSIX can read the mask only by setting it, so for a moment the whole
+// process has an empty mask.
 mode_t new_file_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
@@ -74,6 +84,8 @@ int set_mode(int descriptor, const std::optional<struct stat>& before) {
   return 0;
 }
 
+// The order is the guarantee: content, mode, fsync, rename, fsync of the directory. A rename before the fsync could
+// leave an empty file under the final name after a power failure.
 Result<Nothing> replace(const fs::path& target, std::string_view content, const std::optional<struct stat>& before) {
   AtomicFile file(target.string());
   int error = file.error();
@@ -87,10 +99,10 @@ Result<Nothing> replace(const fs::path& target, std::string_view content, const 
   return Nothing{};
 }
 
-// Hardly anybody wants a file of this name.
+// Other programs take "-" for standard output. A file of that name is rarely wanted, so the message says what to write.
 Error dash() { return {ErrorCode::invalid, "-: expected the name of a file to write; standard output is /dev/stdout"}; }
 
-// True for names of what this process was given open: standard input, or what a shell puts there for `<(...)`.
+// True for names of descriptors that this process inherited: standard input, or the pipe of a shell's `<(...)`.
 bool is_open_already(const std::string& path) {
   return path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
 }
@@ -101,10 +113,12 @@ std::string_view kind_of(mode_t mode) {
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-// True if both names mean one file, whether it is there already or not. Devices and pipes may be written twice.
+// True if both names mean the same file, whether it exists or not. False for devices and pipes, which may be written
+// twice: `--a /dev/stdout --b /dev/stdout` is fine.
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;
+  // Hard and symbolic links have different paths, so existing files are compared by device and inode.
   if (fs::equivalent(a, b, error)) return true;
   const fs::path left = fs::weakly_canonical(fs::absolute(a, error), error);
   const fs::path right = fs::weakly_canonical(fs::absolute(b, error), error);
@@ -126,8 +140,12 @@ Result<Nothing> check_writable(const std::string& path) {
     return Nothing{};
   }
   std::error_code error;
+  // The target of a symbolic link, because the temporary file must be created in the directory where the rename
+  // happens.
   const fs::path target = exists ? fs::canonical(path, error) : fs::path(path);
   if (error) return system_error(path, "cannot write", error.value());
+  // Tried out rather than computed: permissions, quotas and read-only mounts all show up here. The destructor removes
+  // it.
   const AtomicFile temporary(target.string());
   if (temporary.error() != 0) return system_error(path, "cannot write", temporary.error());
   return Nothing{};
@@ -153,7 +171,8 @@ Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std:
 
 Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
   if (path == "-") return read_all(STDIN_FILENO, "standard input", size_max);
-  // To open a pipe waits for somebody who writes to it, unless told not to.
+  // Opening a named pipe blocks until a writer opens it, and a mistaken path would hang the program. An inherited pipe
+  // is open already, and there the reads must block until data comes.
   const int patience = is_open_already(path) ? 0 : O_NONBLOCK;
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | patience));
   if (!file.open()) return system_error(path, "cannot read", errno);
@@ -173,6 +192,7 @@ Result<Nothing> write_file_atomically(const std::string& path, std::string_view 
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) return system_error(path, "cannot write", errno);
+  // A dangling symbolic link also counts as missing and is replaced by a file.
   if (!exists) return replace(path, content, std::nullopt);
   if (S_ISDIR(status.st_mode)) return Error{ErrorCode::denied, path + ": is a directory; expected a file to write"};
   if (!S_ISREG(status.st_mode)) return write_directly(path, content);

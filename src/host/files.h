@@ -22,7 +22,7 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max = 
 // directory is refused, and a device or pipe is written directly, because it must not be replaced.
 Result<Nothing> write_file_atomically(const std::string& path, std::string_view content);
 
-// Whether write_file_atomically would find a place for `path` now. Nothing is left behind, and nothing is changed.
+// Whether write_file_atomically could write `path` now. Leaves no file and changes none.
 Result<Nothing> check_writable(const std::string& path);
 
 // A file that was asked for, and the option that named it.

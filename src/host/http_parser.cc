@@ -1,3 +1,10 @@
+// HTTP/1.1 heads and chunked bodies, after RFC 9110 and RFC 9112.
+//
+// The head is parsed once it is complete, without copies: all views point into the caller's bytes. The body reader is a
+// state machine that sees one byte of framing at a time, so it gives the same result wherever the network cuts the
+// bytes. Each check that looks pedantic closes a way to smuggle a request past a proxy that reads the same bytes
+// differently.
+
 #include "host/http_parser.h"
 
 #include <algorithm>
@@ -8,7 +15,9 @@
 namespace tangram::host {
 namespace {
 
-// What a chunked body may spend on sizes, extensions and trailers.
+// Limit for the sizes, extensions and trailers of a chunked body, besides one byte of framing for each byte of content.
+// Without a limit, a client could send extensions for ever while the body stays small. The smallest chunk,
+// "1\r\nx\r\n", costs five bytes for one, so a body of such chunks is refused after 256 KiB.
 constexpr std::size_t kChunkOverheadMax = 1 << 20;
 constexpr std::size_t kTargetMax = 8192;
 
@@ -28,7 +37,8 @@ bool is_token(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return kTokenLetters[static_cast<unsigned char>(c)]; });
 }
 
-// Tabs and everything printable; bytes above 127 are allowed as before.
+// Tabs and everything printable. RFC 9110 section 5.5 also allows bytes above 127 (obs-text). A carriage return, line
+// feed or zero inside a value is refused, because another reader may end the field there.
 bool is_value(std::string_view text) {
   return std::ranges::all_of(text, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -36,12 +46,14 @@ bool is_value(std::string_view text) {
   });
 }
 
+// Optional white space around a value is blanks and tabs only (RFC 9110 section 5.6.3).
 std::string_view trim_blanks(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
 }
 
+// Methods are case-sensitive (RFC 9110 section 9.1). An unknown method is no parse error; it becomes `other`.
 HttpMethod method_of(std::string_view text) {
   if (text == "GET") return HttpMethod::get;
   if (text == "POST") return HttpMethod::post;
@@ -56,9 +68,10 @@ HttpHeadResult refused(int status, std::string_view reason) {
   return {HttpHeadResult::Kind::refused, 0, {status, reason}};
 }
 
-// Nothing, or why the line is wrong.
+// Fills method, target, path, query and version of `head`. Returns nullopt, or the reason to refuse the line.
 std::optional<HttpRefusal> parse_request_line(std::string_view line, HttpHead& head) {
   const auto first = line.find(' ');
+  // A target with a blank inside ends up whole between the two blanks, and the check of its bytes refuses it.
   const auto last = line.rfind(' ');
   if (first == std::string_view::npos || first == last) return HttpRefusal{400, "malformed request line"};
   const std::string_view method = line.substr(0, first);
@@ -78,7 +91,8 @@ std::optional<HttpRefusal> parse_request_line(std::string_view line, HttpHead& h
   }
   head.method = method_of(method);
   head.path = head.target;
-  // The absolute form that proxies send: the authority is nobody's business here.
+  // Proxies send the absolute form, "GET http://host/path". The server must accept it (RFC 9112 section 3.2.2) and
+  // needs only the path.
   if (head.path.starts_with("http://")) {
     const auto slash = head.path.find('/', 7);
     head.path = slash == std::string_view::npos ? std::string_view("/") : head.path.substr(slash);
@@ -90,7 +104,7 @@ std::optional<HttpRefusal> parse_request_line(std::string_view line, HttpHead& h
   return std::nullopt;
 }
 
-// What the fields say about the message itself.
+// What the fields say about the message itself: where it ends, and which fields have been seen and may not come twice.
 struct Framing {
   bool has_host = false;
   bool has_length = false;
@@ -101,6 +115,7 @@ struct Framing {
   bool keeps_alive = false;
 };
 
+// Digits only. The list form "5, 5", which RFC 9110 section 8.6 lets a server accept or refuse, is refused.
 std::optional<HttpRefusal> read_length(std::string_view value, Framing& framing, HttpHead& head) {
   std::uint64_t length = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
@@ -124,6 +139,8 @@ bool lists(std::string_view value, std::string_view token) {
   return false;
 }
 
+// Records the fields that change how the message is read. The switch on the length rejects most other fields with one
+// comparison. Fields of which two readers could pick different copies are refused when they come twice.
 std::optional<HttpRefusal> note_field(const HttpField& field, Framing& framing, HttpHead& head) {
   switch (field.name.size()) {
     case 4:
@@ -164,6 +181,8 @@ std::optional<HttpRefusal> note_field(const HttpField& field, Framing& framing, 
   return std::nullopt;
 }
 
+// Requires a line without its line end. A folded line begins with a blank, and a blank before the colon makes the name
+// no token, so the check of the name refuses both.
 std::optional<HttpRefusal> parse_field(std::string_view line, Framing& framing, HttpHead& head) {
   const auto colon = line.find(':');
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
@@ -176,6 +195,8 @@ std::optional<HttpRefusal> parse_field(std::string_view line, Framing& framing, 
   return note_field(field, framing, head);
 }
 
+// The rules between fields. A length beside chunks is the classic smuggling request: one reader ends the body by the
+// length, the other by the last chunk (RFC 9112 section 6.1).
 std::optional<HttpRefusal> check_framing(const Framing& framing, const HttpHead& head) {
   if (head.http_1_1 && !framing.has_host) return HttpRefusal{400, "missing Host"};
   if (framing.has_length && framing.has_transfer_encoding) {
@@ -187,6 +208,7 @@ std::optional<HttpRefusal> check_framing(const Framing& framing, const HttpHead&
 
 }  // namespace
 
+// ASCII only, without the locale: field names hold no other letters.
 bool equals_ignoring_case(std::string_view a, std::string_view lower) {
   if (a.size() != lower.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -204,22 +226,25 @@ std::optional<std::string_view> HttpHead::find(std::string_view name) const {
 }
 
 HttpHeadResult parse_http_head(std::string_view bytes, std::size_t head_max, HttpHead& head) {
-  // Empty lines before a request are what old clients leave behind (RFC 9112 section 2.2).
+  // Old clients send an empty line after a body; it comes before the next request (RFC 9112 section 2.2). Four are
+  // accepted.
   std::size_t begin = 0;
   while (bytes.substr(begin).starts_with("\r\n") && begin < 8) begin += 2;
   const std::string_view window = bytes.substr(begin, head_max);
   const auto end = window.find("\r\n\r\n");
   if (end == std::string_view::npos) {
     if (window.size() >= head_max) return refused(431, "header too large");
-    // A bare line feed can never become a head, so there is nothing to wait for.
+    // More bytes cannot repair a bare line feed, so the request is refused now instead of waiting for the rest.
     const auto feed = window.find('\n');
     if (feed != std::string_view::npos && (feed == 0 || window[feed - 1] != '\r'))
       return refused(400, "bare line feed");
     return {};
   }
+  // The caller reuses one HttpHead for many requests. Whatever a request does not set must be reset here.
   head.field_count = 0;
   head.chunked = head.expects_continue = false;
   head.content_length = 0;
+  // Keeps the line end of the last field and drops the empty line, so every line in `rest` ends with "\r\n".
   std::string_view rest = window.substr(0, end + 2);
   Framing framing;
   const auto take_line = [&rest] {
@@ -234,17 +259,20 @@ HttpHeadResult parse_http_head(std::string_view bytes, std::size_t head_max, Htt
     if (const auto wrong = parse_field(line, framing, head)) return refused(wrong->status, wrong->reason);
   }
   if (const auto wrong = check_framing(framing, head)) return refused(wrong->status, wrong->reason);
-  // Whoever says that it closes means it, whatever else it says (RFC 9112 section 9.3).
+  // "close" wins over "keep-alive" (RFC 9112 section 9.3). Without either, HTTP/1.1 keeps the connection and 1.0 does
+  // not.
   head.keep_alive = !framing.closes && (head.http_1_1 || framing.keeps_alive);
   return {HttpHeadResult::Kind::complete, begin + end + 4, {}};
 }
 
+// Invariant: left_ is 0 when a size begins, because the chunk before it was consumed to its end.
 void ChunkedReader::take_size_digit(char c) {
   int digit = -1;
   if (c >= '0' && c <= '9') digit = c - '0';
   if (c >= 'a' && c <= 'f') digit = c - 'a' + 10;
   if (c >= 'A' && c <= 'F') digit = c - 'A' + 10;
   if (digit >= 0) {
+    // 15 digits are below 2^60, so left_ cannot overflow.
     if (++digits_ > 15) return refuse(400, "chunk size too long");
     left_ = left_ * 16 + static_cast<std::uint64_t>(digit);
   } else if (digits_ == 0) {
@@ -258,7 +286,8 @@ void ChunkedReader::take_size_digit(char c) {
   }
 }
 
-// Everything but the content.
+// Handles one byte of framing. Requires body_size <= body_max, which feed() keeps: no chunk is entered that would
+// exceed it.
 void ChunkedReader::step(char c, std::uint64_t body_size, std::uint64_t body_max) {
   switch (step_) {
     case Step::size: take_size_digit(c); break;
@@ -268,6 +297,7 @@ void ChunkedReader::step(char c, std::uint64_t body_size, std::uint64_t body_max
       break;
     case Step::size_end:
       if (c != '\n') return refuse(400, "malformed chunk size");
+      // Refused by its announced size, before any of it is stored.
       if (left_ > body_max - body_size) return refuse(413, "body too large");
       step_ = left_ == 0 ? Step::trailer_start : Step::data;
       break;
@@ -280,6 +310,7 @@ void ChunkedReader::step(char c, std::uint64_t body_size, std::uint64_t body_max
       step_ = Step::size;
       digits_ = 0;
       break;
+    // Trailer fields are skipped unread: none of them may change how the message is understood.
     case Step::trailer_start: step_ = c == '\r' ? Step::last_end : Step::trailer; break;
     case Step::trailer:
       if (c == '\r') step_ = Step::trailer_end;
@@ -301,6 +332,7 @@ std::size_t ChunkedReader::feed(std::string_view bytes, std::string& body, std::
   std::size_t at = 0;
   while (at < bytes.size() && state_ == State::reading) {
     if (step_ == Step::data) {
+      // Content is copied in runs, so the byte-wise state machine costs only the framing.
       const std::size_t take = static_cast<std::size_t>(std::min<std::uint64_t>(left_, bytes.size() - at));
       body.append(bytes.substr(at, take));
       at += take;

@@ -1,8 +1,8 @@
-// HTTP/1.1 requests as bytes, read strictly.
+// HTTP/1.1 requests from bytes, parsed strictly.
 //
-// What two readers could understand differently is refused, because a proxy in front may be the other reader: bare line
-// feeds, folded headers, spaces before colons, several lengths, a length beside chunks, several keys. Nothing here owns
-// memory; views point into the caller's buffer.
+// Bytes that two readers could understand differently are refused, because a proxy in front may be the other reader:
+// bare line feeds, folded headers, spaces before colons, several lengths, a length beside chunks, several keys. Nothing
+// here owns memory; views point into the caller's buffer.
 #pragma once
 
 #include <array>
@@ -59,7 +59,7 @@ struct HttpHeadResult {
 // Reads a head from the beginning of `bytes`. `head_max` bounds its length.
 HttpHeadResult parse_http_head(std::string_view bytes, std::size_t head_max, HttpHead& head);
 
-// Takes a chunked body apart, in as many pieces as it comes in.
+// Decodes a chunked body. The result does not depend on how the network cuts the bytes.
 class ChunkedReader {
  public:
   enum class State : std::uint8_t { reading, complete, refused };
@@ -88,7 +88,9 @@ class ChunkedReader {
     state_ = State::refused;
     refusal_ = {status, reason};
   }
+  // Requires Step::size. Adds a digit to the size of the chunk, or ends the size.
   void take_size_digit(char c);
+  // Handles one byte of framing. Requires any step but Step::data.
   void step(char c, std::uint64_t body_size, std::uint64_t body_max);
 
   State state_ = State::reading;

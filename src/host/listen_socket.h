@@ -13,8 +13,8 @@ namespace tangram::host {
 Result<int> listen_at(const std::string& address, std::uint16_t port, bool shared);
 // The port that a socket of listen_at() has.
 std::uint16_t port_of(int socket);
-// A Unix socket at `path`, which only this user may open. One that a server left behind is replaced; one where somebody
-// answers is not.
+// A Unix socket at `path`, which only this user may open. A socket file that a dead server left is replaced; one at
+// which a server still answers is an error.
 Result<int> listen_at_path(const std::string& path);
 
 }  // namespace tangram::host

@@ -1,4 +1,4 @@
-// Lines of JSON for whoever keeps logs.
+// The log: one JSON object for each line, for log collectors.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 
 namespace tangram::host {
 
-// How much is written: each level holds those before it.
+// How much is written. Each level includes those before it.
 enum class LogLevel : std::uint8_t { error, warning, info, requests };
 std::string_view to_string(LogLevel level);
 std::optional<LogLevel> parse_log_level(std::string_view name);
 
 class LogLine;
 
-// Writes lines to a descriptor from a thread of its own, so that a full pipe stops nobody. What does not fit into the
-// buffer is dropped and counted.
+// Writes lines to a descriptor from its own thread, so that a full pipe does not block the threads that log. Lines that
+// do not fit into the buffer are dropped and counted.
 class LogWriter {
  public:
   static constexpr std::size_t kBufferMax = 4 << 20;
@@ -40,6 +40,7 @@ class LogWriter {
   void set_level(LogLevel level) { level_ = level; }
 
  private:
+  // The writing thread. Returns once stopping_ is set and the buffer is written.
   void run();
 
   int descriptor_;

@@ -1,4 +1,5 @@
-// std::mutex and its lock, annotated so that Clang can check who holds what. They cost what the standard ones do.
+// std::mutex and its lock, annotated so that Clang checks which code holds which mutex. They cost as much as the
+// standard ones.
 #pragma once
 
 #include <chrono>
@@ -42,7 +43,7 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  // False: the time has come.
+  // False if the time was reached.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point until) REQUIRES(mutex) {
     std::unique_lock lock(mutex.native(), std::adopt_lock);
     const bool woken = condition_.wait_until(lock, until) == std::cv_status::no_timeout;

@@ -1,3 +1,9 @@
+// TLS over OpenSSL: contexts from PEM text, streams over sockets that the caller watches, and the digests of secrets.
+//
+// A stream gives OpenSSL a BIO of its own, so that every byte passes through send() and recv() with the flags chosen
+// here. Each SSL call starts with an empty error queue, because SSL_get_error() reads the queue of the thread and would
+// otherwise blame this connection for an error of another one.
+
 #include "host/tls.h"
 
 #include <fmt/format.h>
@@ -23,8 +29,10 @@
 namespace tangram::host {
 namespace {
 
+// The largest plaintext of one TLS record, RFC 8446 section 5.1.
 constexpr std::size_t kRecordMax = 16 << 10;
 
+// Owners of OpenSSL's objects, so that each early return below frees what was made before it.
 template <typename T, void (*release)(T*)>
 struct Releaser {
   void operator()(T* held) const { release(held); }
@@ -39,7 +47,7 @@ struct BioReleaser {
 };
 using OwnedBio = std::unique_ptr<BIO, BioReleaser>;
 
-// What OpenSSL said last, in its own words; forgets the rest.
+// The reason of the last OpenSSL error on this thread. Clears the thread's error queue.
 std::string openssl_problem() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();
@@ -47,13 +55,16 @@ std::string openssl_problem() {
   return reason == nullptr ? "no reason given" : reason;
 }
 
+// A BIO that reads `text` in place, so `text` must outlive it.
 OwnedBio text_bio(const std::string& text) {
   return OwnedBio(BIO_new_mem_buf(text.data(), static_cast<int>(std::min<std::size_t>(text.size(), INT_MAX))));
 }
 
 // ---- The socket, as OpenSSL sees it ----
 //
-// OpenSSL's own writes with write(), which raises SIGPIPE where the client has gone.
+// OpenSSL's own socket BIO calls write(), which raises SIGPIPE after the client has closed the connection. This one
+// calls send() with MSG_NOSIGNAL. It also decides per call whether to wait: MSG_DONTWAIT applies even to a blocking
+// socket.
 
 TlsStream& stream_of(BIO* bio) { return *static_cast<TlsStream*>(BIO_get_data(bio)); }
 
@@ -81,8 +92,11 @@ int read_from_socket(BIO* bio, char* bytes, int room) {
   return static_cast<int>(got);
 }
 
+// OpenSSL flushes after each flight of the handshake and treats a failed flush as fatal. This BIO buffers nothing, so a
+// flush has always succeeded; every other command is unsupported.
 long control_socket(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
+// Made once for the process and never freed: OpenSSL has little more than a hundred indexes for new BIO types.
 const BIO_METHOD* socket_method() {
   static const BIO_METHOD* const method = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
@@ -96,10 +110,12 @@ const BIO_METHOD* socket_method() {
 
 // ---- Certificates and keys ----
 
+// "FILE: WHAT: reason of OpenSSL". Without the file name where the text did not come from a file.
 Error unusable(const std::string& file, std::string_view what) {
   return {ErrorCode::invalid, fmt::format("{}{}{}: {}", file, file.empty() ? "" : ": ", what, openssl_problem())};
 }
 
+// Requires the own certificate first in the PEM text; everything behind it is the chain that is sent to the peer.
 Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
   const OwnedBio bio = text_bio(material.certificate);
   const OwnedX509 own(PEM_read_bio_X509_AUX(bio.get(), nullptr, nullptr, nullptr));
@@ -107,6 +123,7 @@ Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
     return unusable(material.certificate_file, "the certificate cannot be used");
   }
   while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+    // On success the context owns `next`; on failure it still belongs to this function.
     if (SSL_CTX_add0_chain_cert(context, next) == 1) continue;
     X509_free(next);
     return unusable(material.certificate_file, "the chain behind the certificate cannot be used");
@@ -115,7 +132,7 @@ Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
   return Nothing{};
 }
 
-// Nobody is there to type a password for a key that has one.
+// OpenSSL asks for the password of an encrypted key on the terminal, and a server would hang there. Failing is better.
 int no_password(char*, int, int, void*) { return -1; }
 
 Result<Nothing> use_key(SSL_CTX* context, const TlsMaterial& material) {
@@ -124,18 +141,23 @@ Result<Nothing> use_key(SSL_CTX* context, const TlsMaterial& material) {
   if (!key || SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
     return unusable(material.key_file, "the private key cannot be used");
   }
+  // Found here, a mismatch names the file at start. Found later, it fails every handshake without a useful reason.
   if (SSL_CTX_check_private_key(context) != 1) {
     return unusable(material.key_file, "the private key is not the certificate's");
   }
   return Nothing{};
 }
 
+// Accepts peers whose chain ends at one of the authorities. With `tell_clients`, the handshake also sends their names,
+// from which a client that holds several certificates chooses the right one.
 Result<Nothing> trust(SSL_CTX* context, const TlsMaterial& material, bool tell_clients) {
   const OwnedBio bio = text_bio(material.authorities);
   const OwnedInfos infos(PEM_X509_INFO_read_bio(bio.get(), nullptr, no_password, nullptr));
   int found = 0;
   for (int i = 0; infos && i < sk_X509_INFO_num(infos.get()); ++i) {
     X509* authority = sk_X509_INFO_value(infos.get(), i)->x509;
+    // A bundle may also hold keys and revocation lists. They are skipped; only a bundle without any certificate is an
+    // error.
     if (authority == nullptr) continue;
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority);
     if (tell_clients) SSL_CTX_add_client_CA(context, authority);
@@ -146,13 +168,17 @@ Result<Nothing> trust(SSL_CTX* context, const TlsMaterial& material, bool tell_c
   return Nothing{};
 }
 
+// What both sides share. TLS 1.0 and 1.1 are deprecated by RFC 8996.
 OwnedContext new_context(const SSL_METHOD* method) {
   OwnedContext context(SSL_CTX_new(method));
   TANGRAM_CHECK(context != nullptr, "OpenSSL makes a context");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  // A client that goes without a goodbye is treated as one that says it: HTTP knows itself where a message ends.
+  // A connection that ends without close_notify counts as closed. Truncation is still noticed, because HTTP says itself
+  // where a message ends. Compression is off because of CRIME; renegotiation is off because a client could use it to
+  // cost the server one key exchange after another.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  // Output grows, and moves, between two tries to send it. Idle connections keep no buffers.
+  // Between two attempts to send, the caller's output may grow and its buffer may move. Releasing buffers saves about
+  // 34 kB for each idle connection.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   return context;
@@ -169,10 +195,12 @@ void append_text(const ASN1_STRING* text, std::vector<std::string>& names) {
   if (length < 0) return;
   std::string name(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
   OPENSSL_free(bytes);
-  // A name with a zero in it reads differently to different readers.
+  // "good.example\0.evil.example" is one name to the authority that signed it and another to code that stops at the
+  // zero.
   if (name.find('\0') == std::string::npos) names.push_back(std::move(name));
 }
 
+// The common name first, then the DNS names. Other kinds of alternative names (addresses, URIs, mail) are left out.
 std::vector<std::string> names_in(X509* certificate) {
   std::vector<std::string> names;
   const X509_NAME* subject = X509_get_subject_name(certificate);
@@ -193,7 +221,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::for_server(const TlsMateri
   OwnedContext context = new_context(TLS_server_method());
   TANGRAM_RETURN_IF_ERROR(use_own(context.get(), material));
   SSL_CTX_set_options(context.get(), SSL_OP_CIPHER_SERVER_PREFERENCE);
+  // OpenSSL refuses to resume a session of a client with a certificate unless the server has set a session id context.
   SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("tangram"), 7);
+  // Authorities on the server's side mean mutual TLS: a client without a certificate fails in the handshake.
   if (!material.authorities.empty()) {
     TANGRAM_RETURN_IF_ERROR(trust(context.get(), material, true));
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -223,6 +253,7 @@ TlsStream::TlsStream(std::shared_ptr<const TlsContext> context, int socket)
     : context_(std::move(context)), ssl_(SSL_new(context_->raw())), socket_(socket) {
   TANGRAM_CHECK(ssl_ != nullptr, "OpenSSL makes a connection");
   BIO* bio = BIO_new(socket_method());
+  // The BIO keeps a pointer to this stream. That is safe because a stream is never copied or moved.
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
@@ -240,6 +271,8 @@ std::unique_ptr<TlsStream> TlsStream::connect(std::shared_ptr<const TlsContext> 
                                               const std::string& server_name) {
   std::unique_ptr<TlsStream> stream(new TlsStream(std::move(context), socket));
   SSL_set_connect_state(stream->ssl_);
+  // The name extension must not hold a literal address (RFC 6066 section 3), so an address is only checked against the
+  // certificate. A DNS name is both sent and checked.
   if (is_numeric_address(server_name)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(stream->ssl_), server_name.c_str());
   } else {
@@ -251,7 +284,8 @@ std::unique_ptr<TlsStream> TlsStream::connect(std::shared_ptr<const TlsContext> 
 
 bool TlsStream::established() const { return SSL_is_init_finished(ssl_) != 0; }
 
-// What an operation that returned `returned` means.
+// Translates the return value of an SSL call. Requires errno to be that of the call. After `failed`, why_ holds the
+// reason.
 TlsStream::Moved TlsStream::outcome(int returned) {
   if (returned > 0) return {Status::done, static_cast<std::size_t>(returned)};
   const int problem = errno;
@@ -261,6 +295,7 @@ TlsStream::Moved TlsStream::outcome(int returned) {
     case SSL_ERROR_ZERO_RETURN: return {Status::closed, 0};
     case SSL_ERROR_SYSCALL: why_ = problem == 0 ? "the connection was closed" : std::strerror(problem); break;
     default:
+      // Read before openssl_problem(), which clears the queue.
       plain_http_ = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_HTTP_REQUEST;
       why_ = openssl_problem();
       if (const long verdict = SSL_get_verify_result(ssl_); verdict != X509_V_OK) {
@@ -279,12 +314,15 @@ TlsStream::Moved TlsStream::shake_hands() {
 
 TlsStream::Moved TlsStream::read(char* buffer, std::size_t room) {
   std::size_t bytes = 0;
+  // SSL_read() takes one record from the socket. With room for a whole record it keeps no decrypted bytes back, which
+  // epoll could not see. A stream that may wait returns after one record, because asking for a second could block.
   while (bytes == 0 || (!waiting_ && room - bytes >= kRecordMax)) {
     ERR_clear_error();
+    // A zero errno after SSL_ERROR_SYSCALL means that the peer closed the connection, so a stale value must not remain.
     errno = 0;
     const Moved moved =
         outcome(SSL_read(ssl_, buffer + bytes, static_cast<int>(std::min<std::size_t>(room - bytes, INT_MAX))));
-    // What stopped it is found again by the next call.
+    // The bytes already read are returned first; the next call meets the same obstacle again and reports it.
     if (moved.status != Status::done) return bytes > 0 ? Moved{Status::done, bytes} : moved;
     bytes += moved.bytes;
   }
@@ -298,6 +336,7 @@ TlsStream::Moved TlsStream::write(const char* bytes, std::size_t count) {
 }
 
 void TlsStream::say_goodbye() {
+  // OpenSSL forbids SSL_shutdown() after a fatal error. One call sends close_notify and does not wait for the peer's.
   if (failed_ || !established()) return;
   ERR_clear_error();
   SSL_shutdown(ssl_);
@@ -306,6 +345,7 @@ void TlsStream::say_goodbye() {
 
 std::vector<std::string> TlsStream::peer_names() const {
   const OwnedX509 shown(SSL_get1_peer_certificate(ssl_));
+  // The result is also X509_V_OK when the peer showed no certificate, so both must be looked at.
   if (!shown || SSL_get_verify_result(ssl_) != X509_V_OK) return {};
   return names_in(shown.get());
 }
@@ -331,6 +371,7 @@ std::vector<std::string> certificate_names(const std::string& pem) {
 // ---- Digests and secrets ----
 
 void sha256(std::string_view first, std::string_view second, std::uint8_t* digest) {
+  // One context for each thread saves an allocation for each digest.
   struct Hasher {
     EVP_MD_CTX* context = EVP_MD_CTX_new();
     const EVP_MD* method = EVP_sha256();

@@ -1,7 +1,7 @@
-// Encrypted connections, as OpenSSL makes them: TLS 1.2 and 1.3 on sockets that others watch.
+// TLS 1.2 and 1.3 over OpenSSL, on sockets that the caller watches.
 //
-// Nothing here waits: a stream says what the socket must be ready for, and is asked again. Certificates and keys come
-// as PEM text, because whoever reads the files also reads them again.
+// By default nothing here waits: a stream says what its socket must be ready for, and the caller tries again then.
+// Certificates and keys come as PEM text, so that the caller decides when to read their files again.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ struct TlsMaterial {
   std::string certificate;  // The chain, own certificate first. Empty for a client that shows none.
   std::string key;
   std::string authorities;  // Empty: a server asks clients for nothing, and a client trusts those of the system.
-  // Where they stood, for errors; empty where nobody knows.
+  // The names of their files, for error messages; empty if unknown.
   std::string certificate_file = {};
   std::string key_file = {};
   std::string authorities_file = {};
@@ -51,7 +51,7 @@ class TlsContext {
   SSL_CTX* context_;
 };
 
-// Certificates and keys that are replaced while connections are open: those keep what they began with. Any thread.
+// Certificates and keys that can be replaced while connections are open. Open connections keep theirs. Any thread.
 class TlsSlot {
  public:
   std::shared_ptr<const TlsContext> get() const {
@@ -76,7 +76,7 @@ class TlsStream {
     want_read,   // When the socket can be read, ask again.
     want_write,  // When the socket can be written, ask again with at least the same bytes.
     closed,      // The other side sends no more.
-    failed,      // The connection is of no use any more; why() tells.
+    failed,      // The connection cannot be used any more; why() says why.
   };
   struct Moved {
     Status status = Status::done;
@@ -91,12 +91,12 @@ class TlsStream {
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
-  // The two sides get to know each other. read() and write() do it, too, where it has not been done.
+  // Performs the TLS handshake. read() and write() do so as well if it has not been done.
   Moved shake_hands();
   // As many whole records as fit into the buffer, which has room for one (16 KiB) at least.
   Moved read(char* buffer, std::size_t room);
   Moved write(const char* bytes, std::size_t count);
-  // Says goodbye, if that is possible without waiting.
+  // Sends close_notify, if that is possible without waiting.
   void say_goodbye();
 
   bool established() const;
@@ -106,8 +106,8 @@ class TlsStream {
   // Common name and DNS names of the certificate that the other side has shown and that was found good.
   std::vector<std::string> peer_names() const;
 
-  // Whether calls may wait for the socket, with its time limits. Otherwise they never do, whatever the socket is set
-  // to.
+  // Whether calls may block on the socket, within its time limits. Without it they never block, even on a blocking
+  // socket.
   void set_waiting(bool waiting) { waiting_ = waiting; }
 
   // For the socket's side of OpenSSL.
@@ -116,6 +116,7 @@ class TlsStream {
 
  private:
   TlsStream(std::shared_ptr<const TlsContext> context, int socket);
+  // Translates the return value of the SSL call just made. After a failure, sets failed_, why_ and plain_http_.
   Moved outcome(int returned);
 
   std::shared_ptr<const TlsContext> context_;
@@ -127,8 +128,8 @@ class TlsStream {
   std::string why_;
 };
 
-// What recv() and send() would have answered, with errno: EAGAIN where the stream waits for its socket, and EPROTO
-// where it is of no use any more.
+// The same result as recv() and send() would return, with errno: EAGAIN if the stream waits for its socket, EPROTO if
+// the connection has failed.
 ssize_t bytes_moved(const TlsStream::Moved& moved);
 
 // Common name and DNS names of a certificate in PEM, good or not.
@@ -136,9 +137,9 @@ std::vector<std::string> certificate_names(const std::string& pem);
 
 // SHA-256 of the two parts one after the other.
 void sha256(std::string_view first, std::string_view second, std::uint8_t* digest);
-// Whether two runs of `count` bytes are the same, in a time that does not tell where they differ.
+// True if two runs of `count` bytes are equal, in a time that does not depend on where they differ.
 bool equal_in_constant_time(const void* a, const void* b, std::size_t count);
-// Random bytes that nobody can guess.
+// Fills with random bytes that are fit for keys.
 void fill_with_secrets(std::uint8_t* bytes, std::size_t count);
 
 }  // namespace tangram::host

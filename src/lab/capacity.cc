@@ -1,3 +1,9 @@
+// The highest load that keeps every promise, by bracketing and bisection on a factor of all rates.
+//
+// Bisection needs a question with a monotonic answer. Simulations are noisy, so all trials draw the same random
+// numbers: two loads then differ by the load and not by chance. Cost: about log2(factor) trials to bracket and log2(1 /
+// tolerance) to bisect, seven of them at one percent.
+
 #include "lab/capacity.h"
 
 #include <fmt/format.h>
@@ -8,7 +14,9 @@
 namespace tangram::lab {
 namespace {
 
+// A service needs this many counted arrivals before its attainment says anything.
 constexpr std::uint64_t kArrivalsMin = 20;
+// The deficit of a service with too few arrivals: negative, and smaller than that of any promise really broken.
 constexpr double kTooFew = 1e-9;
 
 struct Trial {
@@ -24,6 +32,7 @@ class Search {
   Search(const Scenario& scenario, const CapacityOptions& options, const std::function<bool(int)>& trial_done)
       : scenario_(scenario), options_(options), trial_done_(trial_done), config_(scenario.config) {
     if (!options.policy.empty()) config_.scheduler.policy = options.policy;
+    // Only the counts matter, so nothing is recorded that costs memory.
     config_.timeline_steps = 0;
     config_.batches_recorded_max = 0;
     config_.log_decisions = false;
@@ -35,6 +44,7 @@ class Search {
     double high = 0;
     bracket(low, high);
     if (!counts_) return Error{ErrorCode::invalid, nothing_counted()};
+    // Without both ends there is nothing to bisect: no load is light enough, or none within the limits is too heavy.
     while (!stopped_ && low > 0 && high > 0 && high - low > options_.tolerance * low) {
       const double middle = 0.5 * (low + high);
       (feasible(middle) ? low : high) = middle;
@@ -48,6 +58,7 @@ class Search {
   void bracket(double& low, double& high) {
     double scale = scenario_.config.rate_scale;
     if (feasible(scale)) {
+      // Doubling finds the other end in few trials however far away it is.
       for (low = scale; !stopped_ && high == 0 && scale * 2 <= kCapacityScaleMax;) {
         scale *= 2;
         (feasible(scale) ? low : high) = scale;
@@ -60,22 +71,27 @@ class Search {
     }
   }
 
+  // Explains a first trial without a counted request. Any load would then seem to keep every promise.
   std::string nothing_counted() const {
     if (requests_first_ == 0) return "no request comes in the whole run, so that no promise can be broken";
     return fmt::format("none of the {} requests of the run is counted: warmup_requests is {}", requests_first_,
                        config_.warmup_requests);
   }
 
+  // One trial at `scale`. Ensures that result_ describes the highest feasible load so far, because each feasible trial
+  // of the search is at a higher load than those before, or is the first one.
   bool feasible(double scale) {
     Trial trial = simulate(scale);
     ++result_.trials;
     stopped_ = trial_done_ && !trial_done_(result_.trials);
+    // The scenario's own load comes first. If it counts no request, further trials prove nothing.
     if (result_.trials == 1) {
       counts_ = std::ranges::any_of(trial.services, &ServiceAtCapacity::counted);
       requests_first_ = trial.requests;
       stopped_ = stopped_ || !counts_;
     }
     if (trial.reserve < 0) {
+      // The last infeasible trial is the one nearest above the answer, so its worst service is the bottleneck.
       result_.binding = trial.services[trial.worst].service;
       return false;
     }
@@ -100,9 +116,9 @@ class Search {
                                 tally.arrived == 0 ? Duration{} : tally.latency_quantile(percentile / 100),
                                 service.slo.latency, tally.arrived > 0});
       trial.rate_per_s += rate;
-      // Whether the promise is kept is judged by the exact count; the sketch's quantile is off by up to 0.4 %. So few
-      // requests that none is late by luck prove nothing, so a load that light counts as broken, by so little that a
-      // promise which is really broken goes first.
+      // Whether a promise is kept is judged by the exact count; the quantile of the sketch is off by up to 0.4 %. With
+      // very few requests, none may be late by luck, so such a light load counts as broken, by so little that a promise
+      // that is really broken ranks first.
       if (needed_.size() <= s) needed_.push_back(std::min(kArrivalsMin, tally.arrived));
       const double reserve = tally.arrived < needed_[s] ? -kTooFew : tally.slo_attainment() - percentile / 100;
       if (s == 0 || reserve < trial.reserve) {
@@ -124,7 +140,8 @@ class Search {
   std::uint64_t requests_first_ = 0;  // Of the first trial.
 };
 
-// A closed loop asks when it was answered; a load is lighter or heavier only through the time that it thinks.
+// A closed loop sends its next request after the last answer. Only its think time can make the load lighter or heavier,
+// so a loop without think time has nothing to scale.
 bool without_rate(const Service& service) {
   const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic);
   return loop != nullptr && loop->think_mean_s <= 0;

@@ -37,9 +37,10 @@ struct CapacityResult {
 };
 
 // Doubles or halves the load from the scenario's own until the answer is bracketed, then bisects. All trials draw the
-// same random numbers. Every arrival counts, and one without an answer has infinite latency: refusing helps nobody.
-// `trial_done` is told of every trial; false gives up, and the result is what is known by then. An error where the
-// scenario's own load counts no request, because then no promise can be broken, and where it has nothing to scale.
+// same random numbers. Every arrival counts, and a request without an answer has infinite latency, so rejecting
+// requests does not raise the result. `trial_done` is called after every trial; if it returns false the search ends,
+// and the result is what is known by then. Errors: the scenario's own load counts no request, because then no promise
+// can be broken, or it has nothing to scale.
 Result<CapacityResult> find_capacity(const Scenario& scenario, const CapacityOptions& options,
                                      const std::function<bool(int)>& trial_done = {});
 

@@ -45,11 +45,17 @@ class SimulatedCertifier final : public plan::Certifier {
   std::uint64_t requests_simulated() const { return requests_; }
 
  private:
+  // The compiled run times of one replica group on the buckets `edges`, made once for equal groups. A bucket that the
+  // group does not serve has batch_max 0.
   const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
                                          const plan::ReplicaGroup& group);
+  // Answers a question that has not been asked before. Cost: up to `runs` simulations, and one long one if confirmed.
   plan::Verdict simulate(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm);
+  // One run of `endure_s` seconds with a seed of its own. True if it keeps the promise, or would be no longer than the
+  // runs so far.
   bool endures(const Service& service, const sched::Deployment& deployment, const Workload& workload,
                sim::SimulationConfig config);
+  // The service alone on its replicas, all slices on one device.
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 
   const LatencyModel& model_;

@@ -1,3 +1,6 @@
+// A plan rests on predictions, some of them never measured. For each service this names the least certain one: the run
+// to measure next if the plan is to be trusted more.
+
 #include "lab/confidence.h"
 
 #include <fmt/format.h>
@@ -17,6 +20,7 @@ Confidence widest_of(const plan::ServicePlan& service, const std::string& networ
       const auto estimate = model.estimate(
           {group.device_type, group.mig_profile, network, bucket.batch_size, bucket.size_max, group.replica.processes});
       const auto* run = model.find(group.device_type, network);
+      // Runs that the model does not know are not counted; a service with none of them known has `runs` == 0.
       if (!estimate || run == nullptr) continue;
       ++widest.runs;
       widest.runs_measured += estimate->measured ? 1 : 0;
@@ -42,6 +46,7 @@ std::vector<Confidence> confidence_of(const plan::Problem& problem, const plan::
                                       const learn::FittedModel& model) {
   std::vector<Confidence> list;
   for (const auto& service : answer.services) {
+    // The answer names services, predictions need the network. Every service of an answer is one of its problem.
     const auto asked = std::ranges::find(problem.workload.services, service.service, &Service::name);
     list.push_back(widest_of(service, asked->model, model));
   }

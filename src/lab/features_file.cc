@@ -1,3 +1,6 @@
+// A CSV file with what is known about networks without running them. Both features are optional: a fit uses those that
+// are there.
+
 #include "lab/features_file.h"
 
 #include "formats/table.h"
@@ -9,6 +12,7 @@ struct Row {
   std::string model;
   std::optional<double> parameters;
   std::optional<double> flops_per_sample;
+  // FLOPs grow with the input, so they are meaningless without the size that they were counted for.
   double size = 1;
 };
 

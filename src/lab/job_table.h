@@ -1,4 +1,5 @@
-// The training jobs of a simulated cluster: who is there, what the scheduler sees of them, and what a change costs.
+// The training jobs of a simulated cluster: which are present, what the scheduler sees of them, and what a change
+// costs.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,13 @@
+// Fitted models as JSON.
+//
+// A file holds what was fitted and the measurements that it was fitted to, but not the factorised matrices of the
+// kriged residual: those are computed again on reading, from the same numbers in the same order, so a model predicts
+// the same bits after a round trip. Numbers are written so that they read back exactly.
+//
+// A file may be damaged or written by hand. Every index, count and length is therefore checked before a value is built
+// from it: a model that parses can be asked for any prediction without a fault. model_file_fuzz.cc holds the parser to
+// that.
+
 #include "lab/model_file.h"
 
 #include <fmt/format.h>
@@ -16,12 +26,15 @@ using learn::Calibration;
 using learn::FittedRun;
 using learn::kParameterCount;
 
+// Bounds that keep later arithmetic finite.
 constexpr double kCountMax = 1e6;       // Of batches, sizes and processes in a model.
 constexpr double kLatencyMsMax = 1e9;   // Of a run.
 constexpr double kLogMax = 100;         // Of any logarithm: e^100 is beyond everything that can be timed.
 constexpr double kCovarianceMax = 1e4;  // Of the prior.
 constexpr double kMibMax = 1e12;
 
+// Records mirror the document and only carry values. Those with a position can still be wrong when their fields are
+// valid one by one, for example by columns of different lengths.
 struct RowRecord {
   Located<std::string> mig_profile;
   std::int64_t batch = 1;
@@ -33,6 +46,7 @@ struct RowRecord {
   std::optional<double> throughput_per_s;
 };
 
+// The covariance is stored row by row; its length is the square of the number of parameters.
 struct FormulaRecord {
   std::vector<double> parameters;
   std::vector<double> prior_mean;
@@ -41,6 +55,7 @@ struct FormulaRecord {
   double size_reference = 1;
 };
 
+// Standard deviations of the parts of the kriged residual, by what they depend on.
 struct ResidualRecord {
   double batch = 0;
   double slice = 0;
@@ -52,6 +67,7 @@ struct ResidualRecord {
   double inflation = 1;
 };
 
+// Nodes as columns: a list of objects would repeat the keys for every node.
 struct TreesRecord {
   double base = 0;
   std::vector<std::int32_t> roots;
@@ -61,6 +77,7 @@ struct TreesRecord {
   std::vector<double> value;
 };
 
+// The guesses as columns, one entry of each vector for each guess.
 struct MemoryRecord {
   double size_reference = 1;
   bool measured = false;
@@ -72,6 +89,7 @@ struct MemoryRecord {
   std::vector<double> weights;
 };
 
+// The members of the blend and their weights.
 struct SharesRecord {
   double analytic = 0;
   double kriged = 1;
@@ -84,6 +102,7 @@ struct ValidationRecord {
   double p90_error = 0;
 };
 
+// The same order as learn::Calibration: values are converted by number.
 enum class CalibrationName { own, borrowed, assumed };
 
 struct RunRecord {
@@ -233,7 +252,9 @@ void describe(Visitor& v, ModelRecord& c) {
   v.field("models", c.models, {.required = true, .items_min = 1}, "One for each network and device type.");
 }
 
-// Values to records.
+// ---- Values to records ----
+//
+// Every function here has its inverse in the ModelAssembler below.
 
 RowRecord record_of(const Measurement& m) {
   return {{m.mig_profile, {}, {}, false},
@@ -246,6 +267,7 @@ RowRecord record_of(const Measurement& m) {
           m.throughput_per_s};
 }
 
+// Arrays of a fixed size become lists; reading checks their length again.
 FormulaRecord record_of(const learn::AnalyticFit& fit) {
   return {{fit.parameters.begin(), fit.parameters.end()},
           {fit.prior.mean.begin(), fit.prior.mean.end()},
@@ -254,12 +276,14 @@ FormulaRecord record_of(const learn::AnalyticFit& fit) {
           fit.size_reference};
 }
 
+// The observations are not part of the residual: they are the measured rows.
 ResidualRecord record_of(const learn::Kriged& kriged) {
   const auto& s = kriged.scale();
   return {s.batch, s.slice, s.processes, s.size, s.together, s.launch, s.noise, kriged.inflation()};
 }
 
 std::optional<TreesRecord> record_of(const learn::Boosted& boosted) {
+  // Trees that do not count are left out of the file.
   if (boosted.empty()) return std::nullopt;
   TreesRecord record{boosted.trees.base, boosted.trees.roots, {}, {}, {}, {}};
   for (const auto& node : boosted.trees.nodes) {
@@ -302,7 +326,10 @@ RunRecord record_of(const FittedRun& run) {
   return record;
 }
 
-// Records to values.
+// ---- Records to values ----
+//
+// Builds the value of one record. Problems are added with the position of the record, and a value with problems is not
+// used: parse_model returns the problems instead.
 
 class ModelAssembler {
  public:
@@ -327,8 +354,10 @@ class ModelAssembler {
     for (const auto& v : record.validation) run.validation.push_back({v.member, v.median_error, v.p90_error});
     for (const auto& row : record.measured.value) run.measured.push_back(measurement(row, record));
     const auto& r = record.residual;
+    // Runs out of memory have no latency to interpolate. A model of nothing but such runs cannot predict.
     auto observations = learn::observations_of(run.measured);
     if (observations.empty()) problems_.add(record.measured.at, "no measurement has a latency");
+    // Kriging factorises a matrix over the observations. Only sound values may get there.
     if (problems_.empty()) {
       run.kriged = learn::Kriged(run.analytic, {r.batch, r.slice, r.processes, r.size, r.together, r.launch, r.noise},
                                  r.inflation, std::move(observations));
@@ -337,6 +366,7 @@ class ModelAssembler {
   }
 
  private:
+  // Adds a problem for each list of the wrong length.
   learn::AnalyticFit formula(const Located<FormulaRecord>& record) {
     learn::AnalyticFit fit;
     const FormulaRecord& r = record.value;
@@ -348,6 +378,7 @@ class ModelAssembler {
     return fit;
   }
 
+  // Requires as many numbers as the array has. The limits of a field only bound the length from below.
   template <std::size_t N>
   void copy(const std::vector<double>& from, std::array<double, N>& to, Position at, std::string_view what) {
     if (from.size() == N) {
@@ -357,11 +388,13 @@ class ModelAssembler {
     }
   }
 
-  // Children come after their parents, so that every walk ends.
+  // Builds the trees. Children must come after their parents: then every step of a walk increases the index, and every
+  // walk ends in a leaf.
   learn::Boosted trees(const Located<std::optional<TreesRecord>>& record) {
     if (!record.value) return {};
     const TreesRecord& r = *record.value;
     const auto count = static_cast<std::int32_t>(r.left.size());
+    // Roots are checked together with the columns, before anything is indexed.
     const bool aligned = r.right.size() == r.left.size() && r.feature.size() == r.left.size() &&
                          r.value.size() == r.left.size() &&
                          std::ranges::all_of(r.roots, [&](auto root) { return root >= 0 && root < count; });
@@ -378,6 +411,7 @@ class ModelAssembler {
     return boosted;
   }
 
+  // Each guess needs one entry in each column.
   learn::MemoryBelief memory(const Located<MemoryRecord>& record, const std::string& device) {
     const MemoryRecord& r = record.value;
     learn::MemoryBelief belief{device, r.size_reference, r.measured, {}, r.weights, r.base_log_mib, r.sample_log_mib};
@@ -392,6 +426,7 @@ class ModelAssembler {
     return belief;
   }
 
+  // A row of the fit as a measurement. Device and model are those of the run: they are not repeated in each row.
   Measurement measurement(const RowRecord& row, const RunRecord& record) {
     Measurement m;
     m.device = record.device.value;
@@ -404,6 +439,8 @@ class ModelAssembler {
     m.latency_spread_ms = row.latency_spread_ms;
     m.memory_mib = row.memory_mib;
     m.throughput_per_s = row.throughput_per_s;
+    // Features come from the geometry. A profile that the device does not have would leave the run without compute and
+    // bandwidth.
     if (!learn::features_of(m.device, learn::candidate_of(m))) {
       problems_.add(row.mig_profile.at, fmt::format("{} has no profile {}", m.device, m.mig_profile));
     }
@@ -417,6 +454,7 @@ class ModelAssembler {
 
 Result<learn::FittedModel> parse_model(const formats::Source& source) {
   Problems problems(source.name);
+  // Fields and limits first; the assembler relies on them.
   const auto root = formats::parse_json(source, problems);
   if (!root) return problems.error();
   ModelRecord record;
@@ -431,6 +469,7 @@ Result<learn::FittedModel> parse_model(const formats::Source& source) {
 std::string write_model(const learn::FittedModel& model) {
   ModelRecord record;
   for (const auto& run : model.runs()) record.models.push_back(record_of(run));
+  // Defaults are written, too, so that a file means the same under a later version with other defaults.
   return formats::to_json(formats::write_document(record, formats::Defaults::keep)) + "\n";
 }
 

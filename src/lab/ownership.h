@@ -1,4 +1,4 @@
-// Who has the GPUs of a cluster that inference and training share.
+// How the GPUs of a cluster are divided between inference and training.
 #pragma once
 
 #include <vector>

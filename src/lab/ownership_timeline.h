@@ -1,4 +1,4 @@
-// Who had the GPUs over time: steps of equal length for a picture, and the sum over the whole run.
+// The ownership of GPUs over time: steps of equal length for a picture, and the sum over the whole run.
 #pragma once
 
 #include <vector>

@@ -1,3 +1,13 @@
+// Three runs over the same requests: a controller that replans from what it observes, a static plan for the peak, and
+// an oracle that plans for the true rates.
+//
+// The static run is what an operator without a controller must provide; the oracle knows what a controller can only
+// estimate. The difference between the two is the possible gain in GPU-hours, and the controller is judged by how much
+// of it it gets without losing more requests. All three plan with the same planner and the same kind of certifier, so
+// that only their knowledge differs.
+//
+// "True" rates are those of the traffic description, without chance, as means over a minute.
+
 #include "lab/replan.h"
 
 #include <fmt/format.h>
@@ -23,11 +33,14 @@ constexpr double kMinute = 60;
 
 // ---- The truth about traffic ----
 
+// The mean rate of a curve within [begin_s, end_s). The curve is a step function that repeats after its last step.
 double curve_mean(const CurveTraffic& curve, double begin_s, double end_s) {
   const auto count = curve.rate_per_s.size();
   if (count == 0 || end_s <= begin_s) return 0;
   double sum = 0;
   for (double at = begin_s; at < end_s - 1e-9;) {
+    // The tolerance keeps a bound that lies on a step, up to rounding, from producing an empty piece and an endless
+    // loop.
     const auto step = static_cast<std::size_t>(std::floor(at / curve.step_s + 1e-9));
     const double until = std::min(end_s, static_cast<double>(step + 1) * curve.step_s);
     sum += curve.rate_per_s[step % count] * (until - at);
@@ -36,10 +49,13 @@ double curve_mean(const CurveTraffic& curve, double begin_s, double end_s) {
   return curve.scale * sum / (end_s - begin_s);
 }
 
+// The rate of a day at one instant. Spans are short beside the period, so the rate in the middle serves as the mean.
 double diurnal_at(const DiurnalTraffic& day, double at_s) {
   return day.rate_per_s * (1 + day.amplitude * std::cos(2 * math::kPi * (at_s - day.peak_at_s) / day.period_s));
 }
 
+// Requests of the trace in the span, counted; entries are in order of time. A replay at twice the speed covers twice
+// the span of the recording.
 double trace_mean(const TraceTraffic& replay, double begin_s, double end_s) {
   const auto at = [&](double s) { return kTimeZero + from_seconds(s * replay.speed); };
   const auto first = std::ranges::lower_bound(replay.trace, at(begin_s), {}, &TraceEntry::at);
@@ -47,6 +63,7 @@ double trace_mean(const TraceTraffic& replay, double begin_s, double end_s) {
   return static_cast<double>(last - first) / (end_s - begin_s);
 }
 
+// Poisson, constant and bursty traffic have one mean for all time.
 double mean_rate(const Service& service, double begin_s, double end_s) {
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) return curve_mean(*curve, begin_s, end_s);
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) {
@@ -56,9 +73,10 @@ double mean_rate(const Service& service, double begin_s, double end_s) {
   return mean_rate_per_s(service.traffic);
 }
 
-// The mix of sizes at an instant.
+// The mix of sizes at an instant: while sizes drift, a mixture of the first and the last distribution.
 SizeCounts true_mix(const Service& service, double at_s) {
   Service part = service;
+  // size_shares() must answer for the first distribution alone.
   part.size_drift.reset();
   const double later = service.size_drift ? service.size_drift->share_at(at_s) : 0;
   SizeCounts mix;
@@ -73,6 +91,7 @@ SizeCounts true_mix(const Service& service, double at_s) {
 
 // ---- The runs ----
 
+// Holds what the three runs have in common. The scenario, the fleet and the options outlive it.
 class Comparison {
  public:
   Comparison(const Scenario& scenario, const Fleet& fleet, const ReplanOptions& options)
@@ -81,7 +100,7 @@ class Comparison {
   Result<ReplanComparison> run() {
     ReplanComparison comparison;
     comparison.duration_s = duration_s_;
-    // The plan for the peak comes first: a fleet that is too small is then refused before a day is simulated on it.
+    // The plan for the peak comes first: a fleet that is too small is then refused at once, before a day is simulated.
     TANGRAM_TRY(auto fixed, run_static());
     TANGRAM_TRY(auto replanned, run_replan());
     TANGRAM_TRY(auto oracle, run_oracle());
@@ -100,7 +119,9 @@ class Comparison {
   const std::vector<Service>& services() const { return scenario_.workload.services; }
   double scale() const { return scenario_.config.rate_scale; }
 
-  // What services ask for within a span of time, as one who knows.
+  // The true demand of each service within a span of time: its busiest minute, and the mix of sizes at the end of the
+  // span, where a drift has gone furthest. Rates are rounded up in the same steps as the controller's, so that the
+  // oracle does not replan for changes that the controller would ignore.
   std::vector<ServiceDemand> truth(double begin_s, double end_s) const {
     std::vector<ServiceDemand> demand;
     for (const auto& service : services()) {
@@ -111,12 +132,14 @@ class Comparison {
     return demand;
   }
 
-  // A trace that is scaled runs faster, so that other parts of it fall into the span.
+  // The simulator scales a trace by replaying it faster, so a span of the run covers a longer span of the trace. Other
+  // traffic is scaled in its rate alone.
   double scale_of_trace(const Service& service) const {
     return std::holds_alternative<TraceTraffic>(service.traffic) ? scale() : 1;
   }
 
-  // The busiest minute of the scenario, with the longest inputs that it has in one window.
+  // The demand that the static plan must carry: the busiest minute of the scenario with the longer of the first and the
+  // last mix of sizes. A drift is monotonic, so one of its ends is the worst.
   std::vector<ServiceDemand> peak() const {
     std::vector<ServiceDemand> demand = truth(0, duration_s_);
     for (std::size_t s = 0; s < demand.size(); ++s) {
@@ -126,6 +149,7 @@ class Comparison {
     return demand;
   }
 
+  // How far ahead the first plan and the oracle look: one interval, until they can decide again, and the lead.
   double first_window_s() const {
     return std::min(duration_s_, to_seconds(options_.controller.interval) + to_seconds(options_.oracle_lead));
   }
@@ -147,8 +171,10 @@ class Comparison {
     return {ErrorCode::invalid, "the fleet cannot carry the services: " + replanner.reason()};
   }
 
+  // For each service: its mix of sizes has not changed.
   std::vector<bool> nobody() const { return std::vector<bool>(services().size(), false); }
 
+  // The plan at time 0. Errors: the fleet cannot carry `demand`.
   Result<control::NewPlan> first_plan(Replanner& replanner, const std::vector<ServiceDemand>& demand) const {
     TANGRAM_TRY(auto made, replanner.plan(demand, nobody()));
     if (!made) return refused(replanner);
@@ -160,13 +186,15 @@ class Comparison {
     auto certifier = certifier_for_run();
     Replanner replanner = replanner_with(certifier);
     TANGRAM_TRY(auto first, first_plan(replanner, peak()));
+    // No decision function: the plan never changes.
     return simulate("static", first, {}, options_.controller.interval);
   }
 
-  // What a run does with an observation: the plan to put in force, or nothing.
+  // What a run decides after an observation: the plan to put in force, or nullopt to keep the present one.
   using Decide = std::function<std::optional<control::NewPlan>(const control::Observation&)>;
 
-  // The controller follows what it observes. Only its first plan is told the truth, like that of the oracle.
+  // The controller follows what it observes. Its first plan is made for the true demand, like that of the oracle: at
+  // time 0 there is nothing to observe, and a bad guess would be charged to the method.
   Result<ReplanRun> run_replan() {
     auto certifier = certifier_for_run();
     Replanner replanner = replanner_with(certifier);
@@ -194,9 +222,11 @@ class Comparison {
     return run;
   }
 
-  // Plans for the truth after `seen`, unless it is what is `planned`. Counts in `refused` what the fleet cannot carry.
+  // Plans for the true demand after `seen`, unless `planned` covers it already. Counts in `refused` how often the fleet
+  // cannot carry the demand.
   std::optional<control::NewPlan> foresee(const control::Observation& seen, Replanner& replanner,
                                           std::vector<ServiceDemand>& planned, int& refused) const {
+    // The last plan is not fully in force yet.
     if (seen.moving) return std::nullopt;
     const double at = to_seconds(seen.at);
     auto demand = truth(at, std::max(at + 1, std::min(duration_s_, at + first_window_s())));
@@ -204,11 +234,13 @@ class Comparison {
     bool same = true;
     for (std::size_t s = 0; s < demand.size(); ++s) {
       remixed[s] = control::mix_distance(demand[s].mix, planned[s].mix) > options_.oracle_mix_drift;
+      // A small drift is ignored: the mix that is planned for stays.
       if (!remixed[s]) demand[s].mix = planned[s].mix;
       same = same && !remixed[s] && demand[s].rate_per_s == planned[s].rate_per_s;
     }
     if (same) return std::nullopt;
     auto made = replanner.plan(demand, remixed);
+    // The plan in force stays. `planned` stays too, so the next window tries again.
     if (!made || !*made) {
       ++refused;
       return std::nullopt;
@@ -218,6 +250,8 @@ class Comparison {
     return std::move(*made);
   }
 
+  // How long a change of a device from `before` to `target` takes: destroying and creating the slices that differ, then
+  // loading models. Slices that both layouts have are not cut again.
   Duration reshape_time(const sched::DeployedDevice& before, const Layout& target) const {
     const auto missing = [](const Layout& in, const Layout& from) {
       return static_cast<std::size_t>(std::ranges::count_if(
@@ -232,6 +266,8 @@ class Comparison {
     return target.slices.empty() ? takes : takes + options_.load;
   }
 
+  // Simulates the scenario from the plan `first` on, asking `decide` every `every`, and fills in the figures of the
+  // run.
   Result<ReplanRun> simulate(const std::string& name, control::NewPlan& first, const Decide& decide, Duration every) {
     ReplanRun run;
     run.name = name;
@@ -239,8 +275,8 @@ class Comparison {
     sim::SimulationConfig config = scenario_.config;
     config.plan_changes.clear();
     config.timeline_steps = windows();
-    // Devices that hold nothing are made ready at the same time, from when the plan is decided. The scheduler asks for
-    // them one after the other, and first; the second finds that most of its time has passed.
+    // Empty devices are prepared in parallel, from the moment the plan is decided. The scheduler asks for them one
+    // after the other, and before all others, so the time that earlier ones took is subtracted from the later ones.
     Duration since_decision{};
     config.reshape_time = [this, &since_decision](const sched::DeployedDevice& before, const Layout& target) {
       Duration takes = reshape_time(before, target);
@@ -269,10 +305,12 @@ class Comparison {
     return run;
   }
 
+  // Windows of the time line. The tolerance keeps 24 h / 1 h from becoming 25 through rounding.
   std::size_t windows() const {
     return static_cast<std::size_t>(std::ceil(duration_s_ / to_seconds(options_.controller.interval) - 1e-9));
   }
 
+  // GPU-hours and slice-hours count up to the end of the scenario, so that all runs are charged for the same time.
   void account(ReplanRun& run) const {
     const auto& use = run.result.fleet_use;
     for (std::size_t i = 0; i < use.size(); ++i) {
@@ -282,7 +320,9 @@ class Comparison {
       run.slice_hours += use[i].compute_slices * (until - from) / 3600;
       run.devices_max = std::max(run.devices_max, static_cast<int>(use[i].devices));
     }
+    // The first plan is loaded before the run begins.
     for (std::size_t i = 1; i < run.steps.size(); ++i) run.replicas_loaded += run.steps[i].replicas_loaded;
+    // Warm-up requests are resolved and not counted, so they are added before the comparison.
     const auto total = run.result.metrics.total();
     run.unresolved = run.result.requests - std::min(run.result.requests, total.resolved() + warmup(run));
     TANGRAM_CHECK(total.arrived == total.resolved(), "every request is resolved once");
@@ -301,6 +341,7 @@ class Comparison {
 }  // namespace
 
 double busiest_rate_per_s(const Service& service, double begin_s, double end_s) {
+  // Minutes count from begin_s, and the last one may be shorter. Cost: one mean for each minute, 1,440 for a day.
   double most = 0;
   for (double at = begin_s; at < end_s - 1e-9; at += kMinute) {
     most = std::max(most, mean_rate(service, at, std::min(at + kMinute, end_s)));
@@ -314,6 +355,7 @@ Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Flee
     return Error{ErrorCode::invalid, "planning over time needs duration_s"};
   }
   for (const auto& service : scenario.workload.services) {
+    // The rate of a closed loop follows from how fast it is answered, so no plan can be made for it in advance.
     if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
     return Error{ErrorCode::invalid, fmt::format("{}: a closed loop has no rate to plan for", service.name)};
   }

@@ -1,4 +1,4 @@
-// Plans that follow the traffic: a controller that watches a simulated day and plans anew, beside a plan for the peak
+// Plans that follow the traffic: a controller that observes a simulated day and replans, beside a plan for the peak
 // that never changes and an oracle that knows the rates to come.
 #pragma once
 

@@ -1,3 +1,6 @@
+// A run has an end in time or after a number of requests. A time line needs the former, so a run of the latter kind is
+// simulated twice: once to find its end. Simulations are deterministic, so the second run is the same.
+
 #include "lab/run_scenario.h"
 
 #include <utility>
@@ -8,8 +11,8 @@ namespace tangram::lab {
 
 Run run_scenario(const Scenario& scenario, sim::SimulationConfig config, const RunDetail& detail) {
   if (detail.timeline_steps > 0 && config.duration == Duration::max()) {
-    // Every arrival comes before the end, so the second run, which knows the end, has the same arrivals.
-    // The first one is not recorded.
+    // Every request arrives before the end, so the second run, which knows the end, has the same arrivals. The first
+    // run must not write to the recording, or it would contain everything twice.
     config.timeline_steps = 0;
     const auto recording = std::exchange(config.recording, nullptr);
     config.duration = sim::simulate(scenario.deployment, scenario.workload, config).end.time_since_epoch();
@@ -22,6 +25,7 @@ Run run_scenario(const Scenario& scenario, sim::SimulationConfig config, const R
   if (!scenario.training) {
     return {std::move(policy), sim::simulate(scenario.deployment, scenario.workload, config)};
   }
+  // Training needs the plan beside the deployment: it cuts slices from what the plan leaves uncut.
   auto training = std::make_shared<TrainingResult>();
   auto result = simulate_with_training(*scenario.training,
                                        {scenario.plan, scenario.workload, scenario.deployment, *scenario.latency},

@@ -1,3 +1,11 @@
+// A scenario file becomes values in two steps. First the YAML document is read into records, whose fields, limits and
+// help texts the describe() functions list; the schema and the reference page come from the same lists. Then the
+// assembler reads the files that the records name and builds the workload, the plan and the latency model.
+//
+// Errors are collected, not returned one by one: each names the file, the line and the column, and a user corrects all
+// of them in one go. Later steps rely on the results of earlier ones, so a step that needs a sound value first asks
+// whether there are problems already. Example: a plan that names an unknown profile is not compiled.
+
 #include "lab/scenario.h"
 
 #include <fmt/format.h>
@@ -28,11 +36,14 @@ using formats::Problems;
 using formats::Shape;
 using formats::TextRule;
 
+// Limits against typing errors.
 constexpr int kDevicesMax = 100'000;   // Of one entry.
 constexpr double kSecondsMax = 1e9;    // Thirty years.
 constexpr double kRequestsMax = 1e12;  // Of one run.
 constexpr std::size_t kTenantsMax = 1'000'000;
 
+// Records mirror the document. Located<> keeps the position of a value for messages about how values fit together,
+// which can only be checked after reading.
 struct BucketRecord {
   std::int64_t size_max = 1;
   std::int64_t batch_size = 1;
@@ -47,20 +58,24 @@ struct ReplicaRecord {
 
 struct DeviceRecord {
   Located<std::string> type;
+  // Absent: the type serves as the prefix of the names.
   std::optional<std::string> name;
   int count = 1;
   Located<std::string> layout;
   std::vector<ReplicaRecord> replicas;
+  // The geometry of a GPU follows from its type. That of a host has to be given.
   Located<std::optional<int>> cores;
   Located<std::optional<double>> memory_gib;
   Located<std::optional<bool>> quota;
 };
 
+// A plan is the path of a plan file, or the devices written out in the scenario.
 struct PlanFile {
   std::string path;
 };
 using PlanSource = std::variant<PlanFile, std::vector<Located<DeviceRecord>>>;
 
+// Run times come from measured points, from a fitted model, or from a formula for each network.
 struct MeasurementsFile {
   std::string path;
 };
@@ -81,8 +96,10 @@ struct BackgroundRecord {
 
 Shape services_shape();
 
+// The whole file. Members carry the defaults, so a record that was read holds every value that the run will use.
 struct ScenarioRecord {
   std::string name = "scenario";
+  // Kept as a subtree: its own reader, which services files use as well, takes it later.
   formats::Subtree services{{}, &services_shape};
   std::optional<Located<PlanSource>> plan;
   std::optional<std::string> fleet;
@@ -142,6 +159,7 @@ void describe(Visitor& v, NoiseModel& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, FaultModel& c) {
+  // All faults are off by default: a probability or a mean time of 0 means that the fault never happens.
   constexpr formats::Limits kShare{.min = 0, .max = 1};
   constexpr formats::Limits kSeconds{.min = 0, .max = 1e9};
   v.about("Faults", "What goes wrong.");
@@ -256,10 +274,11 @@ Shape services_shape() {
   shape.fields.push_back({"", "A services file, relative to this one.", true, std::nullopt, path});
   shape.fields.push_back(
       {"", "The services, as a services file has them.", true, std::nullopt, formats::service_list_shape()});
+  // The two alternatives have no key of their own: text is a path, a list is the services.
   return shape;
 }
 
-// "folder/" of a path that has one.
+// "folder/" of a path that has one, "" of a bare file name. Appending a file name gives its neighbour in both cases.
 std::string folder_of(std::string_view path) {
   const auto slash = path.rfind('/');
   return slash == std::string_view::npos ? "" : std::string(path.substr(0, slash + 1));
@@ -267,12 +286,14 @@ std::string folder_of(std::string_view path) {
 
 std::string bounded_name(const std::string& prefix, int number) { return fmt::format("{}-{}", prefix, number); }
 
-// Puts the parts together and reports where they do not fit.
+// Builds the parts of a scenario and reports where they do not fit together. A part that cannot be built comes back
+// empty, with the reason added to the problems, so that the other parts are still checked.
 class ScenarioAssembler {
  public:
   ScenarioAssembler(const formats::ReadFile& read_file, Problems& problems)
       : read_file_(read_file), problems_(problems) {}
 
+  // The workload, from the list in the scenario or from the services file that it names.
   Workload services(const Node& node) {
     if (node.kind != Node::Kind::scalar) return formats::read_services(node, read_file_, problems_);
     const auto text = read(node.text, node.at);
@@ -280,10 +301,12 @@ class ScenarioAssembler {
     // What the services file names is meant relative to it.
     const std::string folder = folder_of(node.text);
     const formats::ReadFile beside = [&](const std::string& path) {
+      // A services file can be used by scenarios in several folders, so its paths must not depend on who reads it.
       return read_file_(path.starts_with('/') ? path : folder + path);
     };
     auto workload = formats::parse_workload({node.text, *text}, beside);
     if (workload) return std::move(*workload);
+    // The message names the other file and its line already.
     problems_.add_complete(node.at, workload.error().message);
     return {};
   }
@@ -298,6 +321,7 @@ class ScenarioAssembler {
       return {};
     }
     Plan plan;
+    // Numbers go on over all entries with the same prefix, so that names are unique in the plan.
     std::map<std::string, int> used;
     for (const auto& device : std::get<std::vector<Located<DeviceRecord>>>(source.value)) {
       add_devices(device, used, plan);
@@ -305,6 +329,7 @@ class ScenarioAssembler {
     return plan;
   }
 
+  // The run times; null, with a problem added, if they cannot be read.
   std::shared_ptr<const LatencyModel> latency(const Located<LatencySource>& source) {
     if (const auto* runs = std::get_if<std::vector<learn::AnalyticRun>>(&source.value)) {
       return std::make_shared<learn::AnalyticModel>(*runs);
@@ -320,6 +345,7 @@ class ScenarioAssembler {
   }
 
  private:
+  // A model file written by `tangram learn`.
   std::shared_ptr<const LatencyModel> fitted(const std::string& path, Position at) {
     const auto text = read(path, at);
     if (!text) return nullptr;
@@ -329,19 +355,23 @@ class ScenarioAssembler {
     return nullptr;
   }
 
+  // The text of a file that the scenario names; nullopt, with a problem at the place of the name, if it cannot be read.
   std::optional<std::string> read(const std::string& path, Position at) {
-    if (path.empty()) return std::nullopt;  // It is missing or wrong, which has been said.
+    if (path.empty()) return std::nullopt;  // A missing path has been reported already.
     auto text = read_file_(path);
     if (text) return std::move(*text);
     problems_.add(at, fmt::format("cannot read {}: {}", path, text.error().message));
     return std::nullopt;
   }
 
+  // The geometry of an entry; nullopt if it is incomplete. Only a host needs the fields that describe it, and only a
+  // host may have them: on a GPU they would be ignored without a word.
   std::optional<Geometry> geometry_of(const Located<DeviceRecord>& device) {
     const DeviceRecord& record = device.value;
     if (record.type.value.empty()) return std::nullopt;
     if (record.type.value != "cpu") {
       for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
+        // Line 0: the field was not given.
         if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
       }
       return *find_geometry(record.type.value);
@@ -353,11 +383,14 @@ class ScenarioAssembler {
     return cpu_geometry({*record.cores.value, *record.memory_gib.value, *record.quota.value});
   }
 
+  // Adds `count` devices that are cut and loaded alike. The layout is parsed first, because replicas select among its
+  // slices.
   void add_devices(const Located<DeviceRecord>& device, std::map<std::string, int>& used, Plan& plan) {
     const auto geometry = geometry_of(device);
     if (!geometry) return;
     const DeviceRecord& record = device.value;
     const auto layout = parse_layout(*geometry, record.layout.value);
+    // A layout is one string with several slices, so problems point into it.
     for (const auto& problem : layout.problems) problems_.add(record.layout.at_offset(problem.offset), problem.message);
     PlannedDevice planned{"", record.type.value, *geometry, {}};
     for (const Slice& slice : layout.layout.slices) planned.slices.push_back({slice, {}});
@@ -370,9 +403,13 @@ class ScenarioAssembler {
     }
   }
 
+  // Puts one replica on every slice of `device` that the record selects. A selection without a slice is an error: its
+  // replica would silently be missing from the plan.
   void add_replica(const ReplicaRecord& record, const Geometry& geometry, PlannedDevice& device) {
     Replica replica{record.service.value, {}, record.processes};
     for (const auto& bucket : record.buckets.value) {
+      // Each bucket takes the sizes above those of the bucket before it, so an edge that does not ascend leaves it
+      // empty.
       if (!replica.buckets.empty() && bucket.size_max <= replica.buckets.back().size_max) {
         problems_.add(record.buckets.at, fmt::format("buckets of {} must ascend in size_max", record.service.value));
       }
@@ -389,7 +426,7 @@ class ScenarioAssembler {
                   fmt::format("no slice of the layout is {}", record.slices.value.value_or("there")));
   }
 
-  // "3g.40gb@4", "3g.40gb" or "3g".
+  // True if `text` names the slice: "3g.40gb@4" names one, "3g.40gb" and "3g" all of a profile.
   static bool selects(const std::string& text, const Geometry& geometry, const Slice& slice) {
     const auto at = text.find('@');
     const auto profile = find_profile(geometry, text::trim(std::string_view(text).substr(0, at)));
@@ -401,11 +438,14 @@ class ScenarioAssembler {
   Problems& problems_;
 };
 
+// True if the run has an end without duration_s and requests: every trace ends, all other traffic goes on for ever.
 bool ends_by_itself(const Workload& workload) {
   return std::ranges::all_of(
       workload.services, [](const Service& service) { return std::holds_alternative<TraceTraffic>(service.traffic); });
 }
 
+// The plan, compiled. Does nothing while there are problems: the plan may be incomplete, and its errors would only
+// repeat them.
 std::optional<sched::Deployment> compiled(const Plan& plan, const Scenario& scenario, Position at, Problems& problems) {
   if (!problems.empty()) return std::nullopt;
   auto deployment = sched::compile(plan, scenario.workload, *scenario.latency);
@@ -414,12 +454,15 @@ std::optional<sched::Deployment> compiled(const Plan& plan, const Scenario& scen
   return std::nullopt;
 }
 
+// True if both plans are for the same hardware. Layouts and replicas may differ; that is what a plan change is for.
 bool same_devices(const Plan& a, const Plan& b) {
   return std::ranges::equal(a.devices, b.devices, [](const PlannedDevice& x, const PlannedDevice& y) {
     return x.type == y.type && x.name == y.name;
   });
 }
 
+// Compiles the plans that come into force on the way. They must be in order of time and for the devices of the first
+// plan: a simulated fleet neither grows nor shrinks.
 void add_plan_changes(const ScenarioRecord& record, ScenarioAssembler& assembler, Scenario& scenario,
                       Problems& problems) {
   TimePoint last;
@@ -436,6 +479,7 @@ void add_plan_changes(const ScenarioRecord& record, ScenarioAssembler& assembler
   }
 }
 
+// Offline jobs name their service; the simulation knows services by number.
 void add_background(const ScenarioRecord& record, Scenario& scenario, Problems& problems) {
   const auto& services = scenario.workload.services;
   for (const auto& job : record.background) {
@@ -449,6 +493,7 @@ void add_background(const ScenarioRecord& record, Scenario& scenario, Problems& 
   }
 }
 
+// Values that need no check beyond their limits.
 void fill_config(const ScenarioRecord& record, sim::SimulationConfig& config) {
   config.scheduler = record.scheduler;
   config.noise = record.noise;
@@ -461,7 +506,8 @@ void fill_config(const ScenarioRecord& record, sim::SimulationConfig& config) {
   config.tenants = record.tenants;
 }
 
-// Scalars as JSON has them: words in quotes, numbers without a bare point or leading zeros.
+// Makes scalars valid JSON: words in quotes, numbers without a bare point or leading zeros. YAML allows more spellings,
+// such as "~" for null and ".5".
 void make_json(Node& node) {
   if (node.kind == Node::Kind::scalar && !node.quoted) {
     if (const auto integer = text::parse_integer(node.text)) {
@@ -478,6 +524,7 @@ void make_json(Node& node) {
   for (auto& entry : node.entries) make_json(entry.value);
 }
 
+// Sets a key, in its place if it is there, else at the end.
 void put(Node& map, const std::string& key, Node value) {
   for (auto& entry : map.entries) {
     if (entry.key != key) continue;
@@ -490,6 +537,8 @@ void put(Node& map, const std::string& key, Node value) {
 }  // namespace
 
 Result<Scenario> parse_scenario(const formats::Source& source, const formats::ReadFile& read_file) {
+  // Three kinds of errors are reported in turn: the syntax, the fields, and how the parts fit together. Within each,
+  // all problems come back at once.
   Problems problems(source.name);
   const auto root = formats::parse_yaml(source, problems);
   if (!root) return problems.error();
@@ -504,6 +553,7 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   scenario.fleet = record.fleet.value_or("");
   if (record.plan) scenario.plan = assembler.plan(*record.plan);
   if (!record.plan && !record.fleet) problems.add(root->at, "needs a plan, or a fleet to plan for");
+  // Problems of a plan that is missing point at the document.
   const Position plan_at = record.plan ? record.plan->at : root->at;
   scenario.latency = assembler.latency(record.latency);
   fill_config(record, scenario.config);
@@ -516,6 +566,8 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   add_plan_changes(record, assembler, scenario, problems);
   if (problems.empty()) add_background(record, scenario, problems);
   if (record.training) {
+    // Training lives on what one plan lends. Without a plan, or with a second one, the tables of needs would be for
+    // other slices.
     if (!record.plan) problems.add(record.training->at, "training needs a plan whose slices can be lent");
     if (!record.plan_changes.empty()) {
       problems.add(record.training->at, "training and plan_changes do not go together: slices are lent by one plan");
@@ -523,6 +575,7 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
     scenario.training = training_setup(record.training->value, read_file, record.seed, problems);
   }
   if (!problems.empty()) return problems.error();
+  // A service may get its first replica in a later plan, so all plans are looked at together.
   std::vector<const sched::Deployment*> plans{&scenario.deployment};
   for (const auto& change : scenario.config.plan_changes) plans.push_back(&change.deployment);
   if (!record.plan) plans.clear();
@@ -532,6 +585,7 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
                                       plans.size() > 1 ? ", nor in a later one" : ""));
   }
   if (!problems.empty()) return problems.error();
+  // These scenarios run; a warning says what is probably not meant.
   if (!plans.empty()) scenario.warnings = doubts(scenario.workload, plans);
   scenario.document = formats::write_document(record, formats::Defaults::keep);
   make_json(scenario.document);
@@ -541,6 +595,8 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
 std::string effective_configuration(const Scenario& scenario) {
   const sim::SimulationConfig& config = scenario.config;
   Node document = scenario.document;
+  // Overrides change the configuration after the file was read. What they can change is written from the configuration,
+  // everything else from the document.
   put(document, "scheduler", formats::write_document(config.scheduler, formats::Defaults::keep));
   put(document, "seed", formats::plain_node(std::to_string(config.seed)));
   put(document, "rate_scale", formats::plain_node(text::shortest(config.rate_scale)));

@@ -34,7 +34,7 @@ train::Application application_of(const SyntheticApplication& synthetic);
 struct SyntheticJobs {
   int count = 20;
   double gap_mean_s = 300;
-  std::vector<std::string> applications;  // Drawn from evenly; one that stands twice comes twice as often. None: all.
+  std::vector<std::string> applications;  // Drawn from evenly; a name listed twice is drawn twice as often. None: all.
 };
 
 std::vector<formats::Job> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,

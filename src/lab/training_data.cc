@@ -1,3 +1,6 @@
+// Rows of training files become applications: timed steps say how fast an iteration is on each placement, validation
+// runs how much progress an iteration makes at each batch.
+
 #include "lab/training_data.h"
 
 #include <fmt/format.h>
@@ -7,6 +10,7 @@
 namespace tangram::lab {
 namespace {
 
+// The rows of one application. Validation runs are keyed by batch, which also sorts them.
 struct Rows {
   std::vector<train::TimedStep> steps;
   std::map<std::int64_t, train::ValidationRun> runs;
@@ -18,12 +22,14 @@ train::TimedStep step_of(const formats::TrainingRow& row) {
   step.replicas = static_cast<int>(*row.replicas);
   step.local_batch = static_cast<int>(*row.local_batch);
   step.time = {*row.step_s, *row.sync_s};
+  // "31" means three workers on the first node and one on the second; the digits are the format's.
   if (row.placement) {
     for (const char digit : *row.placement) step.placement.push_back(digit - '0');
   }
   return step;
 }
 
+// One epoch of a validation run. Requires that the rows of a run come in the order of its epochs.
 void add_validation(const formats::TrainingRow& row, std::map<std::int64_t, train::ValidationRun>& runs) {
   train::ValidationRun& run = runs[*row.batch];
   run.batch = static_cast<int>(*row.batch);
@@ -48,6 +54,7 @@ Result<train::Applications> training_applications(const std::vector<formats::Tra
   for (auto& [name, mine] : by_name) {
     std::vector<train::ValidationRun> runs;
     for (auto& [batch, run] : mine.runs) runs.push_back(std::move(run));
+    // The message of an error begins with the name of the application.
     TANGRAM_TRY(auto application, train::Application::make(name, mine.steps, runs));
     applications.emplace(name, std::move(application));
   }
@@ -62,6 +69,7 @@ Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<f
                                    const train::Applications& applications) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const formats::Job& job = jobs[i];
+    // Inference jobs need no traces: they only hold a GPU for a while.
     if (job.kind != formats::JobKind::training || applications.contains(job.application)) continue;
     return Error{ErrorCode::invalid, fmt::format("{}: no traces of the application {}", origin.at(i), job.application)};
   }
@@ -71,10 +79,12 @@ Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<f
 Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::Job>& jobs, int gpus) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const formats::Job& job = jobs[i];
+    // An elastic allocator could run it on fewer, but the comparison includes allocators that keep what users ask for.
     if (job.kind == formats::JobKind::training && job.replicas > gpus) {
       return Error{ErrorCode::invalid, fmt::format("{}: the job {} asks for {} GPUs; the cluster has {}", origin.at(i),
                                                    job.name, job.replicas, gpus)};
     }
+    // Training jobs have no duration, so for them only the submission is checked here.
     const double end_s = job.submit_s + job.duration_s.value_or(0);
     if (end_s < kClusterTimeMax_s) continue;
     return Error{ErrorCode::invalid, fmt::format("{}: {} cannot end before second {:.0f}; at most {:.0f} are simulated",

@@ -1,7 +1,8 @@
-// Elastic training on what inference lends, in a simulated fleet: jobs, leases, and who had the GPUs.
+// Elastic training on what inference lends, in a simulated fleet: jobs, leases, and the ownership of GPUs over time.
 //
-// The fleet is that of a plan. Its devices stand in nodes, in the order of the plan. A device that is lent whole, or
-// that holds no replica, is a GPU for the allocator. Where slices are lent too, a job that got no GPU runs on one.
+// The fleet is that of a plan. Its devices are grouped into nodes, in the order of the plan. A device that is lent
+// whole, or that holds no replica, is a GPU for the allocator. Where slices are lent too, a job that got no GPU runs on
+// one slice.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct TrainingSetup {
   train::Applications applications;
   std::map<std::string, train::RestartCost> restart_costs;  // By application; `restart_cost` for the others.
   std::vector<formats::Job> jobs;                           // Of kind training.
-  std::optional<SyntheticJobs> synthetic_jobs;              // Where jobs are made anew for the seed of each run.
+  std::optional<SyntheticJobs> synthetic_jobs;              // Set: each run draws its jobs from its own seed.
   std::string allocator = "tangram";
   LendMode lend = LendMode::slices;
   int gpus_per_node = 4;
@@ -64,12 +65,12 @@ struct TrainingResult {
   Ownership gpu_hours;  // Over the whole run.
 };
 
-// Drives training in a simulation: tells the jobs of time, asks what to decide (control/lease_decisions.h, the
-// allocator), and applies it to the jobs and to the scheduler's leases.
+// Drives training in a simulation: advances the jobs, asks what to decide (control/lease_decisions.h, the allocator),
+// and applies it to the jobs and to the scheduler's leases.
 //
 // The order of a tick matters. Jobs first use the time that has passed with the GPUs that they had; then leases that
-// inference ended are closed and their jobs give way; then leases are asked for; then, if it is due, the allocator
-// shares the GPUs anew.
+// inference ended are closed and their jobs give up those GPUs; then leases are asked for; then, if it is due, the
+// allocator divides the GPUs again.
 class TrainingFleet final : public sim::Lessee {
  public:
   // `plan` is the one that is simulated and outlives this; `needs` says what its services keep. `step_s` is that of the
@@ -88,11 +89,11 @@ class TrainingFleet final : public sim::Lessee {
   void end_leases();
   // Gives a slot back to inference. Requires that no job is on it; nothing happens for an uncut slot.
   void give_back(std::size_t slot);
-  // The job, if it is on a slot, runs nowhere then.
+  // Takes the job off its slot; it then runs nowhere. Nothing happens if it is on none.
   void leave_slot(std::size_t job);
-  // The jobs of a node give up GPUs that it does not have any more, those that lose least first.
+  // Takes GPUs that `node` no longer has from its jobs, least loss first. Ensures that they use no more than it has.
   void shrink(int node);
-  // Stops every job and gives everything back: no job is there, or training is over.
+  // Stops every job and gives everything back, because no job is present or training is over.
   void return_everything();
   // Asks inference for whole GPUs, as many as the jobs could use, then for a slot for each job without one.
   void ask_for_leases();
@@ -106,7 +107,7 @@ class TrainingFleet final : public sim::Lessee {
   std::vector<train::JobView> views_of(const std::vector<std::size_t>& jobs) const;
   // Whole GPUs that all jobs together could use.
   int wanted_gpus() const;
-  // Shares the whole GPUs anew, returns those that nobody wants, and puts the remaining jobs on slots.
+  // Divides the whole GPUs among the jobs again, returns those that no job wants, and puts the remaining jobs on slots.
   void hold_round();
   // Devices that have been lent completely become GPUs of the allocator; jobs leave their slots.
   void join_whole_gpus();
@@ -114,7 +115,7 @@ class TrainingFleet final : public sim::Lessee {
   void return_surplus();
   // Puts jobs without GPUs on slots, in the order of `active`, and gives back the slots that are left.
   void fill_slots(const std::vector<std::size_t>& active);
-  // Who has the GPUs now.
+  // How the GPUs are divided now. Ensures that the parts sum to the number of devices.
   Ownership ownership() const;
   // Stops the program if a GPU or slot has two owners.
   void check() const;

@@ -46,10 +46,12 @@ class TrainingJob {
   int replicas_max() const;
 
  private:
+  // Chooses the batch for the present GPUs by what has been observed. Requires at least one GPU.
   void choose_batch();
-  // Progress a second.
+  // Progress a second with the present batch. Requires at least one GPU.
   double rate_of(const train::StepTime& time, const train::Gradient& gradient) const;
-  // Learns until `seconds` are over or an epoch is; returns what was used.
+  // Learns until `seconds` have passed or the epoch ends, whichever comes first; returns the seconds used. Requires at
+  // least one GPU and no restart in progress.
   double learn(double seconds, double interference);
 
   const train::Application* application_;

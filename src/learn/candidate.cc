@@ -14,6 +14,7 @@ RunPoint point_of(const Target& target, const Candidate& candidate) {
   return {target.device, candidate.mig_profile, target.model, candidate.batch, candidate.size, candidate.processes};
 }
 
+// Sorted, so that results do not depend on the order of rows in a file.
 std::vector<Target> targets_of(const Measurements& measurements) {
   std::vector<Target> targets;
   for (const auto& m : measurements) targets.push_back(target_of(m));
@@ -23,6 +24,7 @@ std::vector<Target> targets_of(const Measurements& measurements) {
   return targets;
 }
 
+// Keeps the order of the rows, which is the order of measuring.
 Measurements select(const Measurements& measurements, const Target& target) {
   Measurements selected;
   std::ranges::copy_if(measurements, std::back_inserter(selected),

@@ -1,3 +1,9 @@
+// Finds measurements that cannot all be true, before they are learnt from.
+//
+// Three tests, from certain to probable: more memory than the slice has, an out-of-memory run that a more demanding run
+// contradicts, and two latencies further apart than the work between them explains. Example: a file that mixes seconds
+// and milliseconds has pairs a factor of about 1000 apart.
+
 #include "learn/contradictions.h"
 
 #include <algorithm>
@@ -11,7 +17,8 @@
 namespace tangram::learn {
 namespace {
 
-// What a run asks of memory: it is at least as demanding as another if no number is smaller, and the slice no larger.
+// What a run demands of memory. It covers another run if it is at least as large in batch, size and processes on a
+// slice with no more memory: if it fits, the other must fit too.
 struct Demand {
   std::size_t index = 0;
   Features features;
@@ -22,7 +29,8 @@ struct Demand {
   }
 };
 
-// Runs that fitted, without those that a more demanding one makes redundant: few, however many runs there are.
+// Keeps the Pareto front of the runs that fitted. A covered run proves nothing that the covering run does not prove, so
+// each failure is compared with a few runs, however many there are.
 void keep(std::vector<Demand>& front, const Demand& demand) {
   if (std::ranges::any_of(front, [&](const Demand& other) { return other.covers(demand); })) return;
   std::erase_if(front, [&](const Demand& other) { return demand.covers(other); });
@@ -37,7 +45,8 @@ struct Timed {
 
 double log_growth(double from, double to) { return to > from ? math::log(to / from) : 0; }
 
-// How much longer `a` may take than `b` by its work, as a logarithm.
+// The largest factor, as a logarithm, by which `a` may take longer than `b` because of its work: in proportion to batch
+// and processes, with the square of the size, and inversely to the slice.
 double growth_allowed(const Features& a, const Features& b) {
   return std::max(log_growth(a.compute, b.compute), log_growth(a.bandwidth, b.bandwidth)) +
          log_growth(b.batch, a.batch) + 2 * log_growth(b.size, a.size) + log_growth(b.processes, a.processes);
@@ -55,6 +64,8 @@ struct MismatchEdge {
 };
 using MismatchGraph = std::vector<std::vector<MismatchEdge>>;
 
+// An edge for each pair that is further apart than kMismatchFactor. Large tables are sampled with a stride, so the cost
+// is at most about runs * kMismatchCompared.
 MismatchGraph mismatch_graph(const std::vector<Timed>& runs) {
   MismatchGraph graph(runs.size());
   const double limit = math::log(kMismatchFactor);
@@ -70,7 +81,8 @@ MismatchGraph mismatch_graph(const std::vector<Timed>& runs) {
   return graph;
 }
 
-// Takes the run with most contradictions out until none is left.
+// Greedy vertex cover: removes the run with the most contradictions until none is left. One wrong run contradicts many
+// sound ones, so the greedy choice names the wrong one. An exact cover is NP-hard.
 void add_mismatches(const std::vector<Timed>& runs, std::vector<Mismatch>& found) {
   const MismatchGraph graph = mismatch_graph(runs);
   std::vector<std::size_t> degree;
@@ -78,6 +90,7 @@ void add_mismatches(const std::vector<Timed>& runs, std::vector<Mismatch>& found
   while (!degree.empty()) {
     const auto most = static_cast<std::size_t>(std::ranges::max_element(degree) - degree.begin());
     if (degree[most] == 0) return;
+    // The run leaves the graph, and its neighbours lose one contradiction each.
     degree[most] = 0;
     for (const auto& edge : graph[most]) degree[edge.other] -= degree[edge.other] > 0 ? 1 : 0;
     const auto& worst = *std::ranges::max_element(graph[most], {}, &MismatchEdge::log_factor);
@@ -97,12 +110,14 @@ std::vector<Overfull> overfull_of(const Measurements& measurements) {
     const auto profile = find_profile(*geometry, m.mig_profile);
     if (!profile || geometry->profiles[*profile].memory_gib.evidence == Evidence::unknown) continue;
     const double slice_mib = kMibPerGib * geometry->profiles[*profile].memory_gib.value;
+    // No tolerance: the published capacity is more than a run can use.
     if (*m.memory_mib > slice_mib) found.push_back({i, slice_mib});
   }
   return found;
 }
 
 std::vector<Mismatch> mismatches_of(const Measurements& measurements) {
+  // Only runs of one model on one device can contradict each other.
   std::map<Target, std::vector<Timed>> timed;
   for (std::size_t i = 0; i < measurements.size(); ++i) {
     if (measurements[i].out_of_memory()) continue;

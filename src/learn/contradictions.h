@@ -48,9 +48,9 @@ inline constexpr double kMismatchFactor = 31.6;
 // Each run is compared with at most about so many others, evenly chosen, so that large tables stay cheap.
 inline constexpr std::size_t kMismatchCompared = 2000;
 
-// The fewest runs, about, without which no two of the rest differ by more than kMismatchFactor: again and again the one
-// that contradicts most others, the first of several. Ascending. Where half of the runs are in another unit it is one
-// of the halves, and nobody can tell which.
+// Approximately the smallest set of runs without which no two of the rest differ by more than kMismatchFactor:
+// repeatedly the run that contradicts most others, the first of several. Ascending. If half of the runs are in another
+// unit it is one of the halves, and the data do not say which.
 std::vector<Mismatch> mismatches_of(const Measurements& measurements);
 
 }  // namespace tangram::learn

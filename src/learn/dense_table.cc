@@ -10,6 +10,7 @@ DenseTable::DenseTable(const LatencyModel& model, DenseTableShape shape)
     : shape_(std::move(shape)), batches_(static_cast<std::size_t>(std::max<std::int64_t>(shape_.batch_max, 1))) {
   TANGRAM_CHECK(!shape_.sizes.empty() && shape_.batch_max >= 1, "a table has a size and a batch");
   TANGRAM_CHECK(std::ranges::is_sorted(shape_.sizes), "sizes ascend");
+  // One row of batches for each size. Cost: sizes * batch_max predictions, once.
   cells_.reserve(shape_.sizes.size() * batches_);
   for (const std::int64_t size : shape_.sizes) {
     for (std::int64_t batch = 1; batch <= shape_.batch_max; ++batch) {
@@ -21,7 +22,8 @@ DenseTable::DenseTable(const LatencyModel& model, DenseTableShape shape)
   make_monotone();
 }
 
-// What does not fit takes forever, so the running maximum carries both.
+// What does not fit takes for ever (Duration::max()), so one running maximum over batches and sizes makes both latency
+// and "does not fit" monotone. Each cell is compared with its two smaller neighbours, which are already final.
 void DenseTable::make_monotone() {
   const auto raise = [this](std::size_t cell, std::size_t smaller) {
     cells_[cell].mean = std::max(cells_[cell].mean, cells_[smaller].mean);
@@ -34,6 +36,7 @@ void DenseTable::make_monotone() {
 }
 
 std::int64_t DenseTable::batch_limit(std::size_t size_index) const {
+  // From above: the cells are monotone, so the first that fits is the limit.
   for (std::int64_t batch = shape_.batch_max; batch > 0; --batch) {
     if (fits(size_index, batch)) return batch;
   }

@@ -37,6 +37,7 @@ class DenseTable {
   const DenseTableShape& shape() const { return shape_; }
 
  private:
+  // Ensures that no cell is faster than a cell with a smaller batch or size. Requires all cells.
   void make_monotone();
 
   DenseTableShape shape_;

@@ -1,3 +1,12 @@
+// A two-sided CUSUM test (Page, 1954) on the prediction errors of served batches, and the refit data when it fires.
+//
+// Each error, in predicted deviations and less a slack, is added to a sum that never falls below 0. Errors of chance
+// keep the sum near 0; a lasting shift makes it grow by the same amount with every batch until it reaches the
+// threshold.
+//
+// Invariant: served_ holds only batches since both sums were last 0, so it describes the drift and not the time before
+// it.
+
 #include "learn/drift.h"
 
 #include <algorithm>
@@ -9,7 +18,7 @@
 namespace tangram::learn {
 namespace {
 
-// The deviation of log latency that an interval stands for.
+// The deviation of log latency that the interval of an estimate was made from.
 double deviation_of(const Estimate& estimate, const FittedRun& run) {
   return math::log(estimate.high_ms / estimate.mean_ms) / run.interval_deviations;
 }
@@ -24,7 +33,7 @@ bool DriftDetector::observe(const RunPoint& point, double latency_ms) {
   if (!estimate) return false;
   const double log_ratio = math::log(latency_ms / estimate->mean_ms);
   const double away = log_ratio / std::max(deviation_of(*estimate, *run), options_.deviation_min);
-  // One batch counts for no more than two beyond the slack: a single hiccup is not a new reality.
+  // One batch counts for at most two deviations beyond the slack, so that a single slow batch does not fire the test.
   slow_ = std::max(0.0, slow_ + std::min(away, options_.slack + 2) - options_.slack);
   fast_ = std::max(0.0, fast_ + std::min(-away, options_.slack + 2) - options_.slack);
   if (slow_ == 0 && fast_ == 0) {  // As usual: what came before is no part of a drift that begins later.
@@ -32,16 +41,19 @@ bool DriftDetector::observe(const RunPoint& point, double latency_ms) {
     return false;
   }
   const Key key{{std::string(point.device), std::string(point.model)}, candidate};
+  // Bounded memory: after kept_max configurations only those already there are updated.
   if (served_.size() < options_.kept_max || served_.contains(key)) {
     Served& served = served_[key];
     served.log_sum += math::log(latency_ms);
     ++served.count;
   }
   const bool before = drifted_;
+  // Once it has fired it stays so until restart(); only the first time is reported.
   drifted_ = drifted_ || std::max(slow_, fast_) >= options_.threshold;
   return drifted_ && !before;
 }
 
+// The median over configurations: a busy configuration counts no more than a rare one.
 double DriftDetector::ratio() const {
   std::vector<double> ratios;
   for (const auto& [key, served] : served_) {
@@ -52,6 +64,8 @@ double DriftDetector::ratio() const {
   return ratios.empty() ? 1 : math::exp(quantile(std::move(ratios), 0.5));
 }
 
+// The old measurements moved to the new speed. A configuration that was served since the drift takes its mean; the
+// others of that target are scaled by the common ratio. Other targets stay.
 Measurements DriftDetector::refreshed() const {
   Measurements result;
   const double moved = ratio();
@@ -65,6 +79,7 @@ Measurements DriftDetector::refreshed() const {
       const auto found = unused.find({target_of(m), candidate_of(m)});
       if (m.latency_ms && moves) {
         m.latency_ms = *m.latency_ms * moved;
+        // It no longer follows from the latency.
         m.throughput_per_s.reset();
       }
       if (found != unused.end()) {
@@ -74,6 +89,7 @@ Measurements DriftDetector::refreshed() const {
       result.push_back(std::move(m));
     }
   }
+  // Configurations that were served but never measured are new points.
   for (const auto& [key, served] : unused) {
     Measurement m;
     m.device = key.first.device;

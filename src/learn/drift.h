@@ -1,4 +1,4 @@
-// Notices that reality has moved away from a model.
+// Detects that latencies have moved away from a model.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@ namespace tangram::learn {
 
 struct DriftOptions {
   double slack = 0.5;           // Errors of less than this many deviations from the usual are not held against it.
-  double threshold = 12;        // Sum of deviations beyond the slack at which it speaks up.
+  double threshold = 12;        // Sum of deviations beyond the slack at which it reports a drift.
   double deviation_min = 0.02;  // Of log latency: runs jitter by this much whatever the model believes.
   std::size_t kept_max = 4096;  // Configurations remembered.
 };
 
-// Fed with served batches, sums up how far they deviate from the predictions, in both directions (CUSUM). One slow
-// batch means little, many a little slow mean drift.
+// Sums up how far the latencies of served batches deviate from the predictions, in both directions (CUSUM). One slow
+// batch means little; many batches that are a little slow mean drift.
 class DriftDetector {
  public:
   // `model` outlives the detector.
   DriftDetector(const FittedModel& model, DriftOptions options) : model_(&model), options_(options) {}
 
-  // One served batch. True when it has just become certain that reality has moved.
+  // Takes in one served batch. True only for the batch at which the drift becomes certain.
   bool observe(const RunPoint& point, double latency_ms);
 
   bool drifted() const { return drifted_; }
   // Median of real over predicted latency since the drift began to show, 1 where nothing was observed.
   double ratio() const;
 
-  // The measurements of the model with what was served since the drift began in place of old values, and with all
-  // others of the same target moved by ratio(): what to refit from.
+  // The measurements to refit from: configurations that were served since the drift began have their new mean, and all
+  // others of the same target are scaled by ratio().
   Measurements refreshed() const;
   // Forgets what was observed, for the refitted model.
   void restart(const FittedModel& model);

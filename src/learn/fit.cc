@@ -1,3 +1,13 @@
+// Fitting one target takes four steps. (1) The formula is fitted, with a prior from other models. (2) A Gaussian
+// process models what the residuals have in common. (3) With enough data, cross-validation may choose boosted trees or
+// a mix instead. (4) The width of the intervals is calibrated on errors at points that the forecast leaves out.
+//
+// Everything is computed on the logarithm of the latency, because errors of latency are proportional to it. Example: an
+// interval of 2 deviations of 0.1 means a factor of e^0.2, about 22 % up.
+//
+// Invariant: own errors that set the width of an interval come from forecasts that leave the point out. Errors on the
+// training points would make every interval too narrow.
+
 #include "learn/fit.h"
 
 #include <fmt/format.h>
@@ -26,19 +36,22 @@ constexpr std::size_t kOthersMin = 40;  // Errors of other models, to say anythi
 constexpr std::size_t kAssumedDegrees = 2;
 // Of the logarithm of a number of measurements: runs out of memory leave up to a third fewer.
 constexpr double kCountTolerance = 0.35;
-// From so many own errors on nobody else's count. Fewer were chosen by a sampler rather than by chance, so they say a
-// little less about the rest than their number does.
+// With this many errors of its own, a model ignores the errors of other models. The errors are of points that a sampler
+// chose, not of random points, so they say a little less about the rest than their number suggests.
 constexpr double kOwnAlone = 3 * static_cast<double>(kOwnCalibrationMin);
-// Misses of own errors that are less probable than this are no chance.
+// A number of misses that is less probable than this is not chance: the interval is too narrow.
 constexpr double kMissesProbable = 0.05;
 constexpr double kSliceDriftMax = 2;             // As if latency could grow with the slice as fast as it should fall.
 constexpr double kIntervalDeviationsMax = 1000;  // Beyond it every interval is everything.
+// Four folds train on three quarters of the points; the seed is fixed, so that forecasts for unseen points repeat.
 constexpr std::size_t kFolds = 4;
 constexpr std::uint64_t kFoldSeed = 1;
 constexpr std::size_t kBlendMin = 24;  // Fewer cannot be divided into folds that say anything.
+// A mix must lower the score of the default by a tenth to replace it.
 constexpr double kBlendMargin = 0.9;
 
-// The residual's covariance depends a little on where launching ends, which the fit decides: twice is enough.
+// The whitening depends on where launch time gives way to work, which only the fit shows. The dependence is weak, so
+// two rounds are enough.
 AnalyticFit fit_formula(const std::vector<Observation>& observations, const AnalyticPrior& prior) {
   const double reference = size_reference_of(observations);
   AnalyticFit fitted{prior.mean, prior, reference};
@@ -48,6 +61,7 @@ AnalyticFit fit_formula(const std::vector<Observation>& observations, const Anal
   return fitted;
 }
 
+// The error of each observation when it is left out, in units of the deviation that was predicted for it.
 std::vector<double> scaled_errors(const Kriged& kriged) {
   std::vector<double> errors;
   for (std::size_t i = 0; const auto& forecast : kriged.leave_one_out()) {
@@ -56,6 +70,8 @@ std::vector<double> scaled_errors(const Kriged& kriged) {
   return errors;
 }
 
+// The factor on all predicted deviations: the root mean square of the scaled errors, shrunk towards 1. An error counts
+// for at most three deviations, so that one outlier does not widen every interval.
 double inflation_of(const Kriged& kriged) {
   const auto errors = scaled_errors(kriged);
   double sum = kInflationWeight;
@@ -68,6 +84,7 @@ OthersErrors errors_near(const Knowledge& knowledge, std::size_t measurements) {
   const auto away = [&](std::size_t count) {
     return std::abs(math::log(static_cast<double>(count) / static_cast<double>(measurements)));
   };
+  // The count of measurements may match none exactly: take the nearest count and everything within the tolerance of it.
   double nearest = std::numeric_limits<double>::infinity();
   for (const auto& error : knowledge.errors) nearest = std::min(nearest, away(error.measurements));
   OthersErrors errors;
@@ -81,13 +98,15 @@ OthersErrors errors_near(const Knowledge& knowledge, std::size_t measurements) {
   return errors;
 }
 
-// A quantile of very many errors holds for a normal one; this is how much wider it must be for so few models.
+// The errors of one model are alike, so what counts is the number of models, not of errors. This is how much wider a
+// normal quantile must be for so few models.
 double student_factor(double coverage, std::size_t models) {
   TANGRAM_CHECK(models > 0, "errors come from a model");
   return student_quantile(coverage, models) / math::normal_quantile((1 + coverage) / 2);
 }
 
-// So many errors have a conformal quantile of this coverage that is one of them: 19 for 95 %.
+// True if the conformal quantile for `coverage` is one of the errors and not beyond the largest: 19 for 95 %. The
+// tolerance absorbs the rounding of the product.
 bool enough_for(std::size_t errors, double coverage) {
   constexpr double kRounding = 1e-9;
   const auto count = static_cast<double>(errors);
@@ -101,25 +120,26 @@ double own_share(std::size_t errors) {
   return std::min(1.0, 0.5 + 0.5 * (count - fewest) / (kOwnAlone - fewest));
 }
 
-// What the errors of other models say, where there are enough of them.
+// The width that the errors of other models suggest; nullopt if there are too few of them.
 std::optional<double> borrowed_width(OthersErrors others, double coverage) {
   if (others.deviations.size() < kOthersMin) return std::nullopt;
   return student_factor(coverage, others.models) * conformal_quantile(std::move(others.deviations), coverage);
 }
 
-// What stands in for that. Heavy tails, because they show only when many errors are seen, and wider while the
-// deviations themselves rest on few measurements: three times for one, 1.4 times for five.
+// The width without any evidence. Heavy tails, because they show only in many errors, and wider while the deviations
+// themselves rest on few measurements: three times for one, 1.4 times for five.
 double assumed_width(std::size_t errors, double coverage) {
   const auto count = static_cast<double>(std::max<std::size_t>(errors, 1));
   return (1 + 2 / count) * student_quantile(coverage, kAssumedDegrees);
 }
 
-// A width that misses more of the model's own errors than chance explains.
+// True if a width misses more of the model's own errors than chance explains.
 bool misses_too_often(const std::vector<double>& own, double width, double coverage) {
   const auto misses = static_cast<std::size_t>(std::ranges::count_if(own, [&](double e) { return e > width; }));
   return misses > 0 && misses_probability(misses, own.size(), coverage) < kMissesProbable;
 }
 
+// Requires the members to be chosen, because the errors depend on them. Sets coverage, width and its source.
 void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
   const std::size_t count = run.kriged.observations().size();
   const auto width = interval_width(unseen_errors(run), errors_near(knowledge, count), coverage);
@@ -128,7 +148,8 @@ void calibrate(FittedRun& run, const Knowledge& knowledge, double coverage) {
   run.calibration = width.calibration;
 }
 
-// What `kept` says of the runs in `left_out`, as the drift with which the interval would just hold each.
+// Fits on `kept`, predicts `left_out`, and returns for each prediction the smallest drift with which the interval would
+// have held it. The drift is the growth of the deviation with the logarithmic distance to the nearest measured slice.
 std::vector<double> drifts_of(const FittedRun& run, const std::vector<Observation>& kept,
                               const std::vector<Observation>& left_out) {
   const AnalyticFit analytic = fit_formula(kept, run.analytic.prior);
@@ -137,14 +158,15 @@ std::vector<double> drifts_of(const FittedRun& run, const std::vector<Observatio
   for (const auto& o : left_out) {
     const Forecast forecast = kriged.forecast(o.features);
     const double error = std::abs(o.log_ms - forecast.log_ms) / run.interval_deviations;
+    // The predicted deviation explains part of the error; only the rest is charged to the distance.
     const double missing = std::max(0.0, error * error - forecast.deviation * forecast.deviation);
     drifts.push_back(std::sqrt(missing) / slices_beyond(kept, o.features));
   }
   return drifts;
 }
 
-// Leaves the largest slices out, then the smallest, and looks how far the others are from telling them: what happened
-// there is taken to happen beyond all of them too.
+// Calibrates extrapolation to slices beyond those measured. Leaves the largest slice out, then the smallest, and uses
+// the error there as the error to expect beyond all of them. Each needs another slice to predict from.
 void calibrate_slices(FittedRun& run) {
   const auto& observations = run.kriged.observations();
   const auto by_compute = [](const Observation& o) { return o.features.compute; };
@@ -155,13 +177,14 @@ void calibrate_slices(FittedRun& run) {
     for (const auto& o : observations) (o.features.compute == end ? left_out : kept).push_back(o);
     if (kept.empty() || left_out.empty()) continue;
     auto drifts = drifts_of(run, kept, left_out);
+    // With too few errors for a quantile the largest one is the cautious choice.
     const double share = enough_for(drifts.size(), run.coverage) ? run.coverage : 1;
     const double drift = share < 1 ? conformal_quantile(std::move(drifts), share) : std::ranges::max(drifts);
     run.slice_drift = std::min(kSliceDriftMax, std::max(run.slice_drift, drift));
   }
 }
 
-// What the members of a blend predict for observations that they have not seen.
+// The predictions of the members of a blend for observations that they have not seen.
 struct Unseen {
   std::vector<std::size_t> index;  // Of the observation.
   std::vector<double> observed;
@@ -170,6 +193,7 @@ struct Unseen {
   std::vector<double> boosted;
 };
 
+// Each observation is predicted once, by models fitted without its fold. Cost: kFolds complete fits.
 Unseen cross_validate(const std::vector<Observation>& observations, const AnalyticPrior& prior, std::uint64_t seed) {
   std::vector<std::size_t> order(observations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -182,6 +206,7 @@ Unseen cross_validate(const std::vector<Observation>& observations, const Analyt
       if (i % kFolds != fold) seen.push_back(observations[order[i]]);
     }
     if (seen.empty()) continue;
+    // The formula is fitted again without the fold. Reusing the fit of all points would leak the answer.
     const AnalyticFit analytic = fit_formula(seen, prior);
     const Kriged kriged(analytic, {}, 1, seen);
     const Boosted boosted = fit_boosted(seen, analytic, seed);
@@ -210,6 +235,7 @@ constexpr std::array kMixes{
     Shares{"kriged and boosted", 0, 0.5, 0.5},
 };
 
+// Median and 90th percentile of the relative error of a mix.
 CrossValidation judge(const Unseen& unseen, const Shares& shares) {
   std::vector<double> errors;
   for (std::size_t i = 0; i < unseen.observed.size(); ++i) {
@@ -226,7 +252,9 @@ void use(FittedRun& run, const Shares& shares) {
   run.boosted_share = shares.boosted;
 }
 
-// The first mix is the usual one; another must be better by a margin that chance does not explain.
+// Chooses the mix by cross-validation. The first mix is the default; another must score 10 % better, because the
+// difference of two scores from few points is mostly chance. The score includes the 90th percentile, so that a mix with
+// rare but large errors does not win by its median.
 void blend(FittedRun& run, const std::vector<Observation>& observations, std::uint64_t seed) {
   if (observations.size() < kBlendMin) return;
   const Unseen unseen = cross_validate(observations, run.analytic.prior, seed);
@@ -239,6 +267,7 @@ void blend(FittedRun& run, const std::vector<Observation>& observations, std::ui
   use(run, kMixes[best]);
 }
 
+// Leaves the default, the Gaussian process alone, for kind "kriged" and for a blend with too few points.
 void choose_members(FittedRun& run, const std::vector<Observation>& observations, const FitOptions& options) {
   const bool too_few_for_trees = observations.size() < kBoostedMin;
   if (options.kind == "analytic" || (options.kind == "boosted" && too_few_for_trees)) return use(run, kMixes[1]);
@@ -247,6 +276,8 @@ void choose_members(FittedRun& run, const std::vector<Observation>& observations
   if (run.boosted_share > 0) run.boosted = fit_boosted(observations, run.analytic, options.seed);
 }
 
+// The logarithm of p99 over mean, taking runs as normal around their mean; the median over all points that state a
+// spread. Without any stated spread, 5 %.
 double p99_log_spread(const Measurements& measurements) {
   constexpr double kP99Deviations = 2.326;
   std::vector<double> spreads;
@@ -280,6 +311,8 @@ std::span<const ModelKind> model_kinds() {
 }
 
 IntervalWidth interval_width(std::vector<double> own, OthersErrors others, double coverage) {
+  // Three cases: enough own errors decide, mixed with borrowed ones up to kOwnAlone; otherwise borrowed or assumed
+  // errors; and own errors override either if the width demonstrably misses too many of them.
   const std::optional<double> borrowed = borrowed_width(std::move(others), coverage);
   const double assumed = assumed_width(own.size(), coverage);
   if (enough_for(own.size(), coverage)) {
@@ -297,6 +330,8 @@ IntervalWidth interval_width(std::vector<double> own, OthersErrors others, doubl
 
 std::vector<Forecast> unseen_forecasts(const FittedRun& run) {
   auto forecasts = run.kriged.leave_one_out();
+  // The Gaussian process has a closed form for leaving one out. For a mix the mean comes from folds instead; the
+  // deviation is that of the Gaussian process in both cases.
   if (run.kriged_share == 1) return forecasts;
   const Unseen unseen = cross_validate(run.kriged.observations(), run.analytic.prior, kFoldSeed);
   for (std::size_t i = 0; i < unseen.index.size(); ++i) {
@@ -318,8 +353,9 @@ std::vector<double> unseen_errors(const FittedRun& run) {
 
 namespace {
 
-// Latencies that no work explains come in heaps, of which the fit lies in the midst: then nothing that others lend may
-// narrow what the model's own errors ask for.
+// Widens the interval if some latencies contradict each other, for example because of mixed units. The fit then lies
+// between two clusters of points, and errors borrowed from other models, which have no such contradiction, must not
+// make the interval narrower than the model's own errors require.
 void widen_for_mismatches(FittedRun& run) {
   if (mismatches_of(run.measured).empty()) return;
   auto errors = unseen_errors(run);
@@ -346,6 +382,7 @@ Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& 
   run.kind = options.kind;
   run.measured = measurements;
   run.analytic = fit_formula(observations, prior_for(knowledge, target_of(measurements[0])));
+  // Twice: the errors of the first, at inflation 1, determine the inflation of the second.
   run.kriged = Kriged(run.analytic, {}, 1, observations);
   run.kriged = Kriged(run.analytic, {}, inflation_of(run.kriged), observations);
   choose_members(run, observations, options);
@@ -363,6 +400,8 @@ Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowl
     return Error{ErrorCode::exhausted,
                  fmt::format("{} measurements; at most {} can be learnt from", measurements.size(), kMeasurementsMax)};
   }
+  // Targets learn from each other. Each fit then runs without its own target, since a target that learns from itself
+  // would be too sure.
   Knowledge all = know(measurements);
   for (const auto& seen : knowledge.seen) all.seen.push_back(seen);
   all.features = knowledge.features;

@@ -1,3 +1,6 @@
+// Predictions of a fitted target. A measured point is answered by its measurement, any other by the mix of members that
+// the fit chose. Intervals are computed on the logarithm, so they are asymmetric in milliseconds and never reach 0.
+
 #include "learn/fitted_model.h"
 
 #include <algorithm>
@@ -8,13 +11,16 @@
 namespace tangram::learn {
 namespace {
 
+// A run that more probably than not runs out of memory has no prediction.
 constexpr double kFitsMin = 0.5;
 
+// Linear in the measurements. Hot paths use DenseTable instead.
 const Measurement* find_measured(const FittedRun& run, const Candidate& candidate) {
   const auto found = std::ranges::find_if(run.measured, [&](const auto& m) { return candidate_of(m) == candidate; });
   return found == run.measured.end() ? nullptr : &*found;
 }
 
+// The mean of the mix with the deviation of the Gaussian process, which is the only member that states one.
 Forecast blended(const FittedRun& run, const Features& features) {
   const double analytic = run.analytic.log_ms(features);
   Forecast forecast = run.kriged.forecast(features);
@@ -55,23 +61,28 @@ std::optional<Estimate> FittedRun::estimate(const Candidate& candidate) const {
   const Forecast forecast = blended(*this, *features);
   const double beyond = slices_beyond(kriged.observations(), *features);
   estimate.beyond_slices = beyond > 0;
+  // Beyond the measured slices the error of the forecast and the drift add as independent deviations.
   set_interval(estimate, forecast.log_ms, interval_deviations * std::hypot(forecast.deviation, slice_drift * beyond));
   estimate.fits_probability = memory.fits_probability(candidate);
   if (const Measurement* m = find_measured(*this, candidate)) {
     estimate.measured = true;
     estimate.fits_probability = m->out_of_memory() ? 0 : 1;
     if (m->latency_ms) {
+      // A new measurement of the same point differs only by noise.
       const double noise = kriged.inflation() * kriged.scale().noise;
       set_interval(estimate, math::log(*m->latency_ms), interval_deviations * noise);
+      // The exact number: the exponential of its logarithm may differ in the last digit.
       estimate.mean_ms = *m->latency_ms;
     }
   }
   estimate.p99_ms = estimate.mean_ms * math::exp(p99_log_spread);
+  // Without a measured peak the belief only says what fits; its absolute numbers mean little.
   if (memory.measured) estimate.memory_mib = memory.mean_mib(candidate);
   estimate.throughput_per_s = 1e3 * static_cast<double>(candidate.batch * candidate.processes) / estimate.mean_ms;
   return estimate;
 }
 
+// Linear in the targets, of which a model file has few.
 const FittedRun* FittedModel::find(std::string_view device, std::string_view model) const {
   const auto found =
       std::ranges::find_if(runs_, [&](const auto& run) { return run.device == device && run.model == model; });

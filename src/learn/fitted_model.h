@@ -36,7 +36,7 @@ enum class Calibration {
   assumed,   // No other model either: a wide interval from the assumptions alone.
 };
 
-// How a fitted model did where it had not looked.
+// The error of a fitted model at points that it was not fitted to.
 struct CrossValidation {
   std::string member;       // "analytic", "kriged", "boosted", or what was chosen of them.
   double median_error = 0;  // Of |predicted / measured - 1|.
@@ -45,8 +45,8 @@ struct CrossValidation {
   bool operator==(const CrossValidation&) const = default;
 };
 
-// How latency goes on beyond the measured slices is known no better than this power of their size, even where all that
-// was measured lies on one curve: caches, clocks and launches bend it where nobody has looked.
+// Beyond the measured slices, latency is known no better than this power of the size of the slice, even if all measured
+// points lie on one curve: caches, clocks and launches bend it in ways that no point shows.
 inline constexpr double kSliceDriftAssumed = 0.1;
 
 // How many e-folds of compute or bandwidth `features` lies beyond all of `observations`; 0 within them.
@@ -69,8 +69,8 @@ struct FittedRun {
   double interval_deviations = 2;
   double coverage = 0.95;
   Calibration calibration = Calibration::assumed;
-  // Deviation of log latency for each e-fold by which a slice lies beyond those that were measured, beside the
-  // predicted one.
+  // Deviation of log latency for each e-fold by which a slice lies beyond those that were measured; it is added to the
+  // predicted deviation.
   double slice_drift = kSliceDriftAssumed;
   double p99_log_spread = 0.05;  // log(p99 / mean) of the runs themselves.
   MemoryBelief memory;

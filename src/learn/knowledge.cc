@@ -1,3 +1,12 @@
+// Where the parameters of a new model probably lie, from models that were measured before.
+//
+// Three sources, from general to specific: all models seen (the crowd), features of the network such as its FLOPs, and
+// the same network on another device (a twin). The narrower prior wins. Example: after ten language models, a new one
+// with known FLOPs has its work predicted by a line through theirs, and the launch time, which its FLOPs say nothing
+// about, by the crowd.
+//
+// A target must not learn from itself, or it would be too sure: what without() returns is safe to use as its knowledge.
+
 #include "learn/knowledge.h"
 
 #include <fmt/format.h>
@@ -18,18 +27,20 @@ constexpr double kGeneralWeight = 2;
 constexpr double kOtherDeviceScaleSpread = 0.35;
 constexpr double kOtherDeviceShapeShare = 0.15;  // Of the general spread.
 
-// Work as a power of FLOPs or weights, as far as general experience goes: large networks use a GPU a little better. The
-// models that it counts as lie so far apart.
+// How work grows with FLOPs or weights, by general experience: a little less than proportionally, because large
+// networks use a GPU a little better. It counts as kGeneralWeight models whose features have kFeatureVariance.
 constexpr double kProportional = 0.9;
 constexpr double kFeatureVariance = 1;
 constexpr double kFactorSpread = 0.2;     // Of log work given a feature, beside what the models seen show.
 constexpr double kQuadraticSpread = 0.5;  // FLOPs of attention are cheaper or dearer than others.
 
-// Subsets that models are judged by; random, because nobody knows what will have been measured of the next one.
+// Sizes of the random subsets on which forecasts are tested. Random, because it is unknown which points of the next
+// model will have been measured.
 constexpr std::size_t kSubsetSizes[] = {5, 10, 15, 25, 50};
 constexpr std::uint64_t kSubsetSeed = 1;
 
-// What is uncertain of the same network on another device is so here, and what the device changes comes on top.
+// The prior from the same network on another device: its fit there, with its uncertainty there, plus what a change of
+// device adds. Its speed may change by about 35 %; its shape changes little.
 AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
   const AnalyticPrior general = general_prior();
   AnalyticPrior prior{seen.analytic.parameters, seen.uncertainty, 1};
@@ -42,13 +53,14 @@ AnalyticPrior prior_from_same(const Knowledge::Seen& seen) {
   return prior;
 }
 
+// The total variance, by which priors are compared.
 double width_of(const AnalyticPrior& prior) {
   double sum = 0;
   for (std::size_t i = 0; i < kParameterCount; ++i) sum += prior.covariance[i * kParameterCount + i];
   return sum;
 }
 
-// From the device on which the model is known best; nothing where it was not seen.
+// The narrowest prior over all other devices on which the model was seen; nullopt if there is none.
 std::optional<AnalyticPrior> prior_from_twins(const Knowledge& knowledge, const Target& target) {
   std::optional<AnalyticPrior> best;
   for (const auto& seen : knowledge.seen) {
@@ -59,8 +71,8 @@ std::optional<AnalyticPrior> prior_from_twins(const Knowledge& knowledge, const 
   return best;
 }
 
-// How much one sample works as its features tell, up to a factor that networks share: FLOPs where they are known for
-// the entry that is `flops`, otherwise the number of weights.
+// The logarithm of the work of one sample, up to a factor that networks share: FLOPs for each unit of size, or the
+// number of weights. nullopt if the feature is not known for `model`.
 std::optional<double> log_size_of_work(const Knowledge& knowledge, std::string_view model, bool flops) {
   for (const auto& entry : knowledge.features) {
     const auto& value = flops ? entry.flops_per_sample : entry.parameters;
@@ -90,9 +102,9 @@ std::vector<Described> described_models(const Knowledge& knowledge, bool flops) 
   return models;
 }
 
-// The work of models whose feature is that of the target: a line through the models seen, whose slope general
-// experience knows too (work is about proportional), and which is the less certain the further out the target lies.
-// Nothing where the target or too many of the models have no such feature.
+// Ridge regression of log work on a log feature over the models seen. The slope is shrunk towards kProportional. The
+// variance is that of a prediction: it grows with the distance of the target from the centre of the models. nullopt if
+// the target or too many models lack the feature.
 std::optional<Normal> work_from_features(const Knowledge& knowledge, const Target& target, bool flops) {
   const auto own = log_size_of_work(knowledge, target.model, flops);
   const auto models = described_models(knowledge, flops);
@@ -110,6 +122,7 @@ std::optional<Normal> work_from_features(const Knowledge& knowledge, const Targe
   double spread = 0;
   for (const auto& m : models) {
     const double off = m.work - centre.work - slope * (m.feature - centre.feature);
+    // Two degrees of freedom went into the line; kFeaturesMin leaves at least one.
     spread += off * off / (count - 2);
   }
   const double away = *own - centre.feature;
@@ -117,7 +130,9 @@ std::optional<Normal> work_from_features(const Knowledge& knowledge, const Targe
   return Normal{centre.work + slope * away, variance};
 }
 
-// From FLOPs at two sizes: f2 / f1 = r * (1 + q s2) / (1 + q s1) with sizes s relative to the reference.
+// The quadratic term of the size from FLOPs at two sizes: with sizes s relative to the reference, f2 / f1 = s2 / s1 *
+// (1 + q s2) / (1 + q s1), solved for q. nullopt without two sizes, and unless the growth lies between linear and
+// quadratic.
 std::optional<double> log_quadratic(const Knowledge& knowledge, const Target& target, double size_reference) {
   const ModelFeatures* first = nullptr;
   for (const auto& entry : knowledge.features) {
@@ -135,7 +150,8 @@ std::optional<double> log_quadratic(const Knowledge& knowledge, const Target& ta
   return std::nullopt;
 }
 
-// One parameter known better than from the crowd: its ties to the others are cut.
+// Replaces the marginal of one parameter. Its correlations are dropped: they describe how it varies between models,
+// which no longer matters once it is known from elsewhere.
 void narrow(AnalyticPrior& prior, Parameter parameter, const Normal& to) {
   for (std::size_t i = 0; i < kParameterCount; ++i) {
     prior.covariance[parameter * kParameterCount + i] = prior.covariance[i * kParameterCount + parameter] = 0;
@@ -144,7 +160,7 @@ void narrow(AnalyticPrior& prior, Parameter parameter, const Normal& to) {
   prior.covariance[parameter * kParameterCount + parameter] = to.variance;
 }
 
-// FLOPs say more than weights.
+// FLOPs first: weights do not say how often each is used.
 std::optional<Normal> feature_work(const Knowledge& knowledge, const Target& target) {
   const auto work = work_from_features(knowledge, target, true);
   return work ? work : work_from_features(knowledge, target, false);
@@ -156,6 +172,7 @@ void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target
     const bool sized = std::ranges::any_of(
         knowledge.features, [&](const auto& entry) { return entry.model == target.model && entry.size > 1; });
     work->mean += sized ? math::log(kTokensReference) : 0;
+    // The crowd may be more alike than its features suggest; then the features would only add noise.
     if (work->variance < prior.covariance[kWork * kParameterCount + kWork]) narrow(prior, kWork, *work);
   }
   if (const auto quadratic = log_quadratic(knowledge, target, kTokensReference)) {
@@ -163,7 +180,8 @@ void use_features(AnalyticPrior& prior, const Knowledge& knowledge, const Target
   }
 }
 
-// All models that were seen, and general experience beside them.
+// Mean and covariance of all models seen, with general experience counting as kGeneralWeight further models. So one
+// model shifts the prior by a third, and ten leave little of the general one.
 AnalyticPrior prior_from_crowd(const Knowledge& knowledge) {
   const AnalyticPrior general = general_prior();
   if (knowledge.seen.empty()) return general;
@@ -202,9 +220,11 @@ Knowledge know(const Measurements& measurements) {
 void learn_errors(Knowledge& knowledge, const Measurements& measurements) {
   for (const auto& target : targets_of(measurements)) {
     Measurements all = select(measurements, target);
+    // Without the model on any device: a twin would make the errors smaller than those of a really new model.
     const Knowledge others = without(knowledge, target.model);
     Rng rng = Rng(kSubsetSeed).stream(target.model);
     for (const std::size_t count : kSubsetSizes) {
+      // At least as many points to test on as to fit.
       if (all.size() < 2 * count) continue;
       rng.shuffle(all);
       const auto middle = all.begin() + static_cast<std::ptrdiff_t>(count);

@@ -1,7 +1,7 @@
-// What models that were measured before tell about the next one.
+// What models that were measured before say about the next one.
 //
 // Networks differ in how much work they do, but share how work turns into time on a slice. Each model seen before
-// leaves its fitted parameters, its memory and its errors; from them follow where a new model's parameters probably lie
+// leaves its fitted parameters, its memory and its errors. From them follow where a new model's parameters probably lie
 // and how wide its intervals must be while it has few measurements of its own.
 #pragma once
 
@@ -49,8 +49,7 @@ struct Knowledge {
   std::vector<ScaledError> errors;
 };
 
-// What the targets of `measurements` tell, each fitted on its own. Those of which nothing fitted into memory tell
-// nothing.
+// Fits each target of `measurements` on its own. A target of which no run fitted into memory contributes nothing.
 Knowledge know(const Measurements& measurements);
 
 // Features help only where at least this many models that were seen have the same one.
@@ -65,12 +64,11 @@ Knowledge without(const Knowledge& knowledge, std::string_view model);
 // The same as if `target` had never been seen; the model on other devices stays.
 Knowledge without(const Knowledge& knowledge, const Target& target);
 
-// Where the parameters of `target` probably lie. A model that was seen on another device is the strongest hint if it
-// was measured well there, and counts as little as it is known; then all of them, and its features beside theirs; then
-// general experience.
+// The distribution of the parameters of `target`. A fit of the same model on another device is used if it is narrower
+// than the prior from all models seen and its features; without any model seen, general experience is used.
 AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target);
 
-// Why the features of `target` tell nothing about its work, for people; nothing where they do.
+// The reason why the features of `target` do not predict its work, for people; nullopt if they do.
 std::optional<std::string> why_features_do_not_help(const Knowledge& knowledge, const Target& target);
 
 }  // namespace tangram::learn

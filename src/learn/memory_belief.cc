@@ -1,3 +1,11 @@
+// Bayesian inference over a grid of guesses of two constants: MiB for each process and MiB for each sample.
+//
+// Each measurement multiplies the weight of a guess by its likelihood. A run that fitted excludes guesses that need too
+// much memory, an out-of-memory run those that need too little, and a measured peak leaves a narrow ridge. A grid,
+// because the evidence is mostly inequalities, for which there is no closed form.
+//
+// Invariant of a finished belief: it has at least one guess, and the weights sum to 1.
+
 #include "learn/memory_belief.h"
 
 #include <algorithm>
@@ -19,7 +27,8 @@ constexpr double kFineStep = 0.06;
 // A measured peak is matched to a few percent: the formula is simpler than an allocator.
 constexpr double kPeakSpread = 0.05;
 constexpr double kOthersSpread = 0.8;  // Of log MiB between models.
-// A run may fail or fit against all expectation; one surprise must not exclude everything.
+// A run may fail or fit against all expectation, for example because of another process. Without this floor one such
+// run would exclude the true guess for good.
 constexpr double kSurprise = 0.01;
 
 // From 0 where memory is certainly too small to 1 where it is certainly enough, linear between.
@@ -28,6 +37,7 @@ double share_that_fits(std::optional<double> capacity, double mib) {
   return std::clamp(0.5 + (*capacity / mib - 1) / (4 * kCapacitySpread), 0.0, 1.0);
 }
 
+// A logarithmic grid: memory needs of networks differ by orders of magnitude.
 struct GuessGrid {
   MemoryGuess least;
   int base_steps = kBaseSteps;
@@ -37,6 +47,7 @@ struct GuessGrid {
 
 std::vector<MemoryGuess> guesses_of(const GuessGrid& grid, bool sized) {
   std::vector<MemoryGuess> guesses;
+  // Only models with several input sizes can show a quadratic term.
   const std::vector<double> quadratics = sized ? std::vector<double>{0, 0.03, 0.1, 0.3, 1} : std::vector<double>{0};
   for (const double quadratic : quadratics) {
     for (int i = 0; i < grid.base_steps; ++i) {
@@ -49,6 +60,7 @@ std::vector<MemoryGuess> guesses_of(const GuessGrid& grid, bool sized) {
   return guesses;
 }
 
+// Requires normalised weights. The centre is what later models take as their prior.
 void set_centre(MemoryBelief& belief) {
   belief.base_log_mib = belief.sample_log_mib = 0;
   for (std::size_t i = 0; i < belief.guesses.size(); ++i) {
@@ -57,7 +69,8 @@ void set_centre(MemoryBelief& belief) {
   }
 }
 
-// Mostly what other models were like, a little of anything.
+// The prior weight of a guess: a normal around each model seen, and a little of everything, so that a model unlike all
+// others can still be learnt.
 double usual(const MemoryGuess& guess, std::span<const MemoryBelief> others) {
   const double log_base = math::log(guess.base_mib);
   const double log_sample = math::log(guess.sample_mib);
@@ -70,7 +83,7 @@ double usual(const MemoryGuess& guess, std::span<const MemoryBelief> others) {
   return sum;
 }
 
-// How probable the measurement is under each guess.
+// By guess: the likelihood of the measurement. A measured peak is much stronger evidence than "it fitted".
 std::vector<double> likelihoods(const MemoryBelief& belief, const Measurement& m) {
   const Candidate candidate = candidate_of(m);
   auto result = belief.fits(candidate);
@@ -78,6 +91,7 @@ std::vector<double> likelihoods(const MemoryBelief& belief, const Measurement& m
   for (std::size_t i = 0; i < result.size(); ++i) {
     if (peak) {
       const double away = math::log(belief.mib(belief.guesses[i], candidate) / *m.memory_mib) / kPeakSpread;
+      // The bound keeps likelihoods above 0 even if no guess is near the peak.
       result[i] = math::exp(-0.5 * std::min(away * away, 50.0));
     } else {
       result[i] = kSurprise + (1 - 2 * kSurprise) * (m.out_of_memory() ? 1 - result[i] : result[i]);
@@ -91,11 +105,13 @@ void weigh(MemoryBelief& belief, std::span<const Measurement> measurements) {
     const auto likely = likelihoods(belief, m);
     double most = 0;
     for (std::size_t i = 0; i < likely.size(); ++i) most = std::max(most, belief.weights[i] *= likely[i]);
+    // Scaled after each measurement, because the product of many likelihoods would underflow.
     for (double& w : belief.weights) w /= most;
   }
 }
 
-// Guesses that no longer matter are dropped, so that a belief is small.
+// Drops guesses with less than 1e-4 of the largest weight and makes the weights sum to 1. A belief is kept for each
+// model and scanned for each candidate, so it should be small.
 void prune(MemoryBelief& belief) {
   const double most = *std::ranges::max_element(belief.weights);
   MemoryBelief kept = belief;
@@ -113,7 +129,8 @@ void prune(MemoryBelief& belief) {
   set_centre(belief);
 }
 
-// Measured peaks deserve a finer grid around what they point to.
+// Replaces the grid by a finer one around the current centre and weighs it by the measurements alone. The coarse step
+// of 0.35 is far wider than the 5 % to which a measured peak pins the sum.
 void refine(MemoryBelief& belief, std::span<const Measurement> measurements, bool sized) {
   const MemoryGuess least{math::exp(belief.base_log_mib - 6 * kFineStep),
                           math::exp(belief.sample_log_mib - 12 * kFineStep), 0};
@@ -144,6 +161,7 @@ std::optional<double> MemoryBelief::capacity_mib(const Candidate& candidate) con
   const auto index = find_profile(*geometry, candidate.mig_profile);
   if (!index) return std::nullopt;
   const auto& memory = geometry->profiles[*index].memory_gib;
+  // A capacity that is not published excludes nothing.
   if (memory.evidence == Evidence::unknown) return std::nullopt;
   return memory.value * 1024;
 }

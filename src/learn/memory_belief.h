@@ -38,7 +38,7 @@ struct MemoryBelief {
   // Peak of all processes under one guess.
   double mib(const MemoryGuess& guess, const Candidate& candidate) const;
   double mean_mib(const Candidate& candidate) const;
-  // MiB of the slice, nothing where nobody has published it.
+  // MiB of the slice; nullopt if its memory is not published.
   std::optional<double> capacity_mib(const Candidate& candidate) const;
   // For each guess whether it fits, from 0 to 1: usable memory is known to about kCapacitySpread.
   std::vector<double> fits(const Candidate& candidate) const;

@@ -1,4 +1,4 @@
-// What a plan loses by what is not known yet.
+// The loss of a plan that is made before everything is known.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct Belief {
   double fits = 1;       // Probability that it fits into memory.
 };
 
-// `learn` cannot see how plans are made; whoever can hands it these two functions.
+// `learn` does not depend on the planner, so the loss of a plan is passed in as two functions.
 struct Regret {
   // A plan is made from `believed` and then meets each of `realities`, the latencies that the candidates might really
   // have. The mean loss against the plan that would have been made from the reality itself, as a share between 0 and 1.

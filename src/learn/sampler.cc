@@ -1,3 +1,15 @@
+// Four samplers behind one function. Three follow an order that is fixed by the seed: random, Latin hypercube and grid.
+// They are the baselines. The fourth, "active", fits a model after each measurement and asks where one more measurement
+// is worth most.
+//
+// The active sampler starts with three anchors: a launch-bound run, then the most work that probably fits on the
+// smallest and on the largest slice. After them it scores each candidate by two numbers: how much of the remaining
+// uncertainty a measurement removes, and how much a plan could gain from knowing the candidate. Example: while the plan
+// would lose nothing by any candidate, only the first number counts.
+//
+// Invariant: a choice is a function of the input and the seed. No state is kept between calls, so a resumed session
+// makes the same choices as one that was never interrupted.
+
 #include "learn/sampler.h"
 
 #include <fmt/format.h>
@@ -26,10 +38,11 @@ constexpr std::array kKinds{
     std::pair{SamplerKind::grid, std::string_view("grid")},
 };
 
+// The grid that ParvaGPU profiles.
 constexpr std::int64_t kParvagpuBatchMax = 128;
 constexpr std::int64_t kParvagpuProcessesMax = 3;
 
-// The fixed orders.
+// The samplers with a fixed order.
 
 Indices random_order(std::size_t count, std::uint64_t seed) {
   Indices order(count);
@@ -39,8 +52,8 @@ Indices random_order(std::size_t count, std::uint64_t seed) {
   return order;
 }
 
-// Points of the suggested grid spread evenly over all its axes by steps of the golden ratio, then whatever else there
-// is. The whole grid once the budget allows it.
+// Steps of the golden ratio visit the grid so that every prefix is spread evenly over it; then come the points that the
+// steps missed, then the candidates outside of the grid. A budget as large as the grid measures all of it.
 Indices grid_order(std::span<const Candidate> candidates) {
   constexpr double kGolden = 0.6180339887498949;
   const Indices grid = parvagpu_grid(candidates);
@@ -60,6 +73,7 @@ Indices grid_order(std::span<const Candidate> candidates) {
 
 using Place = std::array<double, 4>;  // Slice by its order, and octaves of batch, size and processes.
 
+// The position of each candidate on four axes. Octaves, because latency changes by ratios rather than by differences.
 std::vector<Place> places_of(std::span<const Candidate> candidates, std::string_view device) {
   std::vector<Place> places;
   for (const auto& c : candidates) {
@@ -87,6 +101,7 @@ Indices latin_order(std::span<const Candidate> candidates, std::string_view devi
     rng.shuffle(steps);
     for (std::size_t i = 0; i < count; ++i) wanted[i][axis] = levels[steps[i] * levels.size() / count];
   }
+  // The design names positions, but candidates need not exist there: take the nearest one that is still free.
   std::set<std::size_t> taken;
   Indices order;
   for (const auto& place : wanted) {
@@ -106,6 +121,7 @@ Indices latin_order(std::span<const Candidate> candidates, std::string_view devi
   return order;
 }
 
+// By candidate: whether it was measured, with or without success.
 std::vector<bool> measured_flags(const SamplerInput& input) {
   std::set<Candidate> done;
   for (const auto& m : input.measured) done.insert(candidate_of(m));
@@ -114,6 +130,7 @@ std::vector<bool> measured_flags(const SamplerInput& input) {
   return flags;
 }
 
+// The first candidate of `order` that was not measured.
 SamplerChoice first_open(const Indices& order, const std::vector<bool>& done, std::string reason) {
   for (const std::size_t i : order) {
     if (!done[i]) return {.next = i, .reason = std::move(reason)};
@@ -130,7 +147,8 @@ constexpr std::size_t kRankMax = 48;
 constexpr double kGainShareMax = 0.9;
 constexpr double kGainHalf = 0.003;  // The largest gain at which half of that is reached.
 
-// Joint draws of the candidates' latencies from what is believed now.
+// Joint draws of the candidates' latencies from the current posterior. Latencies are correlated: if one slice is slower
+// than expected, its neighbours probably are too, so drawing each candidate alone would understate the regret.
 class Draws {
  public:
   Draws(const Kriged::Joint& joint, const MemoryBelief& memory, std::span<const Candidate> candidates, Rng rng)
@@ -146,9 +164,11 @@ class Draws {
       const double z = rng_.normal();
       for (std::size_t i = 0; i < size_; ++i) log_ms[i] += z * column[i];
     }
+    // One guess for all candidates: memory needs are tied together by the same two constants.
     const MemoryGuess& guess = memory_.guesses[draw_guess()];
     std::vector<double> ms(size_);
     for (std::size_t i = 0; i < size_; ++i) {
+      // What the columns leave out is independent noise of each candidate.
       log_ms[i] += std::sqrt(std::max(rest_[i], 0.0)) * rng_.normal();
       ms[i] = memory_.mib(guess, candidates_[i]) > capacities_[i] ? kOutOfMemory : math::exp(log_ms[i]);
     }
@@ -176,6 +196,7 @@ class Draws {
     }
   }
 
+  // The last guess takes what rounding leaves over.
   std::size_t draw_guess() {
     double left = rng_.uniform();
     for (std::size_t i = 0; i + 1 < memory_.weights.size(); ++i) {
@@ -195,6 +216,7 @@ class Draws {
   std::vector<double> capacities_;
 };
 
+// What the current model says about all candidates, and what it would be worth to know more.
 struct Outlook {
   Kriged::Joint joint;
   std::vector<Belief> believed;
@@ -203,6 +225,8 @@ struct Outlook {
   double noise = 0;
 };
 
+// The mean loss of the plan made from the belief, over draws of what the latencies may really be. Measured candidates
+// are the same in every draw, because there is nothing left to learn about them.
 double expected_regret(const SamplerInput& input, const FittedRun& run, const Outlook& outlook,
                        const std::vector<bool>& done, Rng rng) {
   Draws draws(outlook.joint, run.memory, input.candidates, rng);
@@ -217,6 +241,7 @@ double expected_regret(const SamplerInput& input, const FittedRun& run, const Ou
   return input.regret->loss(outlook.believed, realities);
 }
 
+// Cost: a joint forecast, quadratic in the number of candidates, and kDraws draws if there is a plan.
 Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::vector<bool>& done, Rng rng) {
   Outlook outlook;
   std::vector<Features> points;
@@ -232,6 +257,7 @@ Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::v
     Belief belief{outlook.joint.log_ms[i], std::sqrt(std::max(outlook.joint.covariance[i * n + i], 0.0)),
                   run.memory.fits_probability(input.candidates[i])};
     if (done[i]) {
+      // A measured candidate is known exactly, deviation 0, and whether it fitted is known too.
       const auto estimate = run.estimate(input.candidates[i]);
       belief = {math::log(estimate->mean_ms), 0, estimate->fits_probability};
     }
@@ -243,8 +269,9 @@ Outlook look_ahead(const SamplerInput& input, const FittedRun& run, const std::v
   return outlook;
 }
 
-// How much of the doubt goes away when candidate `c` is measured: the share of the deviations of all candidates.
-// Measuring `c` tells about `j` by the square of their correlation.
+// The share of the total standard deviation of all candidates that measuring `c` removes, weighted by the probability
+// that a candidate fits. Measuring `c` reduces the variance of `j` by the square of their covariance over the variance
+// of `c`. A run that does not fit shows no latency, so the result is weighted by the probability that `c` fits.
 double accuracy_of(const Outlook& outlook, std::size_t c) {
   const std::size_t n = outlook.believed.size();
   const auto& covariance = outlook.joint.covariance;
@@ -253,6 +280,7 @@ double accuracy_of(const Outlook& outlook, std::size_t c) {
   double deviations = 0;
   for (std::size_t j = 0; j < n; ++j) {
     const double before = std::max(covariance[j * n + j], 1e-12);
+    // Rounding may make the reduction larger than the variance itself, of which no root exists.
     const double gone = std::min(covariance[c * n + j] * covariance[c * n + j] / variance, before);
     const double weight = outlook.believed[j].fits;
     removed += weight * (std::sqrt(before) - std::sqrt(before - gone));
@@ -261,8 +289,9 @@ double accuracy_of(const Outlook& outlook, std::size_t c) {
   return outlook.believed[c].fits * removed / std::max(deviations, 1e-12);
 }
 
-// The candidate that brings most, in accuracy and to the plan; `reason` says which of them decided.
+// The candidate with the highest score; the reason says whether accuracy or the gain of a plan decided it.
 void choose_next(const Outlook& outlook, const std::vector<bool>& done, SamplerChoice& choice) {
+  // `share` goes to 0 as the largest gain does: once the plan cannot improve, accuracy decides alone.
   const double most = outlook.gains.empty() ? 0 : *std::ranges::max_element(outlook.gains);
   const double share = kGainShareMax * most / (most + kGainHalf);
   double best = -1;
@@ -281,7 +310,8 @@ void choose_next(const Outlook& outlook, const std::vector<bool>& done, SamplerC
   if (!choice.next) choice.reason = "every candidate was measured";
 }
 
-// Before anything is known: the run that certainly fits, one sample on the largest slice alone, shows the launch.
+// The first measurement: the run that needs the least memory, one sample on the largest slice alone. It shows the
+// launch time.
 std::size_t first_anchor(const SamplerInput& input) {
   const auto better = [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
@@ -315,8 +345,8 @@ std::size_t work_anchor(const SamplerInput& input, const MemoryBelief& memory, c
   return best;
 }
 
-// Over what was not measured and probably fits; nothing where that is nothing. What was measured is known and would
-// only hide how little is known of the rest.
+// The expected median error over the candidates that were not measured and probably fit; nullopt if there are none.
+// Measured candidates would only hide how little is known of the rest.
 std::optional<double> expected_error_of(const Outlook& outlook, const std::vector<bool>& done) {
   std::vector<double> deviations;
   for (std::size_t i = 0; i < done.size(); ++i) {
@@ -332,7 +362,8 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
   const Measurements measured(input.measured.begin(), input.measured.end());
   const auto run = fit_target(measured, *input.knowledge, {.kind = "kriged"});
   if (!run) {
-    // Nothing has fitted yet: try what needs least.
+    // Every run so far was out of memory, so there is no latency to fit: try the run that needs the least memory for
+    // the bandwidth, and with it the memory, of its slice.
     Indices order(input.candidates.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::stable_sort(order, {}, [&](std::size_t i) {
@@ -341,6 +372,7 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
     });
     return first_open(order, done, "nothing has fitted into memory yet");
   }
+  // Two more anchors, at the ends of the slices: interpolation between them is much safer than extrapolation from one.
   if (measured.size() <= 2) {
     const bool largest = measured.size() == 2;
     const std::size_t anchor = work_anchor(input, run->memory, done, largest);
@@ -349,10 +381,13 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
               .reason = fmt::format("anchor: work and memory on the {} slice", largest ? "largest" : "smallest")};
     }
   }
+  // A separate stream for each step, so that a resumed session draws the same numbers.
   const Rng rng = Rng(options.seed).stream("active-sampler", input.measured.size());
   const Outlook outlook = look_ahead(input, *run, done, rng);
   const auto error = expected_error_of(outlook, done);
   SamplerChoice choice{.expected_error = error.value_or(0), .expected_regret = outlook.regret};
+  // With very few measurements the model cannot notice its own errors, so its stated error does not count before
+  // stop_min.
   const bool enough = options.target_error > 0 && measured.size() >= options.stop_min;
   if (enough && choice.expected_error <= options.target_error && choice.expected_regret <= options.target_regret) {
     choice.reason = error ? fmt::format("the expected error of {:.1f} % is small enough", 100 * *error)

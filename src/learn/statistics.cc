@@ -1,3 +1,6 @@
+// Quantiles for intervals: conformal (from errors), Student's (from degrees of freedom) and the binomial test of
+// misses.
+
 #include "learn/statistics.h"
 
 #include <algorithm>
@@ -11,6 +14,8 @@ namespace tangram::learn {
 double conformal_quantile(std::vector<double> values, double coverage) {
   TANGRAM_CHECK(!values.empty(), "a quantile needs a value");
   std::ranges::sort(values);
+  // The rank ceil((n + 1) * coverage) guarantees the coverage for exchangeable errors, whatever their distribution
+  // (Vovk et al., 2005). Beyond n the largest error is all there is.
   const auto rank = static_cast<std::size_t>(std::ceil(static_cast<double>(values.size() + 1) * coverage));
   return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
 }
@@ -25,12 +30,15 @@ double student_quantile(double coverage, std::size_t degrees) {
   const double z = math::normal_quantile((1 + coverage) / 2);
   const double z2 = z * z;
   const auto n = static_cast<double>(degrees);
+  // Fisher's expansion around the normal quantile (Abramowitz and Stegun 26.7.5); one and two degrees have closed
+  // forms.
   const double first = (z2 + 1) / (4 * n);
   const double second = ((5 * z2 + 16) * z2 + 3) / (96 * n * n);
   const double third = (((3 * z2 + 19) * z2 + 17) * z2 - 15) / (384 * n * n * n);
   return z * (1 + first + second + third);
 }
 
+// The binomial tail, as 1 less the sum of the terms below; each term follows from the one before.
 double misses_probability(std::size_t misses, std::size_t count, double coverage) {
   double fewer = 0;
   double term = math::pow(coverage, static_cast<double>(count));  // None at all.

@@ -1,3 +1,9 @@
+// From what a user asks for to a task: the candidates, the budget and the sampler.
+//
+// An axis that the user names is taken as it is. An open axis takes the values of the recorded file, or for an engine
+// that really runs, those of choose_axes. Example: `--batches 1,4` on a file with three profiles and two sizes makes
+// twelve candidates for each number of processes.
+
 #include "measure/campaign.h"
 
 #include <fmt/format.h>
@@ -13,7 +19,8 @@ namespace {
 
 using detail::invalid;
 
-// Powers of two from 8 to the largest input, which is there itself.
+// Powers of two from 8 up, and the largest input itself, so that no input of the service lies beyond the measured
+// sizes.
 std::vector<std::int64_t> sizes_of(const Service& service) {
   const std::int64_t largest = largest_size(service);
   std::vector<std::int64_t> sizes;
@@ -48,6 +55,7 @@ Result<std::vector<std::string>> profiles_of(const Axes& axes, const Geometry& g
   for (const auto& name : names_of(geometry)) {
     if (wanted.erase(name) > 0) ordered.push_back(name);
   }
+  // Profiles that this geometry does not have come last, in alphabetical order.
   ordered.insert(ordered.end(), wanted.begin(), wanted.end());
   return ordered;
 }
@@ -62,13 +70,14 @@ std::vector<std::int64_t> axis_of(const std::vector<std::int64_t>& given, const 
   return {values.begin(), values.end()};
 }
 
+// Removes the combinations that the file does not have: the product of axes has gaps that no run fills.
 void keep_known(std::vector<learn::Candidate>& candidates, const Measurements& rows) {
   std::set<learn::Candidate> known;
   for (const auto& m : rows) known.insert(learn::candidate_of(m));
   std::erase_if(candidates, [&](const learn::Candidate& candidate) { return !known.contains(candidate); });
 }
 
-// The order is part of the result: samplers break ties by it.
+// The product of the axes. The order is part of the result: samplers break ties by it.
 Result<std::vector<learn::Candidate>> candidates_of(const Campaign& campaign, const Geometry& geometry,
                                                     const Measurements& rows) {
   TANGRAM_TRY(const auto profiles, profiles_of(campaign.axes, geometry, rows));
@@ -119,6 +128,7 @@ Result<Task> task_of(const Campaign& campaign, const Geometry& geometry, const M
 }
 
 Result<Nothing> check_candidates(const Task& task, const engines::Engine& engine, const std::string& path) {
+  // One runnable candidate is enough; the session skips the others with their reasons.
   std::string reason;
   for (const auto& candidate : task.candidates) {
     const auto why = engine.why_not(learn::point_of(task.target, candidate));
@@ -130,6 +140,7 @@ Result<Nothing> check_candidates(const Task& task, const engines::Engine& engine
 }
 
 learn::Knowledge knowledge_without(Measurements all, const learn::Target& target) {
+  // The model on other devices stays: it is the best evidence about the target.
   std::erase_if(all, [&](const Measurement& m) { return m.model == target.model && m.device == target.device; });
   return learn::know(all);
 }

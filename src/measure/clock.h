@@ -12,7 +12,7 @@ class Clock {
   virtual TimePoint now() = 0;
 };
 
-// The machine's own, which nobody sets.
+// The monotonic clock of the machine, which is never adjusted.
 class SteadyClock final : public Clock {
  public:
   TimePoint now() override;

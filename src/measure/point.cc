@@ -1,3 +1,8 @@
+// Measuring one point: load the replica, warm up, then repeat until the mean is known precisely enough.
+//
+// Loading dominates the time of a short point, so the replica stays loaded from one point to the next while only batch
+// and size change. At most one replica is loaded at a time.
+
 #include "measure/point.h"
 
 #include <algorithm>
@@ -12,6 +17,7 @@ using engines::Completed;
 using engines::NotThere;
 using engines::OutOfMemory;
 
+// The row of a point without results. As it is, without a latency, it means "out of memory".
 Measurement empty_measurement(const learn::Target& target, const learn::Candidate& candidate) {
   Measurement m;
   m.device = target.device;
@@ -27,17 +33,16 @@ PointOutcome out_of_memory(const learn::Target& target, const learn::Candidate& 
   return Measured{empty_measurement(target, candidate), {}};
 }
 
-// Files hold whole nanoseconds: digits below them are noise, and a file that is read back says exactly what was
-// written.
+// Files hold whole nanoseconds. Digits below are noise, and a rounded number reads back exactly as it was written.
 double whole_nanoseconds(double ms) { return std::round(ms * 1e6) / 1e6; }
 
-// Six digits are more than any run repeats.
+// Six digits are more than the precision of any run.
 double six_digits(double value) {
   const double scale = std::pow(10.0, 5 - std::floor(std::log10(value)));
   return std::round(value * scale) / scale;
 }
 
-// What the runs of a point left behind.
+// The timed runs of one point.
 struct Series {
   std::vector<double> ms;
   std::optional<double> memory_mib;
@@ -46,12 +51,15 @@ struct Series {
   void add(double run_ms, const Completed& completed) {
     ms.push_back(run_ms);
     if (completed.spread) spread_ms = to_milliseconds(*completed.spread);
+    // The peak over all runs: memory is about whether every run fits.
     if (completed.memory_mib) memory_mib = std::max(memory_mib.value_or(0), *completed.memory_mib);
   }
 };
 
+// Turns the series into a row. A spread that the engine states itself is better than that of the few runs here.
 Measured conclude(Measurement m, const Series& series) {
   const Timing timing = summarise(series.ms);
+  // A latency of 0 would have no logarithm for the fit; a nanosecond is the least that a file can hold.
   m.latency_ms = std::max(1e-6, whole_nanoseconds(timing.mean_ms));
   if (series.spread_ms) {
     m.latency_spread_ms = whole_nanoseconds(*series.spread_ms);
@@ -88,6 +96,7 @@ Result<std::optional<PointOutcome>> PointMeter::ensure_loaded(const learn::Targe
 Result<PointMeter::RunAnswer> PointMeter::run(const BatchShape& shape) {
   const TimePoint begin = clock_.now();
   auto outcome = replica_->run(shape);
+  // An engine that knows the duration is trusted, since the clock here also counts the call itself.
   const Duration watched = clock_.now() - begin;
   if (!outcome) return outcome.error();
   if (std::holds_alternative<OutOfMemory>(*outcome)) return RunAnswer(OutOfMemory{});
@@ -109,6 +118,8 @@ Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn
   std::size_t next_look = options_.repeats_min;
   for (std::size_t runs = 0; series.ms.size() < options_.repeats_max; ++runs) {
     const Halt halt = halt_();
+    // Out of time keeps a point that has enough runs. An interruption keeps nothing, so that the resumed session
+    // measures the point as if it had never begun.
     const bool usable = series.ms.size() >= options_.repeats_min;
     if (halt == Halt::interrupted || (halt == Halt::out_of_time && !usable)) return PointOutcome(Abandoned{halt});
     if (halt == Halt::out_of_time) break;
@@ -118,6 +129,7 @@ Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn
     if (runs < options_.warm_up) continue;
     const Run& timed = std::get<Run>(answer);
     series.add(timed.ms, timed.completed);
+    // Looking after each run would stop at an interval that is narrow by luck; see kRunsGrowth.
     if (series.ms.size() < next_look) continue;
     if (summarise(series.ms).half_width <= options_.precision) break;
     next_look = static_cast<std::size_t>(std::ceil(static_cast<double>(next_look) * kRunsGrowth));

@@ -25,9 +25,9 @@ struct RepeatOptions {
   double precision = 0.02;  // Enough when the 95 % interval of the mean is within this share on either side.
 };
 
-// The interval is looked at after repeats_min runs and then each time that their number has grown by this factor. Who
-// looks after every run stops too often at an interval that is narrow by luck: of stated 95 %, 89 % are left at a
-// spread of 5 %; looking this rarely leaves 92 % or more.
+// The interval is looked at after repeats_min runs and then each time that their number has grown by this factor. A
+// look after every run would stop too often at an interval that is narrow by luck: a stated 95 % interval would cover
+// 89 % at a spread of 5 %; looking this rarely covers 92 % or more.
 inline constexpr double kRunsGrowth = 1.5;
 
 // Why a point ends before its interval is narrow. Asked before every run.
@@ -61,9 +61,11 @@ class PointMeter {
   };
   using RunAnswer = std::variant<Run, engines::OutOfMemory, engines::NotThere>;
 
-  // Fills replica_, or answers why there is none.
+  // Ensures that replica_ is the one of the candidate; otherwise answers the outcome of the point.
   Result<std::optional<PointOutcome>> ensure_loaded(const learn::Target& target, const learn::Candidate& candidate);
+  // Runs one batch and times it. Requires a loaded replica.
   Result<RunAnswer> run(const engines::BatchShape& shape);
+  // Warms up and runs until the mean is precise enough or `halt_` says stop. Requires a loaded replica.
   Result<PointOutcome> repeat(const learn::Target& target, const learn::Candidate& candidate);
 
   engines::Engine& engine_;

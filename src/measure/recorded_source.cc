@@ -1,3 +1,7 @@
+// What recorded engines answer from, and the error messages if a file does not have the target.
+//
+// A file of measurements answers by interpolation between its rows; a fitted model answers for every point.
+
 #include "measure/recorded_source.h"
 
 #include <fmt/format.h>
@@ -20,6 +24,7 @@ using detail::invalid;
 
 std::string join_names(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
+// Memory as the fitted model believes it; nullopt if the model has no such target or never saw a peak.
 std::optional<double> believed_memory_mib(const learn::FittedModel& model, const RunPoint& point) {
   const auto estimate = model.estimate(point);
   if (!estimate) return std::nullopt;
@@ -45,6 +50,8 @@ Result<Measurements> select_target(const Measurements& all, const learn::Target&
     devices.insert(m.device);
     if (m.device == target.device) models.insert(m.model);
   }
+  // From the general to the specific, so that the message names the first thing that is wrong: no rows, another device,
+  // another model.
   if (all.empty()) return invalid(path + ": holds no measurements");
   if (!devices.contains(target.device)) {
     return invalid(
@@ -67,6 +74,7 @@ void set_emulation(engines::EngineConfig& config, const RecordedSource& source) 
     config.memory_mib = [model = source.fitted](const RunPoint& point) { return believed_memory_mib(*model, point); };
     return;
   }
+  // The functions own what they read, so the configuration does not depend on the lifetime of `source`.
   config.latency = std::make_shared<learn::TableModel>(source.rows);
   const auto memory = std::make_shared<engines::RecordedMemory>(source.rows);
   config.memory_mib = [memory](const RunPoint& point) { return memory->mib(point); };

@@ -1,3 +1,6 @@
+// The file is rewritten as a whole after each point, by writing another file and renaming it. A file usually has at
+// most some thousand rows, so this costs little beside a run, and a crash leaves either the old file or the new one.
+
 #include "measure/result_file.h"
 
 #include <fmt/format.h>
@@ -16,6 +19,7 @@ Result<ResultFile> ResultFile::open(const std::string& path, const learn::Target
     return Error{ErrorCode::invalid, "-o: expected a file, because it is written anew after every measurement"};
   }
   std::error_code error;
+  // Writing over the source would change the answers of the engine during the campaign.
   if (std::filesystem::equivalent(path, source, error)) {
     return Error{ErrorCode::invalid, fmt::format("-o: {} is what the engine answers from", path)};
   }
@@ -34,6 +38,7 @@ Result<ResultFile> ResultFile::open(const std::string& path, const learn::Target
 
 Result<Nothing> ResultFile::write(const Measurements& measured) const {
   Measurements all = rows_;
+  // The rows of the target that were in the file come first in `measured` and are already in `rows_`.
   const auto known = std::min(of_target_, measured.size());
   all.insert(all.end(), measured.begin() + static_cast<std::ptrdiff_t>(known), measured.end());
   return host::write_file_atomically(path_, formats::write_measurements(all));

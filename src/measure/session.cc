@@ -1,3 +1,12 @@
+// The loop of a measuring session: choose a candidate, measure it, store the result, until something says stop.
+//
+// A session may take hours and be interrupted at any time, so it keeps two invariants. Everything that is measured is
+// stored before the next point begins. And the choice of points depends on the task and the measurements alone, not on
+// the clock, so a resumed session continues as the interrupted one would have.
+//
+// A candidate ends in exactly one of three places: measured, skipped with a reason, or still open when the session
+// stops.
+
 #include "measure/session.h"
 
 #include <fmt/format.h>
@@ -11,6 +20,7 @@ namespace {
 
 using learn::Candidate;
 
+// A larger batch, input or number of processes never needs less memory on the same slice.
 bool at_least_as_large(const Candidate& candidate, const Candidate& failed) {
   return candidate.mig_profile == failed.mig_profile && candidate.batch >= failed.batch &&
          candidate.size >= failed.size && candidate.processes >= failed.processes;
@@ -23,6 +33,7 @@ class Session {
         around_(around),
         begin_(around.clock.now()),
         meter_(around.engine, around.clock, task.repeats, [this] { return before_run(); }) {
+    // Measurements from before count against the budget, so that resuming does not raise it.
     report_.measurements = task.before;
     for (const auto& m : task.before) note_known(m);
     gather_candidates();
@@ -41,8 +52,8 @@ class Session {
   }
 
  private:
-  // What the engine cannot run is known before the start, so that the sampler sees the same candidates in a session
-  // that resumes.
+  // Asks the engine about every candidate before the start. The sampler then sees the same candidates in a session that
+  // resumes, whichever of them the first session had reached.
   void gather_candidates() {
     for (const auto& candidate : task_.candidates) {
       if (const auto why = around_.engine.why_not(learn::point_of(task_.target, candidate))) {
@@ -54,17 +65,21 @@ class Session {
     drop_unrecoverable();
   }
 
+  // Marks the candidate of `m` as measured, and as failed if it was out of memory.
   void note_known(const Measurement& m) {
     known_.insert(learn::candidate_of(m));
     if (m.out_of_memory()) failed_.push_back(learn::candidate_of(m));
   }
 
+  // Groups skipped candidates by reason: a report with one line for each of hundreds would not be read.
   void skip(const Candidate& candidate, const std::string& reason) {
     auto group = std::ranges::find(report_.skipped, reason, &Skipped::reason);
     if (group == report_.skipped.end()) group = report_.skipped.insert(group, {reason, {}});
     group->candidates.push_back(candidate);
   }
 
+  // Removes the candidates that cannot fit because a smaller run did not. Each would cost a load, often minutes, to
+  // show what is known. A measured candidate stays, because it was not skipped.
   void drop_unrecoverable() {
     std::erase_if(candidates_, [&](const Candidate& candidate) {
       if (known_.contains(candidate)) return false;
@@ -83,19 +98,22 @@ class Session {
   bool interrupted() const { return around_.interrupted && around_.interrupted(); }
   bool out_of_time() const { return task_.budget.time_max && around_.clock.now() - begin_ >= *task_.budget.time_max; }
 
+  // An interruption comes before the time limit, because it abandons the point while the time limit may keep it.
   Halt halt() {
     show_progress();
     if (interrupted()) return Halt::interrupted;
     return out_of_time() ? Halt::out_of_time : Halt::no;
   }
 
+  // Called by the meter before each run; also counts the runs for the progress.
   Halt before_run() {
     const Halt now = halt();
     ++runs_of_point_;
     return now;
   }
 
-  // How far the point at hand has come, if it takes as many runs as those before it took on average.
+  // The share of the current point that is done, assuming that it takes as many runs as earlier points took on average.
+  // Below 1, because the point is complete only when it is stored.
   double share_of_point() const {
     const std::size_t most = task_.repeats.warm_up + task_.repeats.repeats_max;
     const double usual = report_.points.empty()
@@ -104,7 +122,7 @@ class Session {
     return std::min(0.95, static_cast<double>(runs_of_point_) / std::max(1.0, usual));
   }
 
-  // Whichever budget is nearer to its end.
+  // Reports the share of the budget that is nearer to its end, measurements or time.
   void show_progress() {
     if (!around_.progress) return;
     const std::size_t todo = goal_ - std::min(goal_, task_.before.size());
@@ -140,6 +158,7 @@ class Session {
       return stop(Stop::budget, fmt::format("the budget of {} measurements is reached", limit)), std::nullopt;
     }
     learn::SamplerChoice choice = around_.choose(candidates_, report_.measurements);
+    // Kept even if the sampler stops now: these are the numbers that the report states.
     report_.expected_error = choice.expected_error;
     report_.expected_regret = choice.expected_regret;
     if (!choice.next) return stop(Stop::enough, std::move(choice.reason)), std::nullopt;
@@ -148,7 +167,8 @@ class Session {
     return Next{candidates_[*choice.next], std::move(choice.reason)};
   }
 
-  // False when the session ends here.
+  // Measures one candidate and stores the result. Returns false when the session ends here, and an error if the engine
+  // or the store fails.
   Result<bool> measure_one(const Next& next) {
     auto outcome = meter_.measure(task_.target, next.candidate);
     runs_ += std::exchange(runs_of_point_, 0);
@@ -157,6 +177,7 @@ class Session {
       stop_for(abandoned->why);
       return false;
     }
+    // The engine only now found out that it cannot run this point. The session goes on with the others.
     if (const auto* missing = std::get_if<engines::NotThere>(&*outcome)) {
       skip(next.candidate, missing->reason);
       std::erase(candidates_, next.candidate);
@@ -168,6 +189,7 @@ class Session {
 
   Result<Nothing> keep(Measured measured, const std::string& reason) {
     note_known(measured.measurement);
+    // Before the next choice, so that the sampler never asks for a candidate that cannot fit.
     if (measured.measurement.out_of_memory()) drop_unrecoverable();
     report_.measurements.push_back(measured.measurement);
     report_.points.push_back({std::move(measured.measurement), measured.timing, reason});

@@ -16,7 +16,7 @@
 
 namespace tangram::measure {
 
-// Says what comes next, as learn::next_measurement does, of the candidates and what was measured so far.
+// Chooses the next candidate, as learn::next_measurement does, from the candidates and the measurements so far.
 using Choose =
     std::function<learn::SamplerChoice(std::span<const learn::Candidate>, std::span<const Measurement> measured)>;
 
@@ -75,10 +75,11 @@ struct Report {
   Duration elapsed{};
 };
 
-// Measures until the sampler or the budget says that it is enough. After a run out of memory nothing is asked that is
-// at least as large in batch, size and processes on the same profile. Which points are measured depends only on the
-// task and on what was measured, so a session that begins with the measurements of an interrupted one ends as that
-// would have. An error of the engine or of `store` ends the session; what was stored before stays.
+// Measures until the sampler is satisfied or the budget is used up. After an out-of-memory run, no candidate is
+// measured that is at least as large in batch, size and processes on the same profile. Which points are measured
+// depends only on the task and on earlier measurements, so a session that starts with the measurements of an
+// interrupted one ends as that one would have. An error of the engine or of `store` ends the session; what was stored
+// before stays.
 Result<Report> measure(const Task& task, const Surroundings& surroundings);
 
 }  // namespace tangram::measure

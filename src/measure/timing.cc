@@ -1,3 +1,8 @@
+// Robust statistics of repeated runs: outliers are removed by Hampel's rule, then the mean gets a Student interval.
+//
+// Timings have a long upper tail (interrupts, clock changes), and one such run would widen the interval for dozens of
+// further runs. A median is not moved by them, so it decides what is an outlier.
+
 #include "measure/timing.h"
 
 #include <algorithm>
@@ -10,6 +15,7 @@
 namespace tangram::measure {
 namespace {
 
+// Requires at least one value. O(n).
 double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
@@ -27,6 +33,7 @@ std::vector<double> without_outliers(std::span<const double> runs_ms) {
   std::vector<double> kept;
   std::ranges::copy_if(all, std::back_inserter(kept),
                        [&](double run) { return std::abs(run - median) <= kOutlierDeviations * deviation; });
+  // If a quarter of the runs are "outliers", the model has two speeds, and removing one would report a wrong mean.
   const auto left_out = static_cast<double>(all.size() - kept.size());
   return left_out > kOutlierShareMax * static_cast<double>(all.size()) ? all : kept;
 }
@@ -47,6 +54,7 @@ double deviation_of(std::span<const double> values, double mean) {
 
 double student_quantile_95(std::size_t degrees_of_freedom) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  // The expansion below is inaccurate for few degrees of freedom, so these values come from the table.
   constexpr double kExact[] = {kInfinity, 12.706, 4.303, 3.182};
   if (degrees_of_freedom < std::size(kExact)) return kExact[degrees_of_freedom];
   // Fisher's expansion around the normal quantile z = 1.960 (Abramowitz and Stegun 26.7.5).

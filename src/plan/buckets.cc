@@ -1,3 +1,10 @@
+// Chooses the edges of buckets by dynamic programming.
+//
+// A bucket pads every input to its upper edge, so few buckets waste time on padding; many buckets split the load, so
+// their batches are small and slow. The cost of a bucket depends only on its edge and its share of inputs, so the best
+// set of k buckets up to an edge extends a best set of k - 1 buckets. Cost: O(buckets * edges^2), with at most a few
+// dozen edges, plus one evaluation of the cost for each pair of edges.
+
 #include "plan/buckets.h"
 
 #include <algorithm>
@@ -12,14 +19,15 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// The share of inputs up to each candidate edge.
+// The cumulative share of inputs up to each candidate edge.
 std::vector<double> shares_up_to(const std::vector<SizeShare>& sizes, const std::vector<std::int64_t>& edges) {
   std::vector<double> up_to = bucket_shares(sizes, edges);
   for (std::size_t i = 1; i < up_to.size(); ++i) up_to[i] += up_to[i - 1];
   return up_to;
 }
 
-// What a slice of the kind costs, as its part of a device.
+// The price of a slice of the kind as its part of a device: the larger of its share of compute and its share of memory
+// units, whichever runs out first.
 double kind_price(const Problem& problem, const Stock& stock, std::size_t kind) {
   const Geometry& geometry = stock.geometries[stock.kinds[kind].group];
   const double device = problem.options.objective == Objective::price
@@ -40,6 +48,8 @@ std::vector<std::int64_t> edge_candidates(const std::vector<SizeShare>& sizes) {
     for (const auto& entry : sizes) edges.push_back(entry.size);
     return edges;
   }
+  // Half of the candidates follow the distribution of inputs, half the range of sizes: the first are dense where
+  // requests are frequent, the second also reach the rare long inputs.
   const std::size_t half = kEdgesMax / 2;
   double done = 0;
   std::size_t next = 1;
@@ -53,7 +63,7 @@ std::vector<std::int64_t> edge_candidates(const std::vector<SizeShare>& sizes) {
   const double ratio = math::exp(math::log(static_cast<double>(sizes.back().size) / low + detail::kSumTolerance) /
                                  (static_cast<double>(half) - 1));
   for (double edge = low; edge < static_cast<double>(sizes.back().size) && ratio > 1.0001; edge *= ratio) {
-    // Moved up to a size that arrives: an edge between two sizes only pads.
+    // Moved up to a size that arrives: an edge between two sizes would only add padding.
     const auto at = std::ranges::lower_bound(sizes, static_cast<std::int64_t>(std::ceil(edge)), {}, &SizeShare::size);
     if (at != sizes.end()) edges.push_back(at->size);
   }
@@ -67,7 +77,7 @@ std::vector<BucketSet> bucket_sets(const std::vector<SizeShare>& sizes, int buck
   const auto edges = edge_candidates(sizes);
   const auto up_to = shares_up_to(sizes, edges);
   const std::size_t n = edges.size();
-  // cost_of[i][j]: one bucket over the candidates i + 1 .. j; row 0 begins at nothing.
+  // cost_of[i][j]: one bucket over the candidates i to j, both included; i = 0 begins at the smallest size.
   std::vector<std::vector<double>> cost_of(n + 1, std::vector<double>(n, kInfinite));
   for (std::size_t i = 0; i <= n; ++i) {
     for (std::size_t j = i; j < n; ++j) {
@@ -75,7 +85,7 @@ std::vector<BucketSet> bucket_sets(const std::vector<SizeShare>& sizes, int buck
       cost_of[i][j] = share <= 0 ? 0 : cost(edges[j], share);
     }
   }
-  std::vector<double> best(n, kInfinite);  // Up to and with candidate j, with the present number of buckets.
+  std::vector<double> best(n, kInfinite);  // Up to candidate j, with the current number of buckets.
   for (std::size_t j = 0; j < n; ++j) best[j] = cost_of[0][j];
   std::vector<std::vector<std::size_t>> from{std::vector<std::size_t>(n, 0)};
   std::vector<BucketSet> sets;
@@ -96,9 +106,11 @@ std::vector<BucketSet> bucket_sets(const std::vector<SizeShare>& sizes, int buck
       from.push_back(std::move(came));
     }
     const double total = best[n - 1];
+    // A set with more buckets must be cheaper to be worth its smaller batches.
     if (total >= least * (1 - detail::kSumTolerance) || std::isinf(total)) continue;
     least = total;
     BucketSet set{{}, total};
+    // Follow the predecessors back from the largest edge. from[b] belongs to sets of b + 1 buckets.
     for (std::size_t j = n - 1, b = static_cast<std::size_t>(buckets); b-- > 0; j = from[b][j]) {
       set.edges.push_back(edges[j]);
     }
@@ -114,6 +126,7 @@ std::vector<BucketSet> service_bucket_sets(const Problem& problem, const Stock& 
   const auto& options = problem.options;
   if (options.bucketing == Bucketing::longest || sizes.size() == 1) return {{{sizes.back().size}, 0}};
   if (options.bucketing == Bucketing::fixed) {
+    // Edges beyond the first one that holds every input are never used.
     std::vector<std::int64_t> edges;
     for (const std::int64_t edge : options.edges) {
       if (edges.empty() || edges.back() < sizes.back().size) edges.push_back(edge);
@@ -134,7 +147,7 @@ std::vector<BucketSet> service_bucket_sets(const Problem& problem, const Stock& 
     }
     return least;
   });
-  // Where nothing serves the service, the one bucket stands for it, so that the reason can be told.
+  // If nothing serves the service, return one bucket, so that the explanation can name a size.
   if (sets.empty()) sets.push_back({{sizes.back().size}, kInfinite});
   return sets;
 }

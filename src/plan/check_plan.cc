@@ -1,3 +1,13 @@
+// An independent judge of plans.
+//
+// Every quantity is computed another way than in the planners: shares of sizes from the cumulative distribution
+// instead of lists, batch rates from the predictor for each replica as placed, and the division of slices' time by a
+// small simplex method instead of a solver library. A mistake would have to be made twice to stay hidden. The price is
+// speed, which does not matter here.
+//
+// Four kinds of checks, in this order: places (devices and layouts), runs (each bucket of each replica), coverage of
+// sizes, and time (capacity, with all devices and without each one).
+
 #include "plan/check_plan.h"
 
 #include <fmt/format.h>
@@ -14,14 +24,15 @@
 namespace tangram::plan {
 namespace {
 
-// Planners may put a thousandth of all inputs under a neighbouring size where there are very many sizes.
+// With very many sizes planners may merge neighbours, which moves up to a thousandth of the inputs to another size.
 constexpr double kLoadTolerance = 1e-3;
 
-// The share of draws that are at most `x`.
+// The share of draws that are at most `x`. `samples`: of samples in a request instead of input sizes.
 double drawn_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
   if (const auto* constant = std::get_if<ConstantSize>(&distribution)) return constant->size <= x ? 1 : 0;
   if (const auto* normal = std::get_if<LogNormalSize>(&distribution)) {
     if (normal->sigma <= 0) return std::llround(normal->median) <= x ? 1 : 0;
+    // Draws outside the limits are set to the nearest limit, so the whole tail above counts as `max`.
     if (x < normal->min) return 0;
     if (x >= normal->max) return 1;
     return math::normal_cdf((math::log(static_cast<double>(x) + 0.5) - math::log(normal->median)) / normal->sigma);
@@ -39,11 +50,13 @@ double drawn_up_to(const SizeDistribution& distribution, const Service& service,
       below += (samples ? entry.samples : entry.size) <= x ? 1 : 0;
     }
   }
+  // No recording and no bins: every draw is 1.
   if (all <= 0) return x >= 1 ? 1 : 0;
   return below / all;
 }
 
-// The same for requests as they arrive: a recorded one holds at least the samples that the recording says.
+// The same for requests as they arrive. A recorded request holds the larger of the recorded and the drawn number; both
+// must be at most x, and they are independent.
 double share_up_to(const SizeDistribution& distribution, const Service& service, bool samples, std::int64_t x) {
   const double drawn = drawn_up_to(distribution, service, samples, x);
   const bool recorded = std::holds_alternative<TraceTraffic>(service.traffic);
@@ -51,6 +64,8 @@ double share_up_to(const SizeDistribution& distribution, const Service& service,
   return drawn * drawn_up_to(TraceSize{}, service, true, x);
 }
 
+// The smallest x with share_up_to(x) = 1, by doubling and bisection: the share only grows with x. The limit guards
+// against a share that stays below 1 by rounding.
 std::int64_t largest_draw(const SizeDistribution& distribution, const Service& service, bool samples) {
   std::int64_t high = 1;
   while (share_up_to(distribution, service, samples, high) < 1 && high < (std::int64_t{1} << 40)) high *= 2;
@@ -62,7 +77,7 @@ std::int64_t largest_draw(const SizeDistribution& distribution, const Service& s
   return high;
 }
 
-// The mean is the sum over x of the share above x.
+// The mean of a number that is at least 0 is the sum over x of the share above x.
 double mean_samples(const Service& service) {
   const std::int64_t most = largest_draw(service.samples, service, true);
   double mean = 0;
@@ -70,12 +85,12 @@ double mean_samples(const Service& service) {
   return mean;
 }
 
-// The rate at the peak of a day or a curve, what a job needs, and the mean of everything else.
+// The rate to carry: the peak of a day or a curve, what a job needs to meet its deadline, otherwise the mean.
 double peak_rate_per_s(const Service& service) {
   if (service.job) return static_cast<double>(service.job->rows) / to_seconds(service.job->deadline);
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
   if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic)) {
-    // No client waits longer than its Slo for an answer in time.
+    // Answers in time take at most the Slo, so each client sends at least this often.
     return loop->clients / (to_seconds(service.slo.latency) + loop->think_mean_s);
   }
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) {
@@ -86,7 +101,7 @@ double peak_rate_per_s(const Service& service) {
   return mean_rate_per_s(service.traffic);
 }
 
-// Samples a second that arrive of each bucket. The buckets of a service are those of all its replicas together.
+// The demand of one service. Its buckets are the union of the buckets of all its replicas in the plan.
 struct Wanted {
   const Service* service = nullptr;
   std::int64_t size_most = 1;
@@ -99,6 +114,7 @@ struct Wanted {
 
 using Services = std::map<std::string, Wanted>;
 
+// Samples a second by bucket: the share of sizes above the previous edge and up to this one.
 std::map<std::int64_t, double> rates_by_edge(const SizeDistribution& sizes, const Wanted& wanted, double all) {
   std::map<std::int64_t, double> rates;
   double before = 0;
@@ -110,6 +126,8 @@ std::map<std::int64_t, double> rates_by_edge(const SizeDistribution& sizes, cons
   return rates;
 }
 
+// Requires nothing of the plan: replicas of services that do not exist are skipped here and reported by
+// check_replica().
 Services services_of(const Problem& problem, const Plan& plan) {
   Services services;
   for (const auto& service : problem.workload.services) {
@@ -140,8 +158,10 @@ Services services_of(const Problem& problem, const Plan& plan) {
   return services;
 }
 
-// Places.
+// ---- Places ----
 
+// The first thing that is wrong with one device, or nothing. Several groups may have the same type; a profile is
+// allowed if any of them allows it.
 std::string device_problem(const Problem& problem, const PlannedDevice& device) {
   const Geometry* known = nullptr;
   Geometry host;
@@ -189,7 +209,7 @@ void check_devices(const Problem& problem, const Plan& plan, std::vector<std::st
   }
 }
 
-// Runs.
+// ---- Runs ----
 
 std::optional<Prediction> run_of(const Problem& problem, const PlannedDevice& device, const Slice& slice,
                                  const Replica& replica, const PlannedBucket& bucket, const Service& service) {
@@ -197,6 +217,8 @@ std::optional<Prediction> run_of(const Problem& problem, const PlannedDevice& de
                                    bucket.batch_size, bucket.size_max, replica.processes});
 }
 
+// The first thing that is wrong with one bucket, or nothing: it must be known to run, in time, in the memory, and hold
+// the largest request.
 std::string bucket_problem(const Problem& problem, const Wanted& wanted, const PlannedBucket& bucket,
                            const MigProfile& profile, const std::optional<Prediction>& run) {
   const double slo = to_milliseconds(wanted.service->slo.latency);
@@ -204,6 +226,7 @@ std::string bucket_problem(const Problem& problem, const Wanted& wanted, const P
   if (!run) return what + " is not known to run there: not measured, or larger than the memory";
   const bool half = problem.options.rule == Rule::half;
   const double takes = to_milliseconds(half ? run->mean : run->p99);
+  // Rule::half: nine tenths of half of the Slo.
   const double limit = half ? 0.45 * slo : slo;
   if (takes >= limit) {
     return fmt::format("{} takes {:.4g} ms, and rule {} allows less than {:.4g} ms", what, takes,
@@ -238,27 +261,30 @@ void check_replica(const Problem& problem, const Services& services, const Plann
   }
 }
 
-// Time.
+// ---- Time ----
 
-// Maximises the last variable of `a x <= b`, x >= 0, b >= 0, by the simplex method on a dense tableau. Bland's rule
-// ends it always.
+// Maximises the last variable of `a x <= b`, x >= 0, b >= 0, by the simplex method on a dense tableau. Starting at
+// zero is feasible because b >= 0. Bland's rule, the lowest index among candidates, excludes cycling, so the loop
+// ends.
 double maximise_last(std::vector<std::vector<double>> a, std::vector<double> b) {
   const std::size_t rows = a.size();
   const std::size_t columns = a.empty() ? 0 : a[0].size();
   std::vector<double> gain(columns, 0);
   gain[columns - 1] = 1;
-  // `place` names what stands in each column and row: variables first, then the slack of each row.
+  // Which variable each column and row holds: variables first, then the slack of each row.
   std::vector<std::size_t> in_column(columns);
   std::vector<std::size_t> in_row(rows);
   std::iota(in_column.begin(), in_column.end(), std::size_t{0});
   std::iota(in_row.begin(), in_row.end(), columns);
   double best = 0;
   while (true) {
+    // Entering variable: the one of lowest index that increases the objective.
     std::size_t enter = columns;
     for (std::size_t j = 0; j < columns; ++j) {
       if (gain[j] > 1e-11 && (enter == columns || in_column[j] < in_column[enter])) enter = j;
     }
     if (enter == columns) return best;
+    // Leaving variable: the first row that would become negative as the entering variable grows.
     std::size_t leave = rows;
     for (std::size_t i = 0; i < rows; ++i) {
       if (a[i][enter] <= 1e-11) continue;
@@ -267,7 +293,8 @@ double maximise_last(std::vector<std::vector<double>> a, std::vector<double> b) 
       if (ratio < least || (ratio == least && in_row[i] < in_row[leave])) leave = i;
     }
     if (leave == rows) return std::numeric_limits<double>::infinity();
-    // Exchanges the two.
+    // Pivot: exchange the two variables and update the tableau in place, so only the columns of non-basic variables
+    // are stored.
     const double pivot = a[leave][enter];
     for (double& value : a[leave]) value /= pivot;
     a[leave][enter] = 1 / pivot;
@@ -277,6 +304,7 @@ double maximise_last(std::vector<std::vector<double>> a, std::vector<double> b) 
       const double factor = a[i][enter];
       a[i][enter] = 0;
       for (std::size_t j = 0; j < columns; ++j) a[i][j] -= factor * a[leave][j];
+      // Rounding may push a right-hand side just below zero; negative values would break the ratio test.
       b[i] = std::max(0.0, b[i] - factor * b[leave]);
     }
     const double factor = gain[enter];
@@ -287,13 +315,14 @@ double maximise_last(std::vector<std::vector<double>> a, std::vector<double> b) 
   }
 }
 
-// Slices that do the same, and what one of them runs of each bucket of each service if it does nothing else.
+// Slices that hold the same replicas on the same kind of slice, and what one of them runs of each bucket if it runs
+// nothing else. Grouping keeps the tableau small: a hundred equal slices are one row.
 struct SliceGroup {
   double count = 0;
   std::map<std::pair<std::string, std::int64_t>, double> rate_per_s;
 };
 
-// `without`: a device to leave out; devices.size(): none.
+// Groups the slices of a plan. `without` is the index of a device to leave out; devices.size() means none.
 std::vector<SliceGroup> slice_groups(const Problem& problem, const Services& services, const Plan& plan,
                                      std::size_t without) {
   std::map<std::string, SliceGroup> groups;
@@ -311,6 +340,7 @@ std::vector<SliceGroup> slice_groups(const Problem& problem, const Services& ser
           key += fmt::format("/{}:{}:{}:{}", replica.service, bucket.size_max, bucket.batch_size, replica.processes);
           if (!run || run->mean <= Duration::zero()) continue;
           double& rate = group.rate_per_s[{replica.service, bucket.size_max}];
+          // Two replicas of one service on a slice do not add up: they share its time.
           rate = std::max(rate, static_cast<double>(bucket.batch_size) * replica.processes / to_seconds(run->mean));
         }
       }
@@ -322,7 +352,8 @@ std::vector<SliceGroup> slice_groups(const Problem& problem, const Services& ser
   return list;
 }
 
-// The largest factor by which all of `names` may grow on `groups`, which no other service uses.
+// The largest factor by which all rates of `names` can grow together. Requires that no other service uses their
+// slices.
 double common_factor(const Services& services, const std::vector<SliceGroup>& groups,
                      const std::set<std::string>& names) {
   if (std::ranges::any_of(names, [&](const auto& name) { return services.at(name).edges.empty(); })) return 0;
@@ -354,7 +385,8 @@ double common_factor(const Services& services, const std::vector<SliceGroup>& gr
   return maximise_last(std::move(a), std::move(b));
 }
 
-// Services that share slices belong together.
+// Partitions the services: two that share a slice are in the same set. Each set is a linear program of its own, which
+// is much smaller than one for all.
 std::vector<std::set<std::string>> sharing(const Services& services, const std::vector<SliceGroup>& groups) {
   std::vector<std::set<std::string>> sets;
   for (const auto& [name, wanted] : services) sets.push_back({name});
@@ -374,7 +406,7 @@ std::vector<std::set<std::string>> sharing(const Services& services, const std::
   return sets;
 }
 
-// The services before any sizes drift, and where some do, after all have.
+// The services before sizes drift, and, where some drift, after all of them have.
 std::vector<Services> ends_of_drift(const Services& services) {
   std::vector<Services> ends{services};
   const auto drifts = [](const auto& entry) { return !entry.second.rate_per_s_drifted.empty(); };
@@ -386,6 +418,7 @@ std::vector<Services> ends_of_drift(const Services& services) {
   return ends;
 }
 
+// The load factor of each service without one device, at the end of a drift where it is less.
 std::map<std::string, double> factors_without(const Problem& problem, const Services& services, const Plan& plan,
                                               std::size_t without) {
   const auto groups = slice_groups(problem, services, plan, without);
@@ -399,6 +432,7 @@ std::map<std::string, double> factors_without(const Problem& problem, const Serv
   return factors;
 }
 
+// Ensures that every size that can arrive belongs to some bucket.
 void check_coverage(const Services& services, std::vector<std::string>& wrong) {
   for (const auto& [name, wanted] : services) {
     if (wanted.edges.empty()) {
@@ -419,7 +453,7 @@ void check_load(const Problem& problem, const Services& services, const Plan& pl
 
 void check_spare(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
-    // Equal devices are as good or bad to lose.
+    // Losing one of two equal devices has the same effect, so it is checked once.
     const bool seen = std::any_of(plan.devices.begin(), plan.devices.begin() + static_cast<std::ptrdiff_t>(d),
                                   [&](const PlannedDevice& other) {
                                     return other.type == plan.devices[d].type && other.slices == plan.devices[d].slices;
@@ -438,7 +472,7 @@ void check_spare(const Problem& problem, const Services& services, const Plan& p
 std::vector<std::string> check_plan(const Problem& problem, const Plan& plan) {
   std::vector<std::string> wrong;
   check_devices(problem, plan, wrong);
-  if (!wrong.empty()) return wrong;  // What lies on an impossible device says nothing.
+  if (!wrong.empty()) return wrong;  // Further checks need valid devices.
   const Services services = services_of(problem, plan);
   for (const auto& device : plan.devices) {
     for (const auto& slice : device.slices) {

@@ -1,3 +1,13 @@
+// From a problem to a plan: choose buckets, solve the covering problem, confirm the covers, lay the slices out.
+//
+// Under Rule::certified the search calls a simulator for each cover that has the capacity. Two measures keep that
+// affordable and sound. Covers are screened before they are simulated (class Acceptance), and a cover that held in the
+// search is simulated again with other random numbers, since the search picks covers that were lucky. A cover that
+// fails there is struck out, and all is solved again.
+//
+// Invariants: a certified plan is returned only if every service's last verdict holds, and the bound is never raised
+// by the extra room that later rounds ask for.
+
 #include "plan/compose.h"
 
 #include <fmt/format.h>
@@ -17,7 +27,8 @@
 namespace tangram::plan {
 namespace {
 
-// The kinds of one group, as a geometry of their own.
+// The kinds of one group as a geometry of their own, so that pareto_multisets() lists only cuts into profiles that
+// some service can use.
 Geometry geometry_of_kinds(const Stock& stock, const std::vector<std::size_t>& kinds) {
   Geometry geometry = stock.geometries[stock.kinds[kinds[0]].group];
   std::vector<MigProfile> profiles;
@@ -26,6 +37,8 @@ Geometry geometry_of_kinds(const Stock& stock, const std::vector<std::size_t>& k
   return geometry;
 }
 
+// A group of the fleet in the terms of the covering problem. Only Pareto cuts are listed: a slice too many can be left
+// free.
 CoverDevice cover_device(const Problem& problem, const Stock& stock, std::size_t group) {
   CoverDevice device;
   const DeviceGroup& asked = problem.fleet.groups[group];
@@ -48,15 +61,18 @@ CoverService cover_service(const Demand& demand) {
   return service;
 }
 
-// Asks the certifier about one service, and remembers what did not hold when it was confirmed.
+// Decides whether a service accepts a cover, and remembers covers that failed their confirmation.
 class Acceptance {
  public:
   Acceptance(const Problem& problem, const Stock& stock, const Demand& demand)
       : problem_(problem), stock_(stock), demand_(demand), service_(cover_service(demand)) {}
 
   bool accepts(const Cover& cover) const {
+    // The demand is one end of a drift; this is the check of the other end. It is cheap, so it comes before any
+    // simulation.
     if (!demand_.other_rate_per_s.empty() && !carries(demand_, cover)) return false;
     if (problem_.options.rule != Rule::certified) return true;
+    // A part of a cover that failed has no more capacity than it, so it fails too.
     for (const auto& no : refuted_) {
       bool inside = true;
       for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
@@ -68,8 +84,8 @@ class Acceptance {
     return certify(cover, false).holds;
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
-  // From now on a cover also needs more room than this one has, by a share that doubles up to one. Not part of the
-  // rule: it ends a search that would go on for ever from one cover that just fails to the next.
+  // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not
+  // part of the rule: it ends a search that could otherwise go on through thousands of covers that just fail.
   void ask_more_than(const Cover& cover) {
     factor_least_ = std::max(factor_least_, (1 + more_room_) * cover_load_factor(service_, cover));
     more_room_ = std::min(1.0, 2 * more_room_);
@@ -81,12 +97,12 @@ class Acceptance {
   std::int64_t asked() const { return asked_; }
 
  private:
-  // Covers of more slices than this are screened before they are simulated: there are thousands of them, and the more
-  // places there are, the less it matters which.
+  // Covers with more slices than this are screened by their load factor before they are simulated: there are thousands
+  // of them, and the more places there are, the less it matters which kinds they are.
   static constexpr int kScreenedAbove = 6;
 
-  // The load factor below which no number of slices of one kind alone was certified. A mixture is not expected to do
-  // with less than each of its kinds.
+  // The load factor below which no number of slices of any single kind was certified. A mixture is not expected to
+  // manage with less than the best of its kinds. Computed once, by bisection for each offer.
   double factor_refused() const {
     if (factor_refused_) return *factor_refused_;
     double least = 1e18;
@@ -95,15 +111,18 @@ class Acceptance {
       cover[o] = 1;
       const double each = cover_load_factor(service_, cover);
       if (each <= 0) continue;
+      // `no` slices lack the capacity; `yes` is about twice what capacity asks for.
       int no = static_cast<int>(std::ceil(1 / each - detail::kSumTolerance)) - 1;
       int yes = 2 * no + 4;
       const auto holds = [&](int count) {
         cover[o] = count;
         return certify(cover, false).holds;
       };
+      // With few slices each one is a large step in load factor, so such offers say little about large covers. One
+      // that fails even with twice the capacity says nothing.
       if (no < kScreenedAbove / 2 || !holds(yes)) continue;
       while (yes - no > 1) {
-        const int middle = no + std::min((yes - no) / 2, std::max(1, no / 8));  // The answer is near.
+        const int middle = no + std::min((yes - no) / 2, std::max(1, no / 8));  // The answer is near `no`.
         (holds(middle) ? yes : no) = middle;
       }
       least = std::min(least, no * each);
@@ -123,12 +142,13 @@ class Acceptance {
   mutable std::int64_t asked_ = 0;
 };
 
-// Whether capacity at one end of a drift is not all that a service needs.
+// True if capacity at the planned end of a drift is not all that a service needs.
 bool asks(const Problem& problem, const Demand& demand) {
   return problem.options.rule == Rule::certified || !demand.other_rate_per_s.empty();
 }
 
-// What a slice of each kind costs if every device is cut into one kind alone.
+// The price of a slice of each kind if every device were cut into that kind alone. A first guess, before the search
+// knows what slices are worth.
 std::vector<double> even_prices(const CoverProblem& problem) {
   std::vector<double> price(problem.kinds, 1e6);
   for (const auto& device : problem.devices) {
@@ -141,7 +161,8 @@ std::vector<double> even_prices(const CoverProblem& problem) {
   return price;
 }
 
-// At most three: of those near the cheapest, the one of fewest buckets, the one of most, and one between.
+// At most three of the sets near the cheapest: the one with fewest buckets, the one with most, and one in between.
+// Each set tried costs a search and its simulations.
 std::vector<BucketSet> worth_trying(std::vector<BucketSet> sets) {
   if (sets.empty()) return sets;
   const double limit = 1.3 * sets.back().cost;  // Costs descend.
@@ -150,9 +171,9 @@ std::vector<BucketSet> worth_trying(std::vector<BucketSet> sets) {
   return {sets.front(), sets[sets.size() / 2], sets.back()};
 }
 
-// The bucket set whose cheapest cover costs least, the one of fewest buckets among equals. Covers are whole slices
-// here, and certified where the rule asks for it, so that a set that looks good on average but splits the load too far
-// loses.
+// Chooses the bucket set whose cheapest cover costs least, and among equals the one with fewest buckets. Covers are
+// whole slices here, and certified if the rule asks for it, so a set loses that looks good on average but splits the
+// load too far.
 Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t service, const std::vector<double>& prices,
                      std::int64_t* asked) {
   Demand best;
@@ -185,15 +206,15 @@ PlanAnswer infeasible(std::int64_t asked, std::string service, std::string reaso
   return answer;
 }
 
-// Devices that run any of the models, none of them without a limit.
+// The number of devices that run any of the models. Requires that all of them are limited in number.
 int usable_devices(const CoverProblem& limited) {
   int count = 0;
   for (const auto& device : limited.devices) count += std::max(0, device.count_max);
   return count;
 }
 
-// The nearest change: what the services would take if the fleet had no limit, by capacity alone. Where the fleet has as
-// many, requests that wait are what it has no room for.
+// Names the nearest change that would help: what the services would take on a fleet without limits, by capacity alone.
+// If the fleet has that many devices, capacity suffices and waiting is the problem.
 std::string why_too_small(const Problem& problem, const CoverModel& model) {
   const CoverProblem& limited = model.problem;
   const int count = usable_devices(limited);
@@ -227,13 +248,13 @@ std::string why_too_small(const Problem& problem, const CoverModel& model) {
   return text + "or lower rates, or longer Slos";
 }
 
-// A service that no number of slices serves, though each of its inputs runs in time. Beyond so many slices the rate is
-// the reason; below, it is what waits.
+// Explains why no number of slices serves a service although each of its inputs runs in time. Above this many slices
+// the rate is the reason; below it, waiting in queues is.
 constexpr double kSlicesSearched = 5000;
 
 std::string why_not_covered(const Problem& problem, const Stock& stock, const Demand& demand) {
   const Service& service = problem.workload.services[demand.service];
-  double slices = 0;  // At least, each input on the slice that runs most of them.
+  double slices = 0;  // A lower bound: each input on the slice that runs most of it.
   std::string where;
   for (std::size_t i = 0; i < demand.edges.size(); ++i) {
     const auto best = std::ranges::max_element(demand.offers, {}, [&](const Offer& o) { return o.rate_per_s[i]; });
@@ -249,7 +270,7 @@ std::string why_not_covered(const Problem& problem, const Stock& stock, const De
       service.name, text::shortest(to_milliseconds(service.slo.latency)));
 }
 
-// No slice runs the first input of any service: told for the first of them.
+// No slice runs the smallest input of any service. The explanation is about the first service.
 std::string why_no_kinds(const Problem& problem) {
   if (problem.fleet.groups.empty()) return "the fleet is empty; name at least one device";
   if (problem.workload.services.empty()) return "no slice of the fleet runs any of the models: none was asked for";
@@ -264,14 +285,14 @@ struct Solved {
   std::vector<bool> refuted;  // By service: some cover of it held in the search and not when it was confirmed.
   std::int64_t asked = 0;
 
-  // The first service whose promise did not hold when it was confirmed; demands.size() if all did.
+  // The first service whose Slo did not hold in the confirmation; demands.size() if all held.
   std::size_t unconfirmed() const {
     const auto broken = [](const std::optional<Verdict>& verdict) { return verdict && !verdict->holds; };
     return static_cast<std::size_t>(std::ranges::find_if(verdicts, broken) - verdicts.begin());
   }
 };
 
-// How often the slices run what arrives, at the end of a drift where that is less.
+// How many times its demand the cover carries, at the end of a drift where that is less.
 double least_load_factor(const Demand& demand, const Cover& cover) {
   CoverService service = cover_service(demand);
   const double factor = cover_load_factor(service, cover);
@@ -289,6 +310,8 @@ bool carries(const Demand& demand, const Cover& cover) {
 Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
                       bool confirm) {
   const Service& service = problem.workload.services[demand.service];
+  // A job has no deadlines of single requests, only one for all rows. It ends in time if the capacity suffices, so a
+  // simulation would add nothing.
   if (service.job) {
     const double factor = least_load_factor(demand, cover);
     const bool holds = factor >= 1 - detail::kSumTolerance;
@@ -303,6 +326,7 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
   const Verdict before = problem.certifier->certify(before_drift(service), groups, confirm);
   if (!before.holds) return before;
   const Verdict after = problem.certifier->certify(after_drift(service), groups, confirm);
+  // If both ends hold, report the one with the lower attainment.
   return after.holds && after.attainment > before.attainment ? before : after;
 }
 
@@ -322,7 +346,7 @@ CoverModel cover_model(const Problem& problem, const Stock& stock, const std::ve
 Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
              const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,
              const std::vector<Cover>& covers) {
-  // What is still to be placed of each kind, in the order of services.
+  // The replicas to be placed on slices of each kind, in the order of services.
   std::vector<std::vector<Replica>> waiting(stock.kinds.size());
   for (std::size_t s = 0; s < demands.size(); ++s) {
     for (std::size_t o = 0; o < covers[s].size(); ++o) {
@@ -351,6 +375,7 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
         for (const Slice& slice : layout->slices) {
           const std::size_t kind = device.kinds[slice.profile];
           PlannedSlice cut{{static_cast<std::uint16_t>(stock.kinds[kind].profile), slice.start}, {}};
+          // Slices beyond the need of all covers stay free: a Pareto cut may have more than was asked for.
           if (next[kind] < waiting[kind].size()) cut.replicas.push_back(waiting[kind][next[kind]++]);
           planned.slices.push_back(std::move(cut));
         }
@@ -366,12 +391,13 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
 
 namespace {
 
-// Solves, then confirms every service with other random numbers; a service that fails has its cover struck out, and all
-// is solved again. After the first rounds a service that fails is asked to have more room, too.
+// Solves, then confirms every service with other random numbers. The cover of a service that fails is struck out, and
+// all is solved again. From the fourth round on, a service that fails must also have more room.
 constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
 
-// What room was asked for beyond the rule proves nothing: the bound is the one from before.
+// Asking for more room than the rule does proves nothing about the rule, so the bound is limited to the one from
+// before.
 void limit_bound(CoverAnswer& answer, double bound) {
   answer.bound = std::min(answer.bound, bound);
   answer.proved = answer.proved && answer.price <= answer.bound * (1 + detail::kSumTolerance);
@@ -398,6 +424,7 @@ Solved solve(const Problem& problem, const Stock& stock) {
   for (int round = 0; round < kConfirmRoundsMax; ++round) {
     solved.answer = solve_cover(solved.model.problem, problem.budget);
     if (!certified || solved.answer.status != CoverStatus::solved) break;
+    // The last round without extra room: its bound is the last that is valid for the rule.
     if (round + 1 == kConfirmRoundsExact) bound_exact = solved.answer.bound;
     for (std::size_t s = 0; s < acceptances.size(); ++s) {
       solved.verdicts[s] = acceptances[s].certify(solved.answer.covers[s], true);
@@ -410,6 +437,7 @@ Solved solve(const Problem& problem, const Stock& stock) {
   }
   if (bound_exact) limit_bound(solved.answer, *bound_exact);
   for (auto& acceptance : acceptances) solved.asked += acceptance.asked();
+  // The functions refer to `acceptances`, which ends here; the model outlives it.
   for (auto& service : solved.model.problem.services) service.accepts = {};
   return solved;
 }
@@ -457,6 +485,7 @@ PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock) {
     }
     return infeasible(solved.asked, name, std::move(reason));
   }
+  // The rounds ran out with a service still unconfirmed. No plan is better than one that is known to break its Slo.
   if (const std::size_t s = solved.unconfirmed(); s < solved.demands.size()) {
     const Service& service = problem.workload.services[solved.demands[s].service];
     return infeasible(solved.asked, service.name, why_unconfirmed(service));

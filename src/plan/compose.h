@@ -1,4 +1,4 @@
-// From demands to a plan: the shared way of all planners that search.
+// From demands to a plan: the steps that all searching planners share.
 #pragma once
 
 #include <vector>
@@ -25,9 +25,9 @@ CoverModel cover_model(const Problem& problem, const Stock& stock, const std::ve
 // Whether the slices of `cover` have the capacity, before and after sizes drift.
 bool carries(const Demand& demand, const Cover& cover);
 
-// Whether the slices of `cover` keep the service's promise, before and after sizes drift, as the problem's certifier
-// says. A job is not simulated: it ends in time if its slices run its rows in time, and the latency told is when it
-// ends.
+// True in `holds` if the slices of `cover` keep the service's Slo, before and after sizes drift, according to the
+// problem's certifier. A job is not simulated: it ends in time if its slices run its rows in time, and the reported
+// latency is when it ends.
 Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& demand, const Cover& cover,
                       bool confirm);
 

@@ -1,3 +1,17 @@
+// The covering problem: buy devices, cut them, and give every service slices that carry its demand, at the least
+// price.
+//
+// The idea is Gilmore and Gomory's for cutting stock. A linear program (the master) chooses among covers found so far;
+// its duals are prices of kinds of slices; at those prices each service looks for a cheaper cover of its own, which
+// becomes a new column. The same prices give a lower bound (Lagrange), so the search knows how far it is from the best
+// plan.
+//
+// Invariants: answer_.bound never exceeds the price of any plan that meets the problem; columns_ holds only covers
+// that their service accepts; answer_.price only falls and answer_.bound only rises.
+//
+// Example: two services that need one 3g slice each, on devices that can be cut into two 3g, give price 1 and bound 1:
+// proved.
+
 #include "plan/cover.h"
 
 #include <algorithm>
@@ -23,7 +37,9 @@ using detail::kWholeTolerance;
 using detail::LinearProgram;
 using detail::ServiceCovers;
 
-// Prices that are all multiples of one make every total a multiple of it, so bounds may be rounded up to the next.
+// If every price is a multiple of the cheapest, every total is one too, so a bound can be rounded up to the next
+// multiple. Returns that step, or 0 if there is none. Rounding closes gaps: with equal prices, a bound of 4.01 devices
+// proves a plan of 5.
 double price_step(const CoverProblem& problem) {
   double least = kUnbounded;
   for (const auto& device : problem.devices) least = std::min(least, device.price);
@@ -34,7 +50,8 @@ double price_step(const CoverProblem& problem) {
   return least;
 }
 
-// The totals that devices of these prices can add up to.
+// The set of totals that a number of devices of each type can add up to. A bound between two totals can be raised to
+// the upper one.
 class Totals {
  public:
   explicit Totals(const CoverProblem& problem) : step_(price_step(problem)) {
@@ -43,7 +60,8 @@ class Totals {
   }
 
   double step() const { return step_; }
-  // The least of them that is not below `bound`; `bound` itself where they are too many to be looked at.
+  // The least total that is not below `bound`; `bound` itself if there are too many totals to list, which is a valid
+  // but weaker bound.
   double at_least(double bound) const {
     if (step_ > 0) return step_ * std::ceil(bound / step_ - kWholeTolerance);
     if (!few(bound)) return bound;
@@ -51,7 +69,7 @@ class Totals {
     visit(bound, 0, 0, best, true);
     return best < kUnbounded ? best : bound;
   }
-  // The largest of them below `price`, or a little less than `price`.
+  // The largest total below `price`; where totals cannot be listed, a value just below `price`.
   double below(double price) const {
     if (step_ > 0) return price - step_;
     if (!few(price)) return price - kBoundTolerance;
@@ -61,20 +79,26 @@ class Totals {
   }
 
  private:
+  // The enumeration runs for each comparison with a bound, so it has to stay cheap.
   static constexpr double kCombinationsMax = 2e5;
+  // True if the totals up to `price` can be listed. The cheapest device is left out of the product: visit() computes
+  // its number by division instead of a loop.
   bool few(double price) const {
     double combinations = 1;
     for (std::size_t d = 0; d + 1 < devices_.size(); ++d) combinations *= price / devices_[d].first + 1;
     return price < 1e6 && combinations < kCombinationsMax;
   }
 
-  // All numbers of the dearer devices; of the cheapest as many as reach the limit, or as stay below it.
+  // Enumerates the numbers of all devices but the cheapest, and computes the number of the cheapest that just reaches
+  // `limit` (`up`) or just stays below it.
   void visit(double limit, std::size_t d, double sum, double& best, bool up) const {
     const auto [price, most] = devices_[d];
     const double missing = (limit - sum) / price;
     if (d + 1 == devices_.size()) {
       const double count =
           up ? std::max(0.0, std::ceil(missing - kWholeTolerance)) : std::ceil(missing - kWholeTolerance) - 1;
+      // A limited number of the cheapest device cannot make up for what is missing; with `up` such a combination has
+      // no total and is skipped, otherwise the limit itself is the best.
       const double capped = most >= 0 && !up ? std::min<double>(count, most) : count;
       if (capped < 0 || (most >= 0 && capped > most)) return;
       best = up ? std::min(best, sum + capped * price) : std::max(best, sum + capped * price);
@@ -87,16 +111,16 @@ class Totals {
   }
 
   double step_ = 0;
-  std::vector<std::pair<double, int>> devices_;  // Price and number, the dearest first.
+  std::vector<std::pair<double, int>> devices_;  // Price and number, the most expensive first.
 };
 
-// How many devices there may be.
+// How many devices are allowed. Branching narrows these ranges.
 struct Range {
   int low = 0;
   int high = -1;  // Below zero: unlimited.
 };
 
-// Limits of every cut and of every type of device: a part of the problem.
+// Ranges for every cut and every type of device. They describe one part of the search space.
 struct Ranges {
   std::vector<std::vector<Range>> cut;
   std::vector<Range> total;
@@ -109,12 +133,14 @@ struct Ranges {
   }
 };
 
-// Rows of every program here: supply of each kind, then the number of each type of device where it has limits.
+// The rows and columns that all programs share: one row per kind (supply minus need), then one row for each type of
+// device whose number is limited. Row k is the row of kind k; solve_master() reads the duals by that index.
 struct Frame {
   LinearProgram program;
   std::vector<std::vector<int>> cut_columns;  // By device and cut.
 
-  // `devices_max` bounds the devices of one cut; the solver's search wanders off without it.
+  // `devices_max` bounds the number of devices of one cut. Without a bound on integer columns, branch and bound can
+  // follow ever larger numbers.
   Frame(const CoverProblem& problem, const Ranges& ranges, const std::vector<int>& need, bool integer,
         double devices_max = kUnbounded) {
     for (std::size_t k = 0; k < problem.kinds; ++k) program.add_row(need[k], kUnbounded);
@@ -141,6 +167,7 @@ struct Frame {
     }
   }
 
+  // Rounds a solution to whole devices. Requires an integer solution, within the tolerance of the solver.
   std::vector<std::vector<int>> cuts_of(const std::vector<double>& values) const {
     std::vector<std::vector<int>> cuts;
     for (const auto& columns : cut_columns) {
@@ -165,8 +192,12 @@ void add_need(const CoverService& service, const Cover& cover, std::vector<int>&
   for (std::size_t o = 0; o < cover.size(); ++o) need[service.offers[o].kind] += cover[o];
 }
 
-// Column generation over the covers of each service. The bound is Lagrange's: at any prices of kinds at which no device
-// can be cut into more than it costs, the cheapest covers of all services together cost no more than any plan.
+// Column generation over the covers of each service. The bound is Lagrange's: take any prices of kinds at which no
+// device can be cut into slices worth more than the device costs. Then the cheapest covers of all services together
+// cost no more than any plan.
+//
+// The class is large because generation, rounding, branching and the compact program share the columns, the prices and
+// the best answer.
 class Solver {
  public:
   Solver(const CoverProblem& problem, const CoverBudget& budget)
@@ -184,6 +215,7 @@ class Solver {
       answer_.infeasible_service = s;
       return answer_;
     }
+    // A warm start may come from another demand, so its covers are checked like any other.
     for (std::size_t s = 0; s < start.size(); ++s) {
       if (covers_[s].accepts(start[s])) add_column(s, start[s]);
     }
@@ -202,7 +234,8 @@ class Solver {
     return true;
   }
 
-  // A first cover of each service, at prices by which every kind shares its device evenly.
+  // Ensures one column for each service, cheapest at prices that divide a device's price evenly among the slices of
+  // one kind. False if some service accepts no cover within the budget.
   bool start_columns() {
     std::vector<double>& price = even_price_;
     price.assign(problem_.kinds, kUnbounded);
@@ -232,7 +265,7 @@ class Solver {
     std::vector<std::vector<double>> cut;    // By device and cut: how many devices.
   };
 
-  // The linear program over all columns: whole devices and whole covers may be shared out in parts. Requires a column
+  // Solves the linear relaxation over all columns: fractions of devices and of covers are allowed. Requires a column
   // for each service. Its duals are the prices of kinds.
   Master solve_master(const Ranges& ranges) const {
     Frame frame(problem_, ranges, std::vector<int>(problem_.kinds, 0), false);
@@ -250,7 +283,8 @@ class Solver {
         column.entries.push_back({row, 1});
         at[s].push_back(frame.program.add_column(std::move(column)));
       }
-      // Keeps the program feasible on a fleet that is too small, at a price that no plan pays.
+      // An artificial column keeps the program feasible on a fleet that is too small. No plan costs as much, so it is
+      // used only where nothing else fits.
       frame.program.add_column(
           {.cost = kTooDear, .low = 0, .high = kUnbounded, .integer = false, .entries = {{row, 1}}});
     }
@@ -259,6 +293,7 @@ class Solver {
     master.solved = linear.optimal;
     if (!linear.optimal) return master;
     TANGRAM_CHECK(first_service_row >= static_cast<int>(problem_.kinds), "kinds come first");
+    // Duals can come out slightly negative by rounding; a negative price would make the service's search unbounded.
     for (std::size_t k = 0; k < problem_.kinds; ++k) master.kind_price.push_back(std::max(0.0, linear.duals[k]));
     for (const auto& row : at) {
       auto& share = master.share.emplace_back();
@@ -278,9 +313,11 @@ class Solver {
     std::vector<double> costs;  // By service.
   };
 
-  // The bound at `price`, with the covers that attain it as new columns.
+  // Computes the bound at `price` and adds the covers that attain it as columns. The bound holds for any prices, so
+  // they may be adjusted here first.
   Priced price_services(std::vector<double> price, const Ranges& ranges) {
-    // A kind that is free in the linear program would be taken without end.
+    // A kind with price zero would be taken without limit, and the search for covers requires positive prices. The
+    // floor is only two per cent of the even price, because raising prices can weaken the bound.
     for (std::size_t k = 0; k < price.size(); ++k) price[k] = std::max(price[k], 0.02 * even_price_[k]);
     make_payable(price, ranges);
     Priced priced;
@@ -295,14 +332,16 @@ class Solver {
     return priced;
   }
 
-  // What the slices of a cut are worth at the prices of kinds.
+  // The value of the slices of cut c at the prices of kinds.
   double worth_of(const CoverDevice& device, std::size_t c, const std::vector<double>& price) const {
     double worth = 0;
     for (std::size_t i = 0; i < device.kinds.size(); ++i) worth += device.cuts[c][i] * price[device.kinds[i]];
     return worth;
   }
 
-  // Lowers prices until no cut of which there is no end is worth more than its device.
+  // Lowers prices until no cut that may be used without limit is worth more than its device.
+  // Without a limit on their number, devices whose slices are worth more than they cost would make the Lagrange bound
+  // minus infinity.
   void make_payable(std::vector<double>& price, const Ranges& ranges) const {
     for (std::size_t d = 0; d < problem_.devices.size(); ++d) {
       const auto& device = problem_.devices[d];
@@ -316,8 +355,8 @@ class Solver {
     }
   }
 
-  // The least that devices of a type cost beyond what their slices are worth, within the ranges. Cuts that are worth
-  // more than they cost are taken as often as they may be; below the least number, the cheapest are added.
+  // The least that devices of one type cost beyond the value of their slices, within the ranges. Cuts worth more than
+  // they cost are used as often as allowed; if there are then too few devices, the cheapest are added.
   double least_surplus(std::size_t d, const std::vector<double>& price, const Ranges& ranges) const {
     const auto& device = problem_.devices[d];
     std::vector<std::pair<double, std::size_t>> order;
@@ -336,6 +375,7 @@ class Solver {
       const Range range = ranges.cut[d][c];
       const double room = std::min(most - used, range.high < 0 ? kUnbounded : double{0} + range.high - range.low);
       const double missing = std::max(0.0, ranges.total[d].low - used);
+      // A cut that pays is used as often as allowed. Any other is used only to reach the least number of devices.
       const bool pays = surplus < -kSumTolerance * device.price;
       const double taken = std::max(0.0, pays ? room : std::min(room, missing));
       if (taken == 0) continue;
@@ -377,11 +417,14 @@ class Solver {
   // finds plans; then the part with the least bound is next.
   void search_parts() {
     std::vector<Part> open{{whole_, answer_.bound}};
+    // The bound of the whole problem is the least bound of all parts that are still open.
     double unresolved = kUnbounded;  // The least bound of parts that could not be divided.
     bool diving = true;
     const std::int64_t nodes_before = cover_nodes();
     for (int parts = 0; parts < parts_max() && !open.empty() && !closed(); ++parts) {
       if (cover_nodes() - nodes_before > budget_.parts_nodes_max) break;
+      // The last part is the half with more devices, where a plan is most easily found. Best bound first is what
+      // raises the overall bound.
       auto next = diving ? open.end() - 1 : std::ranges::min_element(open, {}, &Part::bound);
       const Part part = std::move(*next);
       open.erase(next);
@@ -422,6 +465,7 @@ class Solver {
       if (beaten(part.bound)) return false;
       if (priced.added == 0) break;
     }
+    // A numerical failure of the solver proves nothing: the part keeps its bound and counts as unresolved.
     if (!master.solved) {
       unresolved = std::min(unresolved, part.bound);
       return true;
@@ -437,7 +481,8 @@ class Solver {
   // True if no plan with this bound can be cheaper than the answer, since totals are multiples of prices.
   bool beaten(double bound) const { return answer_.price <= totals_.at_least(bound) + kBoundTolerance; }
 
-  // Two parts between whose ranges the linear program lies: fewer, and at least one more.
+  // Divides a part at the most fractional number of devices in the linear program, or else of one cut: at most its
+  // floor, or at least one more. nullopt if all numbers are whole.
   static std::optional<std::pair<Part, Part>> divide(const Part& part, const Master& master) {
     const auto fraction = [](double x) { return std::abs(x - std::round(x)); };
     double best = kFractionMin;
@@ -451,6 +496,8 @@ class Solver {
       at_device = d;
       value = total;
     }
+    // Numbers of devices come first: they change the price, whereas another cut of the same device often costs the
+    // same.
     for (std::size_t d = 0; d < master.cut.size() && value == 0; ++d) {
       for (std::size_t c = 0; c < master.cut[d].size(); ++c) {
         if (fraction(master.cut[d][c]) <= best) continue;
@@ -476,8 +523,9 @@ class Solver {
     if (budget_.progress) budget_.progress(answer_.price, totals_.at_least(answer_.bound));
   }
 
-  // Fixes services that the linear program gives whole, and searches over the columns of the rest, which are few: no
-  // more than there are kinds and limits. With `all`, over every service.
+  // Rounds the last linear program to a plan. Services that have one whole cover there are fixed, and an integer
+  // search runs over the columns of the others. These are few: at most as many as there are kinds and limits, because
+  // that is the number of rows that can make a basic solution fractional. With `all`, it searches over every service.
   void round_to_plan(const Ranges& ranges, bool all) {
     std::vector<int> fixed(problem_.kinds, 0);
     std::vector<Cover> chosen(columns_.size());
@@ -507,6 +555,7 @@ class Solver {
         at[i].push_back(frame.program.add_column(std::move(column)));
       }
     }
+    // The search over open services only runs often, so it gets a twentieth of the nodes.
     IntegerLimits limits{.nodes_max = all ? budget_.tree_nodes_max : budget_.tree_nodes_max / 20 + 10,
                          .objective_step = totals_.step(),
                          .cutoff = cutoff()};
@@ -521,12 +570,13 @@ class Solver {
     take(frame.cuts_of(*integer.values), std::move(chosen));
   }
 
-  // Between the price and the next lower total.
+  // Half way between the price and the next lower total: no plan lies in between, so the solver may discard everything
+  // above it.
   double cutoff() const {
     return answer_.price < kUnbounded ? 0.5 * (answer_.price + totals_.below(answer_.price)) : kUnbounded;
   }
 
-  // More devices than slices are never of use.
+  // An upper limit on useful devices: each holds at least one slice that some cover needs.
   double slices_max(const std::vector<int>& fixed, const std::vector<std::size_t>& open) const {
     double most = std::accumulate(fixed.begin(), fixed.end(), 1.0);
     for (const std::size_t s : open) {
@@ -537,13 +587,14 @@ class Solver {
     return most;
   }
 
-  // The column that the last linear program gave service s most of; the first one without a program.
+  // The column with the largest share for service s in the last linear program; the first column if there was no
+  // program.
   std::size_t largest_share(std::size_t s) const {
     if (s >= shares_.size() || shares_[s].empty()) return 0;
     return static_cast<std::size_t>(std::ranges::max_element(shares_[s]) - shares_[s].begin());
   }
 
-  // Requires cuts that hold the covers. Ensures that the answer is the cheaper of it and what was there.
+  // Requires cuts that hold the covers. Ensures that the answer is the cheaper of this plan and the previous one.
   void take(std::vector<std::vector<int>> cuts, std::vector<Cover> covers) {
     const double price = price_of(problem_, cuts);
     if (price >= answer_.price - kBoundTolerance) return;
@@ -553,16 +604,20 @@ class Solver {
     answer_.covers = std::move(covers);
   }
 
-  // A cover that takes part in a better plan costs no more than its service's cheapest and the gap together. If all
-  // of those can be listed, a search over them proves the plan or betters it.
+  // Tries to better the plan or to prove it. A cover that is part of a cheaper plan costs at most its service's
+  // cheapest cover plus the gap between price and bound. If all such covers can be listed, a search over them either
+  // finds a cheaper plan or proves this one.
   void improve() {
     round_to_plan(whole_, false);
     report();
+    // The integer search over all columns grows quickly with the number of services, so it is limited to small
+    // problems.
     const bool small = static_cast<int>(covers_.size()) <= budget_.tree_services_max;
     if (!closed() && small) round_to_plan(whole_, true);
     report();
     if (!closed() && !asks()) search_parts();
     report();
+    // The listing below needs prices and a real plan to measure the gap from.
     if (closed() || !small || answer_.price >= kTooDear) return;
     if (answer_.kind_price.empty()) return;
     const bool limited = std::ranges::any_of(problem_.devices, [](const auto& d) { return d.count_max >= 0; });
@@ -585,7 +640,8 @@ class Solver {
     if (!answer_.proved && !closed()) search_compact();
   }
 
-  // The whole problem as one mixed-integer program. Only where capacity alone decides: a program cannot ask.
+  // Solves the whole problem as one mixed-integer program. Only possible where capacity alone decides: a program
+  // cannot call the certifier.
   void search_compact() {
     if (asks()) return;
     const double devices_max = answer_.price < kUnbounded ? answer_.price / least_price() + 1 : 1e6;
@@ -615,13 +671,13 @@ class Solver {
     }
   }
 
-  // Some service has more to say than its capacity.
+  // True if some service has a test beyond capacity, such as certification by simulation.
   bool asks() const {
     return std::ranges::any_of(problem_.services,
                                [](const auto& service) { return static_cast<bool>(service.accepts); });
   }
 
-  // Of one device; more than price / least_price() devices are never bought.
+  // The price of the cheapest device. A plan never has more than price / least_price() devices.
   double least_price() const {
     double least = kUnbounded;
     for (const auto& device : problem_.devices) least = std::min(least, device.price);
@@ -631,8 +687,8 @@ class Solver {
   // Adds the demand of a service to a program that chooses slices, not covers: slices of each offer in `at`, and the
   // share of their time that goes to each bucket.
   void add_service(LinearProgram& program, const CoverService& service, std::vector<int>& at) const {
-    // Rates and demands are put in proportion to the larger of them. A demand that is next to nothing is then lost in
-    // the tolerance of the solver, which leaves the bound one; the covers are judged afterwards.
+    // Rates and demands are scaled by the larger of them. A tiny demand is then lost in the solver's tolerance, which
+    // leaves the bound valid; covers are tested for capacity afterwards.
     constexpr double kSmallDemand = 1e-3;
     std::vector<int> class_rows;
     std::vector<double> scale;
@@ -644,6 +700,7 @@ class Solver {
     for (const auto& offer : service.offers) {
       LinearProgram::Column slices{.cost = 0, .low = 0, .high = kUnbounded, .integer = true, .entries = {}};
       slices.entries.push_back({static_cast<int>(offer.kind), -1});
+      // With one bucket the time of a slice needs no division, so the rate is an entry of the slice column itself.
       if (service.demand.size() == 1) {
         slices.entries.push_back({class_rows[0], offer.rate[0] / scale[0]});
         at.push_back(program.add_column(std::move(slices)));
@@ -663,8 +720,8 @@ class Solver {
     }
   }
 
-  // Ensures that the bound of a proved answer is its price, and that every other bound is a total that devices can
-  // have.
+  // Ensures that the bound of a proved answer is its price, and that any other bound is raised to a total that devices
+  // can have.
   void finish() {
     for (const auto& covers : covers_) answer_.covers_tried += covers.asked();
     if (answer_.status != CoverStatus::solved) return;
@@ -678,19 +735,19 @@ class Solver {
 
   // The price of a service that the fleet has no room for: above any plan.
   static constexpr double kTooDear = 1e7;
-  static constexpr int kPartRoundsMax = 30;  // A bound that is not the best yet is still one.
+  static constexpr int kPartRoundsMax = 30;  // Stopping early only weakens the bound.
 
   const CoverProblem& problem_;
   const CoverBudget& budget_;
   Totals totals_;
-  Ranges whole_;                                   // Without limits of a part.
+  Ranges whole_;                                   // The whole search space.
   std::vector<double> even_price_;                 // By kind: its device's price over the most that fit.
   std::vector<ServiceCovers> covers_;              // By service: its search for cheap covers.
   std::vector<std::vector<Cover>> columns_;        // By service; only covers that it accepts.
   std::set<std::pair<std::size_t, Cover>> known_;  // What columns_ holds.
   std::vector<std::vector<double>> shares_;        // By service and column, of the last linear program.
   bool last_search_proved_ = false;                // Nothing over columns_ is cheaper.
-  double root_bound_ = 0;                          // At the prices that the answer tells.
+  double root_bound_ = 0;                          // At the prices in the answer.
   CoverAnswer answer_;
 };
 

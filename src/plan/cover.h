@@ -1,9 +1,10 @@
-// How few devices hold the slices that all services need: the combinatorial heart of planning, free of GPU words.
+// The combinatorial heart of planning, in terms of kinds and devices rather than GPUs: how few devices hold the slices
+// that all services need.
 //
 // Kinds are shapes of slices on types of devices. A device can be cut in certain ways, each giving a number of slices
-// of every kind. A service covers its demand, split into classes of input sizes, with offers: one slice of a kind
-// that runs so many samples a second of each class. A slice divides its time between the classes of its service as it
-// likes, so an offer with y slices may bring any t with sum(t) <= y, and rate * t of each class.
+// of every kind. A service covers its demand, split into classes of input sizes, with offers: one slice of a kind that
+// runs so many samples a second of each class. A slice can divide its time between the classes of its service, so an
+// offer with y slices provides rate * t of each class, for any t with sum(t) <= y.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,11 @@
+// Turns services and fleets into numbers: samples a second by bucket, and for each kind of slice what it can run.
+//
+// A plan is only as good as these tables. Rates are taken at their peak, sizes at both ends of a drift, and a slice
+// offers a bucket only if a batch of it ends in time under the rule. The search (cover.h) sees nothing but the result.
+//
+// Invariants: shares sum to one and sizes ascend; the last size is the largest that can arrive; every rate of a Demand
+// is at least kRateMin, so it can be divided by.
+
 #include "plan/demand.h"
 
 #include <fmt/format.h>
@@ -14,20 +22,27 @@
 namespace tangram::plan {
 namespace {
 
+// Visits a variant with one lambda for each alternative.
 template <typename... Fs>
 struct Overload : Fs... {
   using Fs::operator()...;
 };
 
-// Room for luck: requests gather unevenly, and a batch may find more of them than the mean.
+// Arrivals are random, so a batch sometimes gathers more requests than the mean rate suggests. Larger batches than
+// this slack allows would rarely be full when their first request has to start.
 constexpr double kGatherSlack = 1.25;
 
+// A log-normal distribution as a list of sizes. Small sizes are listed one by one; larger ones grow by a constant
+// ratio, so the list stays short and the rounding of sizes stays relative. A share counts under the upper size of its
+// step: the planned load is never less than the real one.
 std::vector<SizeShare> shares_of_log_normal(const LogNormalSize& s) {
+  // Without spread all requests have the median size; the formula below would divide by zero.
   if (s.sigma <= 0) return {{static_cast<std::int64_t>(std::llround(s.median)), 1}};
   const double mu = math::log(s.median);
   const auto below = [&](double x) { return x <= 0 ? 0.0 : math::normal_cdf((math::log(x) - mu) / s.sigma); };
   std::vector<SizeShare> shares;
   double done = 0;
+  // Aims at 900 steps, which leaves a margin below kSizesMax for those that rounding down adds.
   const double ratio = math::exp(math::log(static_cast<double>(s.max) / static_cast<double>(s.min) + 1) / 900);
   for (std::int64_t size = s.min; size <= s.max;) {
     const double up_to = size == s.max ? 1 : below(static_cast<double>(size) + 0.5);
@@ -39,11 +54,13 @@ std::vector<SizeShare> shares_of_log_normal(const LogNormalSize& s) {
   return shares;
 }
 
+// Normalises weights to shares. Requires a positive total.
 std::vector<SizeShare> shares_of(const std::map<std::int64_t, double>& weights) {
   double total = 0;
   for (const auto& [size, weight] : weights) total += weight;
   std::vector<SizeShare> shares;
-  // Close sizes are put together under the larger where there are too many.
+  // With too many sizes, neighbours are merged under the larger one, so that no input is planned smaller than it is.
+  // The last size always gets an entry, since it decides the largest bucket.
   const double least = weights.size() <= kSizesMax ? 0 : total / static_cast<double>(kSizesMax - 1);
   double gathered = 0;
   for (auto it = weights.begin(); it != weights.end(); ++it) {
@@ -55,6 +72,8 @@ std::vector<SizeShare> shares_of(const std::map<std::int64_t, double>& weights) 
   return shares;
 }
 
+// The shares of a distribution. TraceSize means the sizes of the recorded requests, so it needs the traffic; without a
+// recording there is one size, 1.
 std::vector<SizeShare> shares_of_distribution(const SizeDistribution& distribution, const Traffic& traffic,
                                               bool samples) {
   return std::visit(Overload{[](const ConstantSize& s) {
@@ -78,7 +97,8 @@ std::vector<SizeShare> shares_of_distribution(const SizeDistribution& distributi
                     distribution);
 }
 
-// How many samples requests hold. A recorded request holds at least what the recording says.
+// The numbers of samples in a request. A recorded request holds at least the number in the recording, so the larger of
+// the two numbers counts. They are independent, hence the product of the shares.
 std::vector<SizeShare> sample_shares(const Service& service) {
   const auto drawn = shares_of_distribution(service.samples, service.traffic, true);
   const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
@@ -90,12 +110,15 @@ std::vector<SizeShare> sample_shares(const Service& service) {
   return shares_of(weights);
 }
 
+// How long a run may take. Rule::half is ParvaGPU's: half of the Slo for the run and half for waiting, with a tenth
+// kept as margin.
 double latency_limit_s(const Problem& problem, const Service& service) {
   const double slo = to_seconds(service.slo.latency);
   return problem.options.rule == Rule::half ? 0.9 * slo / 2 : slo;
 }
 
-// Ascending. A request runs in one batch, so the smallest holds the largest request.
+// The batch sizes to try, ascending. A request runs within one batch, so the smallest batch holds the largest request;
+// if no power of two equals that number, it is added. Batches named in the options are taken as they are.
 std::vector<std::int64_t> batch_candidates(const PlanOptions& options, std::int64_t least) {
   std::vector<std::int64_t> batches = options.batches;
   for (std::int64_t b = 1; b <= 256 && options.batches.empty(); b *= 2) batches.push_back(b);
@@ -105,10 +128,14 @@ std::vector<std::int64_t> batch_candidates(const PlanOptions& options, std::int6
   return batches;
 }
 
+// Media engines do not affect the speed of a model, so a profile that differs in nothing else adds only symmetry to
+// the search.
 bool same_but_media(const MigProfile& a, const MigProfile& b) {
   return a.compute_slices == b.compute_slices && a.units == b.units && a.memory_gib == b.memory_gib;
 }
 
+// True if some service's model has a prediction on the profile for its smallest input. Anything larger may still not
+// fit; that is decided for each bucket.
 bool runs_anything(const Problem& problem, const Geometry& geometry, const MigProfile& profile) {
   return std::ranges::any_of(problem.workload.services, [&](const Service& service) {
     const auto sizes = size_shares(service);
@@ -116,7 +143,7 @@ bool runs_anything(const Problem& problem, const Geometry& geometry, const MigPr
   });
 }
 
-// `a` is at least as good as `b` on every bucket.
+// True if `a` runs at least as much as `b` of every bucket.
 bool dominates(const Offer& a, const Offer& b) {
   for (std::size_t i = 0; i < a.rate_per_s.size(); ++i) {
     if (a.rate_per_s[i] < b.rate_per_s[i]) return false;
@@ -124,7 +151,8 @@ bool dominates(const Offer& a, const Offer& b) {
   return true;
 }
 
-// Those that no other on the same kind matches everywhere.
+// Removes offers that another offer of the same kind matches on every bucket. Of two equal offers the first stays. No
+// best cover is lost: replacing a slice's offer by the better one never reduces capacity.
 void keep_best(std::vector<Offer>& offers) {
   std::vector<Offer> kept;
   for (std::size_t i = 0; i < offers.size(); ++i) {
@@ -138,9 +166,10 @@ void keep_best(std::vector<Offer>& offers) {
   offers = std::move(kept);
 }
 
-// Offers of one kind that differ in their processes: of those, only the ones that are best for some bucket, by what
-// they run within the Slo or within half of it. More processes run more in all and each batch more slowly, so where
-// waiting counts the best number is one or the other.
+// Of offers of one kind that differ in their number of processes, keeps those that are best for some bucket, measured
+// by what they run within the Slo or within half of it. More processes run more in total but each batch more slowly.
+// Under certification waiting counts as well, so the best number is one of these two and capacity alone must not
+// decide.
 void keep_best_processes(std::vector<Offer>& offers, const std::vector<Offer>& within_half) {
   std::vector<Offer> kept;
   for (std::size_t i = 0; i < offers.size(); ++i) {
@@ -163,6 +192,8 @@ void keep_best_processes(std::vector<Offer>& offers, const std::vector<Offer>& w
 std::vector<SizeShare> size_shares(const Service& service) {
   auto now = shares_of_distribution(service.input_size, service.traffic, false);
   if (!service.size_drift) return now;
+  // Both ends of a drift count, with equal weight: the result says which sizes exist, and bucket edges have to suit
+  // both.
   std::map<std::int64_t, double> weights;
   for (const auto& [size, share] : now) weights[size] += share;
   for (const auto& [size, share] : shares_of_distribution(service.size_drift->to, service.traffic, false)) {
@@ -199,9 +230,12 @@ Service after_drift(Service service) {
 }
 
 double planning_rate_per_s(const Service& service) {
+  // Each client sends its next request one think time after an answer, which takes at most the Slo when in time.
+  // Faster answers only raise the rate while there is capacity for it.
   if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service.traffic)) {
     return loop->clients / (loop->think_mean_s + to_seconds(service.slo.latency));
   }
+  // A job starts late and its runs vary, so it is planned to end before its deadline.
   if (service.job) return mean_rate_per_s(service.traffic) / kJobShare;
   if (const auto* day = std::get_if<DiurnalTraffic>(&service.traffic)) return day->rate_per_s * (1 + day->amplitude);
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic); curve != nullptr && !curve->rate_per_s.empty()) {
@@ -216,6 +250,7 @@ Stock take_stock(const Problem& problem) {
   for (std::size_t g = 0; g < problem.fleet.groups.size(); ++g) {
     const auto& group = problem.fleet.groups[g];
     const Geometry* known = find_geometry(group.type);
+    // GPU types have a table. The host has none: its geometry depends on its number of cores.
     TANGRAM_CHECK(known != nullptr || group.host.has_value(), "a fleet's devices have a geometry");
     stock.geometries.push_back(known != nullptr ? *known : cpu_geometry(*group.host));
     const Geometry& geometry = stock.geometries.back();
@@ -223,6 +258,7 @@ Stock take_stock(const Problem& problem) {
     for (std::size_t p = 0; p < geometry.profiles.size(); ++p) {
       const auto& profile = geometry.profiles[p];
       const bool offered = std::ranges::any_of(allowed.profiles, [&](const auto& a) { return a.name == profile.name; });
+      // Profiles are listed with the plain one first, so of twins the plain one stays.
       const bool twin = std::ranges::any_of(stock.kinds, [&](const SliceKind& kind) {
         return kind.group == g && same_but_media(geometry.profiles[kind.profile], profile);
       });
@@ -235,6 +271,7 @@ Stock take_stock(const Problem& problem) {
 std::optional<Prediction> predict_with_headroom(const Problem& problem, const MigProfile& profile,
                                                 const RunPoint& point) {
   auto run = problem.latency->predict(point);
+  // Without a memory figure on either side nothing can be compared; the prediction alone decides then.
   if (!run || !run->memory_mib || profile.memory_gib.evidence == Evidence::unknown) return run;
   const double room = (1 - problem.options.memory_headroom) * 1024 * profile.memory_gib.value;
   return *run->memory_mib <= room ? run : std::nullopt;
@@ -253,10 +290,15 @@ BatchChoice best_batch(const Problem& problem, const Stock& stock, std::size_t s
                               {stock.type(kind), stock.profile(kind).name, service.model, batch, size, processes});
     if (!run) break;  // Larger ones do not fit into memory either.
     const double seconds = to_seconds(run->mean);
+    // Rule::half judges by the mean, since its limit already leaves more than half of the Slo; the other rules use the
+    // tail.
     const double slow = problem.options.rule == Rule::half ? seconds : to_seconds(run->p99);
     if (slow >= limit) break;
+    // A batch larger than what arrives before its first request has to start would wait in vain. The smallest batch is
+    // exempt, because a single request may need all of it.
     if (batch > least && static_cast<double>(batch) > kGatherSlack * rate_per_s * (slo - slow)) break;
     const double rate = static_cast<double>(processes) * static_cast<double>(batch) / seconds;
+    // Candidates ascend, so of equal rates the smaller batch stays: it answers sooner.
     if (rate > best.rate_per_s) best = {batch, rate};
   }
   return best;
@@ -273,7 +315,8 @@ std::vector<double> bucket_shares(const std::vector<SizeShare>& sizes, const std
 
 namespace {
 
-// Slices that the rates take at least, each bucket on the offer that runs most of it.
+// A lower estimate of the slices that these rates need: each bucket on the offer that runs most of it, in fractions of
+// slices. Good enough to compare two mixes of sizes.
 double slices_taken(const Demand& demand, const std::vector<double>& rate_per_s) {
   double slices = 0;
   for (std::size_t i = 0; i < rate_per_s.size(); ++i) {
@@ -284,13 +327,13 @@ double slices_taken(const Demand& demand, const std::vector<double>& rate_per_s)
   return slices;
 }
 
-// What slices of a kind run of each bucket of the demand, and what they run if they may take half of the Slo only.
+// What a slice of a kind runs of each bucket, and what it runs if a batch may take only half of the Slo.
 struct OfferPair {
   Offer whole;
   Offer half;
 };
 OfferPair offer_of(const Problem& problem, const Stock& stock, const Demand& demand, std::size_t kind, int processes) {
-  // ParvaGPU's rule lets batches gather without end, as if requests arrived at any rate.
+  // ParvaGPU's rule does not limit batches by what arrives in time, as if the rate were infinite.
   constexpr double kAnyRate = 1e18;
   const bool gathers = problem.options.rule != Rule::half;
   OfferPair offer{{kind, processes, {}, {}}, {kind, processes, {}, {}}};
@@ -307,7 +350,8 @@ OfferPair offer_of(const Problem& problem, const Stock& stock, const Demand& dem
   return offer;
 }
 
-// Fills the buckets that something arrives for, before and after a drift of sizes.
+// Fills the edges and rates of the demand. A bucket is kept if something arrives for it before or after a drift of
+// sizes.
 void add_rates(const Problem& problem, const std::vector<std::int64_t>& edges, Demand& demand) {
   const Service& asked = problem.workload.services[demand.service];
   const bool loop = std::holds_alternative<ClosedLoopTraffic>(asked.traffic);  // Has no rate that could grow.
@@ -321,6 +365,8 @@ void add_rates(const Problem& problem, const std::vector<std::int64_t>& edges, D
   for (std::size_t i = 0; i < edges.size(); ++i) {
     if (before[i] <= 0 && after[i] <= 0) continue;  // Nothing of this size arrives.
     demand.edges.push_back(edges[i]);
+    // A bucket that gets requests at one end of the drift only keeps a tiny rate at the other, so that both lists have
+    // the same buckets and every bucket needs an offer.
     demand.rate_per_s.push_back(std::max(total * before[i], detail::kRateMin));
     demand.other_rate_per_s.push_back(std::max(total * after[i], detail::kRateMin));
   }
@@ -345,7 +391,8 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
   } else {
     keep_best(demand.offers);
   }
-  // The dearer of the two mixes is planned for, and the plan is checked with the other one.
+  // A plan has to carry both mixes. The search covers the one that needs more slices; the other one is checked for
+  // each cover.
   if (!problem.workload.services[service].size_drift) {
     demand.other_rate_per_s.clear();
   } else if (slices_taken(demand, demand.other_rate_per_s) > slices_taken(demand, demand.rate_per_s)) {
@@ -356,7 +403,8 @@ Demand make_demand(const Problem& problem, const Stock& stock, std::size_t servi
 
 namespace {
 
-// What is known of a model on the slices of a fleet, asked of the predictor point by point.
+// What the predictor knows about a model on the slices of a fleet, found by asking it point by point. Used only to
+// explain why there is no plan.
 struct KnownRuns {
   std::int64_t size_most = 0;     // The largest input that runs alone.
   std::int64_t samples_most = 0;  // The most that run together at the size asked for.
@@ -364,9 +412,11 @@ struct KnownRuns {
   std::string free_where;         // The slice that leaves it.
 };
 
+// The predictor has no list of its limits, so they are searched for up to this size.
 constexpr std::int64_t kSizeAsked = 1 << 24;
 
-// The largest number that `runs` says yes to, if it says yes to all below it from some power of two on.
+// The largest n for which `runs` is true, by doubling and then bisection: about fifty calls. Exact if `runs` is true
+// from some power of two up to the answer and false beyond; small sizes may be false.
 template <typename Runs>
 std::int64_t largest_run(const Runs& runs) {
   std::int64_t yes = 0;
@@ -380,6 +430,7 @@ std::int64_t largest_run(const Runs& runs) {
   return yes;
 }
 
+// Raises the figures in `known` by what the predictor says about one profile.
 void look_at(const Problem& problem, const Geometry& geometry, const MigProfile& profile, const RunPoint& asked,
              KnownRuns& known) {
   RunPoint point = asked;
@@ -395,6 +446,7 @@ void look_at(const Problem& problem, const Geometry& geometry, const MigProfile&
       std::max(known.samples_most, largest_run([&](auto n) { return runs_at(n, asked.size).has_value(); }));
   const auto run = runs_at(asked.batch, asked.size);
   if (!run || !run->memory_mib || profile.memory_gib.evidence == Evidence::unknown) return;
+  // The share of memory left free may be negative: the largest is still the nearest miss.
   const double free = 1 - *run->memory_mib / (1024 * profile.memory_gib.value);
   if (free <= known.free_most) return;
   known.free_most = free;
@@ -418,6 +470,7 @@ std::string why_not_run(const Problem& problem, std::size_t service_index, std::
   }
   std::string text =
       fmt::format("{}: no slice of the fleet runs {} at input size {}: ", service.name, service.model, size);
+  // Reasons from the nearest miss to the farthest: memory, samples in one request, input size, no measurement at all.
   if (!known.free_where.empty()) {
     text += fmt::format("larger than its memory with {:g} % kept free", 100 * problem.options.memory_headroom);
     if (known.free_most < 0) return text;
@@ -440,6 +493,8 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
   for (std::size_t i = 0; i < demand.edges.size(); ++i) {
     const bool served = std::ranges::any_of(demand.offers, [&](const Offer& o) { return o.rate_per_s[i] > 0; });
     if (served) continue;
+    // The bucket has no offer, so even the smallest batch that holds a request takes too long. The fastest slice tells
+    // how long the Slo would have to be.
     double fastest = 1e18;
     std::string where;
     for (std::size_t kind = 0; kind < stock.kinds.size(); ++kind) {
@@ -455,6 +510,7 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     }
     const std::string size = demand.edges.size() > 1 ? fmt::format(" at input size {}", demand.edges[i]) : "";
     if (where.empty()) return why_not_run(problem, demand.service, demand.edges[i]);
+    // Rule::half allows 0.9 / 2 of the Slo for a run, so the Slo has to be that much longer than the run.
     const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
     if (service.job) {
       return fmt::format(

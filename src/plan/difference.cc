@@ -1,3 +1,15 @@
+// The difference of two plans, with as little change as possible.
+//
+// Three decisions, from the outside in. The Matcher decides which device takes which role of the new plan: equal
+// devices first, then a cheapest assignment of the rest. The Placer decides where on that device the slices of the
+// role lie, so that slices with the same profile and replicas stay where they are. slice_differences() then only
+// compares.
+//
+// Invariant: each role gets exactly one device of its geometry, and each device at most one role.
+//
+// Example: a plan that swaps the contents of gpu-0 and gpu-1 has an empty difference, because each device takes the
+// other's role.
+
 #include "plan/difference.h"
 
 #include <fmt/format.h>
@@ -21,10 +33,11 @@ using detail::same_replicas;
 using detail::SlicePair;
 using detail::whole_cost;
 
-// Hosts have far more slices than that, and there the places are left as the plan says.
+// best_starts() tries all subsets of pairs, up to 2^12. Hosts have far more slices than that, and there the starts are
+// left as the plan says.
 constexpr std::size_t kMovedSlicesMax = 12;
 
-// What a device holds, in one text: equal texts, equal devices. `placed`: the starts count.
+// The contents of a device as text: equal texts mean equal devices. `placed`: the starts count.
 std::string content_key(const PlannedDevice& device, bool placed) {
   std::vector<std::string> parts;
   for (const auto& planned : device.slices) {
@@ -43,13 +56,14 @@ bool overlap(const Geometry& geometry, const Slice& a, const Slice& b) {
   return a.start < b_end && b.start < a_end;
 }
 
-// Puts the slices of a role onto a device that is cut already: those that have a partner lie where it lies, the others
-// where they fit, on units that are free now where possible.
+// Places the slices of a role on a device that is already cut. Slices that have a partner lie where it lies; the
+// others go where they fit, on units that are free now where possible.
+// Requires devices of the same geometry.
 class Placer {
  public:
   Placer(const PlannedDevice& before, const PlannedDevice& role) : before_(before), role_(role) {}
 
-  // The starts of the role's slices, or nothing if the partners leave no room for the others.
+  // The starts of the role's slices, or nullopt if the partners leave no room for the others.
   std::optional<std::vector<std::uint16_t>> place(const std::vector<SlicePair>& pairs) {
     starts_.assign(role_.slices.size(), 0);
     open_.clear();
@@ -63,7 +77,8 @@ class Placer {
     for (std::size_t i = 0; i < fixed.size(); ++i) {
       if (!fixed[i]) open_.push_back(i);
     }
-    // Large slices first. Among equals, those that take over from what is there: they should come before it goes.
+    // Large slices first, because they have the fewest starts. Among equals, those whose service already runs on the
+    // device: they should exist before the old replica goes.
     std::ranges::stable_sort(open_, {},
                              [&](std::size_t i) { return -2 * profile_of(i).units - (takes_over(i) ? 1 : 0); });
     if (!place_from(0, layout)) return std::nullopt;
@@ -83,12 +98,13 @@ class Placer {
     return std::ranges::any_of(role_.slices[i].replicas, here);
   }
 
+  // How many of today's slices would have to go before this one can be cut.
   int slices_in_the_way(const Slice& slice) const {
     return static_cast<int>(std::ranges::count_if(
         before_.slices, [&](const PlannedSlice& planned) { return overlap(role_.geometry, planned.slice, slice); }));
   }
 
-  // The place that the plan says comes first among those that disturb equally few.
+  // All starts, those that disturb the fewest of today's slices first, and among equals the start that the plan names.
   std::vector<Slice> choices(std::size_t i) const {
     std::vector<Slice> slices;
     for (const int start : profile_of(i).starts) {
@@ -100,6 +116,8 @@ class Placer {
     return slices;
   }
 
+  // Backtracks over the starts of open_[index] and later. Requires a layout with everything placed so far. A device
+  // has at most kMovedSlicesMax slices here, so the depth is small.
   bool place_from(std::size_t index, const Layout& layout) {
     if (index == open_.size()) return true;
     for (const Slice& slice : choices(open_[index])) {
@@ -116,12 +134,13 @@ class Placer {
   std::vector<std::uint16_t> starts_;
 };
 
-// The role on the device, moved so that the most valuable pairs stay. Fewer and fewer pairs are held until the rest has
-// room; with none, the role's own layout is always possible.
+// The starts of the role on the device such that the most valuable set of pairs stays in place. Sets are tried in
+// descending value until the other slices have room; with the empty set the role's own layout is always possible.
 std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const PlannedDevice& role) {
   const std::vector<SlicePair> pairs = pair_slices(before, role, false);
   Placer placer(before, role);
   std::vector<std::uint32_t> sets(std::size_t{1} << pairs.size());
+  // The value of a pair is what it saves: destroying one slice and creating the other, less the change of replicas.
   const auto value = [&](std::uint32_t set) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -146,6 +165,7 @@ std::vector<std::uint16_t> best_starts(const PlannedDevice& before, const Planne
   return own;
 }
 
+// The role under the device's name, with its slices moved if that is allowed and affordable.
 PlannedDevice placed_role(const PlannedDevice& before, const PlannedDevice& role, bool move) {
   PlannedDevice after = role;
   after.name = before.name;
@@ -156,6 +176,7 @@ PlannedDevice placed_role(const PlannedDevice& before, const PlannedDevice& role
   return after;
 }
 
+// Compares two layouts of the same device. A slice is the same slice only if profile and start agree.
 std::vector<SliceDifference> slice_differences(const PlannedDevice& before, const PlannedDevice& after) {
   std::vector<SliceDifference> result;
   std::vector<char> found(after.slices.size(), 0);
@@ -191,7 +212,8 @@ void count(const SliceDifference& slice, DifferenceCounts& counts) {
   counts.replicas_loaded += static_cast<int>(changes.loaded.size());
 }
 
-// Decides which device takes which role.
+// Decides which device takes which role. Devices that are already right are taken out first, so the cubic assignment
+// only sees the rest.
 class Matcher {
  public:
   Matcher(std::vector<PlannedDevice> devices, const Plan& after, const DifferenceOptions& options)
@@ -201,8 +223,9 @@ class Matcher {
         device_of_(after.devices.size(), kNone),
         taken_(devices_.size(), 0) {}
 
-  // By role of the new plan, the index of its device.
+  // By role of the new plan: the index of its device.
   std::vector<std::size_t> match() {
+    // Equal devices under their own name first: nothing about them changes, not even the name.
     match_equal(true);
     if (options_.rename) {
       match_equal(false);
@@ -221,6 +244,7 @@ class Matcher {
     taken_[device] = 1;
   }
 
+  // Without renaming every role goes to the device of its name; all_devices() has made sure that it exists.
   void match_names() {
     if (indices_.empty()) index_names();
     for (std::size_t role = 0; role < after_.devices.size(); ++role) {
@@ -232,7 +256,7 @@ class Matcher {
     for (std::size_t i = 0; i < devices_.size(); ++i) indices_.emplace(devices_[i].name, i);
   }
 
-  // Roles that some device plays already; `named`: under the same name.
+  // Gives roles to devices that already have their contents. `named`: only under the same name.
   void match_equal(bool named) {
     if (indices_.empty()) index_names();
     std::multimap<std::string, std::size_t> free;
@@ -258,7 +282,8 @@ class Matcher {
     return device.type + "\x1e" + content_key(device, !options_.move);
   }
 
-  // Of the rest, the cheapest assignment within each geometry.
+  // Assigns the remaining roles at the least cost, separately for each geometry: a role cannot move to another kind of
+  // device.
   void match_rest() {
     for (std::size_t first = 0; first < after_.devices.size(); ++first) {
       if (device_of_[first] != kNone) continue;
@@ -281,9 +306,10 @@ class Matcher {
     std::vector<DeviceKey> device_keys;
     for (const auto role : roles) role_keys.push_back(contents.key_of(after_.devices[role]));
     for (const auto device : candidates) device_keys.push_back(contents.key_of(devices_[device]));
+    // The name is a tie-break: with this scale all names together cost less than the smallest change.
     const auto scale = static_cast<std::int64_t>(roles.size()) + 1;
     const auto columns = assign(roles.size(), candidates.size(), [&](std::size_t row, std::size_t column) {
-      // Among equally good devices the one of the same name.
+      // Among equally good devices, the one with the same name.
       const bool same_name = after_.devices[roles[row]].name == devices_[candidates[column]].name;
       return scale * contents.cost(device_keys[column], role_keys[row], !options_.move) + (same_name ? 0 : 1);
     });
@@ -298,6 +324,7 @@ class Matcher {
   std::map<std::string, std::size_t> indices_;
 };
 
+// Everything below assumes valid layouts, so invalid ones are rejected here.
 Result<Nothing> check_layouts(const Plan& plan) {
   for (const auto& device : plan.devices) {
     const std::string wrong = why_invalid(device.geometry, layout_of(device));
@@ -306,7 +333,8 @@ Result<Nothing> check_layouts(const Plan& plan) {
   return Nothing{};
 }
 
-// Every device that either plan names, as the old plan has it.
+// Every device that either plan names, with the contents of the old plan. New devices are empty. A device that changes
+// its geometry is an error: it would be other hardware.
 Result<std::vector<PlannedDevice>> all_devices(const Plan& before, const Plan& after) {
   std::vector<PlannedDevice> devices = before.devices;
   std::map<std::string, std::size_t> known;
@@ -339,6 +367,8 @@ ReplicaChanges compare_replicas(const std::vector<Replica>& before, const std::v
     changes.kept.push_back(replica);
     new_left.erase(same);
   }
+  // A replica of the same service with as many processes keeps its model in memory, so it is retuned instead of loaded
+  // again.
   for (const auto& replica : old_left) {
     const auto near = std::ranges::find_if(new_left, [&](const Replica& other) {
       return other.service == replica.service && other.processes == replica.processes;
@@ -364,6 +394,7 @@ Result<Difference> diff(const Plan& before, const Plan& after, const DifferenceO
   }
   TANGRAM_TRY(const auto devices, all_devices(before, after));
   Difference result;
+  // Devices without a role in the new plan end up empty.
   for (const auto& device : devices) {
     PlannedDevice empty{device.name, device.type, device.geometry, {}};
     result.devices.push_back({device, std::move(empty), "", {}});

@@ -37,7 +37,7 @@ struct SliceDifference {
 struct ReplicaChanges {
   struct Retuned {
     Replica before;
-    Replica after;  // The same service and processes with other buckets or batches: nothing is loaded anew.
+    Replica after;  // The same service and processes with other buckets or batches: no reload.
   };
   std::vector<Replica> kept;
   std::vector<Retuned> retuned;

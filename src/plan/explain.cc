@@ -1,3 +1,8 @@
+// Explains a plan: what each service costs, what a longer Slo would save, and why fewer devices do not suffice.
+//
+// Explanations come from the bound. The bound's price of a service says how much of the total that service is
+// responsible for, so the services that make up most of it are the ones to change.
+
 #include "plan/explain.h"
 
 #include <fmt/format.h>
@@ -11,6 +16,8 @@
 namespace tangram::plan {
 namespace {
 
+// The price of one device in the unit of the objective. A device under a foreign name gets the price of the first
+// group of its type.
 double price_of(const Problem& problem, const PlannedDevice& device) {
   if (problem.options.objective != Objective::price) return 1;
   if (const DeviceGroup* own = group_of_device(problem.fleet, device)) return own->price_per_hour;
@@ -25,7 +32,7 @@ Problem with_longer_slo(const Problem& problem, std::size_t service, double fact
   changed.budget.progress = {};
   auto& slo = changed.workload.services[service].slo;
   slo.latency = from_seconds(to_seconds(slo.latency) * factor);
-  // A later deadline also leaves more time for the rows.
+  // A later deadline also lowers the rate at which the rows have to run.
   if (auto& job = changed.workload.services[service].job) {
     job->deadline = slo.latency;
     changed.workload.services[service].traffic = ConstantTraffic{job->rows_per_s()};
@@ -33,7 +40,8 @@ Problem with_longer_slo(const Problem& problem, std::size_t service, double fact
   return changed;
 }
 
-// Names of the services that cost most in the bound, until they make up most of it.
+// Names the services that cost most in the bound, until they make up four fifths of it; at most five, for a readable
+// sentence.
 std::string binding_services(const PlanAnswer& answer) {
   std::vector<const ServicePlan*> order;
   double all = 0;
@@ -66,12 +74,15 @@ double plan_price(const Problem& problem, const Plan& plan) {
 std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answer) {
   std::map<std::string, double> costs;
   for (const auto& device : answer.plan.devices) {
+    // Free slices are not charged to anyone separately: the used slices carry the whole price, so the costs add up to
+    // the price of the plan.
     double used = 0;
     for (const auto& slice : device.slices) {
       if (!slice.replicas.empty()) used += device.geometry.profiles[slice.slice.profile].compute_slices;
     }
     for (const auto& slice : device.slices) {
       for (const auto& replica : slice.replicas) {
+        // Replicas that share a slice share its cost evenly.
         costs[replica.service] += price_of(problem, device) / used / static_cast<double>(slice.replicas.size()) *
                                   device.geometry.profiles[slice.slice.profile].compute_slices;
       }
@@ -86,6 +97,8 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
                                const ReliefOptions& options) {
   if (problem.options.objective == Objective::headroom) return {};
   const auto count = static_cast<std::int64_t>(problem.workload.services.size());
+  // Planning again for each service repeats all simulations. If that is too many, bounds without simulation are
+  // compared instead.
   const bool cheap =
       problem.options.rule != Rule::certified || answer.certifications * count <= options.certifications_max;
   Problem base = problem;
@@ -97,7 +110,8 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
     const PlanAnswer relaxed = planner.plan(with_longer_slo(base, s, options.slo_factor));
     Relief relief{problem.workload.services[s].name, options.slo_factor, before, before,
                   cheap ? ReliefBasis::planned : ReliefBasis::bound};
-    // A search that was cut short may find less with more freedom; nobody has to use the freedom.
+    // A search that was cut short may find a worse plan with more freedom. The old plan is still valid then, so the
+    // price never rises.
     if (relaxed.status == PlanStatus::planned) {
       relief.price_after = std::min(before, cheap ? relaxed.price : relaxed.bound);
     }

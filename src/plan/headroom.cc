@@ -1,3 +1,10 @@
+// Objective::headroom: the largest factor by which all rates can grow on a fixed fleet.
+//
+// Whether a plan exists is monotone in the factor, apart from chance in simulations, so the search brackets the factor
+// by doubling or halving and then bisects. Under Rule::certified each step is a whole planning run with simulations.
+// Two limits keep that affordable: a cap on questions to the certifier at each factor, and an upper bound on the
+// factor from planning without simulation.
+
 #include "plan/headroom.h"
 
 #include <fmt/format.h>
@@ -14,23 +21,25 @@
 namespace tangram::plan {
 namespace {
 
-// Factors beyond these are not looked at: the rates were not meant.
+// Factors beyond these are not tried: such rates cannot have been meant.
 constexpr double kFactorMax = 1 << 20;
 constexpr double kFactorMin = 1.0 / 1024;
 constexpr double kFactorStep = 1.01;
-// With simulations each factor takes seconds, and chance blurs what lies closer together.
+// With simulations each factor takes seconds, and factors that lie closer together cannot be told apart.
 constexpr double kFactorStepCertified = 1.02;
-// Questions while the plan for one factor is searched. A plan that is found has been confirmed, however few they were.
+// Questions to the certifier at one factor. A plan that is found has been confirmed, however few they were.
 constexpr std::int64_t kProbeQuestionsMax = 500;
 
-// Passes on so many different questions, and says no to the others. The search for a factor needs no proof that fewer
-// devices would not do, which is what most questions are for.
+// Passes on a limited number of different questions and answers no to the others. The search for a factor needs no
+// proof that fewer devices would not suffice, which is what most questions are for. Confirmations are always passed
+// on.
 class LimitedCertifier final : public Certifier {
  public:
   explicit LimitedCertifier(Certifier& certifier) : certifier_(certifier) {}
 
   Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
     if (confirm) return ask(service, groups, true);
+    // A fresh entry is a verdict that does not hold, which is the answer once the questions are used up.
     const auto [known, fresh] = verdicts_.try_emplace(key_of(service, groups));
     if (fresh && questions_ < kProbeQuestionsMax) {
       ++questions_;
@@ -64,14 +73,14 @@ bool all_hold(const PlanAnswer& answer) {
   return std::ranges::all_of(answer.services, [](const ServicePlan& s) { return !s.verdict || s.verdict->holds; });
 }
 
-// Looks for the largest factor at which there is a plan whose every service was confirmed.
+// Searches for the largest factor with a plan in which every service was confirmed.
 class FactorSearch {
  public:
   FactorSearch(const Problem& problem, const PlanOnce& plan_once, double factor_max)
       : problem_(problem), plan_once_(plan_once), factor_max_(factor_max) {}
 
-  // The plan, with its factor; infeasible if there is none at any. Goes up from the rates as they are, since planning
-  // for low rates is quick, or down if they are too high; then halves what is left between yes and no.
+  // Returns the plan with its factor; infeasible if there is none at any factor. Goes up from the given rates, since
+  // planning for low rates is quick, or down if they are too high; then bisects.
   PlanAnswer run() {
     low_ = std::min(1.0, factor_max_);
     high_ = low_;
@@ -82,6 +91,7 @@ class FactorSearch {
     }
     const double step = problem_.options.rule == Rule::certified ? kFactorStepCertified : kFactorStep;
     while (best_.status == PlanStatus::planned && high_ / low_ > step) {
+      // The geometric mean, since the precision asked for is a ratio.
       const double middle = std::sqrt(low_ * high_);
       (try_at(middle) ? low_ : high_) = middle;
     }
@@ -90,6 +100,8 @@ class FactorSearch {
   }
 
  private:
+  // Plans at one factor, and keeps the answer if it is a plan or if there is none yet, so that a failure has its
+  // reason.
   bool try_at(double factor) {
     Problem scaled = problem_;
     scaled.workload = scale_rates(problem_.workload, factor);
@@ -128,7 +140,8 @@ class FactorSearch {
   std::int64_t asked_ = 0;
 };
 
-// Where nothing waits, planning takes no simulation and carries at least as much: a limit from above.
+// Planning without waiting needs no simulation and carries at least as much, so its factor is an upper limit. One step
+// is added because that search is itself only exact to one step.
 double factor_limit(const Problem& problem, const PlanOnce& plan_once) {
   if (problem.options.rule != Rule::certified) return kFactorMax;
   Problem cheap = problem;
@@ -171,7 +184,7 @@ PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
                 group.name.empty() ? group.type : group.name));
   }
   PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();
-  // Bounds are about the number of devices, which nobody asked for.
+  // Bounds are about the number of devices, which is fixed here.
   answer.bound = 0;
   answer.proved = false;
   return answer;

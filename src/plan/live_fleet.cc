@@ -1,3 +1,10 @@
+// A model of the devices during a transition: each step either applies or is refused with a reason.
+//
+// It is the referee of step lists. A replica is in one of two states, loaded or running, and a slice can be destroyed
+// only when it is empty. So a list of steps that applies from beginning to end never cuts below a running model.
+//
+// Invariant: the slices of each device form a valid layout, sorted by start.
+
 #include "plan/live_fleet.h"
 
 #include <fmt/format.h>
@@ -7,6 +14,7 @@
 namespace tangram::plan {
 namespace {
 
+// The error names the device and the action, because a transition may have hundreds of steps.
 Error refused(const Step& step, std::string_view reason) {
   return {ErrorCode::invalid, fmt::format("{}: cannot {}: {}", step.device, to_string(step.action), reason)};
 }
@@ -26,7 +34,8 @@ std::string_view to_string(StepAction action) {
   return "";
 }
 
-// Requires nothing of the fleet: a step and its inverse cancel wherever the step was possible.
+// Applying a step and then its inverse restores the fleet wherever the step was possible. The table follows the order
+// of the enumeration.
 Step inverse_of(const Step& step) {
   static constexpr StepAction kInverse[] = {StepAction::destroy, StepAction::create, StepAction::unload,
                                             StepAction::load,    StepAction::drain,  StepAction::start,
@@ -35,6 +44,7 @@ Step inverse_of(const Step& step) {
   inverse.action = kInverse[static_cast<int>(step.action)];
   inverse.device = step.device;
   inverse.slices = step.slices;
+  // Retuning goes from one replica to another, so its inverse swaps the two.
   inverse.replica = step.action == StepAction::retune ? step.retuned : step.replica;
   if (step.action == StepAction::retune) inverse.retuned = step.replica;
   inverse.temporary = step.temporary;
@@ -54,6 +64,7 @@ LiveFleet::LiveFleet(const Plan& plan) {
 }
 
 void LiveFleet::add_empty(const std::string& name, const std::string& type, const Geometry& geometry) {
+  // Steps name devices, so two devices with one name would be ambiguous.
   const bool fresh = indices_.emplace(name, devices_.size()).second;
   TANGRAM_CHECK(fresh, "names of devices differ");
   devices_.push_back({{name, type, geometry, {}}, {}});
@@ -65,6 +76,7 @@ Layout LiveFleet::layout_of(const LiveDevice& device) {
   return layout;
 }
 
+// The slice with the replicas that take requests: only those share its capacity.
 PlannedSlice LiveFleet::running_on(const LiveSlice& slice) {
   PlannedSlice planned{slice.slice, {}};
   for (const auto& replica : slice.replicas) {
@@ -84,7 +96,8 @@ Result<Nothing> LiveFleet::apply(const Step& step) {
   }
 }
 
-// Slices stay sorted by start, so that running() gives the same plan whatever the order of steps.
+// Slices stay sorted by start, so running() gives the same plan whatever the order of steps. An error in the middle
+// leaves the earlier slices created.
 Result<Nothing> LiveFleet::create(LiveDevice& device, const Step& step) {
   for (const auto& slice : step.slices) {
     const Geometry& geometry = device.device.geometry;
@@ -98,6 +111,7 @@ Result<Nothing> LiveFleet::create(LiveDevice& device, const Step& step) {
   return Nothing{};
 }
 
+// Requires that nothing is loaded: drain and unload come first.
 Result<Nothing> LiveFleet::destroy(LiveDevice& device, const Step& step) {
   for (const auto& slice : step.slices) {
     const auto found = std::ranges::find(device.slices, slice, &LiveSlice::slice);
@@ -108,11 +122,13 @@ Result<Nothing> LiveFleet::destroy(LiveDevice& device, const Step& step) {
   return Nothing{};
 }
 
+// All steps about a single replica. A slice may hold equal replicas, so the state is part of the search.
 Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) {
   if (step.slices.size() != 1) return refused(step, "expected one slice");
   const auto slice = std::ranges::find(device.slices, step.slices.front(), &LiveSlice::slice);
   if (slice == device.slices.end()) return refused(step, "there is no such slice");
   if (step.action == StepAction::load) {
+    // A loaded replica holds memory and takes no requests until it is started.
     slice->replicas.push_back({step.replica, false});
     return Nothing{};
   }
@@ -157,6 +173,7 @@ const PlannedDevice& LiveFleet::device(const std::string& name) const {
   return devices_[found->second].device;
 }
 
+// Whatever is loaded occupies the slice, whether it runs or not.
 std::vector<Replica> LiveFleet::loaded(const std::string& device, const Slice& slice) const {
   std::vector<Replica> replicas;
   const auto found = indices_.find(device);
@@ -168,6 +185,7 @@ std::vector<Replica> LiveFleet::loaded(const std::string& device, const Slice& s
   return replicas;
 }
 
+// Only the slice that a step touches changes its capacity, so this is all that has to be counted after a step.
 std::map<std::string, double> LiveFleet::capacity_of(const std::string& device, const Slice& slice,
                                                      const Capacity& of_replica) const {
   std::map<std::string, double> sums;
@@ -181,6 +199,7 @@ std::map<std::string, double> LiveFleet::capacity_of(const std::string& device, 
   return sums;
 }
 
+// Visits every replica of the fleet. Use capacity_of() for single steps.
 std::map<std::string, double> LiveFleet::capacity(const Capacity& of_replica) const {
   std::map<std::string, double> sums;
   for (const auto& live : devices_) {

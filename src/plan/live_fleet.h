@@ -1,4 +1,5 @@
-// The devices while a plan is being changed: what is cut, what is loaded, and what takes requests.
+// The devices while a plan is being changed: which slices are cut, which models are loaded, and which replicas take
+// requests.
 #pragma once
 
 #include <functional>
@@ -70,7 +71,7 @@ class LiveFleet {
   // Replicas that are loaded on the slice, whether they take requests or not; nothing if there is no such slice.
   std::vector<Replica> loaded(const std::string& device, const Slice& slice) const;
 
-  // By service, over all replicas that take requests. Counted anew at each call.
+  // By service, over all replicas that take requests. Computed from all replicas at each call.
   std::map<std::string, double> capacity(const Capacity& of_replica) const;
   // The same over one slice; empty if it is not there.
   std::map<std::string, double> capacity_of(const std::string& device, const Slice& slice,
@@ -90,10 +91,15 @@ class LiveFleet {
     std::vector<LiveSlice> slices;
   };
 
+  // Cuts the step's slices; an error if one does not fit. Ensures that slices stay sorted by start.
   Result<Nothing> create(LiveDevice& device, const Step& step);
+  // Removes the step's slices; an error if one does not exist or has a model loaded.
   Result<Nothing> destroy(LiveDevice& device, const Step& step);
+  // Loads, unloads, starts, drains or retunes one replica. Requires one of these actions.
   Result<Nothing> change_replica(LiveDevice& device, const Step& step);
+  // The device's slices, in order of their starts.
   static Layout layout_of(const LiveDevice& device);
+  // The slice with the replicas that take requests.
   static PlannedSlice running_on(const LiveSlice& slice);
 
   std::vector<LiveDevice> devices_;

@@ -1,3 +1,6 @@
+// Reduces the three objectives to plain planning: fewest devices, least price, most headroom. Free devices need care:
+// at price zero a plan could waste them, and prices could not be compared by their ratios.
+
 #include "plan/objective.h"
 
 #include <fmt/format.h>
@@ -13,11 +16,11 @@
 namespace tangram::plan {
 namespace {
 
-// All free devices of a fleet together are searched as if they cost this share of the cheapest other one: enough to
-// take no more of them than are of use, and too little to matter.
+// All free devices of a fleet together are planned as if they cost this share of the cheapest other device: enough
+// that no more of them are taken than are useful, and too little to affect other decisions.
 constexpr double kFreeShare = 1.0 / 1024;
 
-// What stands in the way of the lowest price; empty: nothing.
+// The reason why the lowest price cannot be sought; empty if it can.
 std::string why_not_priced(const Fleet& fleet) {
   const auto free = [](const DeviceGroup& group) { return group.price_per_hour <= 0; };
   if (!fleet.groups.empty() && std::ranges::all_of(fleet.groups, free)) {
@@ -33,7 +36,7 @@ std::string why_not_priced(const Fleet& fleet) {
   return {};
 }
 
-// Devices that cost nothing are planned for at next to nothing, and told at their price.
+// Devices that cost nothing are planned at a tiny price and reported at their real one.
 PlanAnswer plan_priced(const Problem& problem, const PlanOnce& plan_once) {
   if (auto reason = why_not_priced(problem.fleet); !reason.empty()) return detail::no_plan("", std::move(reason));
   double least = std::numeric_limits<double>::infinity();
@@ -50,6 +53,7 @@ PlanAnswer plan_priced(const Problem& problem, const PlanOnce& plan_once) {
   PlanAnswer answer = plan_with_spare(priced, plan_once);
   if (answer.status != PlanStatus::planned) return answer;
   answer.price = plan_price(problem, answer.plan);
+  // The tiny prices add up to at most kFreeShare * least, so the bound is reduced by that.
   answer.bound = answer.proved ? answer.price : std::max(0.0, answer.bound - kFreeShare * least);
   return answer;
 }

@@ -1,9 +1,12 @@
+// Names of rules, objectives and planners, and the group that a planned device belongs to.
+
 #include "plan/problem.h"
 
 #include <array>
 
 namespace tangram::plan {
 
+// planners.def lists each planner once; it gives the declarations here and the table below, in the same order.
 #define TANGRAM_PLANNER(name, summary) std::unique_ptr<Planner> make_##name();
 #include "plan/planners/planners.def"
 #undef TANGRAM_PLANNER
@@ -16,6 +19,7 @@ constexpr PlannerInfo kPlanners[] = {
 #undef TANGRAM_PLANNER
 };
 
+// In the order of the enumerations.
 constexpr std::array<std::string_view, 3> kRules{"half", "certified", "no_waiting"};
 constexpr std::array<std::string_view, 3> kObjectives{"devices", "price", "headroom"};
 
@@ -41,13 +45,14 @@ const DeviceGroup* group_of_device(const Fleet& fleet, const PlannedDevice& devi
   for (const auto& group : fleet.groups) {
     const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
     if (group.type != device.type || !device.name.starts_with(prefix)) continue;
-    // Only a number follows: rack-1-0 belongs to rack-1, and not to rack.
+    // Only a number may follow the prefix: rack-1-0 belongs to rack-1, and not to rack.
     const auto number = std::string_view(device.name).substr(prefix.size());
     if (!number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos) return &group;
   }
   return nullptr;
 }
 
+// A static table: names and functions exist before main() and need no registration.
 std::span<const PlannerInfo> planners() { return kPlanners; }
 
 const PlannerInfo* find_planner(std::string_view name) {

@@ -5,6 +5,7 @@
 
 namespace tangram::plan {
 
+// The runs themselves are not kept, so the median of several layouts is approximated by the mean of their medians.
 std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts) {
   std::map<std::size_t, std::pair<double, double>> sums;  // Of runs times median, and of runs.
   for (const auto& recut : recuts) {
@@ -14,6 +15,8 @@ std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts) {
   }
   std::vector<double> medians;
   for (const auto& [slices, sum] : sums) {
+    // The map ascends, so resize() fills a gap with the value of the next smaller number, and the beginning with the
+    // first.
     medians.resize(slices, medians.empty() ? sum.first / sum.second : medians.back());
     medians.back() = sum.first / sum.second;
   }

@@ -13,8 +13,8 @@ struct TimedRecut {
   double median_ms = 0;
 };
 
-// For RecutTimes, by number of slices from one on: the medians, weighed by their runs. A number in between that nobody
-// timed takes as long as the next smaller one, and numbers below the first timed one as long as that.
+// For RecutTimes, by number of slices from one on: the medians, weighted by their runs. A number without a timed run
+// takes as long as the next smaller one, and numbers below the first timed one as long as that.
 std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts);
 
 }  // namespace tangram::plan

@@ -1,3 +1,13 @@
+// Replanning: a plan for a changed workload that keeps as much of the running plan as it can.
+//
+// Moving a replica costs seconds of loading and recutting a device stops what runs on the slices that go, so a plan
+// that is equally cheap but lies elsewhere is worse. Services whose demand did not change keep their slices; the
+// others choose from a short list of covers. One small integer program then chooses covers and cuts together. Price
+// comes first; the reward for keeping a device or a slice is too small to buy a more expensive plan.
+//
+// Example: on ten devices with twenty services, doubling the rate of one service searches over that service alone, and
+// over up to eight others only if the result costs over 2 % more than a plan from scratch.
+
 #include "plan/replan.h"
 
 #include <fmt/format.h>
@@ -21,7 +31,8 @@ namespace {
 using detail::kUnbounded;
 using detail::LinearProgram;
 
-// The slices of `before` in the terms of `demand`; nothing if one of them is no longer on offer.
+// Expresses the slices of `before` as a cover of `demand`; nullopt if one of them is no longer on offer, for instance
+// because another batch size is now best.
 std::optional<Cover> cover_of(const Problem& problem, const Stock& stock, const Demand& demand,
                               const ServicePlan& before) {
   Cover cover(demand.offers.size(), 0);
@@ -38,7 +49,7 @@ std::optional<Cover> cover_of(const Problem& problem, const Stock& stock, const 
   return cover;
 }
 
-// One service of the new problem.
+// One service of the new problem and its options.
 struct Entry {
   Demand demand;
   std::optional<Cover> before;  // Its slices today, where they can stay.
@@ -49,12 +60,14 @@ struct Entry {
   Cover chosen;
 };
 
+// run() has the steps in order: read the services, bound the problem from scratch, list covers, choose, lay out. The
+// class is large because all of them work on the same entries, model and cuts.
 class Replan {
  public:
   Replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options)
       : problem_(problem), previous_(previous), options_(options), stock_(take_stock(problem)) {}
 
-  // Nothing where staying close is impossible or too dear.
+  // Returns nullopt where staying close is impossible or too expensive, so that only a plan from scratch is left.
   std::optional<Replanned> run() {
     if (stock_.kinds.empty() || previous_.status != PlanStatus::planned || !read_services()) return std::nullopt;
     solve_whole();
@@ -68,7 +81,8 @@ class Replan {
     }
     if (!chosen) return std::nullopt;
     if (!certified() && too_dear()) {
-      // Too dear: the covers of the whole search, on devices that stay as they are where they can.
+      // Still too expensive: take the covers of the search from scratch, and let choose() keep as many devices as
+      // possible under them.
       from_scratch_ = true;
       for (std::size_t s = 0; s < entries_.size(); ++s) entries_[s].covers = {whole_.covers[s]};
       if (!choose()) return std::nullopt;
@@ -78,7 +92,8 @@ class Replan {
   }
 
  private:
-  // The plan costs more than one from scratch by more than the options allow. Requires choose() and solve_whole().
+  // True if the plan costs more than one from scratch by more than the options allow. Requires choose() and
+  // solve_whole().
   bool too_dear() const { return price_ > whole_.price + options_.worse_max * whole_.bound + detail::kSumTolerance; }
   bool certified() const { return problem_.options.rule == Rule::certified; }
 
@@ -96,19 +111,20 @@ class Replan {
       entry.open = entry.changed;
       entries_.push_back(std::move(entry));
     }
-    // Most has to stay for staying close to mean anything.
+    // If more than half of the services changed, there is too little left to stay close to.
     const auto changed = std::ranges::count_if(entries_, [](const Entry& e) { return e.changed; });
     return 2 * changed <= static_cast<std::ptrdiff_t>(entries_.size()) + 1;
   }
 
-  // The buckets of today where they still reach the longest input.
+  // Keeps the buckets of the running plan if they still reach the longest input: other edges would retune every
+  // replica of the service.
   std::vector<std::int64_t> edges_for(std::size_t s, const ServicePlan* before) const {
     const auto longest = size_shares(problem_.workload.services[s]).back().size;
     if (before != nullptr && !before->edges.empty() && before->edges.back() >= longest) return before->edges;
     return service_bucket_sets(problem_, stock_, s).back().edges;
   }
 
-  // Requires entry.plan. The demand is what its plan was made for.
+  // Requires entry.plan. True if the demand is the one that its plan was made for.
   static bool same_rate(const Entry& entry) {
     const double rate = std::accumulate(entry.demand.rate_per_s.begin(), entry.demand.rate_per_s.end(), 0.0);
     return std::abs(rate - entry.plan->rate_per_s) <= detail::kSumTolerance * rate;
@@ -120,7 +136,7 @@ class Replan {
     return service;
   }
 
-  // Requires entry.before. Its slices of today have the capacity for the demand of now.
+  // Requires entry.before. True if the slices of the running plan have the capacity for the new demand.
   static bool still_carries(const Entry& entry) {
     return cover_load_factor(cover_service(entry.demand), *entry.before) >= 1 - detail::kSumTolerance;
   }
@@ -133,7 +149,7 @@ class Replan {
     return said.holds;
   }
 
-  // The replicas of a cover, as a plan tells of them.
+  // The replicas of a cover as groups, in the form that a plan reports.
   std::vector<ReplicaGroup> groups_of(const Entry& entry, const Cover& cover) const {
     std::vector<ReplicaGroup> groups;
     for (std::size_t o = 0; o < cover.size(); ++o) {
@@ -144,8 +160,8 @@ class Replan {
     return groups;
   }
 
-  // The bound, what slices are worth, and a plan from scratch to compare with. Services that stay are not certified
-  // again: their capacity alone gives a bound too.
+  // Ensures the bound, the prices of kinds, and a plan from scratch to compare with. Services that did not change are
+  // not certified again: capacity alone also gives a valid, though weaker, bound.
   void solve_whole() {
     std::vector<Demand> demands;
     std::vector<Cover> start;
@@ -155,12 +171,14 @@ class Replan {
       if (!entries_[s].changed) continue;
       model_.problem.services[s].accepts = [this, s](const Cover& c) { return certify(entries_[s], c, false); };
     }
+    // This search only yields a reference price and prices of kinds, so the expensive integer search is limited to
+    // small problems.
     CoverBudget budget = problem_.budget;
     budget.tree_services_max = std::min(budget.tree_services_max, 12);
     whole_ = solve_cover(model_.problem, budget);
   }
 
-  // Requires prices of kinds, from solve_whole(). What the slices of a cover are worth.
+  // Requires prices of kinds, from solve_whole(). The value of a cover's slices at those prices.
   double cost_at_prices(std::size_t s, const Cover& cover) const {
     double cost = 0;
     for (std::size_t o = 0; o < cover.size(); ++o) {
@@ -169,7 +187,7 @@ class Replan {
     return cost;
   }
 
-  // Those whose slices are dearest beside what they could have: most is to be gained there.
+  // Opens the unchanged services whose slices cost most above their cheapest cover: changing those can save most.
   void open_neighbours() {
     if (certified() || whole_.kind_price.empty()) return;
     std::vector<std::pair<double, std::size_t>> waste;
@@ -196,19 +214,21 @@ class Replan {
       };
       if (entry.before && !entry.changed) add(*entry.before);
       if (!entry.open) continue;
-      // Of a service whose rate changed, what it has today may still do.
+      // A service whose rate changed may still manage with the slices it has.
       if (entry.before && still_carries(entry) && (!certified() || certify(entry, *entry.before, false))) {
         add(*entry.before);
       }
       add(whole_.covers[s]);
+      // Each further cover would have to be certified by simulation, so a certified service has these two only.
       if (certified()) continue;
       for (const auto& cover : near_covers(s)) add(cover);
     }
   }
 
-  // The cheapest at the prices of the bound, and a little dearer ones that may fit better.
+  // The cheapest covers at the prices of the bound, and slightly more expensive ones that may fit the devices better.
   std::vector<Cover> near_covers(std::size_t s) {
     detail::ServiceCovers covers(model_.problem.services[s]);
+    // Prices are an estimate of what a slice costs, so a cover within about a third of a device can still be the best.
     const double slack = 0.3 * least_price();  // Of one device.
     auto all = covers.all_within(whole_.kind_price, whole_.service_price[s] + slack, 3000);
     if (!all) return {};
@@ -217,22 +237,22 @@ class Replan {
     return *all;
   }
 
-  // Of one device of the model.
+  // The price of the cheapest device of the model.
   double least_price() const {
     double least = kUnbounded;
     for (const auto& device : model_.problem.devices) least = std::min(least, device.price);
     return least;
   }
 
-  // Prices closer than this count as equal: less than a device where all cost the same, else a hundredth of the
-  // cheapest. Much smaller ones are lost in the tolerance of the solver.
+  // Plans whose prices differ by less than this count as equally cheap: half a device where all cost the same,
+  // otherwise a hundredth of the cheapest. A much smaller value would be lost in the tolerance of the solver.
   double price_tolerance() const {
     const double least = least_price();
     const bool alike = std::ranges::all_of(model_.problem.devices, [&](const auto& d) { return d.price == least; });
     return alike ? 0.5 * least : 0.01 * least;
   }
 
-  // By device of the model and cut, the devices of today that are cut so.
+  // By device of the model and cut: the indices of the running plan's devices that are cut this way.
   std::vector<std::vector<std::vector<std::size_t>>> devices_by_cut() const {
     std::vector<std::vector<std::vector<std::size_t>>> by_cut;
     for (const auto& device : model_.problem.devices) by_cut.emplace_back(device.cuts.size());
@@ -260,8 +280,8 @@ class Replan {
     return cut;
   }
 
-  // Chooses a cover of every open service and the cuts, by price first; among equal prices the plan that keeps most
-  // devices as they are cut and most services on their slices.
+  // Chooses a cover for every service and the cuts of all devices, by price first; among equal prices the plan that
+  // keeps most devices cut as they are and most services on their slices. False if the solver found no solution.
   bool choose() {
     by_cut_ = devices_by_cut();
     LinearProgram program;
@@ -275,6 +295,8 @@ class Replan {
       slices += most;
     }
     for (const int n : need) program.add_row(n, kUnbounded);
+    // The rewards for kept devices and for kept slices share the price tolerance: together they are meant to decide
+    // between equal prices and never to outweigh a real difference.
     const double favour = price_tolerance() / (2 * slices);
     std::vector<std::vector<std::pair<int, int>>> cut_columns;
     for (std::size_t d = 0; d < model_.problem.devices.size(); ++d) {
@@ -323,7 +345,7 @@ class Replan {
     for (std::size_t o = 0; o < cover.size(); ++o) need[entries_[s].demand.offers[o].kind] += cover[o];
   }
 
-  // Two columns a cut: devices that stay as they are, slightly favoured, and others.
+  // Adds two columns for each cut: devices that are cut this way now, at a slightly lower cost, and further devices.
   std::vector<std::pair<int, int>> add_device(LinearProgram& program, std::size_t d, double most, double favour) const {
     const CoverDevice& device = model_.problem.devices[d];
     const int limit = device.count_max < 0 ? -1 : program.add_row(-kUnbounded, device.count_max);
@@ -335,6 +357,7 @@ class Replan {
         if (n > 0) column.entries.push_back({static_cast<int>(device.kinds[i]), static_cast<double>(n)});
       }
       if (limit >= 0) column.entries.push_back({limit, 1});
+      // The reward grows with the number of slices, because each may hold a replica that then need not move.
       LinearProgram::Column kept = column;
       kept.cost -= favour * std::accumulate(device.cuts[c].begin(), device.cuts[c].end(), 0);
       kept.high = static_cast<double>(by_cut_[d][c].size());
@@ -344,7 +367,8 @@ class Replan {
     return columns;
   }
 
-  // One column for each cover of service s, of which exactly one is taken; slices that stay are slightly favoured.
+  // Adds one column for each cover of service s, exactly one of which is chosen. Slices that the service has now are
+  // slightly cheaper.
   std::vector<int> add_choice(LinearProgram& program, std::size_t s, double favour) const {
     const Entry& entry = entries_[s];
     const int row = program.add_row(1, 1);
@@ -363,8 +387,8 @@ class Replan {
     return columns;
   }
 
-  // Devices that stay keep their replicas as far as those are still wanted; what is left fills free slices, then
-  // devices cut anew, which take the names of those that are no longer cut as they were.
+  // Places the chosen covers. Devices that keep their cut keep the replicas that are still wanted. Other replicas fill
+  // free slices, first there and then on recut devices, which reuse the names of devices whose cut is gone.
   void lay_out_near() {
     for (std::size_t s = 0; s < entries_.size(); ++s) {
       for (const auto& group : groups_of(entries_[s], entries_[s].chosen)) {
@@ -389,7 +413,7 @@ class Replan {
     fill_free_slices();
   }
 
-  // Free devices go first when some have to go.
+  // Devices with most replicas first: when some have to go, the emptiest go.
   std::vector<std::size_t> fullest_first(std::vector<std::size_t> devices) const {
     std::ranges::stable_sort(devices, std::greater<>{}, [&](std::size_t i) {
       int replicas = 0;
@@ -406,7 +430,7 @@ class Replan {
     int count = 0;
   };
 
-  // A replica that is still to be placed and fits the slice; `replica`, if not null, says which. Null: none.
+  // A replica that still has to be placed and fits the slice; null if there is none. With `replica`, only that one.
   Wanted* find_wanted(const PlannedDevice& device, const Slice& slice, const Replica* replica) {
     const auto& name = device.geometry.profiles[slice.profile].name;
     for (auto& wanted : wanted_) {
@@ -418,7 +442,7 @@ class Replan {
     return nullptr;
   }
 
-  // The device with the replicas that are still wanted; each counts as placed, and other slices become free.
+  // Returns the device with the replicas that are still wanted, and counts each as placed. Other slices become free.
   PlannedDevice keep_wanted(PlannedDevice device) {
     for (auto& slice : device.slices) {
       Wanted* wanted = slice.replicas.size() == 1 ? find_wanted(device, slice.slice, slice.replicas.data()) : nullptr;
@@ -431,8 +455,8 @@ class Replan {
     return device;
   }
 
-  // Adds empty devices with `anew` cuts. They take the names of devices that do not stay, then new names of their
-  // group.
+  // Adds empty devices for the cuts in `anew`. They take the names of devices that were not kept, then new names of
+  // their group.
   void cut_anew(const std::vector<std::vector<int>>& anew, const std::set<std::size_t>& staying) {
     std::map<std::string, std::vector<std::string>> names;
     std::set<std::string> taken;
@@ -478,7 +502,8 @@ class Replan {
     return planned;
   }
 
-  // Requires every device in plan_. Ensures that every replica is placed.
+  // Requires every device in plan_. Ensures that every wanted replica is placed. A replica counts as moved only if its
+  // service did not change: a changed service has to load replicas anyway.
   void fill_free_slices() {
     std::set<std::string> changed;
     for (const auto& entry : entries_) {
@@ -498,7 +523,7 @@ class Replan {
     for (const auto& wanted : wanted_) TANGRAM_CHECK(wanted.count == 0, "the cuts hold every slice that is needed");
   }
 
-  // Requires lay_out_near(). Nothing where a changed service does not hold when it is confirmed.
+  // Requires lay_out_near(). Returns nullopt if a changed service fails its confirmation.
   std::optional<Replanned> answer() {
     Replanned result;
     PlanAnswer& answer = result.answer;
@@ -520,7 +545,7 @@ class Replan {
       if (!entry.changed) plan.verdict = entry.plan->verdict;
       if (certified() && entry.changed) {
         Verdict verdict;
-        // What does not hold when it is confirmed is for a plan from scratch to mend.
+        // A cover that fails its confirmation would need another search; the plan from scratch has one.
         if (!certify(entry, entry.chosen, true, &verdict)) return std::nullopt;
         plan.verdict = verdict;
       }
@@ -558,6 +583,7 @@ class Replan {
 }  // namespace
 
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options) {
+  // Spare devices and headroom change all services at once, so there is no plan close by to look for.
   const bool plain = problem.options.objective != Objective::headroom && problem.fleet.spare == SparePolicy::none;
   if (plain) {
     if (auto near = Replan(problem, previous, options).run()) return *near;

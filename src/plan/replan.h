@@ -26,9 +26,10 @@ struct Replanned {
 };
 
 // Plans `problem` such that little of `previous` moves. Only services that changed and a few neighbours are searched
-// over; the rest stays where it is. The bound is that of the whole problem. Under Rule::certified only services that
-// get other slices are certified; the bound then rests on capacity for the rest, and nothing is done from scratch.
-// For Objective::headroom and with spare devices the answer is that of planner `elastic`, laid out anew.
+// over; the others keep their slices. The bound is that of the whole problem. Under Rule::certified only services that
+// get other slices are certified; the bound then rests on capacity for the others, and a high price is no reason to
+// plan from scratch. For Objective::headroom and with spare devices the answer is that of planner `elastic`, with a
+// new layout.
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options = {});
 
 }  // namespace tangram::plan

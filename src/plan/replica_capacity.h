@@ -13,11 +13,11 @@
 namespace tangram::plan {
 
 // Requests a second of the mix of input sizes that the replica takes, in full batches, while the other replicas on its
-// slice take equal shares of the time. The edges of a service's buckets are those of all `plans` together. Zero where
-// the service is not in the workload, or the model does not know the run.
+// slice take equal shares of the time. The edges of a service's buckets are those of all `plans` together. Zero if the
+// service is not in the workload or the model does not know the run.
 //
-// One number stands for a service. Where its replicas take different buckets, it does not see that one of the buckets
-// runs short while the others have room.
+// A service has one number. If its replicas take different buckets, this number does not show that one bucket runs
+// short while the others have room.
 //
 // `workload` and `model` outlive the function.
 Capacity capacity_by(const Workload& workload, const LatencyModel& model, const std::vector<const Plan*>& plans);

@@ -1,3 +1,12 @@
+// Plans that keep serving when any one device is lost.
+//
+// The plan without spares is made first. Its replicas are spread over the devices, so that a loss takes as little as
+// possible from each service. Then devices are copied until no loss leaves a service short, and copies that turn out
+// to be needless are removed. Plans for raised rates are tried as well, since a fleet with some room everywhere can
+// need fewer copies.
+//
+// Example: three equal devices that are full become four: after a loss, the other three carry everything.
+
 #include "plan/spare.h"
 
 #include <fmt/format.h>
@@ -17,18 +26,18 @@
 namespace tangram::plan {
 namespace {
 
-constexpr std::size_t kPrunedUpTo = 64;  // Devices. Beyond it, spare devices that prove needless stay.
+constexpr std::size_t kPrunedUpTo = 64;  // Devices. In larger plans, needless copies are not removed.
 
-// The devices of a plan as numbers of offers, to ask what their loss takes away.
+// Expresses the devices of a plan as numbers of offers, so that the effect of losing one is a subtraction.
 class LossCheck {
  public:
-  // `factor`: by how much the plan was made for higher rates than the problem has.
+  // `factor`: the plan was made for this many times the rates of the problem.
   LossCheck(const Problem& problem, double factor, const PlanAnswer& answer)
       : problem_(problem), stock_(take_stock(problem)) {
     Problem raised = problem;
     raised.options.demand_factor *= factor;
     for (std::size_t s = 0; s < answer.services.size(); ++s) {
-      // The offers are those of the plan, the rates those of the problem.
+      // The offers are those of the plan, because batch sizes depend on the rate; the rates are those of the problem.
       Demand demand = make_demand(raised, stock_, s, answer.services[s].edges);
       if (!std::holds_alternative<ClosedLoopTraffic>(problem.workload.services[s].traffic)) {
         for (double& rate : demand.rate_per_s) rate /= factor;
@@ -47,7 +56,7 @@ class LossCheck {
     }
   }
 
-  // Slices of each offer on the device, by service.
+  // By service: how many slices of each offer the device holds. Each replica counts for the one offer that it equals.
   std::vector<Cover> covers_of(const PlannedDevice& device) const {
     std::vector<Cover> covers;
     for (const auto& service : services_) covers.emplace_back(service.offers.size(), 0);
@@ -67,6 +76,7 @@ class LossCheck {
     return covers;
   }
 
+  // Adds up the covers of several devices.
   std::vector<Cover> sum(const std::vector<std::vector<Cover>>& devices) const {
     std::vector<Cover> total;
     for (const auto& service : services_) total.emplace_back(service.offers.size(), 0);
@@ -78,12 +88,13 @@ class LossCheck {
     return total;
   }
 
-  // How many services lack capacity when `lost` is taken from `total`, or with `promises` break theirs; no more than
-  // `most` are counted.
+  // How many services lack capacity when `lost` is taken from `total`, or with `promises` break their Slo. Stops
+  // counting at `most`.
   std::size_t short_after(const std::vector<Cover>& total, const std::vector<Cover>& lost, bool promises,
                           std::size_t most) const {
     std::size_t count = 0;
     for (std::size_t s = 0; s < total.size() && count < most; ++s) {
+      // A service that has nothing on the lost device is as well off as before.
       if (std::ranges::all_of(lost[s], [](int slices) { return slices == 0; })) continue;
       Cover left = total[s];
       for (std::size_t o = 0; o < left.size(); ++o) left[o] -= lost[s][o];
@@ -101,7 +112,8 @@ class LossCheck {
     ++asked_;
     return certify_cover(problem_, stock_, demands_[s], cover, true);
   }
-  // Confirmed like a plan that goes out, after a first look, which is quicker. Asked once about each cover.
+  // Confirmed like a final plan, after a quicker first check that rejects most. Each cover is simulated once: many
+  // losses leave the same cover.
   bool keeps_promise(std::size_t s, const Cover& cover) const {
     const auto [known, fresh] = kept_.try_emplace({s, cover}, false);
     if (fresh) {
@@ -112,7 +124,8 @@ class LossCheck {
   }
   std::int64_t asked() const { return asked_; }
 
-  // Whether `total` keeps the promises that `first` keeps. More slices of each offer do; anything else is certified.
+  // True if `total` keeps the Slos that `first` keeps. More slices of each offer do so by monotonicity; anything else
+  // is certified.
   bool keeps_promises(const std::vector<Cover>& first, const std::vector<Cover>& total) const {
     for (std::size_t s = 0; s < total.size() && certifies(); ++s) {
       const bool more = std::ranges::equal(total[s], first[s], std::ranges::greater_equal{});
@@ -132,8 +145,8 @@ class LossCheck {
   mutable std::int64_t asked_ = 0;
 };
 
-// Deals the replicas out anew over slices of the same kind, so that each service loses as little as possible with any
-// one device: every replica goes to the device that has the fewest of its service.
+// Redistributes the replicas over slices of the same kind, so that each service loses as little as possible with any
+// one device: every replica goes to the device that holds the fewest of its service.
 void spread(Plan& plan) {
   struct Slot {
     std::size_t device = 0;
@@ -155,6 +168,7 @@ void spread(Plan& plan) {
   std::vector<std::map<std::string, int>> held(plan.devices.size());
   for (auto& [kind, waiting] : replicas) {
     auto& free = slots[kind];
+    // All replicas of a service in a row, so that they are dealt round the devices.
     std::ranges::stable_sort(waiting, {}, &Replica::service);
     for (auto& replica : waiting) {
       const auto best = std::ranges::min_element(
@@ -166,7 +180,7 @@ void spread(Plan& plan) {
   }
 }
 
-// Devices are numbered anew in each group, so that a name never stands twice.
+// Numbers the devices of each group from zero, so that copies get names of their own.
 void rename(const Fleet& fleet, Plan& plan) {
   std::map<const DeviceGroup*, int> next;
   for (auto& device : plan.devices) {
@@ -176,6 +190,7 @@ void rename(const Fleet& fleet, Plan& plan) {
   }
 }
 
+// The number of devices was not limited while copies were made; this is where the limit of the fleet is checked.
 std::string why_too_few(const Fleet& fleet, const Plan& plan) {
   for (const auto& group : fleet.groups) {
     const auto used = std::ranges::count_if(
@@ -189,11 +204,12 @@ std::string why_too_few(const Fleet& fleet, const Plan& plan) {
   return {};
 }
 
+// The devices of a plan as covers, in the same order.
 struct Devices {
   std::vector<std::vector<Cover>> covers;
 
-  // The loss that leaves most services short, or covers.size() if none does. Without `count` the first that leaves any.
-  // Promises are looked at once capacity suffices, since simulations take long.
+  // The device whose loss leaves most services short, or covers.size() if none does. Without `count`, the first that
+  // leaves any short. Slos are tested only once capacity suffices, because simulations are slow.
   std::size_t worst(const LossCheck& check, bool count = true) const {
     const std::size_t by_capacity = worst(check, count, false);
     return by_capacity < covers.size() || !check.certifies() ? by_capacity : worst(check, count, true);
@@ -206,6 +222,7 @@ struct Devices {
     std::size_t most = 0;
     std::set<std::vector<Cover>> seen;
     for (std::size_t d = 0; d < covers.size() && (count || most == 0); ++d) {
+      // Equal devices are equally bad to lose.
       if (!seen.insert(covers[d]).second) continue;
       const std::size_t hurt = check.short_after(total, covers[d], promises, count ? total.size() : 1);
       if (hurt > most) worst = d;
@@ -215,9 +232,9 @@ struct Devices {
   }
 };
 
-// Copies the device whose loss hurts most until none hurts. By capacity a device that has a copy can be lost, so each
-// kind of device is copied once; chance in simulations may ask for a little more, and is not given it without end.
-// Then takes away what proved needless for capacity and promises. False: some loss still hurts.
+// Copies the device whose loss hurts most until no loss hurts. By capacity a device that has a copy can be lost, so
+// each device is copied at most once; randomness in simulations may ask for a few more, up to kCopiesMore. Then
+// removes devices that are not needed for capacity and Slos. False if some loss still hurts.
 constexpr std::size_t kCopiesMore = 4;
 
 bool add_devices(const LossCheck& check, Plan& plan) {
@@ -231,6 +248,7 @@ bool add_devices(const LossCheck& check, Plan& plan) {
     devices.covers.push_back(devices.covers[d]);
   }
   if (plan.devices.size() > kPrunedUpTo) return true;
+  // Backwards, so that the copies at the end are considered before the devices of the plan itself.
   for (std::size_t d = plan.devices.size(); d-- > 0 && plan.devices.size() > 1;) {
     Devices fewer = devices;
     fewer.covers.erase(fewer.covers.begin() + static_cast<std::ptrdiff_t>(d));
@@ -254,8 +272,8 @@ bool serves(const PlannedDevice& device, const std::string& service) {
   });
 }
 
-// Certifies every service on all devices that the plan now has. One that fails gets a copy of its first device, a few
-// times over. Empty if all hold in the end, else the name of one that does not.
+// Certifies every service on the devices that the plan now has. A service that fails gets a copy of the first device
+// that serves it, a few times at most. Returns the name of a service that fails in the end, or an empty string.
 constexpr int kCertifiedCopiesMax = 4;
 
 std::string certify_all(const LossCheck& check, PlanAnswer& answer) {
@@ -287,7 +305,7 @@ int count_of(const Plan& plan, const ReplicaGroup& group) {
   return count;
 }
 
-// Counts the groups of replicas anew after devices came and went.
+// Updates the counts of replica groups and the load factors after devices were added and removed.
 void recount(const LossCheck& check, PlanAnswer& answer) {
   const auto total = covers_of_plan(check, answer.plan);
   for (std::size_t s = 0; s < answer.services.size(); ++s) {
@@ -298,7 +316,7 @@ void recount(const LossCheck& check, PlanAnswer& answer) {
     std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
   }
 }
-// `answer`, which was made for `factor` times the rates, with devices added until any one may be lost.
+// Adds devices to `answer`, which was made for `factor` times the rates, until any one can be lost.
 PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) {
   const LossCheck check(problem, factor, answer);
   spread(answer.plan);
@@ -325,8 +343,8 @@ PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) 
   return answer;
 }
 
-// A plan that may lose its dearest device is a plan without it: no spare plan costs less than the bound without spares
-// and the cheapest device together.
+// A plan that survives the loss of its most expensive device is still a plan without it. So no plan with a spare costs
+// less than the bound without spares plus the cheapest device.
 double spare_bound(const Problem& problem, double bound_bare) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& group : problem.fleet.groups) {
@@ -339,8 +357,8 @@ bool same_buckets(const PlanAnswer& a, const PlanAnswer& b) {
   return std::ranges::equal(a.services, b.services, {}, &ServicePlan::edges, &ServicePlan::edges);
 }
 
-// Devices that serve the same rates with room to spare need fewer copies, and on a fleet with limits copies may not be
-// had: plans for higher rates are tried as well while they can be cheaper.
+// A plan with room on every device needs fewer copies, and on a limited fleet copies may not be available. So plans
+// for higher rates are tried too, while they can still be cheaper.
 constexpr double kSpareFactors[] = {1, 1.1, 1.25, 1.5, 1.75, 2, 2.5};
 
 }  // namespace
@@ -357,6 +375,8 @@ PlanAnswer plan_with_spare(const Problem& problem, const PlanOnce& plan_once) {
     PlanAnswer answer = factor == 1 ? bare : plan_once(raised);
     asked += answer.certifications;
     const bool planned = best.status == PlanStatus::planned;
+    // Prices are not expected to fall with a larger factor, so once the plan without copies costs as much as the best
+    // one, larger factors cannot win.
     if (answer.status != PlanStatus::planned || (planned && answer.price >= best.price * (1 - detail::kSumTolerance)))
       break;
     const std::int64_t before = answer.certifications;

@@ -1,9 +1,10 @@
 // How to move from one plan to another while requests are served.
 //
-// What stays as it is is never touched. The rest is done in an order in which no service falls below the capacity that
-// it needs, if there is one: new slices are cut and loaded first where there is room, and something is drained only
-// while the others can carry its share. Where that does not go, copies of replicas on spare room help out for a while.
-// If a service must fall below, the transition says so, and at which step.
+// Slices and replicas that both plans have are never touched. The rest is changed in an order in which no service
+// falls below the capacity that it needs, if there is such an order: new slices are cut and loaded first where there
+// is room, and a replica is drained only while the others can carry its share. Where that is not possible, temporary
+// copies of replicas run on spare room. If a service must fall below its floor, the transition reports it, with the
+// step.
 #pragma once
 
 #include <map>
@@ -37,7 +38,7 @@ struct TransitionOptions {
   std::map<std::string, double> demand;  // Requests a second that a service needs. Not named: see floors below.
   RecutTimes recut;
   LoadTime load;                             // Unset: `load_default` for each.
-  Duration load_default = from_seconds(10);  // An assumption: nobody has published loading times.
+  Duration load_default = from_seconds(10);  // An assumption: no loading times are published.
   Duration drain = from_seconds(1);          // An assumption, too: the longest that a batch runs.
   bool temporaries = true;                   // Replicas may be copied to spare room for a while.
   std::vector<PlannedDevice> spares;         // Devices that neither plan uses and that may help out. No slices on them.

@@ -1,3 +1,10 @@
+// Runs one change: lock, compare, wait for obstacles, checkpoint, steps, verification.
+//
+// Every function that learns something new reads the driver again instead of predicting its state, because other
+// programs (nvidia-smi, a MIG manager) can cut the same GPUs at any time; our lock excludes only other tangram
+// processes. Invariant: steps_ always lead from now_ to goals_, except in execute() and stop(), where the steps are
+// being done.
+
 #include "recut/change.h"
 
 #include <fmt/format.h>
@@ -10,7 +17,8 @@
 namespace tangram::recut {
 namespace {
 
-// Whether the GPUs of `goals` are cut the same way, part by part.
+// True if the GPUs of `goals` have the same slices and parts in both reports. A GPU that cannot be read counts as
+// changed.
 bool same_cuts(const adapters::DriverReport& before, const adapters::DriverReport& now,
                const std::vector<GpuGoal>& goals) {
   return std::ranges::all_of(goals, [&](const GpuGoal& goal) {
@@ -21,7 +29,7 @@ bool same_cuts(const adapters::DriverReport& before, const adapters::DriverRepor
   });
 }
 
-// The UUID of the part that has all of a slice, as the driver says now.
+// The UUID of the part that has all of a slice; empty if the slice is missing or divided.
 std::string mig_uuid_of(const adapters::DriverReport& now, const GpuGoal& goal, const Slice& slice) {
   const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
   return gpu == now.gpus.end() ? "" : adapters::find_mig_uuid(goal.geometry, *gpu, slice);
@@ -78,9 +86,12 @@ Result<Nothing> Change::look_again() {
 }
 
 ChangeResult Change::run() {
+  // The result has no `changed`: the driver could not be compared, so nothing is claimed about it.
   if (const auto looked = look_again(); !looked) return failed(looked.error());
   observer_.compared(goals_, now_);
   if (steps_.empty()) return close_without_steps();
+  // An undone checkpoint whose GPUs differ means that someone cut them after the rollback. Going "back" would destroy
+  // their work, so only an explicit --checkpoint does it.
   if (keeper_.rolls_back() && keeper_.checkpoint().state == ChangeState::undone) {
     return failed({ErrorCode::unavailable,
                    fmt::format("the change that began at {} was rolled back, and others have cut these GPUs since: "
@@ -93,6 +104,7 @@ ChangeResult Change::run() {
     return {.status = ChangeStatus::planned};
   }
   if (auto ended = clear_obstacles()) return *std::move(ended);
+  // Taken after the wait, because slices may have changed while the change waited.
   start_ = now_;
   if (const auto prepared = keeper_.prepare(now_, goals_); !prepared) return failed(prepared.error());
   return execute();
@@ -100,19 +112,21 @@ ChangeResult Change::run() {
 
 std::optional<ChangeResult> Change::clear_obstacles() {
   using Clock = std::chrono::steady_clock;
+  // SIGTERM without any time to react would always end in a refusal, so `force` implies a wait.
   const double wait_s = options_.force && options_.wait_s == 0 ? kForcedWaitSeconds : options_.wait_s;
   const auto until = Clock::now() + std::chrono::duration<double>(wait_s);
   for (bool first = true;; first = false) {
     const auto in_use = obstacles(now_, steps_);
     if (in_use.empty()) return std::nullopt;
     observer_.waiting(in_use, first);
-    // One signal each: a process that ends in order must not be hurried ten times a second.
+    // One signal per process: a process that shuts down in order must not receive SIGTERM ten times a second.
     for (const auto& obstacle : in_use) {
       if (first && options_.force) kill(obstacle.pid, SIGTERM);
     }
     if (observer_.stop_wanted()) return ChangeResult{.status = ChangeStatus::interrupted};
     if (Clock::now() >= until) return ChangeResult{.status = ChangeStatus::refused, .waited_s = wait_s};
     std::this_thread::sleep_for(options_.look_every);
+    // Plans again, too: the process in the way may belong to a program that also moved the slice.
     if (const auto looked = look_again(); !looked) return failed(looked.error());
     observer_.replanned(steps_);
   }
@@ -139,8 +153,8 @@ ChangeResult Change::execute() {
 
 ChangeResult Change::finish() {
   const auto count = steps_.size();
-  // The driver answered that each step was done. Only what it reports now counts: a MIG manager may cut at the same
-  // time, and a checkpoint that is closed too early would be lost with the next change.
+  // The driver answered that each step was done, but only what it reports now counts: a MIG manager may cut at the same
+  // time, and a checkpoint that is closed too early would be replaced by the next change.
   if (const auto looked = look_again(); !looked) return failed(looked.error());
   if (!steps_.empty()) {
     return failed({ErrorCode::unavailable,
@@ -148,6 +162,7 @@ ChangeResult Change::finish() {
                                to_text(steps_.front()))});
   }
   ChangeResult result{.status = ChangeStatus::done, .changed = true, .steps = count};
+  // The cuts are as wanted even if this write fails. `changed` stays true so that the user learns both facts.
   if (const auto closed = keeper_.close(now_, goals_); !closed) {
     result.status = ChangeStatus::failed;
     result.error = closed.error();
@@ -165,7 +180,7 @@ ChangeResult Change::stop(const RecutRun& run) {
   StoppedChange& stopped = result.stopped.emplace();
   stopped.done = run.done();
   stopped.made_anew = made_anew(start_, now_, goals_);
-  // A step that failed may have changed a cut before it failed, so the cuts are compared, too.
+  // A step that failed may have changed a cut before it failed, so the cuts are compared as well.
   result.changed = run.done() > 0 || !same_cuts(start_, now_, goals_);
   if (const auto kept = keeper_.reconsider(now_, *result.changed); !kept) {
     result.status = ChangeStatus::failed;
@@ -178,6 +193,7 @@ ChangeResult Change::stop(const RecutRun& run) {
 
 std::optional<WayBack> Change::way_back() const {
   const auto stored = keeper_.stored(now_);
+  // After a stopped rollback the same command is the way on, so no other way back is offered.
   if (keeper_.rolls_back() || !stored || !*stored) return std::nullopt;
   WayBack back{.checkpoint = **stored, .steps = {}};
   if (back.checkpoint.state == ChangeState::undone) return back;

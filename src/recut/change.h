@@ -3,8 +3,8 @@
 // A change takes the lock, compares, plans its steps, waits for processes that use slices which must go, writes the
 // checkpoint, does the steps one at a time and closes the checkpoint. Until the checkpoint is written nothing has been
 // changed. After it, whatever happens (a step that fails, an interrupt, a killed process) leaves each GPU in a state
-// from which the next change, forward or back, can be planned. A change prints nothing: it tells a ChangeObserver what
-// happens while it happens, and answers with a ChangeResult.
+// from which the next change, forward or back, can be planned. A change prints nothing: it reports to a ChangeObserver
+// while it runs, and returns a ChangeResult.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@ struct ChangeOptions {
   bool force = false;          // Processes that use slices which must go get SIGTERM. None is killed.
   double wait_s = 0;           // How long to wait for them; with `force`, 0 means kForcedWaitSeconds.
   std::string directory = {};  // Of checkpoint and lock: see state_directory().
-  // The driver says who uses a slice only when asked; while a change waits it asks this often.
+  // The driver reports the users of a slice only when asked. A change that waits asks this often.
   std::chrono::milliseconds look_every{100};
 };
 inline constexpr double kForcedWaitSeconds = 30;
 
-// Hears of a change while it happens, on the thread that runs it. Calls come in the order of their declaration; those
-// on checkpoints come before and after the steps.
+// Receives the progress of a change, on the thread that runs it. Calls come in the order of their declaration; those
+// about checkpoints come before and after the steps.
 class ChangeObserver : public CheckpointObserver {
  public:
   // The GPUs of `goals` are all in `now`.
@@ -101,25 +101,25 @@ class Change {
   // `observer` outlives it.
   Change(ChangeOptions options, ChangeObserver& observer);
 
-  // Takes the lock, except for a dry run, opens the driver library at `library` (empty: the usual one) and reads what
-  // there is. Errors: another process has the lock, or there is no driver.
+  // Takes the lock, except for a dry run, opens the driver library at `library` (empty: the default one) and reads the
+  // GPUs. Errors: another process has the lock, or there is no driver.
   Result<Nothing> open(const std::string& library);
   // The GPUs as last read.
   const adapters::DriverReport& now() const { return now_; }
   const std::string& checkpoint_file() const { return keeper_.path(); }
 
-  // From what there is to `goals`, with a checkpoint before the first step that says `plan` was being applied.
+  // Changes the GPUs to `goals`. The checkpoint, written before the first step, names `plan` as the plan being applied.
   ChangeResult apply(const std::vector<GpuGoal>& goals, const std::string& plan);
-  // Back to `checkpoint`, the one of checkpoint_file(). A checkpoint that is undone is refused if the GPUs are cut
-  // otherwise, because another tool has cut them since.
+  // Changes the GPUs back to `checkpoint`, the one of checkpoint_file(). An undone checkpoint is refused if the GPUs
+  // differ from it, because another tool has cut them since.
   ChangeResult roll_back(const Checkpoint& checkpoint);
 
  private:
   // Requires open() and keeper_ begun. Decides which of the parts below run.
   ChangeResult run();
-  // Ensures that now_ and steps_ belong together. Errors: the goals cannot be planned from what there is.
+  // Ensures that steps_ lead from now_ to goals_. Errors: the goals cannot be reached from the present cuts.
   Result<Nothing> look_again();
-  // Ensures that no process uses a slice that must go, or answers why the change ends here. Changes nothing.
+  // Ensures that no process uses a slice that must go, or returns why the change ends here. Changes no GPU.
   std::optional<ChangeResult> clear_obstacles();
   // Requires steps_ empty. Closes the checkpoint of a change that another run or tool has finished.
   ChangeResult close_without_steps();
@@ -127,7 +127,7 @@ class Change {
   ChangeResult execute();
   // Requires that every step was done. Ensures that the driver agrees before the checkpoint is closed.
   ChangeResult finish();
-  // Requires a run that failed or was interrupted. What was done stays done.
+  // Requires a run that failed or was interrupted. Steps that were done stay done.
   ChangeResult stop(const RecutRun& run);
   // Requires now_ read after the stop. Plans the way back of the checkpoint in the file, if there is one.
   std::optional<WayBack> way_back() const;

@@ -1,3 +1,10 @@
+// Reads and writes the checkpoint file, and takes the lock of a change.
+//
+// The file has the keys of nvidia-mig-parted ("Version", "MigState", "GpuInstances", "ComputeInstances") plus our own
+// object "Tangram", which that tool ignores. So an operator can restore a machine with either tool, and we can restore
+// what the other tool saved. Profiles are stored by the driver's numbers, because those are what mig-parted expects;
+// our "Name" is stored beside them for the case that the driver lists no profiles while MIG mode is off.
+
 #include "recut/checkpoint.h"
 
 #include <fcntl.h>
@@ -21,7 +28,8 @@ using adapters::DriverGpu;
 using adapters::SlicePart;
 
 constexpr const char* kCheckpointVersion = "v1";
-// How many compute slices a part has, by the number of its profile.
+// The number of compute slices of a part, by NVML's compute instance profile (1, 2, 3, 4, 7, 8 and 6 slices, and 1
+// slice "rev1"). It is needed only for files that do not state where parts start.
 constexpr int kPartSlices[] = {1, 2, 3, 4, 7, 8, 6, 1};
 
 const DriverGpu* gpu_with(const adapters::DriverReport& driver, const std::string& uuid) {
@@ -29,6 +37,7 @@ const DriverGpu* gpu_with(const adapters::DriverReport& driver, const std::strin
   return found == driver.gpus.end() ? nullptr : &*found;
 }
 
+// -1 if the driver does not list the profile, which happens while MIG mode is off; the reader then uses the name.
 int number_of_profile(const DriverGpu& gpu, int vendor_id) {
   const auto found = std::ranges::find(gpu.profiles, vendor_id, &adapters::DriverProfile::vendor_id);
   return found == gpu.profiles.end() ? -1 : found->number;
@@ -39,6 +48,7 @@ std::string text_of(const CheckpointJson& checkpoint) { return checkpoint.dump(2
 CheckpointJson checkpoint_slice(const GpuGoal& goal, const DriverGpu& gpu, const Slice& slice) {
   const MigProfile& profile = goal.geometry.profiles[slice.profile];
   CheckpointJson parts = CheckpointJson::array();
+  // at() is safe: goal_of() names the parts of every slice, and so does the reader.
   for (const auto& part : goal.parts.at(slice.start)) {
     parts.push_back({{"ProfileID", part.number}, {"EngProfileID", 0}, {"Start", part.start}});
   }
@@ -48,7 +58,8 @@ CheckpointJson checkpoint_slice(const GpuGoal& goal, const DriverGpu& gpu, const
           {"Name", profile.name}};
 }
 
-// One checkpoint being read. What is wrong throws nothing: it is remembered, and the first is told.
+// Reads one checkpoint. The first problem becomes the error; JSON access may throw inside, but no exception leaves
+// run().
 class CheckpointReader {
  public:
   CheckpointReader(const std::string& path, const adapters::DriverReport& driver) : path_(path), driver_(driver) {}
@@ -57,6 +68,7 @@ class CheckpointReader {
     const auto json = CheckpointJson::parse(text, nullptr, false);
     if (json.is_discarded() || !json.is_object()) return wrong("it is not JSON");
     if (json.value("Version", "") != kCheckpointVersion) return wrong("expected Version \"v1\"");
+    // nlohmann throws for a missing key or another type. One handler here replaces a check at every access.
     try {
       return read(json);
     } catch (const nlohmann::json::exception& exception) {
@@ -69,10 +81,14 @@ class CheckpointReader {
 
   Result<Checkpoint> read(const CheckpointJson& json) const {
     Checkpoint checkpoint;
+    // A file of nvidia-mig-parted has no such object. It counts as an open change without a plan, so it can be rolled
+    // back to.
     if (json.contains("Tangram")) {
       const auto& ours = json.at("Tangram");
       checkpoint.plan = ours.value("plan", "");
       checkpoint.made = ours.value("made", "");
+      // Two booleans hold the three states. A file without them reads as open, which is the safe default: an open
+      // checkpoint is never silently replaced.
       const bool undone = ours.value("undone", false);
       if (ours.value("finished", false)) checkpoint.state = undone ? ChangeState::undone : ChangeState::done;
       if (ours.contains("previous")) checkpoint.previous = text_of(ours.at("previous"));
@@ -87,6 +103,7 @@ class CheckpointReader {
   Result<GpuGoal> read_gpu_goal(const CheckpointJson& json) const {
     GpuGoal goal;
     goal.gpu_uuid = json.at("UUID").get<std::string>();
+    // GPUs are found by UUID: the driver's indices may change with every boot.
     const DriverGpu* gpu = gpu_with(driver_, goal.gpu_uuid);
     const Geometry* geometry = gpu == nullptr ? nullptr : geometry_of(*gpu);
     if (geometry == nullptr) {
@@ -96,10 +113,12 @@ class CheckpointReader {
     goal.geometry = *geometry;
     goal.device = json.value("Name", fmt::format("GPU {}", gpu->index));
     goal.mig = json.at("MigMode").get<int>() == 1;
+    // nvidia-mig-parted is written in Go, whose encoder writes null for a list that was never filled.
     if (!json.contains("GpuInstances") || json.at("GpuInstances").is_null()) return goal;
     for (const auto& slice : json.at("GpuInstances")) {
       TANGRAM_RETURN_IF_ERROR(add_slice(*gpu, slice, goal));
     }
+    // Layouts are sorted by start everywhere else, and the file may have been edited by hand.
     std::ranges::sort(goal.layout.slices, {}, &Slice::start);
     if (const auto reason = why_invalid(goal.geometry, goal.layout); !reason.empty()) return wrong(reason);
     return goal;
@@ -110,13 +129,15 @@ class CheckpointReader {
     const int start = json.at("Placement").at("Start").get<int>();
     const auto profile = find_profile_of(gpu, goal.geometry, number, json.value("Name", ""));
     if (!profile) return wrong(fmt::format("{} has no profile with the number {}", goal.device, number));
+    // The range is checked before the narrowing cast below, or a large number would wrap to a valid start.
     if (start < 0 || start > UINT16_MAX) return wrong(fmt::format("a slice cannot start at {}", start));
     goal.layout.slices.push_back({static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(start)});
     goal.parts[start] = read_part_list(json);
     return Nothing{};
   }
 
-  // Numbers mean what the driver says. It may say nothing while MIG mode is off; then our name for it counts.
+  // A number means what the driver says it means. While MIG mode is off the driver may list nothing; then our name
+  // counts.
   static std::optional<std::size_t> find_profile_of(const DriverGpu& gpu, const Geometry& geometry, int number,
                                                     const std::string& name) {
     const auto listed = std::ranges::find(gpu.profiles, number, &adapters::DriverProfile::number);
@@ -129,7 +150,7 @@ class CheckpointReader {
     return static_cast<std::size_t>(profile - geometry.profiles.begin());
   }
 
-  // The other tool does not say where parts start: they follow one another.
+  // nvidia-mig-parted does not store where parts start. Its parts follow one another without gaps.
   static std::vector<SlicePart> read_part_list(const CheckpointJson& json) {
     std::vector<SlicePart> parts;
     if (!json.contains("ComputeInstances") || json.at("ComputeInstances").is_null()) return parts;
@@ -137,6 +158,7 @@ class CheckpointReader {
     for (const auto& part : json.at("ComputeInstances")) {
       const int number = part.at("ProfileID").get<int>();
       parts.push_back({number, part.value("Start", next)});
+      // A number outside the table counts as one slice; the driver rejects the part later if that is wrong.
       next = parts.back().start + (number >= 0 && number < 8 ? kPartSlices[number] : 1);
     }
     return parts;
@@ -146,6 +168,7 @@ class CheckpointReader {
   const adapters::DriverReport& driver_;
 };
 
+// Missing rights are `denied` and not `unavailable`: trying again later does not help.
 Error lock_error(const std::string& what, int code) {
   return {code == EACCES || code == EPERM || code == EROFS ? ErrorCode::denied : ErrorCode::unavailable,
           fmt::format("cannot write {}: {}", what, std::strerror(code))};
@@ -174,7 +197,7 @@ std::string write_checkpoint(const Checkpoint& checkpoint, const adapters::Drive
                       {"made", checkpoint.made},
                       {"finished", checkpoint.state != ChangeState::open},
                       {"undone", checkpoint.state == ChangeState::undone}};
-  // Something that is no checkpoint, and lay in its place, is of no use.
+  // A `previous` text that is not a JSON object cannot be restored later, so it is dropped.
   auto previous = CheckpointJson::parse(checkpoint.previous, nullptr, false);
   if (previous.is_object()) ours["previous"] = std::move(previous);
   return text_of(
@@ -186,6 +209,8 @@ Result<Checkpoint> read_checkpoint(const std::string& path, const std::string& t
   return CheckpointReader(path, driver).run(text);
 }
 
+// Both functions below ask the planner instead of comparing layouts: "nothing left to do" then has one definition,
+// including MIG mode and parts. A GPU that cannot be planned for counts as changed.
 bool is_as_it_was(const Checkpoint& checkpoint, const adapters::DriverReport& now) {
   const auto back = plan_recut(now, checkpoint.gpus);
   return back && back->empty();
@@ -213,10 +238,13 @@ Result<std::unique_ptr<RecutLock>> RecutLock::take(const std::string& directory)
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return lock_error(directory, error.value());
+  // The lock is a file of its own. The checkpoint is replaced by rename, so a lock on it would be on an unlinked file.
   const std::string path = directory + "/apply.lock";
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return lock_error(path, errno);
   auto lock = std::make_unique<RecutLock>(file);
+  // flock() belongs to the open file: the kernel releases it when the process ends, even by SIGKILL, so no stale lock
+  // remains.
   if (flock(file, LOCK_EX | LOCK_NB) == 0) return lock;
   return Error{ErrorCode::unavailable, fmt::format("another tangram apply or rollback is at work; it holds {}", path)};
 }

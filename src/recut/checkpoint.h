@@ -1,13 +1,12 @@
-// What GPUs were before they were cut, kept so that the way back can be found after anything.
+// The cuts of GPUs before a change, saved so that the change can be undone whatever happens.
 //
-// There is one checkpoint: of the last change that really happened. It is open while the change is under way, and after
-// it has stopped half way; the next change then keeps it, because what it holds is what people want back. It is closed
-// when all of its GPUs have come to where they were to go (done), or back to where they were (undone): only a change
-// that is not undone can be rolled back. A change that left every GPU as it was has not happened, and the checkpoint
-// that stood there before it stands there again.
+// There is one checkpoint, of the last change that really happened. It is open while the change is in progress and
+// after it has stopped half way; the next change then keeps it, because users want to return to the state before the
+// interrupted change. It is closed when all of its GPUs have reached their goals (done) or their old cuts (undone).
+// Only a change that is not undone can be rolled back. A change that left every GPU as it was did not happen, and the
+// checkpoint that it replaced is restored.
 //
-// The file is one that nvidia-mig-parted restores, too: its keys and numbers are those of that tool, and what we add
-// stands beside them.
+// nvidia-mig-parted can restore the file, too: it has the keys and numbers of that tool, and our own keys beside them.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +28,11 @@ struct Checkpoint {
   std::string previous = {};  // While it is open: the text of the one whose place it took; empty if there was none.
 };
 
-// The same checkpoint gives the same bytes. Every slice has its parts named, as goal_of() does; the numbers of profiles
-// are those of `driver`, which has all GPUs of the checkpoint.
+// The same checkpoint gives the same bytes. Every slice has its parts named, as goal_of() does. Profile numbers are
+// those of `driver`, which has all GPUs of the checkpoint.
 std::string write_checkpoint(const Checkpoint& checkpoint, const adapters::DriverReport& driver);
-// Also of the files that nvidia-mig-parted writes. `driver` says what the numbers mean. Errors name `path` and say what
-// is wrong: another version, a GPU that is not there, a profile that it does not have, slices that overlap.
+// Also reads the files of nvidia-mig-parted. `driver` says what the numbers mean. Errors name `path` and the problem:
+// another version, a GPU that does not exist, a profile that it does not have, slices that overlap.
 Result<Checkpoint> read_checkpoint(const std::string& path, const std::string& text,
                                    const adapters::DriverReport& driver);
 
@@ -42,12 +41,12 @@ bool is_as_it_was(const Checkpoint& checkpoint, const adapters::DriverReport& no
 // True if no GPU of the checkpoint is half way, once `goals` are reached: each is one of them, or as it was.
 bool is_settled(const Checkpoint& checkpoint, const std::vector<GpuGoal>& goals, const adapters::DriverReport& now);
 
-// The directory for what must survive a run: `wanted`, $TANGRAM_STATE, /var/lib/tangram for root, or
-// $XDG_STATE_HOME/tangram, which is ~/.local/state/tangram where that is not set.
+// The directory for files that must survive a run: `wanted`, $TANGRAM_STATE, /var/lib/tangram for root, or
+// $XDG_STATE_HOME/tangram, which is ~/.local/state/tangram if the variable is not set.
 std::string state_directory(const std::string& wanted);
 std::string checkpoint_path(const std::string& directory);
 
-// One process at a time may cut GPUs. It ends with the process, however that ends.
+// Ensures that one process at a time cuts GPUs. The kernel releases the lock when the process ends, however it ends.
 class RecutLock {
  public:
   // Makes the directory if need be. Errors: it cannot be written, or another process has the lock.

@@ -1,3 +1,9 @@
+// Decides which checkpoint the file holds before, during and after a change.
+//
+// Example: a change from A to B stops half way, at X. Its checkpoint (A) stays open. The next change, from X to C,
+// keeps A instead of saving X, because X is no state that anyone asked for. When C is reached, the checkpoint is closed
+// as done, and a rollback leads to A.
+
 #include "recut/checkpoint_keeper.h"
 
 #include <fmt/chrono.h>
@@ -19,6 +25,7 @@ std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(
 
 void CheckpointKeeper::begin_apply(const std::string& plan) { checkpoint_.plan = plan; }
 
+// `state_before_` is kept because prepare() reopens the checkpoint, and reconsider() may have to restore its state.
 void CheckpointKeeper::begin_rollback(const Checkpoint& checkpoint) {
   checkpoint_ = checkpoint;
   state_before_ = checkpoint.state;
@@ -36,6 +43,7 @@ Result<std::optional<Checkpoint>> CheckpointKeeper::stored(const adapters::Drive
 
 Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
   prepared_ = true;
+  // A rollback changes no saved state: its target is the checkpoint itself. It is only marked as under way.
   if (rolls_back_) {
     checkpoint_.state = ChangeState::open;
     return store(now);
@@ -45,6 +53,8 @@ Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, con
   if (old && old->state == ChangeState::open) {
     // The open one already carries the closed one before it, so at most one text is ever nested.
     checkpoint_.previous = old->previous;
+    // Back in its saved state, the open change left nothing behind, so this change saves the present state like any
+    // other.
     if (!is_as_it_was(*old, now)) {
       observer_.checkpoint_kept(CheckpointKept::unfinished, old->made);
       checkpoint_.made = old->made;
@@ -59,6 +69,7 @@ Result<Nothing> CheckpointKeeper::prepare(const adapters::DriverReport& now, con
 
 Result<Nothing> CheckpointKeeper::add(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
   for (const auto& goal : goals) {
+    // A GPU that an open checkpoint already has keeps its older entry; saving it again would save the half-way state.
     if (std::ranges::find(checkpoint_.gpus, goal.gpu_uuid, &GpuGoal::gpu_uuid) != checkpoint_.gpus.end()) continue;
     const auto gpu = std::ranges::find(now.gpus, goal.gpu_uuid, &adapters::DriverGpu::uuid);
     TANGRAM_TRY(auto before, goal_of(*gpu, goal.device));
@@ -73,12 +84,15 @@ Result<Nothing> CheckpointKeeper::store(const adapters::DriverReport& now) {
 }
 
 Result<Nothing> CheckpointKeeper::close(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals) {
+  // The goals may equal the saved cuts, for example in a rollback. Then there is nothing to go back to.
   if (is_as_it_was(checkpoint_, now)) return take_back(now);
+  // Some GPUs of an earlier, stopped change are not among these goals. Closing would lose the way back for them.
   if (!is_settled(checkpoint_, goals, now)) {
     observer_.checkpoint_kept(CheckpointKept::half_way, checkpoint_.made);
     return store(now);
   }
   checkpoint_.state = ChangeState::done;
+  // Only an open checkpoint needs `previous`: a finished change has taken its place for good.
   checkpoint_.previous.clear();
   return store(now);
 }
@@ -88,12 +102,15 @@ Result<bool> CheckpointKeeper::close_finished(const adapters::DriverReport& now,
   const bool closes = old && (old->state == ChangeState::open || rolls_back_);
   if (!closes || old->state == ChangeState::undone) return false;
   checkpoint_ = *old;
+  // Read before close(), which clears `previous` or writes it back to the file.
   const bool more = rolls_back_ && !checkpoint_.previous.empty();
   TANGRAM_RETURN_IF_ERROR(close(now, goals));
   return more;
 }
 
 Result<Nothing> CheckpointKeeper::take_back(const adapters::DriverReport& now) {
+  // A rollback that did its steps is recorded as undone. Any other change that left every GPU as it was did not happen,
+  // so the file that it replaced, if any, is restored.
   const std::string previous = std::exchange(checkpoint_.previous, {});
   checkpoint_.state = ChangeState::undone;
   const bool happened = rolls_back_ && prepared_;

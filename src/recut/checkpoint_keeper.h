@@ -21,7 +21,7 @@ enum class CheckpointKept {
   half_way,    // Other GPUs of the same checkpoint have reached neither their goal nor their old cuts.
 };
 
-// Hears of the file. Calls come before the write, so that a write that fails was announced, too.
+// Is told about the file before each write, so that a write that fails was announced, too.
 class CheckpointObserver {
  public:
   virtual ~CheckpointObserver() = default;
@@ -53,14 +53,15 @@ class CheckpointKeeper {
   Result<Nothing> prepare(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals);
   // After all `goals` were reached: the checkpoint is done or undone, or stays open for GPUs that are half way.
   Result<Nothing> close(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals);
-  // Where nothing has to be done: another tool, or a run that was killed at its end, may have finished the change that
-  // the file holds. True if that change is a rollback's and another change before it can be undone now.
+  // Requires that nothing has to be done. Another tool, or a run that was killed at its end, may have finished the
+  // change in the file. True if this is a rollback and an earlier change can be undone now.
   Result<bool> close_finished(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals);
   // After a stop. `changed`: some cut differs from what prepare() saw.
   Result<Nothing> reconsider(const adapters::DriverReport& now, bool changed);
 
  private:
-  // Requires gpus of `goals` in `now`. Ensures that each is in checkpoint_; GPUs that are there already stay as noted.
+  // Requires that `now` has the GPUs of `goals`. Ensures that each is in checkpoint_; GPUs already there are kept as
+  // noted.
   Result<Nothing> add(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals);
   // Writes checkpoint_ whole or not at all.
   Result<Nothing> store(const adapters::DriverReport& now);

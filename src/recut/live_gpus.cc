@@ -1,3 +1,9 @@
+// Matches the devices of a plan with the GPUs of this machine.
+//
+// A plan names devices ("rack1-0"), a driver has UUIDs. Unless the user says which is which, the pairs with the least
+// work are matched first. For example, of two equal GPUs the one that already has 3g.40gb@4 becomes the device whose
+// plan has that slice, and nothing has to be cut.
+
 #include "recut/live_gpus.h"
 
 #include <fmt/format.h>
@@ -16,13 +22,14 @@ using adapters::DriverGpu;
 
 bool is_host(const PlannedDevice& device) { return device.geometry.units_per_core > 0; }
 
+// The table knows the type of a board by its PCI id; only the driver knows whether this board can be cut.
 bool may_be(const PlannedDevice& device, const DriverGpu& gpu) {
   const Geometry* geometry = geometry_of(gpu);
   return gpu.mig_capable && geometry != nullptr && geometry->type == device.type;
 }
 
-// How much has to be done to make `gpu` the device. A change of mode, and slices that somebody uses, weigh more than
-// any number of cuts.
+// The work that makes `gpu` the device, as a weight for sorting. A change of MIG mode, and slices in use that would
+// have to go, outweigh any number of cuts.
 int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
   int kept = 0;
   int used = 0;
@@ -31,6 +38,7 @@ int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
       return planned.slice.start == live.start &&
              device.geometry.profiles[planned.slice.profile].vendor_id == live.vendor_id;
     });
+    // A kept slice appears in both lists below, so it is subtracted twice from the number of cuts.
     kept += stays ? 1 : 0;
     used += !stays && std::ranges::any_of(gpu.processes,
                                           [&](const auto& process) { return process.slice_start == live.start; })
@@ -38,6 +46,8 @@ int work_between(const PlannedDevice& device, const DriverGpu& gpu) {
                 : 0;
   }
   const auto cuts = static_cast<int>(gpu.slices.size() + device.slices.size()) - 2 * kept;
+  // A GPU has about eight slices at most, so 100 exceeds all cuts together, and one slice in use exceeds a change of
+  // mode.
   constexpr int kPerUsed = 1'000;
   constexpr int kPerMode = 100;
   return cuts + used * kPerUsed + (!device.slices.empty() && !gpu.mig_enabled ? kPerMode : 0);
@@ -54,6 +64,10 @@ Error wrong_choice(const std::string& name, const std::string& choice, std::stri
   return {ErrorCode::invalid, fmt::format("--gpu {}={}: {}", name, choice, reason)};
 }
 
+// Matches greedily in two passes: explicit choices, then the cheapest pairs. Greedy is not always optimal in total
+// work, but it is predictable, and pairs that need no cut at all are matched first.
+//
+// Invariant: each device of the plan is either in open_ or a key of gpus_; taken_ holds the values of gpus_.
 class Matcher {
  public:
   Matcher(const Plan& plan, const adapters::DriverReport& driver) : driver_(driver) {
@@ -81,6 +95,7 @@ class Matcher {
     return Nothing{};
   }
 
+  // Costs devices x GPUs pairs, a few hundred on one machine.
   Result<Nothing> take_rest() {
     using Pair = std::tuple<int, std::size_t, std::size_t>;
     std::vector<Pair> pairs;
@@ -90,7 +105,9 @@ class Matcher {
         if (!taken_.contains(&gpu) && may_be(*open_[i], gpu)) pairs.emplace_back(work_between(*open_[i], gpu), i, k);
       }
     }
+    // Ties are broken by the order of the plan and then of the driver, so the same input always gives the same match.
     std::ranges::sort(pairs);
+    // Indices in `pairs` refer to this copy, because take() removes devices from open_.
     const auto wanted = open_;
     for (const auto& [work, device, gpu] : pairs) {
       const bool free = !gpus_.contains(wanted[device]) && !taken_.contains(&driver_.gpus[gpu]);
@@ -140,6 +157,7 @@ std::string nvml_library() {
 Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts) {
   GpuChoices choices;
   for (const auto& text : texts) {
+    // From the right: the name of a device may contain "=", a UUID or an index never does.
     const auto sign = text.rfind('=');
     if (sign == std::string::npos || sign == 0 || sign + 1 == text.size()) {
       return Error{ErrorCode::invalid, fmt::format("--gpu: expected NAME=UUID or NAME=INDEX, found \"{}\"", text)};
@@ -187,13 +205,16 @@ Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices
     const bool asked = devices.empty() || std::ranges::find(devices, device.name) != devices.end();
     return is_host(device) || !asked;
   });
+  // Checked after the filter and before the match: "too few GPUs" would be a misleading error where the driver is
+  // missing.
   if (!driver.problem.empty()) return Error{ErrorCode::unavailable, driver.problem};
   TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices));
   LiveCuts cuts;
   for (const auto& [device, gpu] : matched) {
     for (const auto& slice : layout_of(*device).slices) {
       const MigProfile& profile = device->geometry.profiles[slice.profile];
-      // A slice in several parts has its compute shared out: a program that is given one part does not get all of it.
+      // A slice in several parts has its compute divided, so a program that is given one part does not get all of the
+      // slice.
       const bool is_apart = std::ranges::any_of(gpu->slices, [&](const adapters::DriverSlice& live) {
         return live.start == slice.start && live.vendor_id == profile.vendor_id && !live.whole;
       });

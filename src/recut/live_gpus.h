@@ -1,4 +1,4 @@
-// The GPUs of this machine and the devices of a plan: which is which.
+// Matches the GPUs of this machine with the devices of a plan.
 #pragma once
 
 #include <map>
@@ -11,42 +11,42 @@
 
 namespace tangram::recut {
 
-// The driver library: $TANGRAM_NVML, or the usual one, which is the empty text.
+// The path of the driver library: $TANGRAM_NVML, or empty for the default one.
 std::string nvml_library();
 
 // "rack1-0=GPU-5f..." and "rack1-0=1": the UUID or the index of the GPU that a device of the plan is.
 using GpuChoices = std::map<std::string, std::string>;
 Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts);
 
-// A device of a plan, and the GPU that it is.
+// A device of a plan and the GPU that it was matched with.
 struct MatchedDevice {
   const PlannedDevice* device = nullptr;
   const adapters::DriverGpu* gpu = nullptr;
 };
 
-// Devices of type "cpu" are left out. A device is the GPU that `choices` names, or else one of its type: pairs that
-// need the fewest cuts first, then in the order of the plan and of the driver. A GPU is one device only. The result
+// Leaves out devices of type "cpu". A device gets the GPU that `choices` names, or else one of its type: the pairs that
+// need the fewest cuts first, then in the order of the plan and of the driver. A GPU serves one device only. The result
 // refers to both arguments. Errors: a choice that names nothing or a GPU of another type, or too few GPUs.
 Result<std::vector<MatchedDevice>> match_devices(const Plan& plan, const adapters::DriverReport& driver,
                                                  const GpuChoices& choices);
 
-// The GPU's type as tables know it, or null.
+// The GPU's type in the tables, or null if they do not have it.
 const Geometry* geometry_of(const adapters::DriverGpu& gpu);
 
-// The plan without its replicas: what of it can be compared with a GPU.
+// The plan without its replicas, which is the part that can be compared with a GPU.
 Plan cuts_of(const Plan& plan);
 // The devices as their GPUs are cut now, under the names of the plan.
 Plan live_plan(const std::vector<MatchedDevice>& matched);
 
-// The GPUs of this machine beside the devices of a plan that are GPUs.
+// The cuts of this machine's GPUs and those that the plan wants.
 struct LiveCuts {
   Plan now;                        // The devices as their GPUs are cut, under the names of the plan.
-  Plan planned;                    // Without replicas, since a driver tells of none.
+  Plan planned;                    // Without replicas, which a driver does not know.
   std::vector<std::string> apart;  // Slices that are there, but in several parts: "rack1-0/3g.40gb@4".
 };
 
 // Matches as match_devices() does. `devices`: only these of the plan; empty: all. Errors: those of match_devices(), or
-// `driver` could not be asked.
+// the driver could not be read.
 Result<LiveCuts> compare_live(Plan plan, const std::vector<std::string>& devices, const adapters::DriverReport& driver,
                               const GpuChoices& choices);
 

@@ -1,3 +1,8 @@
+// Finds the MIG device of each slice of a plan, so that a worker sees its own slice and no other.
+//
+// CUDA enumerates one MIG device per process and selects it by UUID in CUDA_VISIBLE_DEVICES. UUIDs change with every
+// cut, so they are looked up after each cut instead of being stored with the plan.
+
 #include "recut/mig_pins.h"
 
 #include <fmt/format.h>
@@ -7,6 +12,7 @@
 namespace tangram::recut {
 
 Result<std::string> MigPins::look_up(const Plan& plan) {
+  // A plan of host cores only must work without a driver, so the library is not even opened for it.
   const bool any_gpu =
       std::ranges::any_of(plan.devices, [](const auto& device) { return device.geometry.units_per_core == 0; });
   std::map<Key, std::string> found;
@@ -14,6 +20,7 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
   if (any_gpu) {
     const auto driver = adapters::probe_nvml(nvml_library());
     if (!driver.problem.empty()) {
+      // The emulated engine needs no GPU: without `required_` a missing driver is normal and not worth a note.
       if (required_) note = driver.problem + "; slices of GPUs run on the processor";
     } else {
       auto uuids = find(plan, driver);
@@ -21,6 +28,7 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
       if (uuids) found = std::move(*uuids);
     }
   }
+  // The driver is asked before the lock is taken. Asking can take long, and environment() must not wait for it.
   const host::MutexLock lock(mutex_);
   uuids_ = std::move(found);
   return note;
@@ -45,6 +53,7 @@ Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
   return uuids;
 }
 
+// An empty result leaves CUDA_VISIBLE_DEVICES of the worker as it is in our own environment.
 std::vector<std::string> MigPins::environment(const std::string& device, const Slice& slice) const {
   const host::MutexLock lock(mutex_);
   const auto found = uuids_.find({device, slice.start});

@@ -1,3 +1,12 @@
+// Plans the steps from the cuts that the driver reports to the cuts that are wanted, and executes them.
+//
+// The idea: take the difference of two plans without replicas and let plan::transition order it, so that apply and
+// rollback share one code path; a rollback only has another goal. A slice is identified by its vendor profile and its
+// start, never by a driver handle or MIG UUID, because both change each time the slice is created. For example, a GPU
+// with 4g.40gb@0 whose goal is 4g.40gb@0 + 3g.40gb@4 gets the single step "create 3g.40gb@4".
+//
+// Invariant: planning reads a report and changes nothing. Only do_step() writes to the driver, one step per call.
+
 #include "recut/recut.h"
 
 #include <fmt/format.h>
@@ -21,26 +30,29 @@ std::string slice_name(const Geometry& geometry, const Slice& slice) {
   return fmt::format("{}@{}", geometry.profiles[slice.profile].name, slice.start);
 }
 
+// Names both the plan's device and the driver's index, because nvidia-smi and its users know a GPU only by the index.
 std::string gpu_name(const std::string& device, int index) {
   const std::string plain = fmt::format("GPU {}", index);
   return device == plain ? plain : fmt::format("{} ({})", device, plain);
 }
 
-// The goal as a device of a plan, and the GPU as it is now.
+// A device without replicas that has `layout`. It serves for the goal and for the GPU as it is now, so that
+// plan::transition compares like with like.
 PlannedDevice as_device(const GpuGoal& goal, const Layout& layout) {
   PlannedDevice device{goal.device, goal.geometry.type, goal.geometry, {}};
   for (const auto& slice : layout.slices) device.slices.push_back({slice, {}});
   return device;
 }
 
+// Compares parts by profile number and start. Their UUIDs do not count: a part that was made again has another one.
 bool same_parts(const DriverSlice& live, const std::vector<SlicePart>& wanted) {
   return std::ranges::equal(live.parts, wanted, [](const SlicePart& a, const SlicePart& b) {
     return a.number == b.number && a.start == b.start;
   });
 }
 
-// Plans the steps of one change. MIG mode comes on first, because nothing can be cut without it, and goes off last,
-// because that takes every slice away. Parts are shared out before slices are made: that needs no room.
+// Plans the steps of one change. MIG mode is enabled first, because nothing can be cut without it, and disabled last,
+// because that destroys every slice. Parts are remade before slices are created, since that needs no free memory units.
 class RecutPlanner {
  public:
   RecutPlanner(const DriverReport& now, const std::vector<GpuGoal>& goals, const plan::RecutTimes& times)
@@ -74,6 +86,7 @@ class RecutPlanner {
     return step;
   }
 
+  // Without parts in the goal, `order.parts` stays empty and the driver gives the slice one part with everything.
   static RecutStep step_of(RecutAction action, const GpuGoal& goal, const Slice& slice) {
     RecutStep step = step_of(action, goal);
     step.slice = slice_name(goal.geometry, slice);
@@ -93,8 +106,7 @@ class RecutPlanner {
       return Error{ErrorCode::not_found, fmt::format("{}: no GPU has the UUID {}", goal.device, goal.gpu_uuid)};
     }
     TANGRAM_TRY(auto live, goal_of(*found, goal.device));
-    // Some boards change their mode only with a reset, which ends every process on them. That is for the user to
-    // decide.
+    // Some boards change their mode only with a reset, which ends every process on them. The user has to decide that.
     const bool changes_mode = goal.mig != found->mig_enabled;
     if (changes_mode && found->mig_pending != found->mig_enabled) {
       return wrong(
@@ -108,13 +120,16 @@ class RecutPlanner {
     return Nothing{};
   }
 
-  // Tables may be wrong about a board; the driver is not. It tells only while MIG mode is on.
+  // Our tables may be wrong about a board; the driver is right, so its starts are checked before anything is destroyed.
+  // It lists profiles only while MIG mode is on.
   static std::string wrong_place(const GpuGoal& goal, const DriverGpu& gpu) {
     for (const auto& slice : goal.layout.slices) {
       const auto& profile = goal.geometry.profiles[slice.profile];
       const auto listed = std::ranges::find(gpu.profiles, profile.vendor_id, &adapters::DriverProfile::vendor_id);
+      // With MIG mode off the list may be empty. The check is then left to the driver's own create call.
       if (listed == gpu.profiles.end() && !gpu.mig_enabled) continue;
       if (listed == gpu.profiles.end()) return fmt::format("the driver does not offer {}", profile.name);
+      // Some drivers list a profile without its starts while MIG mode is off; that is no reason to reject the slice.
       const bool told = !listed->starts.empty();
       if (told && std::ranges::find(listed->starts, slice.start) == listed->starts.end()) {
         return fmt::format("the driver lets {} start at {}, not at {}", profile.name, fmt::join(listed->starts, ", "),
@@ -124,12 +139,13 @@ class RecutPlanner {
     return "";
   }
 
-  // Slices that stay, and whose compute is shared out otherwise than it should be.
+  // Adds a step for each slice that stays but whose compute is divided differently from the goal.
   void add_parts(const GpuGoal& goal) {
     for (const auto& slice : goal.layout.slices) {
       const int id = goal.geometry.profiles[slice.profile].vendor_id;
       for (const auto& live : gpu_of(goal).slices) {
         if (live.start != slice.start || live.vendor_id != id) continue;
+        // A goal without parts for this slice wants one part with everything, which the driver reports as `whole`.
         const auto wanted = goal.parts.find(slice.start);
         const bool right = wanted == goal.parts.end() ? live.whole : same_parts(live, wanted->second);
         if (!right) steps_.push_back(step_of(RecutAction::remake_parts, goal, slice));
@@ -137,8 +153,9 @@ class RecutPlanner {
     }
   }
 
-  // Requires look_at() of all goals. The order comes from plan::transition; a slice stays where it is, since programs
-  // know it by its place, and there are no replicas that could be copied meanwhile.
+  // Requires look_at() of all goals. The order comes from plan::transition. Slices are neither renamed nor moved,
+  // because programs find a slice by its place. Temporary slices are off: there are no replicas to keep serving
+  // meanwhile.
   Result<Nothing> add_cuts() {
     plan::TransitionOptions options;
     options.match = {.rename = false, .move = false};
@@ -149,7 +166,8 @@ class RecutPlanner {
       const bool destroys = step.action == plan::StepAction::destroy;
       TANGRAM_CHECK(destroys || step.action == plan::StepAction::create, "a plan without replicas is only cut");
       const auto goal = std::ranges::find(goals_, step.device, &GpuGoal::device);
-      // The driver makes and destroys one slice at a time, so the time of a step is shared evenly.
+      // The driver creates and destroys one slice per call, so the time of a step with several slices is divided
+      // evenly.
       for (const auto& slice : step.slices) {
         steps_.push_back(step_of(destroys ? RecutAction::destroy : RecutAction::create, *goal, slice));
         steps_.back().expected = step.takes / static_cast<std::int64_t>(step.slices.size());
@@ -166,7 +184,7 @@ class RecutPlanner {
   std::vector<RecutStep> steps_;
 };
 
-// Empty if the process has ended, or runs in another namespace.
+// The name of the process; empty if it has ended or runs in another PID namespace.
 std::string command_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
@@ -174,7 +192,7 @@ std::string command_of(int pid) {
   return name;
 }
 
-// Where a MIG device is: a part of a slice, by its number and its start.
+// The place of a MIG device: one part of one slice. Unlike the UUID it is the same before and after a re-cut.
 struct PartPlace {
   int start = 0;
   int vendor_id = 0;
@@ -184,6 +202,7 @@ struct PartPlace {
   auto operator<=>(const PartPlace&) const = default;
 };
 
+// The MIG UUIDs of one GPU by place; empty if the report does not have the GPU.
 std::map<PartPlace, std::string> uuids_of(const DriverReport& report, const std::string& gpu_uuid) {
   std::map<PartPlace, std::string> uuids;
   const auto gpu = std::ranges::find(report.gpus, gpu_uuid, &DriverGpu::uuid);
@@ -212,7 +231,7 @@ Result<Nothing> do_step(adapters::MigDriver& driver, const RecutStep& step) {
 std::vector<GpuGoal> goals_of(const std::vector<MatchedDevice>& matched) {
   std::vector<GpuGoal> goals;
   for (const auto& [device, gpu] : matched) {
-    // Turning MIG mode off would disturb a GPU that the plan leaves alone.
+    // MIG mode stays on for a GPU without planned slices: disabling it would disturb a GPU that the plan leaves alone.
     const bool mig = gpu->mig_enabled || !device->slices.empty();
     goals.push_back({device->name, gpu->uuid, gpu->index, device->geometry, mig, layout_of(*device), {}});
   }
@@ -226,12 +245,15 @@ Result<GpuGoal> goal_of(const DriverGpu& gpu, const std::string& device) {
   const Geometry* geometry = geometry_of(gpu);
   if (geometry == nullptr) return wrong("the tables do not know its type");
   if (!gpu.problem.empty()) return wrong(gpu.problem);
+  // An unknown slice would be invisible to the comparison, and a later create could fail on it half way through a
+  // change. So it is an error before the first step.
   auto recognised = adapters::recognise_layout(*geometry, gpu);
   if (!recognised.unknown.empty()) {
     return wrong(fmt::format("it holds slices that the tables do not know ({}); take them away with nvidia-smi first",
                              fmt::join(recognised.unknown, ", ")));
   }
   GpuGoal goal{device, gpu.uuid, gpu.index, *geometry, gpu.mig_enabled, std::move(recognised.layout), {}};
+  // Every slice gets its parts, even a whole one, so that a rollback restores exactly what there was.
   for (const auto& slice : gpu.slices) goal.parts[slice.start] = slice.parts;
   return goal;
 }
@@ -261,14 +283,16 @@ Result<std::vector<RecutStep>> plan_recut(const DriverReport& now, const std::ve
 std::vector<Obstacle> obstacles(const DriverReport& now, const std::vector<RecutStep>& steps) {
   std::vector<Obstacle> list;
   for (const auto& step : steps) {
-    // A slice is made where nothing is: nobody can be in its way.
+    // A slice is created where no slice is, so no process can be in its way.
     if (step.action == RecutAction::create) continue;
     const auto gpu = std::ranges::find(now.gpus, step.gpu_uuid, &DriverGpu::uuid);
     const std::string where = gpu_name(step.device, step.gpu_index);
     for (const auto& process : gpu->processes) {
-      // A change of mode concerns every process of the GPU.
+      // A change of MIG mode affects every process of the GPU.
       const bool mode = step.slice.empty();
       if (!mode && process.slice_start != step.order.start) continue;
+      // Each process is listed once, with the first step that it blocks, so that it gets one signal and not one per
+      // step.
       if (std::ranges::find(list, process.pid, &Obstacle::pid) != list.end()) continue;
       list.push_back({process.pid, command_of(process.pid), mode ? where : step.slice + " of " + where});
     }
@@ -283,7 +307,7 @@ std::vector<MadeAnew> made_anew(const DriverReport& before, const DriverReport& 
     const auto was = uuids_of(before, goal.gpu_uuid);
     for (const auto& [place, uuid] : uuids_of(now, goal.gpu_uuid)) {
       const auto found = was.find(place);
-      // Only places that had a MIG device before: a new place has nobody who knows the old UUID.
+      // Only places that had a MIG device before: no program knows an old UUID of a new place.
       if (found == was.end() || found->second == uuid) continue;
       const auto profile = std::ranges::find(goal.geometry.profiles, place.vendor_id, &MigProfile::vendor_id);
       const std::string name = profile == goal.geometry.profiles.end() ? "a slice" : profile->name;

@@ -1,7 +1,8 @@
-// GPUs from one set of cuts to another, one step at a time.
+// Changes GPUs from one set of cuts to another, one step at a time.
 //
-// What is right already is never touched. The order comes from plan::transition; a change of MIG mode stands before or
-// after everything that it makes possible. The way back is the same thing: the goal is then what a checkpoint says.
+// Slices that are already right are never touched. The order of the steps comes from plan::transition; MIG mode is
+// enabled before all steps that need it and disabled after all others. A rollback is the same operation: its goal is
+// what a checkpoint says.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace tangram::recut {
 
-// What one GPU is to be.
+// What one GPU has to become.
 struct GpuGoal {
   std::string device;  // How people call it: its name in the plan, or "GPU 0".
   std::string gpu_uuid;
@@ -28,9 +29,10 @@ struct GpuGoal {
   std::map<int, std::vector<adapters::SlicePart>> parts;
 };
 
-// As a plan has it. MIG mode stays as it is where the plan has no slice.
+// The goals of a plan. MIG mode stays as it is where the plan has no slice.
 std::vector<GpuGoal> goals_of(const std::vector<MatchedDevice>& matched);
-// As the GPU is, every part named. Errors: slices that the tables do not know, or that the driver does not tell.
+// The GPU as it is now, with the parts of every slice. Errors: slices that the tables do not know, or that the driver
+// does not report.
 Result<GpuGoal> goal_of(const adapters::DriverGpu& gpu, const std::string& device);
 
 enum class RecutAction {
@@ -49,27 +51,27 @@ struct RecutStep {
   int gpu_index = 0;
   std::string slice;  // "3g.40gb@4"; empty for a change of mode.
   adapters::SliceOrder order;
-  Duration expected{};  // Zero: nobody has measured it.
+  Duration expected{};  // Zero if it was never measured.
 };
 // "create 3g.40gb@4 on rack1-0 (GPU 0)"
 std::string to_text(const RecutStep& step);
 
-// The steps from what the driver says to the goals; empty: there is nothing to do. Errors: a GPU that is not there,
-// cannot be read, waits for a reset, or holds slices that the tables do not know; a place that the driver does not
-// have.
+// The steps from the driver's report to the goals; empty if nothing has to be done. Errors: a GPU that does not exist,
+// cannot be read, needs a reset, or holds slices that the tables do not know; a start that the driver does not offer.
 Result<std::vector<RecutStep>> plan_recut(const adapters::DriverReport& now, const std::vector<GpuGoal>& goals,
                                           const plan::RecutTimes& times = {});
 
-// A process in the way of a step.
+// A process that uses a slice or GPU that a step changes.
 struct Obstacle {
   int pid = 0;
   std::string command;  // Its name; empty if it is not ours to see.
   std::string where;    // "3g.40gb@4 of rack1-0 (GPU 0)"
 };
+// The processes that block `steps`, each once, in the order of the steps.
 std::vector<Obstacle> obstacles(const adapters::DriverReport& now, const std::vector<RecutStep>& steps);
 
-// A MIG device in the place of another, on a slice that was taken apart and made again as it was. Programs know it by
-// its UUID alone.
+// A MIG device that was destroyed and created again in the same place. It has a new UUID, and programs know it only by
+// its UUID.
 struct MadeAnew {
   std::string where;  // "3g.40gb@4 of rack1-0 (GPU 0)"
   std::string before;
@@ -92,8 +94,8 @@ struct RecutRun {
   bool complete() const { return done() == results.size(); }
 };
 
-// Does the steps in their order and stops at the first that fails, or between two when `interrupted` says so. `told` is
-// called after each.
+// Executes the steps in order. Stops at the first one that fails, or between two steps when `interrupted` returns true.
+// `told` is called after each step.
 RecutRun run_recut(adapters::MigDriver& driver, const std::vector<RecutStep>& steps,
                    const std::function<void(std::size_t, const StepResult&)>& told,
                    const std::function<bool()>& interrupted);

@@ -1,3 +1,7 @@
+// The highest rate that a scenario carries under each policy, as a table and JSON.
+//
+// The binding service is the one whose Slo breaks first when the rate grows further; it says where more capacity helps.
+
 #include "report/capacity_view.h"
 
 #include <fmt/format.h>
@@ -9,7 +13,7 @@
 namespace tangram::report {
 namespace {
 
-// A service without requests has neither a share nor a latency.
+// A service without counted requests has neither a share in time nor a latency: both are null.
 Json result_json(const lab::CapacityResult& result) {
   Json services = Json::array();
   for (const auto& service : result.services) {
@@ -33,6 +37,7 @@ Json result_json(const lab::CapacityResult& result) {
 
 }  // namespace
 
+// "none found" means that the search reached its upper end before any Slo broke.
 std::string capacity_table(std::span<const lab::CapacityResult> results, const Terminal& terminal) {
   Table table({{"POLICY"},
                {"RATE SCALE", Align::right},
@@ -44,11 +49,13 @@ std::string capacity_table(std::span<const lab::CapacityResult> results, const T
                {"LATENCY", Align::right},
                {"PROMISE"}});
   for (const auto& result : results) {
+    // No rate was feasible, not even the smallest that was tried.
     if (result.services.empty()) {
       table.add({{result.policy, Style::accent}, {"0", Style::bad}, "0", result.binding, "", "", "", "", ""});
     }
     for (std::size_t s = 0; s < result.services.size(); ++s) {
       const auto& service = result.services[s];
+      // The policy and its totals are printed once, so that the rows of one policy read as a group.
       const bool first = s == 0;
       const std::string binding = result.binding.empty() ? "none found" : result.binding;
       table.add({{first ? result.policy : "", Style::accent},
@@ -65,6 +72,7 @@ std::string capacity_table(std::span<const lab::CapacityResult> results, const T
   return table.render(terminal);
 }
 
+// `tolerance` says how close the rate is to the true limit, so it belongs to the result.
 Json capacity_json(const ReportHead& head, const CapacityView& view) {
   Json list = Json::array();
   for (const auto& result : view.results) list.push_back(result_json(result));

@@ -18,7 +18,7 @@ struct CapacityView {
   std::span<const lab::CapacityResult> results;
 };
 
-// One row for each policy and service; the policy stands in its first row only.
+// One row for each policy and service; the policy is named in its first row only.
 std::string capacity_table(std::span<const lab::CapacityResult> results, const Terminal& terminal);
 Json capacity_json(const ReportHead& head, const CapacityView& view);
 

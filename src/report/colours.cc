@@ -1,3 +1,9 @@
+// Every colour of the reports in one place.
+//
+// Pages and SVG documents have a light and a dark variant, chosen by the reader's system (prefers-color-scheme). SVG
+// documents carry their own style sheet, because they are also shown outside our pages. Text styles in the terminal are
+// the basic ANSI colours, which follow the theme of the terminal.
+
 #include "report/colours.h"
 
 namespace tangram::report {

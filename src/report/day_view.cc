@@ -1,3 +1,8 @@
+// A simulated day in the terminal: load and share in time of each service as sparklines, and the use of each slice.
+//
+// Text is one column per character, so a day is compressed to at most 48 columns of half an hour, and an eighth of a
+// block is the finest bar. Widths are display widths, because names may contain characters of two columns.
+
 #include "report/day_view.h"
 
 #include <fmt/format.h>
@@ -29,10 +34,11 @@ struct DayColumn {
   double served = 0;
 };
 
-// The time line in as many columns as there is room for.
+// The time line in `count` columns. Steps are summed, not sampled, so that no peak or loss disappears.
 std::vector<DayColumn> columns_of(const std::vector<sim::TimelineStep>& steps, int count) {
   std::vector<DayColumn> columns(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < steps.size(); ++i) {
+    // Integer arithmetic spreads the steps evenly when the numbers do not divide.
     DayColumn& column = columns[i * columns.size() / steps.size()];
     column.arrived += steps[i].arrived;
     column.served += steps[i].served;
@@ -40,10 +46,12 @@ std::vector<DayColumn> columns_of(const std::vector<sim::TimelineStep>& steps, i
   return columns;
 }
 
-// The share in time of every column; a column that broke the promise stands out.
+// The share in time of each column, in the colour for bad where it is below the Slo. The scale begins at kWorstShown,
+// because on a scale from zero 99 % and 97 % would look the same.
 std::string attainment_line(const std::vector<DayColumn>& columns, const Slo& slo, const Terminal& terminal) {
   std::string line;
   for (const auto& column : columns) {
+    // A column without arrivals broke nothing.
     const double share = column.arrived > 0 ? column.served / column.arrived : 1;
     const double level = std::max(0.0, 1 - (1 - share) / (1 - kWorstShown));
     line += paint(terminal, 100 * share >= slo.percentile ? Style::good : Style::bad, sparkline({&level, 1}));
@@ -51,7 +59,7 @@ std::string attainment_line(const std::vector<DayColumn>& columns, const Slo& sl
   return line;
 }
 
-// "00:00        06:00       12:00", as many as have room.
+// "00:00        06:00       12:00": a label is left out if it would touch the one before it.
 std::string hours_line(double span_s, int width) {
   std::string line;
   for (int quarter = 0; quarter <= 4; ++quarter) {
@@ -59,6 +67,7 @@ std::string hours_line(double span_s, int width) {
     const auto minutes = static_cast<int>(std::lround(at_s / 60));
     const std::string label =
         span_s >= 7200 ? fmt::format("{:02}:{:02}", minutes / 60, minutes % 60) : fmt::format("{:.0f} s", at_s);
+    // The first label begins at its mark, the last ends there, and the others are centred on it.
     const int place = width * quarter / 4 - (quarter == 4 ? display_width(label) : quarter == 0 ? 0 : 2);
     if (place < display_width(line) + (quarter == 0 ? 0 : 1)) continue;
     line = pad_right(line, place) + label;
@@ -66,6 +75,7 @@ std::string hours_line(double span_s, int width) {
   return line;
 }
 
+// Unicode has blocks in eighths, so a bar of n columns has 8n steps.
 std::string bar(double share, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * width * 8));
@@ -79,6 +89,7 @@ struct SliceText {
   bool serves = false;
 };
 
+// Finds the places of one slice in the run and averages over the processes that share it.
 SliceText slice_text(const RunView& view, std::size_t device, const Slice& slice, const MigProfile& profile) {
   SliceText result{profile.name + " ", 0, false};
   int processes = 0;
@@ -107,9 +118,11 @@ std::string sparkline(std::span<const double> values) {
 std::string draw_day(const RunView& view, const lab::Run& run, const Terminal& terminal, int indent) {
   int name_width = 0;
   for (const auto& service : view.services) name_width = std::max(name_width, display_width(service.name));
+  // 27 columns are for the text to the right: the peak rate or the share in time with the Slo.
   const int width = std::clamp(terminal.width - indent - name_width - 27, 12, kColumnsMax);
   const sim::Metrics& metrics = run.result.metrics;
   const std::string begin(static_cast<std::size_t>(indent), ' ');
+  // All services have the same number of steps.
   const double span_s = to_seconds(metrics.timeline_step) * static_cast<double>(metrics.timeline[0].size());
   std::string out;
   for (std::size_t s = 0; s < view.services.size(); ++s) {
@@ -119,6 +132,7 @@ std::string draw_day(const RunView& view, const lab::Run& run, const Terminal& t
     for (const auto& column : columns) most = std::max(most, column.arrived);
     std::vector<double> load;
     for (const auto& column : columns) load.push_back(most > 0 ? column.arrived / most : 0);
+    // The rate of the fullest column, which is lower than a short peak within it.
     const double peak_per_s = most / (span_s / width);
     out += fmt::format("{}{}  {}  {:.{}f}/s at the peak\n", begin,
                        paint(terminal, Style::accent, pad_right(service.name, name_width)), sparkline(load), peak_per_s,
@@ -146,10 +160,12 @@ std::string draw_utilisation(const lab::Scenario& scenario, const RunView& view,
   for (std::size_t d = 0; d < devices.size() && d < kDevicesMax; ++d) {
     const Geometry& geometry = devices[d].geometry;
     const int room = std::min(terminal.width, 108) - indent - name_width - 2;
+    // A unit has at least 6 columns: "100 %" and a border.
     const int unit = std::max(6, room / geometry.units);
     std::string above;
     std::string below;
     for (const auto& tile : tiles_of(geometry, devices[d].layout)) {
+      // One column of each tile is its left border.
       const int width = tile.units * unit - 1;
       above += "│";
       below += "│";
@@ -158,6 +174,7 @@ std::string draw_utilisation(const lab::Scenario& scenario, const RunView& view,
         below += paint(terminal, Style::dim, repeat("░", width));
         continue;
       }
+      // A tile points into the geometry, so the index of its profile is the distance from the first.
       const auto profile = static_cast<std::uint16_t>(tile.profile - geometry.profiles.data());
       const SliceText slice = slice_text(view, d, {profile, static_cast<std::uint16_t>(tile.start)}, *tile.profile);
       above += pad_right(cut_to_width(slice.above, width), width);

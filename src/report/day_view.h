@@ -1,4 +1,4 @@
-// A simulated day in a terminal: what came, what was kept, and who was busy.
+// A simulated day in a terminal: the load, the share in time, and how busy each slice was.
 #pragma once
 
 #include <span>

@@ -1,3 +1,6 @@
+// One prediction of a fitted model, with everything that limits its value: the interval, where the interval comes from,
+// whether the slice was measured, and whether the run fits in memory.
+
 #include "report/estimate_view.h"
 
 #include <fmt/format.h>
@@ -25,6 +28,7 @@ std::string milliseconds_text(double ms) { return latency_text(from_milliseconds
 
 }  // namespace
 
+// Size and processes are named only where they are not 1, so that the first line stays short for most models.
 std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& candidate,
                           const learn::Estimate& estimate) {
   std::string out =
@@ -32,6 +36,7 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
   if (candidate.size != 1) out += fmt::format(", size {}", candidate.size);
   if (candidate.processes != 1) out += fmt::format(", {} processes", candidate.processes);
   out += estimate.measured ? " (measured)\n" : "\n";
+  // A run that probably does not fit has no meaningful latency, so none is shown.
   if (estimate.fits_probability < 0.5) {
     out += fmt::format("does not fit into memory, probability {:.0f} %\n", 100 * (1 - estimate.fits_probability));
     return out;
@@ -46,12 +51,14 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
   out +=
       fmt::format("throughput  {} samples/s, all processes together\n", precise_rate_text(estimate.throughput_per_s));
   if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
+  // Above this it would be printed as 100 %, which says nothing.
   if (estimate.fits_probability < 0.995) {
     out += fmt::format("fits into memory with {:.0f} %\n", 100 * estimate.fits_probability);
   }
   return out;
 }
 
+// All keys are always present, also for a run that probably does not fit: a program decides by fits_probability.
 Json estimate_json(const learn::FittedRun& run, const learn::Candidate& candidate, const learn::Estimate& estimate) {
   return {{"model", run.model},
           {"device", run.device},

@@ -1,3 +1,8 @@
+// Device types and layouts as tables and JSON.
+//
+// Vendors publish placements, SM counts and memory sizes incompletely. Each figure therefore carries its evidence, and
+// this file never prints a number without it: "98" is verified, "98?" is not, "-" is unknown (null in JSON).
+
 #include "report/geometry_view.h"
 
 #include <fmt/format.h>
@@ -30,11 +35,12 @@ const char* to_text(ProfileFamily family) {
   return "";
 }
 
+// One column for each of placements, SM counts and memory: "✓ ? -".
 const char* mark(Evidence evidence) {
   return evidence == Evidence::verified ? "✓" : evidence == Evidence::unverified ? "?" : "-";
 }
 
-// A chain is as certain as its weakest link.
+// A table is as certain as its least certain entry. Evidence is ordered from verified to unknown, so the maximum is it.
 template <typename Of>
 Evidence weakest(const Geometry& geometry, Of of) {
   Evidence result = Evidence::verified;
@@ -46,7 +52,8 @@ Json figure_json(const Figure<int>& figure) {
   return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(figure.value);
 }
 
-// No listing of memory is finer than two decimals, and estimates are coarser.
+// Rounded to two decimals: no published table is finer, and further digits would suggest a precision that does not
+// exist.
 Json figure_json(const Figure<double>& figure) {
   return figure.evidence == Evidence::unknown ? Json(nullptr) : Json(std::round(figure.value * 100) / 100);
 }
@@ -59,6 +66,7 @@ Json media_json(const MediaEngines& media, Evidence evidence) {
           {"optical_flow", media.optical_flow}};
 }
 
+// The vendor id is null for slices of the host, which no vendor numbers.
 Json profile_json(const MigProfile& profile, Evidence media_evidence) {
   return {{"name", profile.name},
           {"family", to_text(profile.family)},
@@ -86,15 +94,19 @@ std::string figure_text(const Figure<double>& figure) {
   return fmt::format("{:.2f}{}", figure.value, figure.evidence == Evidence::unverified ? "?" : "");
 }
 
+// Requires starts in ascending order.
 std::string starts_text(const std::vector<int>& starts) {
+  // A range needs at least three starts: "0-1" is no shorter than "0,1".
   const bool dense = starts.size() > 2 && starts.back() - starts.front() + 1 == static_cast<int>(starts.size());
   if (dense) return fmt::format("{}-{}", starts.front(), starts.back());
   return fmt::format("{}", fmt::join(starts, ","));
 }
 
+// One row for each device type. "P S M" are the evidence for placements, SM counts and memory.
 Table catalog_table(std::span<const Geometry> geometries) {
   Table table({{"TYPE"}, {"DEVICE", Align::left, true}, {"UNITS", Align::right}, {"MIG PROFILES"}, {"P S M"}});
   for (const auto& geometry : geometries) {
+    // Nearly every device is from NVIDIA; the prefix would only widen the column.
     const std::string title = geometry.title.starts_with("NVIDIA ") ? geometry.title.substr(7) : geometry.title;
     const auto sm = weakest(geometry, [](const MigProfile& p) { return p.sm_count.evidence; });
     const auto memory = weakest(geometry, [](const MigProfile& p) { return p.memory_gib.evidence; });
@@ -108,7 +120,9 @@ Table catalog_table(std::span<const Geometry> geometries) {
   return table;
 }
 
+// One row for each profile of a device type, in the order of the geometry.
 Table profile_table(const Geometry& geometry) {
+  // Slices of the host are measured in cores and have no MigProfile, so two columns have other names.
   const bool host = geometry.units_per_core > 0;
   Table table({{host ? "SLICE" : "MIG PROFILE"},
                {host ? "CORES" : "SLICES", Align::right},
@@ -117,6 +131,7 @@ Table profile_table(const Geometry& geometry) {
                {"UNITS", Align::right},
                {"STARTS"},
                {"MAX", Align::right}});
+  // Placements are verified or not for the device type as a whole, so every row has the same mark.
   const std::string doubt = geometry.placements == Evidence::verified ? "" : "?";
   for (const auto& profile : geometry.profiles) {
     const std::string size = host ? text::shortest(static_cast<double>(profile.units) / geometry.units_per_core)
@@ -133,6 +148,7 @@ Table profile_table(const Geometry& geometry) {
 }
 
 Json geometry_json(const Geometry& geometry) {
+  // PCI ids are strings in hexadecimal, as lspci prints them: JSON has no hexadecimal numbers.
   const auto hexadecimal = [](const std::vector<std::uint16_t>& ids) {
     Json list = Json::array();
     for (const auto id : ids) list.push_back(fmt::format("0x{:04X}", id));
@@ -165,8 +181,10 @@ Json layout_json(const Geometry& geometry, const Layout& layout) {
           {"compute_slices_used", compute_slices_used(geometry, layout)}};
 }
 
+// Profiles that the multiset does not contain are left out.
 Json multiset_json(const Geometry& geometry, const Multiset& multiset) {
   Json counts = Json::object();
+  // From the largest profile to the smallest, the order in which people name a layout.
   for (std::size_t i = multiset.size(); i-- > 0;) {
     if (multiset[i] > 0) counts[geometry.profiles[i].name] = multiset[i];
   }
@@ -180,6 +198,7 @@ Json counts_json(const LayoutCounts& counts) {
 
 std::vector<int> places_left(const Geometry& geometry, const Layout& layout, std::size_t profile) {
   std::vector<int> places;
+  // Asks fits() for each start: it knows every rule of the geometry, such as limits on the count of a profile.
   for (const int start : geometry.profiles[profile].starts) {
     if (fits(geometry, layout, {static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)})) {
       places.push_back(start);
@@ -188,6 +207,7 @@ std::vector<int> places_left(const Geometry& geometry, const Layout& layout, std
   return places;
 }
 
+// From the largest profile to the smallest, because a reader looks for the largest slice that can be added.
 std::string room_left(const Geometry& geometry, const Layout& layout) {
   std::string text;
   for (std::size_t i = geometry.profiles.size(); i-- > 0;) {

@@ -10,7 +10,7 @@
 
 namespace tangram::report {
 
-// Numbers that are not certain carry a question mark; those that nobody has published are a dash.
+// Numbers that are not certain carry a question mark; unpublished ones are a dash.
 std::string figure_text(const Figure<int>& figure);
 std::string figure_text(const Figure<double>& figure);
 
@@ -20,7 +20,7 @@ std::string starts_text(const std::vector<int>& starts);
 Table catalog_table(std::span<const Geometry> geometries);
 Table profile_table(const Geometry& geometry);
 
-// The whole type but for its layouts. Unknown numbers are null, and every number tells its evidence.
+// The device type without its layouts. Unknown numbers are null, and every number carries its evidence.
 Json geometry_json(const Geometry& geometry);
 Json layout_json(const Geometry& geometry, const Layout& layout);
 Json multiset_json(const Geometry& geometry, const Multiset& multiset);
@@ -29,7 +29,7 @@ Json counts_json(const LayoutCounts& counts);
 // Where `profile` could still start in `layout`.
 std::vector<int> places_left(const Geometry& geometry, const Layout& layout, std::size_t profile);
 
-// What still fits, largest first: "4g.40gb at 0, 2g.20gb at 0 or 2"; "nothing".
+// The profiles that still fit, largest first: "4g.40gb at 0, 2g.20gb at 0 or 2"; "nothing".
 std::string room_left(const Geometry& geometry, const Layout& layout);
 
 }  // namespace tangram::report

@@ -1,4 +1,5 @@
-// The page of `tangram learn`: one picture and a few tables for each model.
+// The page of `tangram learn`: for each model a picture of measured against predicted run times, and its errors by
+// group.
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 
 using plot::escape;
 
-// Measured across, predicted up, both logarithmic; bars are intervals, red where they miss.
+// Measured latency to the right, predicted latency upwards, both logarithmic, so that equal distances from the diagonal
+// are equal relative errors. Bars are intervals, in the colour for bad where they miss the measurement.
 std::string picture_of(const LearnReport& report) {
   double low = report.unseen.front().measured_ms;
   double high = low;
@@ -22,6 +24,7 @@ std::string picture_of(const LearnReport& report) {
     low = std::min({low, run.measured_ms, run.predicted_ms});
     high = std::max({high, run.measured_ms, run.predicted_ms});
   }
+  // Both axes have the same range, so the diagonal is where prediction and measurement agree.
   const plot::Scale across{low / 1.2, high * 1.2, 50, 450, true};
   const plot::Scale up{low / 1.2, high * 1.2, 400, 10, true};
   plot::Picture picture(460, 430, "measured against predicted latency");
@@ -31,6 +34,7 @@ std::string picture_of(const LearnReport& report) {
   for (const auto& run : report.unseen) {
     const double x = across(run.measured_ms);
     const auto colour = run.covered() ? "s0" : "bad";
+    // A wide interval must not stretch the axes, so it is cut at their ends.
     const auto clip = [&](double ms) { return up(std::clamp(ms, up.low, up.high)); };
     picture.line(x, clip(run.low_ms), x, clip(run.high_ms), colour);
     const auto tip = fmt::format("{} batch {} size {} processes {}: measured {:.3g} ms, predicted {:.3g} ms",
@@ -41,6 +45,7 @@ std::string picture_of(const LearnReport& report) {
   return picture.take();
 }
 
+// The bias has a sign: it is positive where the model predicts runs that are too long.
 std::string table_of(std::string_view title, const std::vector<ErrorGroup>& groups) {
   std::string out = fmt::format("<table><tr><th>{}<th>runs<th>median<th>p90<th>bias</tr>\n", title);
   for (const auto& group : groups) {
@@ -68,6 +73,7 @@ std::string section_of(const LearnReport& report) {
       100 * report.median_error, 100 * report.p90_error, 100 * report.coverage, 100 * report.coverage_stated,
       picture_of(report));
   out += table_of("slice", report.by_slice) + table_of("batch", report.by_batch);
+  // Most models have one size and one number of processes; a table with one row would repeat the summary.
   if (report.by_size.size() > 1) out += table_of("size", report.by_size);
   if (report.by_processes.size() > 1) out += table_of("processes", report.by_processes);
   return out + "</div></div></section>\n";

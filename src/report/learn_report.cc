@@ -1,3 +1,9 @@
+// Judges a fitted latency model by runs that it has not seen.
+//
+// Each run is predicted without itself: left out alone, or together with its fold. The errors are grouped by slice,
+// batch, size and processes, so that a reader sees where the model is weak, and the sampler proposes the run that would
+// help most.
+
 #include "report/learn_report.h"
 
 #include <fmt/format.h>
@@ -25,15 +31,18 @@ constexpr std::size_t kCandidatesMax = 2000;  // Beyond it a choice takes second
 
 std::vector<UnseenRun> unseen_runs(const FittedRun& run) {
   std::vector<UnseenRun> unseen;
+  // Leaving out the only observation would leave nothing to predict from.
   if (run.kriged.observations().size() < 2) return unseen;
   const auto forecasts = learn::unseen_forecasts(run);
-  // The residual part may have been thinned; runs are found again by what the formula sees of them.
+  // The kriged part may hold only some of the runs, in their order. A run is matched by its features, because those are
+  // all that the observation keeps of it.
   std::size_t next = 0;
   for (const auto& m : run.measured) {
     if (next == forecasts.size()) break;
     const auto features = learn::features_of(run.device, learn::candidate_of(m));
     if (!m.latency_ms || !features || !(*features == run.kriged.observations()[next].features)) continue;
     const auto& forecast = forecasts[next++];
+    // Intervals are symmetric in the logarithm, because errors of run times are relative.
     const double half = run.interval_deviations * forecast.deviation;
     unseen.push_back({learn::candidate_of(m), *m.latency_ms, math::exp(forecast.log_ms),
                       math::exp(forecast.log_ms - half), math::exp(forecast.log_ms + half)});
@@ -41,6 +50,7 @@ std::vector<UnseenRun> unseen_runs(const FittedRun& run) {
   return unseen;
 }
 
+// Absolute errors show how large the error is; the median of the signed errors is the bias.
 ErrorGroup group_of(std::string name, const std::vector<double>& errors) {
   std::vector<double> sizes;
   for (const double e : errors) sizes.push_back(std::abs(e));
@@ -48,7 +58,7 @@ ErrorGroup group_of(std::string name, const std::vector<double>& errors) {
           learn::quantile(errors, 0.5)};
 }
 
-// Groups in ascending order of a number; `name` is what people call it.
+// Groups in ascending order of the number in the key; the text is the name of the group.
 std::vector<ErrorGroup> grouped(const std::vector<UnseenRun>& unseen,
                                 const std::function<std::pair<double, std::string>(const Candidate&)>& key) {
   std::map<std::pair<double, std::string>, std::vector<double>> errors;
@@ -64,8 +74,8 @@ std::string members_of(const FittedRun& run) {
   return run.boosted_share > 0 ? "kriged and boosted" : "kriged";
 }
 
-// What might be measured: all plain profiles of the device with the sizes and processes seen so far, and batches by
-// powers of two.
+// What could be measured next: all plain profiles of the device with the sizes and processes measured so far, and
+// batches that are powers of two.
 std::vector<Candidate> candidates_around(const FittedRun& run) {
   std::set<std::string> profiles;
   std::set<std::int64_t> sizes;
@@ -77,6 +87,7 @@ std::vector<Candidate> candidates_around(const FittedRun& run) {
     processes.insert(m.processes);
     batch_max = std::max(batch_max, m.batch);
   }
+  // A device that is in no table has only the profiles that were measured.
   if (const Geometry* geometry = find_geometry(run.device)) {
     for (const auto& profile : geometry->profiles) {
       if (profile.family == ProfileFamily::plain) profiles.insert(profile.name);
@@ -101,7 +112,9 @@ void propose(const FittedRun& run, const learn::Knowledge& knowledge, LearnRepor
     return;
   }
   const learn::Target target{run.device, run.model};
+  // Regret and not the error decides: a large error on a slice that no plan would use costs nothing.
   const auto regret = lab::slo_regret(run.device, candidates, lab::typical_slos_ms(run.measured));
+  // The budget is one more than there are measurements, so that it never ends the search.
   const auto choice = learn::next_measurement({.target = target,
                                                .candidates = candidates,
                                                .measured = run.measured,

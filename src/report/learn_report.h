@@ -1,4 +1,4 @@
-// What a fitted model is worth, for whoever has to decide whether to measure more.
+// How good a fitted model is, as a basis for deciding whether to measure more.
 #pragma once
 
 #include <string>

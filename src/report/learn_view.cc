@@ -1,3 +1,8 @@
+// Fitted models as tables and JSON.
+//
+// The overview has one line for each model and the details one table for each; both show errors on unseen runs only. A
+// model with a single run cannot be checked, which is "unknown" in text and null in JSON, never an error of zero.
+
 #include "report/learn_view.h"
 
 #include <fmt/format.h>
@@ -7,9 +12,10 @@
 namespace tangram::report {
 namespace {
 
-// Errors need one digit at every size, other than shares that are near the whole.
+// One digit at every size. The format of shares has more digits near 100 %, which mean nothing for an error.
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+// Size and processes are left out where they are 1, as they are for most models.
 std::string candidate_text(const learn::Candidate& c) {
   std::string text = fmt::format("{} batch {}", c.mig_profile, c.batch);
   if (c.size != 1) text += fmt::format(" size {}", c.size);
@@ -29,6 +35,7 @@ Json group_json(const std::vector<ErrorGroup>& groups) {
   return list;
 }
 
+// `members` names the parts of the ensemble that answer; `intervals` says where their width comes from.
 Json report_json(const LearnReport& report) {
   Json json{{"model", report.model},
             {"device", report.device},
@@ -50,6 +57,7 @@ Json report_json(const LearnReport& report) {
     validation.push_back({{"member", v.member}, {"median_error", v.median_error}, {"p90_error", v.p90_error}});
   }
   json["validation"] = std::move(validation);
+  // The key is always present; null means that there is nothing to propose, and next_reason says why.
   json["next"] = nullptr;
   if (report.next) {
     json["next"] = {{"mig_profile", report.next->mig_profile},
@@ -61,7 +69,7 @@ Json report_json(const LearnReport& report) {
   return json;
 }
 
-// A single group says what the overview says already.
+// A single group would repeat the overview.
 void add_groups(Table& table, std::string_view what, const std::vector<ErrorGroup>& groups) {
   if (groups.size() < 2) return;
   for (const auto& group : groups) {
@@ -82,6 +90,7 @@ std::string learn_overview(const std::vector<LearnReport>& reports, const Termin
                {"INTERVALS"},
                {"WOULD MEASURE NEXT"}});
   for (const auto& report : reports) {
+    // Only errors on unseen runs say anything about the model.
     const bool checked = !report.unseen.empty();
     table.add({{report.model, Style::accent},
                report.device,
@@ -95,6 +104,7 @@ std::string learn_overview(const std::vector<LearnReport>& reports, const Termin
   return table.render(terminal);
 }
 
+// Where the model is weak: errors by slice, batch, size and processes. A bias has a sign; errors do not.
 std::string learn_details(const LearnReport& report, const Terminal& terminal) {
   Table table({{"WHERE"},
                {"RUNS", Align::right},

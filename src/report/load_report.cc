@@ -1,3 +1,9 @@
+// The report of a load test (`tangram load`).
+//
+// Load is open: a request is sent when it is due, whatever became of those before it, and its latency counts from then
+// and not from when it was sent. Otherwise a slow server would slow the client down and hide its own delay (coordinated
+// omission). How late the client itself was is reported separately.
+
 #include "report/load_report.h"
 
 #include <fmt/format.h>
@@ -23,6 +29,7 @@ using Anchor = plot::Picture::Anchor;
 // Points that a picture can show; of more, every n-th is drawn.
 constexpr std::size_t kPointsMax = 3000;
 
+// Negative durations count as zero, because a sketch holds unsigned numbers.
 void count(const LoadSample& sample, Duration promise, LoadTally& tally) {
   ++tally.sent;
   tally.sent_after.add(static_cast<std::uint64_t>(std::max<std::int64_t>(0, sample.sent_after.count())));
@@ -37,15 +44,17 @@ void count(const LoadSample& sample, Duration promise, LoadTally& tally) {
   }
 }
 
-// The axis that both pictures of a service share: from the quickest answer to the slowest, with the promise in sight.
+// The latency axis of both pictures of a service: from the fastest answer to the slowest, with the Slo always inside.
 plot::Scale latency_scale(const Service& service, const LoadTally& tally, double from, double to) {
   const double promise = to_milliseconds(service.slo.latency);
+  // At least a microsecond, because a logarithmic axis cannot begin at zero.
   const double least = 1e-6 * static_cast<double>(std::max<std::uint64_t>(1000, tally.latency.min()));
   const double low = 0.8 * std::min(least, promise);
   return {low, 1.25 * std::max(1e-6 * static_cast<double>(tally.latency.max()), promise), from, to, true};
 }
 
-// Each answer where it was sent and how long it took; what was not answered stands at the top.
+// Each answer as a dot at the time of sending and its latency. Requests without an answer are at the top, above the
+// axis.
 std::string time_picture(const Service& service, std::size_t index, std::span<const LoadSample> samples,
                          const LoadTally& tally, double seconds) {
   plot::Picture picture(620, 220, "latencies over time");
@@ -53,12 +62,14 @@ std::string time_picture(const Service& service, std::size_t index, std::span<co
   const plot::Scale y = latency_scale(service, tally, 188, 18);
   picture.y_axis(y, x.from, x.to, 4, " ms");
   picture.x_axis(x, 188, 8, " s");
+  // Every n-th request keeps the page small and the shape of the cloud; a random sample would change with every run.
   const std::uint64_t step = 1 + tally.sent / kPointsMax;
   std::uint64_t seen = 0;
   for (const auto& sample : samples) {
     if (sample.service != index || seen++ % step != 0) continue;
     const bool answered = sample.end == LoadEnd::answered;
     const bool good = answered && sample.latency <= service.slo.latency;
+    // 10 pixels from the top is above the scale, which begins at 18.
     const double at = answered ? y(std::max(y.low, to_milliseconds(sample.latency))) : 10;
     picture.rect({x(sample.at_s) - 1, at - 1, 2, 2}, good ? page::series_colour(index) : "bad", {}, 0.7);
   }
@@ -67,7 +78,7 @@ std::string time_picture(const Service& service, std::size_t index, std::span<co
   return picture.take();
 }
 
-// How many answers took how long, and the promise.
+// The distribution of latencies, with the Slo as a dashed line.
 std::string latency_picture(const Service& service, std::size_t index, const LoadTally& tally) {
   constexpr std::size_t kBins = 48;
   plot::Picture picture(400, 220, "distribution of latencies");
@@ -98,6 +109,7 @@ std::string latency_picture(const Service& service, std::size_t index, const Loa
   return picture.take();
 }
 
+// Failed and unanswered requests share a column: the client got no usable answer from either.
 std::string row(const Service& service, const LoadTally& tally, const LoadReport& report) {
   return fmt::format(
       "<tr><td>{}</td><td>{:g} ms for {:g} %</td><td>{}</td><td>{:.1f}</td><td class=\"{}\">{}</td><td>{:.1f}</td>"
@@ -116,6 +128,7 @@ LoadReport summarise_load(const Workload& workload, std::span<const LoadSample> 
   report.services.resize(workload.services.size());
   report.seconds = seconds;
   for (const auto& sample : samples) {
+    // The total judges each request by the Slo of its own service.
     const Duration promise = workload.services[sample.service].slo.latency;
     count(sample, promise, report.services[sample.service]);
     count(sample, promise, report.total);

@@ -1,4 +1,4 @@
-// What a run of load found: who was answered, and when.
+// The results of a load test: which requests were answered, and when.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct LoadSample {
   LoadEnd end = LoadEnd::unanswered;
 };
 
-// Of one service, or of all.
+// The counts of one service, or of all.
 struct LoadTally {
   std::uint64_t sent = 0;
   std::uint64_t in_time = 0;  // Answered within the promise.
@@ -34,7 +34,7 @@ struct LoadTally {
   QuantileSketch latency;     // Nanoseconds, of what was answered.
   QuantileSketch sent_after;  // Nanoseconds.
 
-  // Of everything that was sent; 1 of nothing.
+  // The share of all sent requests that were answered in time; 1 if none was sent.
   double in_time_share() const { return sent == 0 ? 1 : static_cast<double>(in_time) / static_cast<double>(sent); }
 };
 

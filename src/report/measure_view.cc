@@ -1,3 +1,8 @@
+// The result of a measuring campaign as a table and JSON.
+//
+// A measurement is worth as much as its interval, so every latency is shown with the half width of its 95 % interval
+// and the number of runs behind it; intervals that missed the wanted precision are marked.
+
 #include "report/measure_view.h"
 
 #include <fmt/format.h>
@@ -12,21 +17,24 @@ namespace {
 
 std::string optional_digits(const std::optional<double>& value) { return value ? plain_number_text(*value) : "-"; }
 
-// "± 1.3 %". A single run has no interval; an engine without variation needs no second one.
+// "± 1.3 %", or "-" for a single run, which has no interval. Engines without variation need no second run.
 Cell interval_cell(const MeasuredPointView& point, double precision) {
   if (!point.has_interval()) return "-";
   const bool narrow = point.half_width <= precision;
   return {fmt::format("± {:.1f} %", 100 * point.half_width), narrow ? Style::plain : Style::bad};
 }
 
+// Outliers are named, so that a cleaned mean is not mistaken for the mean of all runs.
 std::string runs_text(const MeasuredPointView& point) {
   if (point.runs == 0) return "-";
   return point.outliers == 0 ? fmt::format("{}", point.runs)
                              : fmt::format("{} ({} left out)", point.runs, point.outliers);
 }
 
+// One measured point: its configuration, the result and why the sampler chose it.
 void add_row(Table& table, const MeasuredPointView& point, double precision) {
   const Measurement& m = point.measurement;
+  // Running out of memory is a result of a measurement, not a missing value.
   const Cell latency = m.latency_ms ? Cell(plain_number_text(*m.latency_ms)) : Cell("out of memory", Style::bad);
   table.add({{m.mig_profile, Style::accent},
              fmt::format("{}", m.batch),
@@ -77,10 +85,12 @@ Json point_json(const MeasuredPointView& point) {
 
 }  // namespace
 
+// The half width is infinite as long as there is only one run.
 bool MeasuredPointView::has_interval() const { return runs > 0 && std::isfinite(half_width); }
 
 std::string measure_table(const MeasureView& view, double precision, const Terminal& terminal) {
   std::string text = points_table(view, precision, terminal);
+  // The file may already hold measurements of an earlier campaign.
   const std::size_t before = view.measurements - view.points.size();
   text += fmt::format("Measured {}", plural(view.points.size(), "point"));
   if (before > 0) text += fmt::format(", beside {} that the file had already", before);
@@ -102,6 +112,7 @@ Json measure_json(const MeasureView& view) {
   for (const auto& group : view.skipped) {
     skipped.push_back({{"reason", group.reason}, {"configurations", group.configurations}});
   }
+  // Zero means that no expectation was computed, so both values are null.
   const bool stated = view.expected_error > 0;
   return {{"stop", view.stop},
           {"stop_reason", view.stop_reason},

@@ -1,3 +1,9 @@
+// Layouts drawn with box characters.
+//
+// Each row is one layout; columns are aligned to the memory units of the device, so that equal starts are in one column
+// in all rows. Between two rows one line serves as the lower border of one and the upper border of the other, so its
+// joints depend on the edges of both: for example "┴" where only the row above has an edge.
+
 #include "report/mosaic.h"
 
 #include <fmt/format.h>
@@ -20,7 +26,7 @@ std::string repeat(std::string_view text, int count) {
   return result;
 }
 
-// Which unit boundaries carry an upright line; the ends always do.
+// Which unit boundaries have a vertical line. Both ends always have one.
 using Edges = std::vector<bool>;
 
 Edges edges_of(const Geometry& geometry, const Layout& layout) {
@@ -30,13 +36,14 @@ Edges edges_of(const Geometry& geometry, const Layout& layout) {
   return edges;
 }
 
-// The piece where lines meet: `up` and `down` say whether an upright line comes from there.
+// The character where lines meet. `up` and `down` say whether a vertical line continues above and below.
 const char* joint(bool first, bool last, bool up, bool down) {
   if (first) return up && down ? "├" : up ? "└" : "┌";
   if (last) return up && down ? "┤" : up ? "┘" : "┐";
   return up && down ? "┼" : up ? "┴" : down ? "┬" : "─";
 }
 
+// A null pointer means that there is no row on that side: the line is the top or the bottom of the picture.
 std::string level_line(const Edges* above, const Edges* below, int unit_width) {
   const std::size_t count = above != nullptr ? above->size() : below->size();
   std::string line;
@@ -49,6 +56,7 @@ std::string level_line(const Edges* above, const Edges* below, int unit_width) {
   return line;
 }
 
+// The full name, then the short one, then a cut one: "1g.10gb+me", "1g+me", "1g…".
 std::string label_for(const MigProfile& profile, int width) {
   if (display_width(profile.name) <= width) return profile.name;
   const std::string brief = short_name(profile);
@@ -73,7 +81,7 @@ std::string row_text(const Geometry& geometry, const Layout& layout, int unit_wi
   return text + "│";
 }
 
-// The units' numbers above the middle of each; only every few where they have no room.
+// The numbers of the units, each above the middle of its unit; only every few if they would touch.
 std::string ruler(const Geometry& geometry, int unit_width) {
   const int digits = display_width(fmt::format("{}", geometry.units - 1));
   const int step = (digits + unit_width) / unit_width;
@@ -95,9 +103,11 @@ std::string draw_mosaic(const Geometry& geometry, std::span<const MosaicRow> row
     left_width = std::max(left_width, display_width(row.left));
     right_width = std::max(right_width, display_width(row.right));
   }
+  // The text on both sides comes first; the mosaic gets the rest of the terminal.
   const int sides = options.indent + (left_width > 0 ? left_width + 1 : 0) + (right_width > 0 ? right_width + 2 : 0);
   const int room = std::min(terminal.width - sides, kWidthWanted) - 1;
   const int unit_width = std::min(kUnitWidthMax, room / std::max(1, geometry.units));
+  // A device with more units than columns cannot be drawn to scale, so nothing is drawn.
   if (unit_width < 1 || rows.empty()) return "";
 
   const std::string indent(static_cast<std::size_t>(options.indent), ' ');
@@ -112,6 +122,7 @@ std::string draw_mosaic(const Geometry& geometry, std::span<const MosaicRow> row
     line.erase(line.find_last_not_of(' ') + 1);
     result += paint(terminal, Style::dim, line) + "\n";
   }
+  // The edges of the row above, from which the joints of the line between two rows follow.
   Edges above;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Edges own = edges_of(geometry, rows[i].layout);

@@ -11,8 +11,8 @@ namespace tangram::report {
 
 struct MosaicRow {
   Layout layout;
-  std::string left;   // Stands before the row.
-  std::string right;  // Stands after it.
+  std::string left;   // Before the row.
+  std::string right;  // After it.
 };
 
 struct MosaicOptions {

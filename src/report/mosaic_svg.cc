@@ -1,3 +1,8 @@
+// Layouts as an SVG document.
+//
+// The document has its own style sheet for light and dark, so it can be shown by itself, in a README or in a page. All
+// positions are computed before the first element is written, since the height in the <svg> element depends on them.
+
 #include "report/mosaic_svg.h"
 
 #include <fmt/format.h>
@@ -24,7 +29,7 @@ constexpr double kNumberWidth = 26;
 constexpr double kColumnGap = 44;
 constexpr double kLegendHeight = 46;
 constexpr double kLegendItem = 148;
-constexpr std::size_t kOneColumnMax = 8;  // So few rows stand in one column.
+constexpr std::size_t kOneColumnMax = 8;  // Up to this many rows fit in one column.
 
 struct Point {
   double x = 0;
@@ -36,13 +41,13 @@ std::string text_at(Point at, const char* style, std::string_view anchor, std::s
                      anchor, plot::escape(text));
 }
 
-// About eight pixels a letter at the size of the tiles' names, in the widest of the fonts.
+// Assumes 8 pixels per letter, which is the widest of the fonts in the style sheet: SVG cannot measure text.
 bool has_room(std::string_view text, double width) { return static_cast<double>(text.size()) * 8.0 + 8 <= width; }
 
 std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, double unit_width) {
   const double width = tile.units * unit_width - kTileGap;
   const double x = at.x + tile.start * unit_width;
-  // What a pointer that rests on the piece is told, where its name has no room; empty for nothing.
+  // `hint` is the tooltip of a tile whose name has no room; empty for none.
   const auto rectangle = [&](const std::string& attributes, const std::string& hint) {
     const std::string end = hint.empty() ? "/>" : fmt::format("><title>{}</title></rect>", plot::escape(hint));
     return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"5\" {}{}\n", x, at.y,
@@ -52,6 +57,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
   const TileColour& colour = colour_of(geometry, *tile.profile);
   const std::string fill = fmt::format("fill=\"{}\"", colour.hex);
   const std::string brief = short_name(*tile.profile);
+  // The full name if it fits, else the short one, else only a tooltip.
   const std::string& name = has_room(tile.profile->name, width) ? tile.profile->name : brief;
   if (!has_room(name, width)) return rectangle(fill, fmt::format("{}@{}", tile.profile->name, tile.start));
   return rectangle(fill, "") +
@@ -59,6 +65,7 @@ std::string tile_svg(const Geometry& geometry, const Tile& tile, Point at, doubl
                      x + width / 2, at.y + kRowHeight / 2 + 4.5, colour.hex_text, plot::escape(name));
 }
 
+// Unverified numbers carry a question mark, and unknown ones are left out.
 std::string legend_figures(const MigProfile& profile) {
   const auto mark = [](Evidence evidence) { return evidence == Evidence::verified ? "" : "?"; };
   std::string text;
@@ -72,7 +79,7 @@ std::string legend_figures(const MigProfile& profile) {
   return text;
 }
 
-// Only the profiles that the picture shows, largest first.
+// Only profiles that occur in the picture, largest first: a legend of all profiles would be longer than the picture.
 std::vector<const MigProfile*> shown_profiles(const Geometry& geometry, std::span<const Layout> layouts) {
   std::vector<bool> used(geometry.profiles.size(), false);
   for (const auto& layout : layouts) {
@@ -85,10 +92,12 @@ std::vector<const MigProfile*> shown_profiles(const Geometry& geometry, std::spa
   return result;
 }
 
+// Decides whether the legend explains the dashed tiles.
 bool leaves_units_unused(const Geometry& geometry, std::span<const Layout> layouts) {
   return std::ranges::any_of(layouts, [&](const Layout& l) { return units_used(geometry, l) < geometry.units; });
 }
 
+// The positions of everything, computed once from the number of layouts and of legend entries.
 struct Frame {
   std::size_t columns = 1;
   std::size_t rows = 1;  // In the longest column.
@@ -103,6 +112,7 @@ struct Frame {
 Frame frame_for(const Geometry& geometry, std::size_t layouts, std::size_t legend_items) {
   Frame frame;
   frame.columns = layouts > kOneColumnMax ? 2 : 1;
+  // Rounded up: the first column is filled and the second has the rest.
   frame.rows = (layouts + frame.columns - 1) / frame.columns;
   const auto columns = static_cast<double>(frame.columns);
   frame.column_width = (kWidth - 2 * kMargin - (columns - 1) * kColumnGap) / columns;
@@ -114,11 +124,13 @@ Frame frame_for(const Geometry& geometry, std::size_t layouts, std::size_t legen
   return frame;
 }
 
+// One column of layouts with its own ruler. Layouts are numbered from 1 through all columns.
 std::string column_svg(const Geometry& geometry, std::span<const Layout> layouts, std::size_t column,
                        const Frame& frame) {
   const double x = kMargin + static_cast<double>(column) * (frame.column_width + kColumnGap);
   const double bar_x = x + kNumberWidth;
   std::string svg;
+  // A ruler with the numbers of the memory units, by which people name the start of a slice.
   for (int unit = 0; unit < geometry.units; ++unit) {
     const double middle = bar_x + (unit + 0.5) * frame.unit_width - kTileGap / 2;
     svg += text_at({middle, kHeader + kRuler - 8}, "small", "middle", fmt::format("{}", unit));
@@ -134,6 +146,7 @@ std::string column_svg(const Geometry& geometry, std::span<const Layout> layouts
   return svg;
 }
 
+// Entries fill lines from left to right; the first is aligned with the tiles and not with the numbers.
 Point legend_place(const Frame& frame, std::size_t item) {
   return {kMargin + kNumberWidth + static_cast<double>(item % frame.legend_per_line) * kLegendItem,
           frame.legend_y + 16 + static_cast<double>(item / frame.legend_per_line) * kLegendHeight};
@@ -160,6 +173,7 @@ std::string legend_svg(const Geometry& geometry, const std::vector<const MigProf
 
 }  // namespace
 
+// The title is also the accessible name of the picture (aria-label), for readers that cannot see it.
 std::string mosaic_svg(const Geometry& geometry, std::span<const Layout> layouts, const SvgText& text) {
   const auto profiles = shown_profiles(geometry, layouts);
   const bool unused = leaves_units_unused(geometry, layouts);

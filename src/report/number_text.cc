@@ -1,3 +1,8 @@
+// The formats of all numbers in reports.
+//
+// The rule is about three significant digits: more suggest a precision that a simulation does not have. Exceptions are
+// shares near 100 %, where the third nine is the message, and single predictions.
+
 #include "report/number_text.h"
 
 #include <fmt/format.h>
@@ -18,7 +23,7 @@ std::string three_digits(double value) { return fmt::format("{:.{}f}", value, va
 std::string percent_text(double share) {
   const double percent = 100 * share;
   if (percent == 0 || percent == 100) return fmt::format("{:.0f} %", percent);
-  // A share just below the whole must not read as the whole.
+  // A share just below 1 must not read as 100 %, so it is cut at 99.999 % instead of being rounded.
   if (percent > 99.9) return fmt::format("{:.3f} %", std::min(percent, 99.999));
   return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
 }
@@ -50,6 +55,7 @@ std::string count_text(std::uint64_t count) { return count == 0 ? "-" : std::to_
 
 std::string thousands_text(std::uint64_t count) {
   std::string digits = std::to_string(count);
+  // U+202F is a narrow space that does not break, so a number stays on one line.
   for (std::size_t i = digits.size(); i > 3;) digits.insert(i -= 3, "\u202f");
   return digits;
 }
@@ -60,11 +66,12 @@ std::string number_text(double value) { return fmt::format("{:.4g}", value); }
 
 std::string plain_number_text(double value) {
   const std::string text = number_text(value);
+  // Small values get seven decimals, which keeps about three digits down to 1e-5.
   return text.find('e') == std::string::npos ? text : fmt::format("{:.{}f}", value, value < 1 ? 7 : 0);
 }
 
-// The limits of the three spans differ because their readers do: a mean over jobs, the head of a page, and a deadline
-// that comes closer, where the last minutes matter.
+// The limits of the three spans differ because they serve different readers: a mean over jobs, the heading of a page,
+// and a deadline that comes closer, for which the last minutes matter.
 std::string span_text(double seconds) {
   if (seconds >= 7200) return fmt::format("{:.1f} h", seconds / 3600);
   if (seconds >= 240) return fmt::format("{:.0f} min", seconds / 60);

@@ -1,3 +1,7 @@
+// GPUs over time by owner, as stacked areas.
+//
+// The height of the picture is the number of GPUs, so what is left above the areas belongs to no one and needs no area.
+
 #include "report/ownership_picture.h"
 
 #include <fmt/format.h>
@@ -18,6 +22,7 @@ constexpr double kOwnersLeft = 50;
 constexpr double kOwnersBottom = 205;
 constexpr double kOwnersTop = 16;
 
+// One table for the picture and its key, so that colours and names cannot disagree.
 struct Kind {
   const char* name;
   const char* colour;
@@ -31,6 +36,7 @@ constexpr Kind kKinds[] = {{"training", "training", &Ownership::training},
 
 }  // namespace
 
+// Areas are stacked by adding up: the upper edge of one owner is the lower edge of the next.
 std::string ownership_picture(const std::vector<Ownership>& timeline, double gpus) {
   const double end_s = timeline.empty() ? 1 : std::max(timeline.back().at_s, 1.0);
   plot::Picture picture(kOwnersWidth, kOwnersHeight, "GPUs over time, by owner");
@@ -51,6 +57,7 @@ std::string ownership_picture(const std::vector<Ownership>& timeline, double gpu
     if (!timeline.empty()) picture.area(x, y_low, y_high, kind.colour, 0.9);
     low = std::move(high);
   }
+  // Axes are drawn after the areas, so that grid lines stay visible on them.
   picture.y_axis(upwards, kOwnersLeft, kOwnersWidth - 10, 4, " GPUs");
   picture.time_axis(across, kOwnersBottom, 8);
   return picture.take();

@@ -1,4 +1,4 @@
-// A picture of who had the GPUs of a cluster that inference and training share.
+// A picture of how inference and training share the GPUs of a cluster over time.
 #pragma once
 
 #include <string>

@@ -1,3 +1,6 @@
+// The beginning and the end that all HTML reports share. A page contains its styles and loads nothing, so it can be
+// sent by mail or opened years later.
+
 #include "report/page.h"
 
 #include <fmt/format.h>
@@ -22,6 +25,7 @@ std::string opening(const Head& head) {
 
 std::string closing() { return "</main>\n</body>\n</html>\n"; }
 
+// Eight colours that can be told apart; a ninth series repeats the first.
 std::string series_colour(std::size_t i) { return fmt::format("s{}", i % 8); }
 
 }  // namespace tangram::report::page

@@ -1,3 +1,7 @@
+// The style sheets of the HTML reports, without colours (see colours.cc).
+//
+// The text goes into every page, so it is kept short.
+
 #include "report/page_style.h"
 
 namespace tangram::report {

@@ -1,4 +1,7 @@
 // Plans as pictures: the SVG and HTML of plan_view.h.
+//
+// One row for each device, drawn to the scale of its memory units, with slices coloured by the service on them. Unlike
+// the terminal's mosaic every device has a row, up to a limit, because a picture can be scrolled.
 
 #include <fmt/format.h>
 
@@ -24,6 +27,7 @@ constexpr double kPlanRowGap = 8;
 constexpr double kPlanTileGap = 3;
 constexpr double kPlanLegendItem = 210;
 constexpr double kPlanLegendHeight = 24;
+// A picture with more rows is slow to show; the subtitle says that devices are left out.
 constexpr std::size_t kPlanRowsMax = 200;
 
 struct PlanPoint {
@@ -36,23 +40,27 @@ std::string plan_text_at(PlanPoint at, const char* style, const char* anchor, st
                      anchor, plot::escape(text));
 }
 
-// As much of the text as has room, at about seven pixels a letter.
+// As much of the text as fits, at about seven pixels per letter. SVG cannot measure text, so this is an estimate.
 std::string cut_to(std::string text, double width) {
   const auto letters = static_cast<std::size_t>(std::max(0.0, (width - 8) / 7));
   if (text.size() <= letters) return text;
   return letters < 3 ? "" : text.substr(0, letters - 1) + "…";
 }
 
+// Draws one plan. Services get colours in the order of the workload, so the same workload has the same colours in every
+// plan.
 class Picture {
  public:
   explicit Picture(const PlanStory& story) : story_(story) {
     for (const auto& service : story.problem.workload.services) {
+      // Colours repeat after the last one; the tooltip and the name on the tile still tell services apart.
       const std::size_t next = colours_.size() % std::size(kServiceColours);
       colours_.try_emplace(service.name, kServiceColours[next]);
       names_.push_back(service.name);
     }
   }
 
+  // The height is computed first, because the opening tag needs it.
   std::string draw() const {
     const auto& devices = story_.answer.plan.devices;
     const std::size_t rows = std::min(devices.size(), kPlanRowsMax);
@@ -101,6 +109,7 @@ class Picture {
     std::string svg = plan_text_at({kPlanMargin, y + 17}, "small", "start", cut_to(device.name, kPlanNameWidth)) +
                       plan_text_at({kPlanMargin, y + 32}, "small", "start", cut_to(device.type, kPlanNameWidth));
     const double bar = kPlanMargin + kPlanNameWidth;
+    // The whole bar is drawn as unused first; slices cover what is used.
     svg +=
         fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" class=\"unused\"/>\n",
                     bar, y, unit * geometry.units - kPlanTileGap, kPlanRowHeight);
@@ -108,6 +117,7 @@ class Picture {
     return svg;
   }
 
+  // The tooltip has everything, also what has no room on the tile: "3g.40gb@4: rank 64:16 512:2".
   std::string tile(const Geometry& geometry, const PlannedSlice& slice, PlanPoint at, double unit) const {
     const auto& profile = geometry.profiles[slice.slice.profile];
     const double width = profile.units * unit - kPlanTileGap;
@@ -122,6 +132,7 @@ class Picture {
     const bool free = names.empty();
     const std::string hint = fmt::format("{}@{}: {} {}", profile.name, slice.slice.start,
                                          free ? "free" : text::join(names, " + "), text::join(details, " "));
+    // A slice with several services has the colour of the first; its label names all of them.
     const std::string fill = free ? std::string(kFreeSliceColour) : colour(names[0]);
     std::string svg = fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"6\" "
@@ -133,6 +144,7 @@ class Picture {
     return svg + plan_text_at({at.x + width / 2, at.y + 32}, "tile-small", "middle", cut_to(profile.name, width));
   }
 
+  // A service that is not in the workload has the colour of a free slice.
   std::string colour(const std::string& service) const {
     const auto found = colours_.find(service);
     return found == colours_.end() ? kFreeSliceColour : found->second;
@@ -153,7 +165,9 @@ class Picture {
 
 std::string plan_svg(const PlanStory& story) { return Picture(story).draw(); }
 
+// The picture and then the text of the terminal as it is, so that page and terminal cannot disagree.
 std::string plan_html(const PlanStory& story, const std::string& generator) {
+  // A page is wider than a terminal, and without colour: escape sequences mean nothing in HTML.
   const Terminal wide{.width = 160};
   std::string page = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

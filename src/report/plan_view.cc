@@ -1,3 +1,9 @@
+// A plan and the reasons for it as text and JSON.
+//
+// The planner answers with slices and predictions; this file says what they mean for a reader: mosaics of the devices,
+// a table of the services with the run times that the plan counts on, the proved bound, and on request why no smaller
+// plan exists. Devices that are cut and used alike are shown once, so that a plan for hundreds of GPUs stays readable.
+
 #include "report/plan_view.h"
 
 #include <fmt/format.h>
@@ -18,11 +24,12 @@ namespace {
 
 constexpr std::size_t kDevicesDrawn = 24;  // Of one type; more are only counted.
 
+// Requires that the name is in the workload; a plan has no other services.
 const Service& service_of(const plan::Problem& problem, const std::string& name) {
   return *std::ranges::find(problem.workload.services, name, &Service::name);
 }
 
-// "p99 120 ms", or "job 6.0 h" for one that only has to end in time.
+// "p99 120 ms", or "job 6.0 h" for a service with a job, which has a deadline instead of an Slo.
 std::string promise_text(const Service& service) {
   if (!service.job)
     return fmt::format("p{} {}", text::shortest(service.slo.percentile), latency_text(service.slo.latency));
@@ -30,7 +37,7 @@ std::string promise_text(const Service& service) {
   return seconds < 3600 ? fmt::format("job {:.0f} s", seconds) : fmt::format("job {:.1f} h", seconds / 3600);
 }
 
-// The run of a group's bucket, as the plan counts on it.
+// The predicted run of a bucket on the slices of a group, from the same LatencyModel that the planner used.
 std::optional<Prediction> run_of(const plan::Problem& problem, const plan::ReplicaGroup& group,
                                  const PlannedBucket& bucket) {
   return problem.latency->predict({group.device_type, group.mig_profile,
@@ -38,7 +45,7 @@ std::optional<Prediction> run_of(const plan::Problem& problem, const plan::Repli
                                    group.replica.processes});
 }
 
-// The slowest run that a request may meet.
+// The slowest p99 run of all buckets and groups, without any waiting.
 Duration slowest_run(const plan::Problem& problem, const plan::ServicePlan& service) {
   Duration slowest{};
   for (const auto& group : service.groups) {
@@ -49,6 +56,7 @@ Duration slowest_run(const plan::Problem& problem, const plan::ServicePlan& serv
   return slowest;
 }
 
+// "2 x 3g.40gb x2 + 1 x 1g.10gb": the number of slices, the MigProfile and, if more than one, the processes on each.
 std::string slices_text(const plan::ServicePlan& service) {
   std::vector<std::string> parts;
   for (const auto& group : service.groups) {
@@ -59,7 +67,7 @@ std::string slices_text(const plan::ServicePlan& service) {
   return text::join(parts, " + ");
 }
 
-// "64:16 512:2": upper edges with the batches, of every group the largest.
+// "64:16 512:2-4": upper edges with their batch sizes, as a range where groups have different ones.
 std::string buckets_text(const plan::ServicePlan& service) {
   std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> batches;
   for (const auto& group : service.groups) {
@@ -77,6 +85,7 @@ std::string buckets_text(const plan::ServicePlan& service) {
   return text::join(parts, " ");
 }
 
+// The services of a device's slices from left to right: "rank | rank+embed | free".
 std::string services_on(const PlannedDevice& device) {
   std::vector<std::string> parts;
   for (const auto& slice : device.slices) {
@@ -87,7 +96,7 @@ std::string services_on(const PlannedDevice& device) {
   return text::join(parts, " | ");
 }
 
-// Devices that are cut and used alike stand in one row.
+// Consecutive devices with the same slices and replicas form one row.
 struct DeviceRow {
   const PlannedDevice* first = nullptr;
   std::string last;
@@ -98,6 +107,7 @@ std::vector<DeviceRow> rows_of(const Plan& plan, const std::string& type) {
   std::vector<DeviceRow> rows;
   for (const auto& device : plan.devices) {
     if (device.type != type) continue;
+    // Only neighbours are merged, so that "gpu-3 .. gpu-7" names an unbroken range.
     if (!rows.empty() && rows.back().first->slices == device.slices) {
       rows.back().last = device.name;
       ++rows.back().count;
@@ -108,6 +118,7 @@ std::vector<DeviceRow> rows_of(const Plan& plan, const std::string& type) {
   return rows;
 }
 
+// In the order of their first device, which is the order of the fleet.
 std::vector<std::string> types_of(const Plan& plan) {
   std::vector<std::string> types;
   for (const auto& device : plan.devices) {
@@ -116,6 +127,7 @@ std::vector<std::string> types_of(const Plan& plan) {
   return types;
 }
 
+// One mosaic for each device type, because mosaics of different geometries have different rulers.
 std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent) {
   std::string text;
   for (const auto& type : types_of(story.answer.plan)) {
@@ -125,6 +137,7 @@ std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent
     int all = 0;
     for (const auto& row : devices) {
       all += row.count;
+      // Rows beyond the limit are counted, not drawn.
       if (rows.size() == kDevicesDrawn) continue;
       drawn += row.count;
       const std::string name = row.count == 1 ? row.first->name : fmt::format("{} .. {}", row.first->name, row.last);
@@ -133,12 +146,14 @@ std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent
     const Geometry& geometry = devices.front().first->geometry;
     text += fmt::format("\n{}{}\n", std::string(static_cast<std::size_t>(indent), ' '),
                         paint(terminal, Style::bold, fmt::format("{} x {}", all, geometry.title)));
+    // Lines between rows help up to about a dozen rows; beyond that they double the height of the picture.
     text += draw_mosaic(geometry, rows, terminal, {.indent = indent, .boxed = rows.size() <= 12});
     if (drawn < all) text += fmt::format("... and {} more\n", all - drawn);
   }
   return text;
 }
 
+// The same rows as in the mosaics, with the names of the services that a mosaic has no room for.
 Table device_table(const Plan& plan) {
   Table table({{"DEVICE"}, {"LAYOUT"}, {"SERVICES", Align::left, true}});
   for (const auto& type : types_of(plan)) {
@@ -153,6 +168,8 @@ Table device_table(const Plan& plan) {
   return table;
 }
 
+// RUN P99 is predicted for the run alone; CERTIFIED is the simulated latency with waiting, at the percentile of the
+// Slo.
 Table service_table(const PlanStory& story) {
   Table table({{"SERVICE"},
                {"BUCKET:BATCH", Align::left, true},
@@ -183,6 +200,7 @@ Table service_table(const PlanStory& story) {
   return table;
 }
 
+// How far the plan may be from the best one: 1 - bound / price. A proved plan has no gap, even if rounding left one.
 double gap_of(const plan::PlanAnswer& answer) {
   if (answer.proved || answer.price <= 0) return 0;
   return std::max(0.0, 1 - answer.bound / answer.price);
@@ -190,12 +208,15 @@ double gap_of(const plan::PlanAnswer& answer) {
 
 std::string counted_devices(int count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
 
+// One line with the cost, how good it is and how it was found: "5 devices, bound 5, proved best; planner ..., rule
+// ...".
 std::string verdict_line(const PlanStory& story) {
   const auto& answer = story.answer;
   std::string text = counted_devices(answer.devices);
   if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
   if (story.problem.options.objective == plan::Objective::headroom) {
     text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
+  // A bound of zero means that none was computed, unless the plan is proved.
   } else if (answer.bound > 0 || answer.proved) {
     text += fmt::format(", bound {:.4g}, {}", answer.bound,
                         answer.proved ? proved_text(answer) : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
@@ -214,6 +235,7 @@ Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
     Json json{{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}};
     json["run_mean_ms"] = run ? Json(to_milliseconds(run->mean)) : Json(nullptr);
     json["run_p99_ms"] = run ? Json(to_milliseconds(run->p99)) : Json(nullptr);
+    // All processes of a replica run at the same time, so its throughput is that of one process times their number.
     json["throughput_per_s"] =
         run ? Json(static_cast<double>(bucket.batch_size) * group.replica.processes / to_seconds(run->mean))
             : Json(nullptr);
@@ -226,7 +248,7 @@ Json group_json(const plan::Problem& problem, const plan::ReplicaGroup& group) {
           {"buckets", std::move(buckets)}};
 }
 
-// Requests that are never answered have no latency.
+// Null for an infinite latency, that is, if requests at this percentile are never answered.
 Json latency_json(Duration latency) {
   return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
 }
@@ -259,7 +281,8 @@ Json service_json(const PlanStory& story, std::size_t s) {
   return json;
 }
 
-// Whatever the objective; the bound is in the unit of the objective.
+// The price per hour for every objective. `answer.price` and the bound are in the unit of the objective, for example
+// devices.
 double price_per_hour(const PlanStory& story) {
   plan::Problem priced = story.problem;
   priced.options.objective = plan::Objective::price;
@@ -298,6 +321,7 @@ std::string proved_text(const plan::PlanAnswer& answer) {
   return answer.among.empty() ? "proved best" : "the best of all " + answer.among;
 }
 
+// Pictures first, numbers below, and the verdict last, where a terminal leaves the cursor.
 std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   std::string text = mosaics(story, terminal, indent);
@@ -308,9 +332,12 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
 
 std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   const bool headroom = story.problem.options.objective == plan::Objective::headroom;
+  // On a fixed fleet the question is not why fewer devices do not suffice but why the rates cannot grow further.
   std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
                      wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
   if (story.relief && !story.relief->empty()) {
+    // Relief is either planned again (exact) or estimated from bounds (fast). A difference of bounds limits what could
+    // be saved, so the heading and the columns say which of the two it is.
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
     text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
             (bound ? "  (bounds without waiting compared; no plan was certified)\n" : "  (planned again)\n");
@@ -327,6 +354,7 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     text += table.render(terminal, 2);
   }
   text += "\n" + paint(terminal, Style::bold, "How sure the run times are") + "\n";
+  // A LatencyModel that interpolates measurements has no intervals.
   if (story.confidence.empty()) {
     return text +
            "  They are measurements, and straight lines between them: no intervals are known. tangram learn\n"
@@ -355,6 +383,7 @@ Json plan_json(const PlanStory& story) {
             {"seed", story.seed}};
   json["reason"] = planned ? Json(nullptr) : Json(answer.reason);
   json["infeasible_service"] = answer.service.empty() ? Json(nullptr) : Json(answer.service);
+  // An infeasible problem has a reason and no plan, so the remaining keys are absent.
   if (!planned) return json;
   json["devices"] = answer.devices;
   json["price"] = price_per_hour(story);
@@ -367,6 +396,7 @@ Json plan_json(const PlanStory& story) {
   json["services"] = Json::array();
   for (std::size_t s = 0; s < answer.services.size(); ++s) json["services"].push_back(service_json(story, s));
   if (story.explained) json["explanation"] = explanation_json(story);
+  // As the plan file has it, so that a program can save this value and apply it.
   json["plan"] = Json::parse(formats::write_plan(answer.plan));
   return json;
 }

@@ -1,4 +1,4 @@
-// Plans as people and as programs see them.
+// Plans, for people and for programs.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace tangram::report {
 
-// A plan with what is told about it.
+// A plan with everything that the reports show about it.
 struct PlanStory {
   const plan::Problem& problem;
   const plan::PlanAnswer& answer;
@@ -25,7 +25,7 @@ struct PlanStory {
   bool explained = false;
 };
 
-// "proved best", or among which plans it is.
+// "proved best", or among which plans it is the best.
 std::string proved_text(const plan::PlanAnswer& answer);
 
 // The devices as mosaics, the services as a table, and the verdict below. `indent` in spaces.

@@ -7,14 +7,14 @@
 
 namespace tangram::report::plot {
 
-// Text that may stand in HTML, in an attribute too.
+// Escapes text for HTML, including attributes.
 std::string escape(std::string_view text);
 // "950", "12k", "3.4M": what fits beside a tick.
 std::string brief(double value);
 // Seconds of virtual time as a span of `whole_s` reads best: "06:00", "5 min", "1.5 s".
 std::string time_label(double seconds, double whole_s);
 
-// Maps values to pixels. A logarithmic scale needs positive bounds.
+// Maps values to pixels. Requires low < high; a logarithmic scale also requires positive bounds.
 struct Scale {
   double low = 0;
   double high = 1;
@@ -41,12 +41,12 @@ class Picture {
  public:
   Picture(double width, double height, std::string_view label);
 
-  // `colour` is a CSS variable without the dashes, `tip` what a pointer is told.
+  // `colour` is a CSS variable without the dashes, `tip` the tooltip; empty for none.
   void rect(const Box& box, std::string_view colour, std::string_view tip = {}, double opacity = 1, double radius = 0);
   void frame(const Box& box, std::string_view colour, double radius = 0);
   void line(double x1, double y1, double x2, double y2, std::string_view colour, bool dashed = false);
   void polyline(const std::vector<std::pair<double, double>>& points, std::string_view colour);
-  // Filled between two lines that have the same places.
+  // Fills the area between two lines. All three vectors have the same length.
   void area(const std::vector<double>& x, const std::vector<double>& low, const std::vector<double>& high,
             std::string_view colour, double opacity);
   enum class Anchor { start, middle, end };

@@ -1,4 +1,7 @@
-// The page of `tangram simulate --replan`: three ways of planning a day, over the same clock.
+// The page of `tangram simulate --replan`: three ways to plan a day (replan, static, oracle) on the same requests.
+//
+// All pictures share one time axis, so that a reader can look down from a change of the rates to the GPUs in use and to
+// the windows in which requests were late.
 
 #include <fmt/format.h>
 
@@ -20,6 +23,7 @@ using plot::Scale;
 constexpr double kReplanWidth = 1130;
 constexpr double kReplanLeft = 44;
 
+// The i-th name has the i-th series colour, as in the pictures, so names and colours cannot get out of step.
 std::string legend(const std::vector<std::string>& names) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -29,11 +33,12 @@ std::string legend(const std::vector<std::string>& names) {
   return out + "</div>\n";
 }
 
+// The axis that all pictures of the page share.
 plot::Scale time_scale(const lab::ReplanComparison& comparison) {
   return {0, comparison.duration_s, kReplanLeft, kReplanWidth - 4};
 }
 
-// Devices with a replica, as steps.
+// The number of devices in use, as steps.
 std::string devices_picture(const lab::ReplanComparison& comparison) {
   double most = 1;
   for (const auto& run : comparison.runs) most = std::max(most, static_cast<double>(run.devices_max));
@@ -45,11 +50,14 @@ std::string devices_picture(const lab::ReplanComparison& comparison) {
     std::vector<std::pair<double, double>> points;
     double level = 0;
     for (const auto& use : comparison.runs[r].result.fleet_use) {
+      // Changes after the end of the arrivals are drawn at the end.
       const double at = x(std::min(comparison.duration_s, to_seconds(use.at)));
+      // Two points at each change make a vertical edge; one would draw a slope, which reads as a gradual change.
       if (!points.empty()) points.emplace_back(at, y(level));
       level = static_cast<double>(use.devices);
       points.emplace_back(at, y(level));
     }
+    // The last level holds until the end.
     points.emplace_back(x.to, y(level));
     picture.polyline(points, page::series_colour(r));
   }
@@ -57,6 +65,7 @@ std::string devices_picture(const lab::ReplanComparison& comparison) {
   return picture.take();
 }
 
+// Rates are those of the arrivals, the same for all runs, so each service has one line.
 std::string rates_picture(const lab::ReplanComparison& comparison) {
   double most = 1e-9;
   for (const auto& rates : comparison.rates_per_s) {
@@ -70,6 +79,7 @@ std::string rates_picture(const lab::ReplanComparison& comparison) {
     const auto& rates = comparison.rates_per_s[s];
     std::vector<std::pair<double, double>> points;
     for (std::size_t i = 0; i < rates.size(); ++i) {
+      // A rate is the mean of its window, so it is drawn in the middle.
       const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(rates.size()) * comparison.duration_s;
       points.emplace_back(x(at), y(rates[i]));
     }
@@ -79,12 +89,13 @@ std::string rates_picture(const lab::ReplanComparison& comparison) {
   return picture.take();
 }
 
-// A strip for each run and service: how much of each window was in time.
+// One strip for each run and service, coloured by the share in time of each window.
 std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {
   constexpr double kStrip = 15;
   const std::size_t services = scenario.workload.services.size();
   const double height = static_cast<double>(comparison.runs.size() * (services + 1)) * kStrip;
   plot::Scale x = time_scale(comparison);
+  // Names of services are to the left of the strips, so the axis begins further right than in the other pictures.
   x.from = 190;
   plot::Picture picture(kReplanWidth, height + 26, "share of requests in time, by window");
   double top = 0;
@@ -96,6 +107,7 @@ std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanC
       picture.text(x.from - 8, top + 11, scenario.workload.services[s].name, plot::Picture::Anchor::end);
       for (std::size_t i = 0; i < metrics.timeline[s].size(); ++i) {
         const auto& window = metrics.timeline[s][i];
+        // An empty window was neither good nor bad.
         if (window.arrived == 0) continue;
         const double share = static_cast<double>(window.served) / window.arrived;
         const double left = x(static_cast<double>(i) * step_s);
@@ -123,6 +135,7 @@ std::string runs_table(const lab::ReplanComparison& comparison) {
       "time<th>late<th>refused<th>lost<th>plans<th>re-cuts<th>replicas loaded</tr>\n";
   for (const auto& run : comparison.runs) {
     const auto total = run.result.metrics.total();
+    // Refused in this table is every request without an answer: rejected or failed.
     out += fmt::format("<tr><td>{}<td>{:.1f}<td>{:.1f}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
                        run.name, run.gpu_hours, run.slice_hours, run.devices_max, percent_text(run.attainment()),
                        total.late, total.failed + total.rejected_total(), run.unresolved, run.steps.size(),
@@ -131,6 +144,7 @@ std::string runs_table(const lab::ReplanComparison& comparison) {
   return out + "</table></div>\n";
 }
 
+// Every change of plan with the controller's reasons, so that a reader can check each decision against the rates above.
 std::string steps_table(const lab::ReplanRun& run, double duration_s) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>at<th>GPUs<th>compute slices<th>re-cut<th>loaded<th "

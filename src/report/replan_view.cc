@@ -1,3 +1,8 @@
+// A comparison of three ways to plan a day, as tables and JSON.
+//
+// "static" is one plan for the peak and the baseline of what is saved, "oracle" plans with the true rates of the future
+// instead of a forecast, "replan" is what the controller really did. All three met the same requests.
+
 #include "report/replan_view.h"
 
 #include <fmt/format.h>
@@ -8,19 +13,22 @@
 namespace tangram::report {
 namespace {
 
+// The run with this name.
 const lab::ReplanRun& run_named(const lab::ReplanComparison& comparison, std::string_view name) {
   for (const auto& run : comparison.runs) {
     if (run.name == name) return run;
   }
+  // Falls back to the first run, so that a comparison without a static plan still has a baseline.
   return comparison.runs[0];
 }
 
-// Of the GPU-hours of the static plan.
+// The share of the static plan's GPU-hours that the run saves; negative if it needs more.
 double saved_share(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
   const double fixed = run_named(comparison, "static").gpu_hours;
   return fixed > 0 ? 1 - run.gpu_hours / fixed : 0;
 }
 
+// Every request without an answer; for the client a failure and a rejection are the same.
 std::uint64_t refused(const sim::Tally& tally) { return tally.failed + tally.rejected_total(); }
 
 Json service_json(const Service& service, const sim::Tally& tally) {
@@ -34,6 +42,7 @@ Json service_json(const Service& service, const sim::Tally& tally) {
           {"slo_kept", 100 * tally.slo_attainment() >= service.slo.percentile}};
 }
 
+// One change of plan. `from_scratch` tells a new plan from one that was derived from the running plan.
 Json step_json(const lab::PlanStep& step) {
   return {{"at_s", to_seconds(step.at)},
           {"devices", step.devices},
@@ -44,6 +53,7 @@ Json step_json(const lab::PlanStep& step) {
           {"reasons", step.reasons}};
 }
 
+// `fleet_use` is a step function: each entry holds until the next one.
 Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
   const auto& metrics = run.result.metrics;
   const sim::Tally total = metrics.total();
@@ -82,6 +92,7 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
 
 }  // namespace
 
+// One row for each way of planning, then the share in time of each service side by side.
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal) {
   std::vector<Column> columns{{"PLAN"}};
@@ -105,6 +116,7 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
                std::to_string(run.result.reshapes),
                std::to_string(run.replicas_loaded)});
   }
+  // A second table, because the total hides a service that pays for the others.
   std::vector<Column> by_service{{"SERVICE"}, {"PROMISE", Align::right}};
   for (const auto& run : comparison.runs) by_service.push_back({"IN TIME, " + run.name, Align::right});
   Table services(std::move(by_service));
@@ -112,6 +124,7 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
     const Service& service = scenario.workload.services[s];
     std::vector<Cell> cells{{service.name, Style::accent}, fmt::format("{:g} %", service.slo.percentile)};
     for (const auto& run : comparison.runs) {
+      // Coloured by the service's own percentile.
       const double share = run.result.metrics.service_total(s).slo_attainment();
       cells.push_back({percent_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
     }

@@ -1,4 +1,4 @@
-// A day that was planned anew, as people and as programs see it.
+// The results of re-planning a day, for people and for programs.
 #pragma once
 
 #include <string>

@@ -1,4 +1,7 @@
-// The reports that programs read: CSV, the decision log and the trace.
+// The reports that programs read: CSV, the decision log and the Perfetto trace.
+//
+// Each file begins with the program, the commit, the seed and the configuration, so that its result can be produced
+// again from the file alone.
 
 #include <fmt/format.h>
 
@@ -9,7 +12,8 @@
 namespace tangram::report {
 namespace {
 
-// JSON on one line. No string of it holds a line break, so every one is between two values.
+// Puts JSON on one line, for a comment of one line. JSON escapes line breaks inside strings, so every line break is
+// between two tokens.
 std::string one_line(std::string_view json) {
   std::string out;
   for (const auto line : text::split(json, '\n')) {
@@ -27,11 +31,14 @@ std::string comment_head(const ReportHead& head) {
 
 std::string quoted(const std::string& text) { return formats::to_json(formats::text_node(text)); }
 
+// Trace Event Format counts time in microseconds.
 double microseconds(TimePoint at) { return to_seconds(at) * 1e6; }
 
-// What belongs to one run: names of its tracks, its batches, its arrivals.
+// The events of one run in the Trace Event Format: "M" names processes and threads, "X" is a batch with its duration,
+// "C" is a counter. A run is a process and a slice is a thread, so several policies are shown one above the other.
 void append_run(const lab::Scenario& scenario, const lab::Run& run, std::size_t process, std::string& out) {
   const auto add = [&](const std::string& event) {
+    // JSON has no trailing comma, so the comma goes before each event but the first.
     if (!out.ends_with("[\n")) out += ",\n";
     out += event;
   };

@@ -1,4 +1,9 @@
-// The report that people look at. Pictures are SVG, made here; the page has a few lines of script for its tabs.
+// The HTML report of a simulation: one file that needs no server, no network and no library.
+//
+// Pictures are SVG that is generated here with plot::Picture, and the page has a few lines of script for its tabs.
+// Pictures and tables about slices and batches are bounded, so that the page of a large fleet still opens quickly.
+// Numbers come from RunView, as in the tables of the terminal; time lines and distributions come from the metrics
+// themselves. All text that comes from a scenario (names of services, devices, policies) passes through plot::escape().
 
 #include <fmt/format.h>
 
@@ -22,33 +27,39 @@ using plot::Picture;
 using plot::Scale;
 using Anchor = plot::Picture::Anchor;
 
+// Limits of one picture or table. More rows cannot be read, and they would make the page slow.
 constexpr std::size_t kGanttTracksMax = 24;
 constexpr std::size_t kMosaicDevicesMax = 32;
 constexpr std::size_t kRowsMax = 64;  // Of a table about slices.
 
+// "-" without arrivals. "never" (from latency_text) means that so many requests had no answer that the quantile is
+// infinite.
 std::string quantile_text(const sim::Tally& tally, double q) {
   return tally.arrived == 0 ? "-" : latency_text(tally.latency_quantile(q));
 }
 
-// The class of the colour in which a promise is shown.
+// The CSS class that colours an Slo: good, bad, or none where nothing was counted and nothing can be judged.
 std::string_view verdict(const TallyView& view) {
   return !view.slo || !view.counted() ? "" : view.kept() ? "good" : "bad";
 }
 
 std::string_view verdict(const RunView& view) { return !view.total.counted() ? "" : view.kept() ? "good" : "bad"; }
 
+// "p99 within 120 ms".
 std::string promise_text(const Slo& slo) {
   return fmt::format("p{} within {} ms", text::shortest(slo.percentile), text::shortest(to_milliseconds(slo.latency)));
 }
 
 // ---- Over time ----
 
+// The part of the time line that pictures show; the same for all services, so that their axes agree.
 struct Timeline {
   double step_s = 0;
   std::size_t steps = 0;  // Up to the last in which something arrived.
   double span_s() const { return step_s * static_cast<double>(steps); }
 };
 
+// Steps after the last arrival are cut off: a duration that is much longer than the traffic would squeeze the picture.
 Timeline timeline_of(const sim::Metrics& metrics) {
   Timeline timeline{to_seconds(metrics.timeline_step), 0};
   for (const auto& steps : metrics.timeline) {
@@ -59,13 +70,14 @@ Timeline timeline_of(const sim::Metrics& metrics) {
   return timeline;
 }
 
-// What became of the requests of one step, as rates that stand on each other.
+// Stacked areas of the rates of served, late and lost requests, with a strip of the share in time below.
 std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Timeline& timeline,
                          const std::string& colour) {
   constexpr double kWidth = 560;
   constexpr double kBottom = 168;
   double most = 0;
   for (const auto& step : steps) most = std::max(most, step.arrived / timeline.step_s);
+  // The lower limits of 1e-9 keep the scale valid where nothing arrived: a scale needs a span greater than zero.
   const plot::Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
   const plot::Scale y{0, std::max(most * 1.05, 1e-9), kBottom, 12};
   plot::Picture picture(kWidth, 214, "requests a second over time");
@@ -76,6 +88,7 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
     const auto& step = steps[i];
     at.push_back(x((static_cast<double>(i) + 0.5) * timeline.step_s));
     double sum = 0;
+    // Each level is the sum of those below it, so the areas touch and the upper edge is the rate of arrivals.
     levels[0].push_back(y(0));
     for (std::size_t k = 0; const double count : {step.served, step.late, step.lost}) {
       sum += count / timeline.step_s;
@@ -85,18 +98,21 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
   picture.area(at, levels[0], levels[1], colour, 0.75);
   picture.area(at, levels[1], levels[2], "warn", 0.9);
   picture.area(at, levels[2], levels[3], "bad", 0.9);
-  // The strip below: how much of each step was in time.
+  // The strip below the areas shows the share in time of each step, because a few late requests are invisible in the
+  // areas.
   for (std::size_t i = 0; i < timeline.steps; ++i) {
     const auto& step = steps[i];
     const double left = x(static_cast<double>(i) * timeline.step_s);
     const double right = x(static_cast<double>(i + 1) * timeline.step_s);
     const double share = step.arrived == 0 ? 1 : static_cast<double>(step.served) / step.arrived;
+    // 0.15 pixels wider than the step: without the overlap browsers show hairlines between the boxes.
     const plot::Box box{left, kBottom + 5, right - left + 0.15, 9};
     const std::string tip = fmt::format("{}: {} arrived, {} in time, {} late, {} lost",
                                         plot::time_label(static_cast<double>(i) * timeline.step_s, timeline.span_s()),
                                         step.arrived, step.served, step.late, step.lost);
     if (step.arrived == 0) {
       picture.rect(box, "idle", tip);
+    // Full colour only for a share that rounds to 100.0 %; from 99 % on pale, then the colours for warnings.
     } else if (share >= 0.9995) {
       picture.rect(box, "good", tip, 0.8);
     } else {
@@ -107,13 +123,15 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
   return picture.take();
 }
 
-// The longest queues of the services in each step, on top of each other.
+// The longest queues of the services in each step, stacked. The maxima of one step need not occur at the same instant,
+// so the sum is an upper bound of the requests that waited together.
 std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline) {
   constexpr double kWidth = 1130;
   std::vector<double> sums(timeline.steps, 0);
   for (const auto& steps : metrics.timeline) {
     for (std::size_t i = 0; i < timeline.steps; ++i) sums[i] += static_cast<double>(steps[i].queue_max);
   }
+  // At least 1, so that an empty queue gives an axis and not a division by zero.
   const double most = sums.empty() ? 1 : std::max(1.0, *std::ranges::max_element(sums));
   const plot::Scale x{0, std::max(timeline.span_s(), 1e-9), 44, kWidth - 4};
   const plot::Scale y{0, most * 1.05, 130, 10};
@@ -138,7 +156,7 @@ std::string queue_picture(const sim::Metrics& metrics, const Timeline& timeline)
 
 // ---- Distributions ----
 
-// Latencies on a logarithmic axis, with the promise.
+// A histogram of latencies on a logarithmic axis, with the Slo as a dashed line.
 std::string latency_picture(const TallyView& view, const std::string& colour) {
   constexpr double kWidth = 400;
   constexpr double kBottom = 180;
@@ -149,12 +167,17 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
     picture.text(kWidth / 2, 100, "nothing was answered", Anchor::middle);
     return picture.take();
   }
+  // The Slo is always inside the axis, even if all requests were far from it: the distance to it is what the reader
+  // looks for.
   const double slo_ms = to_milliseconds(view.slo->latency);
+  // Nanoseconds to milliseconds. A logarithmic axis cannot begin at zero, hence at least one nanosecond.
   const double least = 1e-6 * static_cast<double>(std::max<std::uint64_t>(1, tally.latency.min()));
   const double low = 0.9 * std::min(least, slo_ms);
+  // At least half as wide again as `low`: if all latencies are equal the axis still has a span.
   const double high = 1.15 * std::max({1e-6 * static_cast<double>(tally.latency.max()), slo_ms, 1.5 * low});
   const plot::Scale x{low, high, 8, kWidth - 8, true};
   std::vector<double> bins(kBins, 0);
+  // A bucket of the sketch is 0.4 % wide, usually narrower than a bin, so each goes whole into the bin of its middle.
   for (const auto& bucket : tally.latency.buckets()) {
     const double middle = 0.5e-6 * static_cast<double>(bucket.low + bucket.high);
     const double share = math::log(std::max(middle, low) / low) / math::log(high / low);
@@ -164,7 +187,9 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
   const double width = (x.to - x.from) / kBins;
   for (std::size_t i = 0; i < kBins; ++i) {
     if (bins[i] == 0) continue;
+    // The inverse of the logarithmic scale: the latency at which bin i begins.
     const double begin = low * math::exp(math::log(high / low) * static_cast<double>(i) / kBins);
+    // A bin counts as late if it begins beyond the Slo, so the bin that contains the Slo has the colour of the service.
     const bool late = begin > slo_ms;
     const double top = std::min(y(bins[i]), kBottom - 0.8);  // Rare ones stay visible.
     picture.rect({x.from + static_cast<double>(i) * width + 0.4, top, width - 0.8, kBottom - top},
@@ -172,12 +197,14 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
   }
   picture.x_axis(x, kBottom, 4);
   picture.line(x(slo_ms), 16, x(slo_ms), kBottom, "ink", true);
+  // The label goes to the side with more room.
   const bool right = x(slo_ms) > kWidth / 2;
   picture.text(x(slo_ms) + (right ? -5 : 5), 24, fmt::format("promise {} ms", text::shortest(slo_ms)),
                right ? Anchor::end : Anchor::start, "ink");
   return picture.take();
 }
 
+// The share of batches by number of samples. The axis ends at the largest batch that occurred.
 std::string batch_picture(const CountHistogram& sizes, const std::string& colour) {
   constexpr double kWidth = 280;
   constexpr double kBottom = 180;
@@ -187,12 +214,14 @@ std::string batch_picture(const CountHistogram& sizes, const std::string& colour
     if (sizes.count(n) > 0) last = n;
     most = std::max(most, static_cast<double>(sizes.count(n)));
   }
+  // At least one, so that a service without batches gives an empty picture.
   const double total = std::max(1.0, static_cast<double>(sizes.total()));
   const plot::Scale y{0, 100 * most / total * 1.08, kBottom, 12};
   plot::Picture picture(kWidth, 214, "samples in a batch");
   const double left = 40;
   picture.y_axis(y, left, kWidth - 4, 3, "%");
   const double width = (kWidth - 4 - left) / static_cast<double>(last);
+  // At most about eight labels have room.
   const std::size_t every = (last + 7) / 8;
   for (std::size_t n = 1; n <= last; ++n) {
     const double share = 100 * static_cast<double>(sizes.count(n)) / total;
@@ -210,7 +239,7 @@ std::string batch_picture(const CountHistogram& sizes, const std::string& colour
 
 // ---- The fleet ----
 
-// The busy and useful shares of one slice, over the processes that divide it.
+// The use of one slice, averaged over the processes that divide it.
 struct SliceUse {
   std::vector<std::string> services;
   double busy = 0;
@@ -222,6 +251,7 @@ struct SliceUse {
 SliceUse use_of(const RunView& view, std::size_t device, const Slice& slice) {
   SliceUse use;
   for (const auto& place : view.slices) {
+    // Only the slices of the first plan: the picture shows the layouts with which the run began.
     if (!place.first_plan || place.device_id.index() != device || !(place.place == slice)) continue;
     use.services = place.services;
     use.busy += place.busy_share;
@@ -234,14 +264,14 @@ SliceUse use_of(const RunView& view, std::size_t device, const Slice& slice) {
   return use;
 }
 
-// As much of a text as has room, at about 6.3 pixels a letter.
+// As much of a text as fits. 6.3 pixels is about the mean width of a letter at this font size.
 std::string fitted(const std::string& text, double width) {
   const auto room = static_cast<std::size_t>(std::max(0.0, width) / 6.3);
   if (text.size() <= room) return text;
   return room < 2 ? "" : text.substr(0, room - 1) + "…";
 }
 
-// `nobody` says what a slice without services is.
+// Draws one slice with its name, its services and its bar. `nobody` is the label of a slice without services.
 void draw_slice(const MigProfile& profile, const plot::Box& box, const SliceUse& use, const RunView& view,
                 const char* nobody, plot::Picture& picture) {
   picture.rect(box, "idle", "", 0.7, 5);
@@ -250,7 +280,9 @@ void draw_slice(const MigProfile& profile, const plot::Box& box, const SliceUse&
   picture.text(box.x + 9, box.y + 35, fitted(services, box.width - 14), Anchor::start, "muted", 11.5);
   if (use.services.empty()) return;
   const std::string busy = fmt::format("{:.0f} %", 100 * use.busy);
+  // The number is left out where it would overlap the name; the tooltip has it.
   if (box.width > 110) picture.text(box.x + box.width - 9, box.y + 19, busy, Anchor::end, "ink", 12.5);
+  // A slice with several services has the colour of the first.
   std::size_t service = 0;
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     if (view.services[s].name == use.services.front()) service = s;
@@ -258,12 +290,14 @@ void draw_slice(const MigProfile& profile, const plot::Box& box, const SliceUse&
   const std::string tip = fmt::format("busy {}, useful {}, {} batches, {}", percent_text(use.busy),
                                       percent_text(use.useful), use.batches, services);
   const plot::Box bar{box.x + 9, box.y + 44, box.width - 18, 9};
+  // Three layers: the track, the busy share in a pale colour, and the useful share on top of it. Useful never exceeds
+  // busy.
   picture.rect(bar, "card", tip, 1, 3);
   picture.rect({bar.x, bar.y, bar.width * use.busy, bar.height}, page::series_colour(service), tip, 0.4, 3);
   picture.rect({bar.x, bar.y, bar.width * use.useful, bar.height}, page::series_colour(service), tip, 1, 3);
 }
 
-// Devices as rows of slices, each with a bar: pale while it was busy, full where the work was useful.
+// Devices as rows of slices, drawn to the scale of their memory units.
 std::string mosaic_picture(const lab::Scenario& scenario, const RunView& view) {
   constexpr double kWidth = 1130;
   constexpr double kRow = 66;
@@ -275,6 +309,7 @@ std::string mosaic_picture(const lab::Scenario& scenario, const RunView& view) {
   for (std::size_t d = 0; d < rows; ++d) {
     const double y = static_cast<double>(d) * (kRow + 12) + 4;
     const Geometry& geometry = devices[d].geometry;
+    // Every device has the full width, so devices of different types have units of different widths.
     const double unit = (kWidth - kLeft - 4) / geometry.units;
     picture.text(kLeft - 12, y + kRow / 2 + 4, fitted(devices[d].name, kLeft), Anchor::end, "ink", 13);
     picture.frame({kLeft, y, unit * geometry.units, kRow}, "line", 7);
@@ -287,11 +322,11 @@ std::string mosaic_picture(const lab::Scenario& scenario, const RunView& view) {
   return picture.take();
 }
 
-// The first batches, a track for each slice.
+// The first batches as a Gantt chart with one track for each slice.
 std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
   constexpr double kWidth = 1130;
   constexpr double kRow = 22;
-  // As much time as the eye can tell apart: some forty batches on the busiest track.
+  // Shows the time in which the busiest track has some forty batches. With more, the boxes are thinner than a pixel.
   std::vector<std::size_t> seen(view.slices.size(), 0);
   TimePoint end = metrics.batches.back().end;
   for (const auto& batch : metrics.batches) {
@@ -310,13 +345,17 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
   const plot::Scale x{first, std::max(unit * to_seconds(end), first + 1e-6), 190, kWidth - 8};
   const auto top_of = [&](std::size_t row) { return static_cast<double>(row) * (kRow + 5) + 2; };
   for (std::size_t i = 0; i < rows; ++i) {
+    // The track is drawn as idle first; batches cover it.
     picture.rect({x.from, top_of(i), x.to - x.from, kRow}, "idle", "", 0.6, 3);
     picture.text(x.from - 10, top_of(i) + 15, view.slices[i].device + " " + view.slices[i].slice, Anchor::end, "ink",
                  12);
   }
   for (const auto& batch : metrics.batches) {
+    // Not `break`: batches are recorded in order of their start, but tracks beyond the limit are in between.
     if (batch.slice.index() >= rows || batch.start >= end) continue;
     const double left = x(unit * to_seconds(batch.start));
+    // At least one pixel, or a short batch on a long axis would vanish; 0.6 less than its length, so that neighbours
+    // are distinct.
     const double width = std::max(1.0, x(unit * to_seconds(batch.end)) - left - 0.6);
     const double row = top_of(batch.slice.index());
     picture.rect({left, row, width, kRow}, page::series_colour(batch.service.index()),
@@ -332,6 +371,7 @@ std::string gantt_picture(const RunView& view, const sim::Metrics& metrics) {
   return picture.take();
 }
 
+// The input that ran, divided into real input (full colour) and padding (pale).
 std::string padding_picture(const RunView& view) {
   constexpr double kWidth = 1130;
   constexpr double kRow = 24;
@@ -354,7 +394,7 @@ std::string padding_picture(const RunView& view) {
 
 // ---- Comparison ----
 
-// One bar for each policy in a group for each service; `value` gives a share of `high`.
+// One group of bars for each service, one bar for each policy. `value` is divided by `high` to give the length.
 template <typename Value, typename Text>
 std::string bars_picture(const std::vector<RunView>& views, double high, const Value& value, const Text& label,
                          std::string_view what) {
@@ -381,18 +421,20 @@ std::string bars_picture(const std::vector<RunView>& views, double high, const V
 
 std::string comparison(const std::vector<RunView>& views) {
   std::string out = "<h2>Policies side by side</h2>\n<p class=\"why\">All met the same requests.</p>\n";
-  // Shares near the whole are told apart by what is missing of it, so the bars begin at the worst.
+  // Shares near 100 % differ by what is missing, so the bars do not begin at 0 % but at the worst share, rounded down
+  // to a multiple of 5 %. The caption says where they begin.
   double worst = 1;
   for (const auto& view : views) {
     for (const auto& service : view.services) worst = std::min(worst, service.tally.slo_attainment());
   }
   const double floor = std::floor(20 * worst - 1e-9) / 20;
   const auto attained = [&](const TallyView& t) { return (t.tally.slo_attainment() - floor) / (1 - floor); };
-  // Each service is judged at the percentile that it promised.
+  // Each service is judged at the percentile of its own Slo.
   const auto promised = [](const TallyView& t) {
     return t.tally.arrived == 0 ? Duration{} : t.tally.latency_quantile(t.slo->percentile / 100);
   };
   const auto of_slo = [&](const TallyView& t) {
+    // An infinite quantile becomes a full bar.
     return promised(t) == Duration::max() ? 1e9 : to_milliseconds(promised(t)) / to_milliseconds(t.slo->latency);
   };
   const auto promised_text = [&](const TallyView& t) {
@@ -428,12 +470,14 @@ std::string comparison(const std::vector<RunView>& views) {
 
 // ---- One run ----
 
+// `kind` is a CSS class, as verdict() returns it.
 std::string card(std::string_view value, std::string_view name, std::string_view kind = {}) {
   return fmt::format("<div class=\"card {}\"><b>{}</b><span>{}</span></div>", kind, value, name);
 }
 
 std::string cards(const RunView& view) {
   const sim::Tally& tally = view.total.tally;
+  // A service without counted requests neither keeps nor breaks its Slo, so it is not in the total either.
   const auto kept = std::ranges::count_if(view.services, [](const TallyView& s) { return s.counted() && s.kept(); });
   const auto judged = std::ranges::count_if(view.services, &TallyView::counted);
   std::string out = "<div class=\"cards\">";
@@ -447,6 +491,7 @@ std::string cards(const RunView& view) {
   return out + "</div>\n";
 }
 
+// One service: its key figures, its load over time, its latencies and its batch sizes.
 std::string service_card(const lab::Run& run, const RunView& view, const Timeline& timeline, std::size_t s) {
   const TallyView& service = view.services[s];
   const sim::Metrics& metrics = run.result.metrics;
@@ -470,6 +515,7 @@ std::string service_card(const lab::Run& run, const RunView& view, const Timelin
   return out;
 }
 
+// One row of the table of numbers, for a service, a bucket or a tenant.
 std::string tally_rows(const std::string& name, const std::string& bucket, const TallyView& view) {
   const sim::Tally& tally = view.tally;
   std::string out =
@@ -492,6 +538,7 @@ std::string tally_table(const RunView& view) {
       "<th>Batch</th><th>Padding</th><th>Waiting</th></tr>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
     out += tally_rows(view.services[s].name, "all", view.services[s]);
+    // With one bucket its row would repeat the row of the service.
     if (view.buckets[s].size() < 2) continue;
     for (const auto& bucket : view.buckets[s]) out += tally_rows("", bucket.name, bucket);
   }
@@ -499,11 +546,13 @@ std::string tally_table(const RunView& view) {
   return out + "</table></div>\n";
 }
 
+// Large fleets have no sketch for each slice, because a sketch takes some kilobytes.
 std::string slice_quantile(const SliceView& slice, double q) {
   if (!slice.latency || slice.latency->empty()) return "-";
   return latency_text(Duration(static_cast<std::int64_t>(slice.latency->quantile(q))));
 }
 
+// Rows beyond kRowsMax are counted below the table, so that the reader knows that they exist.
 std::string slice_table(const RunView& view) {
   std::string out =
       "<div class=\"scroll\"><table><tr><th>Device</th><th class=\"text\">Slice</th><th "
@@ -528,6 +577,7 @@ std::string slice_table(const RunView& view) {
   return out;
 }
 
+// Services have the same colours in all pictures of the page, in their order in the workload.
 std::string legend(const RunView& view) {
   std::string out = "<div class=\"legend\">";
   for (std::size_t s = 0; s < view.services.size(); ++s) {
@@ -537,6 +587,7 @@ std::string legend(const RunView& view) {
   return out + "</div>";
 }
 
+// One tab. All runs are in the page, and all but the first are hidden until the script shows them.
 std::string run_section(const lab::Scenario& scenario, const lab::Run& run, const RunView& view, bool hidden) {
   const sim::Metrics& metrics = run.result.metrics;
   const Timeline timeline = timeline_of(metrics);
@@ -561,6 +612,7 @@ std::string run_section(const lab::Scenario& scenario, const lab::Run& run, cons
         gantt_picture(view, metrics) + legend(view) + "</div>\n";
   }
   if (timeline.steps > 0) {
+    // The sentence gives the mean and p99 over arrivals; the picture shows the maxima of each step.
     const QuantileSketch& depth = metrics.queue_depth;
     out += fmt::format(
         "<h2>Waiting requests</h2>\n<p class=\"why\">The longest queue of each service in each step. Arrivals found "
@@ -585,6 +637,7 @@ std::string html_report(const ReportHead& head, const lab::Scenario& scenario, s
                      plot::escape(scenario.name), long_span_text(views[0].end_s), views[0].services.size(),
                      scenario.deployment.devices.size(), scenario.deployment.devices.size() == 1 ? "device" : "devices",
                      head.seed, views.size() == 1 ? ", policy " + plot::escape(views[0].policy) : "");
+  // A single run needs neither comparison nor tabs, and then the page contains no script at all.
   if (views.size() > 1) {
     out += comparison(views) + "<nav role=\"tablist\">";
     for (std::size_t i = 0; i < views.size(); ++i) {

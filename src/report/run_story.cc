@@ -1,4 +1,7 @@
-// The run in a few sentences, for people who read the first lines only.
+// The run in a few sentences: whether each Slo was kept, which service had the least to spare, and which slice was
+// busiest.
+//
+// The sentences are chosen from the numbers and never guess at causes.
 
 #include <fmt/format.h>
 
@@ -29,12 +32,14 @@ std::string verdict_text(const RunView& view) {
                      text::join(broken, ", "));
 }
 
-// How much of the share that may be late or lost was: above one, the promise is broken.
+// The used share of the error budget. With an Slo of p99, 0.5 % late or lost requests are a value of 0.5; above 1 the
+// Slo is broken. It makes services with different percentiles comparable.
 double spent(const TallyView& service) {
   return (1 - service.tally.slo_attainment()) / (1 - service.slo->percentile / 100);
 }
 
-// "between 18:00 and 19:00": where a service lost most of what it lost, or nothing where the time line is missing.
+// "between 18:00 and 19:00": the window in which the service lost the most requests; empty without a time line or
+// losses.
 std::string worst_window(const sim::Metrics& metrics, std::size_t service) {
   if (metrics.timeline.empty()) return "";
   const auto& steps = metrics.timeline[service];
@@ -44,6 +49,7 @@ std::string worst_window(const sim::Metrics& metrics, std::size_t service) {
   for (std::size_t begin = 0; begin < steps.size(); begin += width) {
     std::uint64_t lost = 0;
     for (std::size_t i = begin; i < std::min(begin + width, steps.size()); ++i) lost += steps[i].late + steps[i].lost;
+    // The first of several equal windows is named.
     if (lost <= most) continue;
     most = lost;
     worst = begin;
@@ -74,6 +80,7 @@ std::string busiest_text(const RunView& view) {
   for (const auto& slice : view.slices) {
     if (slice.batches > 0) slices.push_back(&slice);
   }
+  // With one slice there is nothing to compare.
   if (slices.size() < 2) return "";
   const auto [least, most] = std::ranges::minmax(slices, {}, [](const SliceView* slice) { return slice->busy_share; });
   return fmt::format("The busiest slice, {} of {}, worked {} of the time; the idlest, {} of {}, {}.", most->slice,

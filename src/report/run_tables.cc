@@ -1,3 +1,9 @@
+// The tables and the JSON of `tangram simulate`.
+//
+// Both are made from the same RunView, so a number cannot differ between them. In tables a missing value is "-"; in
+// JSON it is null. An infinite latency is "never" in tables and null in JSON, because JSON has no infinity. The keys of
+// the JSON are stable: programs depend on them.
+
 #include "report/run_tables.h"
 
 #include <fmt/format.h>
@@ -12,6 +18,7 @@
 namespace tangram::report {
 namespace {
 
+// Zero without arrivals, where no quantile exists.
 Duration quantile(const sim::Tally& tally, double q) {
   return tally.arrived == 0 ? Duration{} : tally.latency_quantile(q);
 }
@@ -30,8 +37,11 @@ std::string padding_text(const TallyView& view) {
   return view.tally.latency.empty() ? "-" : percent_text(view.padding_share);
 }
 
+// The cells that every table has, in the order of tally_columns(). Tables insert further cells at fixed distances from
+// the beginning or the end, so the two functions have to change together.
 std::vector<Cell> tally_cells(const TallyView& view) {
   const sim::Tally& tally = view.tally;
+  // Tenants and totals have no Slo, so their share in time has no colour.
   const bool judged = view.slo && tally.arrived > 0;
   const Style style = !judged ? Style::plain : view.kept() ? Style::good : Style::bad;
   std::vector<Cell> cells{{view.name, Style::accent},
@@ -45,21 +55,25 @@ std::vector<Cell> tally_cells(const TallyView& view) {
   return cells;
 }
 
-// "P50 MS", then "P90" to "P99.9": the unit stands once.
+// "P50 MS", then "P90" to "P99.9": the unit is named once to keep the columns narrow.
 std::vector<Column> tally_columns(std::string first) {
+  // `first` names what a row is: a service, a tenant.
   std::vector<Column> columns{{std::move(first)}};
   for (const char* title : {"REQUESTS", "IN TIME", "GOOD/S"}) columns.push_back({title, Align::right});
   for (const auto& q : kQuantiles) {
     const bool names_unit = &q == kQuantiles.begin();
+    // q.title is "p50": the letter is replaced by a capital.
     columns.push_back({fmt::format("P{}{}", q.title + 1, names_unit ? " MS" : ""), Align::right});
   }
   for (const char* title : {"LATE", "FAILED"}) columns.push_back({title, Align::right});
+  // The last column may be cut on a narrow terminal, since its list of reasons can be long.
   columns.push_back({"REJECTED", Align::left, true});
   return columns;
 }
 
 std::string service_table(const RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
+  // The Slo goes beside the share in time that it is compared with.
   columns.insert(columns.begin() + 3, {"PROMISE", Align::right});
   columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
   Table table(std::move(columns));
@@ -73,6 +87,8 @@ std::string service_table(const RunView& run, const Terminal& terminal, int inde
   return table.render(terminal, indent);
 }
 
+// One row for each bucket of each service. The name of the service is repeated, so that rows can be sorted and
+// searched.
 std::string bucket_table(const RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("SERVICE");
   columns.insert(columns.begin() + 1, {"BUCKET"});
@@ -91,11 +107,13 @@ std::string bucket_table(const RunView& run, const Terminal& terminal, int inden
   return table.render(terminal, indent);
 }
 
+// "-" also where the fleet is too large for a sketch for each slice.
 std::string slice_quantile_text(const SliceView& slice, double q) {
   if (!slice.latency || slice.latency->empty()) return "-";
   return ms_text(Duration(static_cast<std::int64_t>(slice.latency->quantile(q))));
 }
 
+// A slice has no column for rejected requests: a request is rejected before it has a slice.
 std::string slice_table(const RunView& run, const Terminal& terminal, int indent) {
   Table table({{"DEVICE"},
                {"SLICE"},
@@ -129,6 +147,7 @@ std::string slice_table(const RunView& run, const Terminal& terminal, int indent
   return table.render(terminal, indent);
 }
 
+// Tenants have no batch size: a batch may hold requests of several tenants.
 std::string tenant_table(const RunView& run, const Terminal& terminal, int indent) {
   auto columns = tally_columns("TENANT");
   columns.insert(columns.end() - 1, {{"PADDING", Align::right}, {"QUEUE", Align::right}});
@@ -141,8 +160,10 @@ std::string tenant_table(const RunView& run, const Terminal& terminal, int inden
   return table.render(terminal, indent);
 }
 
+// A plan without compute slices has no busy share.
 std::string optional_share(const std::optional<double>& share) { return share ? percent_text(*share) : "not known"; }
 
+// Two lines that answer the first questions: how many in time, and how well the slices were used.
 std::string totals(const RunView& run, const Terminal& terminal, int indent) {
   const std::string begin(static_cast<std::size_t>(indent), ' ');
   const auto& total = run.total;
@@ -159,23 +180,27 @@ std::string totals(const RunView& run, const Terminal& terminal, int indent) {
       percent_text(run.padding_share));
 }
 
+// Null for an infinite latency.
 Json duration_json(Duration latency) {
   return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
 }
 
+// Queue lengths as arrivals find them.
 Json queue_json(const QueueView& queue) {
   return {{"mean", queue.mean}, {"p50", queue.p50}, {"p99", queue.p99}, {"max", queue.max}};
 }
 
-// Nothing was answered: there is no latency and no padding to speak of.
+// Null if nothing was answered: there is no latency and no padding then, and 0 would be a wrong measurement.
 Json answered_json(const sim::Tally& tally, double value) {
   return tally.latency.empty() ? Json(nullptr) : Json(value);
 }
 
+// The object that services, buckets, tenants and the total have in common; the others add keys to it.
 Json tally_json(const TallyView& view) {
   const sim::Tally& tally = view.tally;
   Json rejected;
   for (const RejectReason reason : kRejectReasons) {
+    // All reasons are present, also with 0, so that a program need not test for keys.
     if (reason != RejectReason::none) rejected[std::string(to_string(reason))] = tally.rejected[index_of(reason)];
   }
   Json latency{{"mean_ms", answered_json(tally, tally.latency.mean() * 1e-6)}};
@@ -198,11 +223,14 @@ Json tally_json(const TallyView& view) {
           {"queue_depth", queue_json(view.queue)}};
 }
 
+// Only sizes that occurred, as a list of pairs: most of the histogram is empty.
 Json batch_sizes_json(const CountHistogram& sizes) {
   Json list = Json::array();
   for (std::size_t n = 0; n <= sizes.limit(); ++n) {
     if (sizes.count(n) > 0) list.push_back({{"samples", n}, {"batches", sizes.count(n)}});
   }
+  // Sizes above the limit of the histogram are one entry with another key, so that they cannot be mistaken for one
+  // size.
   if (sizes.overflow() > 0) list.push_back({{"samples_above", sizes.limit()}, {"batches", sizes.overflow()}});
   return list;
 }
@@ -210,6 +238,7 @@ Json batch_sizes_json(const CountHistogram& sizes) {
 Json service_json(const RunView& run, const lab::Run& source, std::size_t s) {
   const auto& service = run.services[s];
   Json json = tally_json(service);
+  // A service has the keys of every tally, its Slo, its batch sizes and its buckets.
   json["slo_latency_ms"] = to_milliseconds(service.slo->latency);
   json["slo_percentile"] = service.slo->percentile;
   json["slo_kept"] = service.counted() ? Json(service.kept()) : Json(nullptr);
@@ -219,6 +248,7 @@ Json service_json(const RunView& run, const lab::Run& source, std::size_t s) {
   for (const auto& bucket : run.buckets[s]) {
     Json entry = tally_json(bucket);
     entry["batch_mean_samples"] = bucket.batch_mean;
+    // By `bucket.number`: empty buckets are left out of run.buckets, so the position is another number.
     entry["batch_sizes"] = batch_sizes_json(source.result.metrics.batch_sizes[s][bucket.number]);
     buckets.push_back(std::move(entry));
   }
@@ -226,7 +256,7 @@ Json service_json(const RunView& run, const lab::Run& source, std::size_t s) {
   return json;
 }
 
-// Of a slice only what it answered is known: what was refused had none.
+// A slice has only answered requests: one that was rejected never had a slice.
 Json slice_json(const SliceView& slice) {
   const std::uint64_t answered = slice.served + slice.late;
   Json json{{"device", slice.device},
@@ -248,6 +278,7 @@ Json slice_json(const SliceView& slice) {
             {"goodput_per_s", slice.goodput_per_s},
             {"padding_share", slice.batches == 0 ? Json(nullptr) : Json(slice.padding_share)},
             {"queue_depth", {{"mean", slice.queue_mean}, {"max", slice.queue_max}}}};
+  // Without a sketch the key is absent: null would mean that the slice answered nothing.
   if (!slice.latency) return json;
   Json latency;
   for (const auto& q : kQuantiles) {
@@ -258,13 +289,14 @@ Json slice_json(const SliceView& slice) {
   return json;
 }
 
-// How many rows offline jobs got answered with the capacity that requests left.
+// The number of rows of offline jobs that were answered with the capacity that requests left.
 std::string background_text(const lab::Run& run) {
   const auto rows = static_cast<double>(run.result.background_answered);
   return fmt::format("{}: {} rows of offline jobs were answered, {:.1f}/s\n", run.policy, rows,
                      rows / std::max(1e-9, to_seconds(run.result.end)));
 }
 
+// "protected" is `guarded` in the code, because protected is a keyword of C++.
 Json ownership_json(const lab::Ownership& now) {
   return {{"training", now.training},
           {"running", now.running},
@@ -273,6 +305,7 @@ Json ownership_json(const lab::Ownership& now) {
           {"free", now.free}};
 }
 
+// Completion times are listed one by one as well, so that a program can compute other quantiles.
 Json training_json(const lab::TrainingResult& training) {
   Json timeline = Json::array();
   for (const auto& step : training.timeline) {
@@ -281,7 +314,7 @@ Json training_json(const lab::TrainingResult& training) {
   }
   Json unfinished = Json::array();
   for (const auto& job : training.unfinished) unfinished.push_back(job.name);
-  // Where no job ended, none has a time.
+  // If no job has ended, there is no completion time, and 0 would read as very fast.
   const auto of_ended = [&](double seconds) { return training.jcts_s.empty() ? Json(nullptr) : Json(seconds); };
   return {{"jobs", training.jobs},
           {"jobs_ended", training.jcts_s.size()},
@@ -302,9 +335,11 @@ Json training_json(const lab::TrainingResult& training) {
 
 }  // namespace
 
+// From the most to the least important table, since a reader may stop at any point.
 std::string run_tables(const RunView& run, const Terminal& terminal, bool whole, int indent) {
   std::string out = totals(run, terminal, indent) + "\n" + service_table(run, terminal, indent);
   if (!whole) return out;
+  // The table of buckets would repeat the table of services if each had one bucket.
   const bool bucketed = std::ranges::any_of(run.buckets, [](const auto& buckets) { return buckets.size() > 1; });
   if (bucketed) out += "\n" + bucket_table(run, terminal, indent);
   out += "\n" + slice_table(run, terminal, indent);
@@ -317,12 +352,14 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
   Table table({{"TRAINING"}, {"", Align::right}});
   table.add({"jobs ended", fmt::format("{} of {}", training.jcts_s.size(), training.jobs)});
   if (!training.unfinished.empty()) table.add({"did not end", lab::unfinished_text(training)});
+  // Means are over jobs that ended; if some did not, the rows say so.
   const std::string ended = training.unfinished.empty() ? "" : " " + lab::ended_text(training);
   table.add({"time to complete, mean" + ended, lab::completion_text(training, training.jct_mean_s)});
   table.add({"time to complete, p99" + ended, lab::completion_text(training, training.jct_p99_s)});
   table.add({"restarts a job", fmt::format("{:.1f}", training.restarts_per_job)});
   table.add({"leases of slices", fmt::format("{}, {:.0f} s each", training.leases, training.lease_mean_s)});
   table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});
+  // Shares of all GPU-hours of the cluster; the rows add up to the whole.
   Table owners({{"GPU-HOURS"}, {"", Align::right}, {"SHARE", Align::right}});
   const auto row = [&](const char* name, double value) {
     owners.add({name, fmt::format("{:.1f}", value), percent_text(value / std::max(hours.sum(), 1e-9))});
@@ -345,6 +382,7 @@ std::string comparison_table(std::span<const RunView> runs, const Terminal& term
     cells.insert(cells.begin() + 1, run.policy);
     table.add(std::move(cells));
   };
+  // By service and then by policy, so that the policies of one service are next to each other.
   for (std::size_t s = 0; s < runs[0].services.size(); ++s) {
     for (const auto& run : runs) add(run.services[s].name, run, run.services[s]);
   }
@@ -352,6 +390,7 @@ std::string comparison_table(std::span<const RunView> runs, const Terminal& term
   return table.render(terminal, indent);
 }
 
+// The configuration is parsed, so that it is a JSON object of the output and not a string with JSON in it.
 Json head_json(const ReportHead& head) {
   return {{"program", head.program},
           {"commit", head.commit},
@@ -360,6 +399,7 @@ Json head_json(const ReportHead& head) {
 }
 
 Json run_json(const RunView& run, const lab::Run& source) {
+  // The total has the shares of busy and useful time, which only exist for the fleet as a whole.
   Json total = tally_json(run.total);
   total["busy_share"] = run.busy_share ? Json(*run.busy_share) : Json(nullptr);
   total["useful_share"] = run.useful_share ? Json(*run.useful_share) : Json(nullptr);
@@ -388,6 +428,7 @@ Json run_json(const RunView& run, const lab::Run& source) {
 
 std::string runs_text(const lab::Scenario& scenario, std::span<const lab::Run> runs, std::span<const RunView> views,
                       const Terminal& terminal) {
+  // One run is shown in full; several are compared, and their slices would be too many to read.
   std::string out = views.size() == 1 ? run_tables(views[0], terminal, true) : comparison_table(views, terminal);
   for (const auto& run : runs) {
     if (!scenario.config.background.empty()) out += "\n" + background_text(run);

@@ -1,4 +1,4 @@
-// Runs of a scenario as people and as programs see them.
+// Runs of a scenario, for people and for programs.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace tangram::report {
 
 // Totals, services, and where `whole` buckets, slices and tenants. `indent` in spaces.
 std::string run_tables(const RunView& run, const Terminal& terminal, bool whole, int indent = 0);
-// How the jobs of a scenario with training fared, and who had the GPUs.
+// The completion times of the jobs of a scenario with training, and the owners of the GPUs.
 std::string training_tables(const lab::TrainingResult& training, const Terminal& terminal);
 // The policies of several runs, one row for each service and policy.
 std::string comparison_table(std::span<const RunView> runs, const Terminal& terminal, int indent = 0);

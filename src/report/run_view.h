@@ -1,7 +1,7 @@
-// What a simulation found, made ready to be read: numbers, CSV, HTML and a trace for Perfetto.
+// The results of a simulation for people and programs: numbers, CSV, HTML and a trace for Perfetto.
 //
-// Everything is text or a value; who asked decides where it goes. The same run gives the same bytes: nothing here knows
-// how long the machine took.
+// Everything is text or a value; the caller decides where it goes. The same run gives the same bytes: nothing here
+// depends on how long the machine took.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace tangram::report {
 
-// Stands at the head of every file, so that a result can be made again.
+// The head of every file, with which a result can be reproduced.
 struct ReportHead {
   std::string program;        // "tangram 0.1.0"
   std::string commit;         // Empty where it is not known.
@@ -23,7 +23,7 @@ struct ReportHead {
   std::uint64_t seed = 1;
 };
 
-// Waiting requests, as arrivals find them.
+// Queued requests, as arrivals find them.
 struct QueueView {
   double mean = 0;
   std::uint64_t p50 = 0;
@@ -44,7 +44,7 @@ struct TallyView {
   std::size_t number = 0;  // Of a bucket, among those of its service.
   // False: no request was counted, and neither shares nor promises say anything.
   bool counted() const { return tally.arrived > 0; }
-  // The promise: the share that was in time is at least the percentile of the Slo. Of nothing, every promise is kept.
+  // True if the share in time is at least the percentile of the Slo. Without requests, or an Slo, it is kept.
   bool kept() const { return !slo || 100 * tally.slo_attainment() >= slo->percentile; }
 };
 
@@ -93,8 +93,8 @@ struct RunView {
 
 RunView view_of(const lab::Scenario& scenario, const lab::Run& run);
 
-// What happened, in a few sentences: whether the promises were kept, who had the least to spare and when it lost most,
-// and which slices worked most and least. Plain text.
+// What happened, in a few sentences: whether each Slo was kept, which service had the least to spare and when it
+// lost most, and which slices worked most and least. Plain text.
 std::vector<std::string> story_of(const RunView& view, const lab::Run& run);
 
 // The share of requests that were in time, such as "99.53 %"; "-" where no request was counted.
@@ -114,7 +114,7 @@ std::string decision_log(const ReportHead& head, std::span<const lab::Run> runs)
 // recorded. With several runs it begins with their comparison.
 std::string html_report(const ReportHead& head, const lab::Scenario& scenario, std::span<const lab::Run> runs);
 
-// The part of that page about training: who had the GPUs, how long jobs took, what was lent and recalled.
+// The part of that page about training: the owners of the GPUs, the completion times of jobs, and the leases.
 std::string training_html(const lab::TrainingResult& training);
 
 }  // namespace tangram::report

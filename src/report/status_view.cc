@@ -1,3 +1,7 @@
+// The tables of `tangram status` and `tangram top`.
+//
+// Counts are since the start of the server. The tables take their values from ServerStatus and compute nothing.
+
 #include "report/status_view.h"
 
 #include <fmt/format.h>
@@ -8,6 +12,7 @@
 namespace tangram::report {
 namespace {
 
+// `impossible` requests are separate from `rejected`: no slice could ever run them, whatever the load.
 std::string services_table(const std::vector<ServiceStatus>& services, const Terminal& terminal) {
   Table table({{"service"},
                {"SLO ms", Align::right},
@@ -31,6 +36,7 @@ std::string services_table(const std::vector<ServiceStatus>& services, const Ter
   return table.render(terminal);
 }
 
+// `restarts` is here, because a worker that keeps dying may still show as idle or busy in between.
 std::string slices_table(const std::vector<SliceStatus>& slices, const Terminal& terminal) {
   Table table({{"slice"},
                {"status"},
@@ -46,6 +52,7 @@ std::string slices_table(const std::vector<SliceStatus>& slices, const Terminal&
 }
 
 std::string tenants_table(const std::vector<TenantStatus>& tenants, const Terminal& terminal) {
+  // A server may have no tenants; an empty table would only take room.
   if (tenants.empty()) return "";
   Table table({{"tenant"},
                {"served", Align::right},
@@ -66,6 +73,7 @@ std::string tenants_table(const std::vector<TenantStatus>& tenants, const Termin
 }  // namespace
 
 std::string status_text(const ServerStatus& status, const Terminal& terminal) {
+  // A server that drains is shown as draining, whether it is ready or not.
   const char* how = status.draining ? "draining" : status.ready ? "ready" : "not ready";
   return fmt::format("{} for {:.0f} s, {} requests in flight, {} connections, {} plan changes{}\n\n", how, status.up_s,
                      status.in_flight, status.connections, status.plan_changes,

@@ -1,3 +1,8 @@
+// Tables of text with aligned columns.
+//
+// In a terminal, columns that may shrink are cut until the table fits; in a file or pipe nothing is cut, because a
+// program or a search may need the whole text.
+
 #include "report/table.h"
 
 #include <algorithm>
@@ -10,6 +15,7 @@ namespace tangram::report {
 namespace {
 
 constexpr int kGap = 2;
+// A column shrinks to 8 characters at least: less is not recognisable.
 constexpr int kShrunkMin = 8;
 
 std::string cell_text(const Column& column, const std::string& text, int width) {
@@ -36,6 +42,7 @@ std::vector<int> Table::widths(const Terminal& terminal, int indent) const {
   if (!terminal.interactive) return result;
   const int gaps = kGap * (static_cast<int>(columns_.size()) - 1);
   int excess = indent + gaps + std::accumulate(result.begin(), result.end(), 0) - terminal.width;
+  // From left to right, each as far as it can: the first column that shrinks is cut first.
   for (std::size_t i = 0; i < columns_.size() && excess > 0; ++i) {
     if (!columns_[i].shrinks) continue;
     const int width = std::max(std::min(kShrunkMin, result[i]), result[i] - excess);
@@ -54,6 +61,7 @@ std::string Table::render(const Terminal& terminal, int indent) const {
       if (i > 0) text += std::string(kGap, ' ');
       text += cell(i);
     }
+    // Trailing spaces make diffs noisy.
     trim_right(text);
     return text + "\n";
   };

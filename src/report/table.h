@@ -24,7 +24,7 @@ struct Cell {
   Style style = Style::plain;
 };
 
-// Rows are collected, then drawn at once, because widths follow from the longest cell. Columns stand two spaces
+// Rows are collected, then drawn at once, because widths follow from the longest cell. Columns are two spaces
 // apart. A table that no person watches is never cut, so that scripts see everything.
 class Table {
  public:

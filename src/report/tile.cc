@@ -1,3 +1,5 @@
+// Tiles: the pieces of which pictures of layouts consist, with their colours and order.
+
 #include "report/tile.h"
 
 #include <algorithm>
@@ -12,6 +14,7 @@ std::size_t special_colour(const MigProfile& profile) {
   return profile.name.ends_with("+me.all") ? 9 : 7;
 }
 
+// Indices into kTileColours: 0 to 4 for plain profiles by compute slices (1, 2, 3, 4, more), 5 to 9 for other families.
 std::size_t colour_index(const Geometry& geometry, const MigProfile& profile) {
   if (geometry.units_per_core > 0) return static_cast<std::size_t>(profile.units - 1) % kHostColours;
   switch (profile.family) {
@@ -29,6 +32,8 @@ const TileColour& colour_of(const Geometry& geometry, const MigProfile& profile)
   return kTileColours[colour_index(geometry, profile)];
 }
 
+// Requires slices in ascending order of start, as layouts have them. Gaps become tiles without a profile, so that the
+// tiles always cover the whole device.
 std::vector<Tile> tiles_of(const Geometry& geometry, const Layout& layout) {
   std::vector<Tile> tiles;
   int next = 0;
@@ -42,6 +47,7 @@ std::vector<Tile> tiles_of(const Geometry& geometry, const Layout& layout) {
   return tiles;
 }
 
+// Drops the memory size: the compute slices and the suffix ("+me") are what tells profiles of one device apart.
 std::string short_name(const MigProfile& profile) {
   const std::size_t point = profile.name.find('.');
   const std::size_t memory_end = profile.name.find("gb", point);
@@ -49,6 +55,7 @@ std::string short_name(const MigProfile& profile) {
   return profile.name.substr(0, point) + profile.name.substr(memory_end + 2);
 }
 
+// Layouts are compared slice by slice, so all that begin with the same large slice are next to each other.
 void sort_for_display(const Geometry& geometry, std::vector<Layout>& layouts) {
   const auto larger_first = [&](const Slice& a, const Slice& b) {
     const MigProfile& left = geometry.profiles[a.profile];

@@ -1,4 +1,4 @@
-// The part of the report about training beside inference.
+// The part of the run report about training beside inference: who has the GPUs over time, and how the jobs fared.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ constexpr double kJobsLeft = 50;
 constexpr double kJobsBottom = 165;
 constexpr double kJobsTop = 16;
 
-// The share of jobs that had ended so long after they were submitted.
+// The cumulative share of jobs by completion time, as steps. Requires at least one job.
 std::string completion_picture(std::vector<double> jcts_s) {
   std::ranges::sort(jcts_s);
   plot::Picture picture(kJobsWidth, kJobsHeight, "share of jobs by time from submission to completion");
@@ -30,6 +30,7 @@ std::string completion_picture(std::vector<double> jcts_s) {
   picture.time_axis(across, kJobsBottom, 8);
   std::vector<std::pair<double, double>> line{{across(0), upwards(0)}};
   for (std::size_t i = 0; i < jcts_s.size(); ++i) {
+    // Two points for each job make a vertical step: the distribution of a sample is not a slope.
     line.emplace_back(across(jcts_s[i]), line.back().second);
     line.emplace_back(across(jcts_s[i]),
                       upwards(100 * static_cast<double>(i + 1) / static_cast<double>(jcts_s.size())));
@@ -42,7 +43,9 @@ std::string card(const std::string& value, const std::string& what) {
   return fmt::format("<div class=\"card\"><b>{}</b><span>{}</span></div>\n", value, what);
 }
 
+// GPU-hours by owner; the rows add up to all hours of the cluster.
 std::string hours_table(const lab::Ownership& hours) {
+  // The lower limit avoids 0 / 0 in a run without any time.
   const double sum = std::max(hours.sum(), 1e-9);
   std::string out = "<div class=\"scroll\"><table><tr><th>Owner</th><th>GPU-hours</th><th>Share</th></tr>\n";
   const auto row = [&](const char* name, double value) {
@@ -65,7 +68,9 @@ std::string training_html(const lab::TrainingResult& training) {
   out += ownership_picture(training.timeline, training.gpus) + ownership_key() + "</div>\n";
   out += "<h2>Training</h2>\n<div class=\"cards\">";
   out += card(fmt::format("{} of {}", training.jcts_s.size(), training.jobs), "jobs ended");
+  // Without a finished job there is no completion time, and 0 s would read as very fast.
   const bool any = !training.jcts_s.empty();
+  // If some jobs did not end, the means are over the others only, and the captions say so.
   const std::string ended = training.unfinished.empty() ? "" : ", " + lab::ended_text(training);
   out += card(any ? span_text(training.jct_mean_s) : "-", "mean time to complete" + ended);
   out += card(any ? span_text(training.jct_p99_s) : "-", "p99" + ended);

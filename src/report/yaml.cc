@@ -1,3 +1,9 @@
+// Writes JSON values as YAML in block style.
+//
+// JSON is a subset of YAML, so every scalar that is in doubt is written as JSON; only strings that both versions of
+// YAML read as the same string are written without quotes. Example: {"mode": "on"} becomes `mode: "on"`, because YAML
+// 1.1 reads a bare `on` as true.
+
 #include "report/yaml.h"
 
 #include <algorithm>
@@ -12,7 +18,8 @@ bool is_plain_letter(char c) {
          std::string_view("_./@+-").find(c) != std::string_view::npos;
 }
 
-// True if YAML 1.1 and 1.2 both read `text` as the string it is.
+// True if YAML 1.1 and 1.2 both read `text` as the same string. It begins with a letter, so it is no number or date,
+// and has only characters without a meaning in YAML.
 bool may_stand_bare(const std::string& text) {
   static constexpr std::string_view kReserved[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
   if (text.empty() || text == "." || std::ranges::find(kReserved, text::lower(text)) != std::end(kReserved))
@@ -21,6 +28,7 @@ bool may_stand_bare(const std::string& text) {
   return letter_first && std::ranges::all_of(text, is_plain_letter);
 }
 
+// Invalid UTF-8 is replaced and not thrown: a name from outside must not end a report.
 std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string scalar(const Json& value) {
@@ -30,9 +38,10 @@ std::string scalar(const Json& value) {
 
 std::string key_text(const std::string& key) { return may_stand_bare(key) ? key : dump(Json(key)); }
 
+// Empty lists and objects have no block form and are written as [] and {}.
 bool is_block(const Json& value) { return value.is_structured() && !value.empty(); }
 
-// Short lists of numbers stay on one line: placements are read as a row.
+// Lists of numbers stay on one line, because placements are read as a row: [0, 4].
 bool is_row(const Json& value) {
   return value.is_array() && std::ranges::all_of(value, [](const Json& item) { return item.is_number(); });
 }
@@ -62,7 +71,7 @@ void emit_array(const Json& value, std::size_t indent, std::string& out) {
       out += scalar(item) + '\n';
       continue;
     }
-    // The first line of a nested block stands beside its dash.
+    // The first line of a nested block follows its dash, so its indentation is removed.
     std::string nested;
     emit(item, indent + 2, nested);
     out += nested.substr(indent + 2);

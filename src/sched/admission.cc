@@ -1,3 +1,4 @@
+// Bounds on when a request can end, from which admission decides. All are cheap: one look per pool of the service.
 #include "sched/admission.h"
 
 namespace tangram::sched {

@@ -1,3 +1,7 @@
+// Which background requests may run, and for how long, without making online requests late.
+//
+// A batch cannot be interrupted, so an online request may have to wait for a whole background batch. Its length is
+// limited to a share of the slack: the time that online requests had left when they ended.
 #include "sched/background.h"
 
 #include <algorithm>
@@ -18,7 +22,7 @@ Duration share_of(Duration whole, double share) {
   return Duration(static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
 }
 
-// What is left of the promise to a request of one sample that runs alone on the pool, in its slowest bucket: the most
+// The slack of a request of one sample that runs alone on the pool, in its slowest bucket. It is the most
 // slack there can be.
 Duration slack_alone(const View& view, PoolId pool, const PoolService& entry) {
   Duration longest{};
@@ -28,7 +32,7 @@ Duration slack_alone(const View& view, PoolId pool, const PoolService& entry) {
   return view.service(entry.service).slo.latency - longest;
 }
 
-// Nothing online waits for slices of the pool.
+// True if no online request waits for slices of the pool.
 bool is_quiet(const View& view, PoolId pool) {
   if (view.pool(pool).backed_up.count > 0) return false;
   return std::ranges::all_of(view.pool_data(pool).services,
@@ -78,7 +82,7 @@ Duration Background::slack(ServiceId service, TimePoint now) const {
   return std::min(slo, slack.value + share_of(slo, to_seconds(now - slack.at) / kForgiveS));
 }
 
-// Half of the way each time, so that one that was an exception costs less than several.
+// Moves half of the way each time, so that one exception costs less than several low values.
 void Background::lower(ServiceId service, Duration left, TimePoint now) {
   const Duration before = slack(service, now);
   slacks_[service.index()] = {before - std::max(before - left, Duration::zero()) / 2, now};
@@ -88,6 +92,7 @@ void Background::on_online_end(ServiceId service, Duration left, TimePoint now) 
 
 void Background::on_online_loss(ServiceId service, TimePoint now) { lower(service, -slos_[service.index()], now); }
 
+// The least slack of all services on the pool: any of them may send the request that has to wait.
 Duration Background::run_max(const View& view, PoolId pool, bool pressed) const {
   Duration least = Duration::max();
   for (const auto& entry : view.pool_data(pool).services) {
@@ -111,7 +116,7 @@ void Background::erase(Waiting* waiting) {
 BackgroundOutlook Background::outlook(const View& view, ServiceId service) const {
   BackgroundOutlook best;
   bool found = false;
-  // A place where it might run some day comes before one where it never will.
+  // A pool where the request can run when idle is preferred to one where it never can.
   const auto rank = [](const BackgroundOutlook& o) { return std::pair(o.run <= o.run_max_idle, o.run_max - o.run); };
   for (const auto& queue : queues_[service.index()]) {
     if (queue.empty()) continue;

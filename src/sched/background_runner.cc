@@ -1,3 +1,5 @@
+// Background requests from arrival to launch. The Background object is made on the first of them, so a scheduler
+// without offline jobs pays nothing.
 #include "sched/background_runner.h"
 
 #include "sched/admission.h"
@@ -36,6 +38,7 @@ void BackgroundRunner::place(Waiting* waiting) {
 
 void BackgroundRunner::run_on(SliceId id) {
   const SliceState& slice = state_.slices[id.index()];
+  // The slice may have been taken by an online request since it was found idle.
   if (slice.status != SliceStatus::idle || slice.retiring || !slice.bound.empty()) return;
   const std::vector<Waiting*> members = state_.background->choose(view_, id);
   if (members.empty()) return;

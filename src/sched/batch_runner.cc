@@ -1,3 +1,4 @@
+// Starts and ends batches. A batch's members stay in the store, owned by the slice, until they are resolved.
 #include "sched/batch_runner.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ bool in_table(const SliceState& slice, const PoolService& entry) {
 bool is_stuck(const View& view, const SliceState& slice, double factor, Duration least) {
   if (slice.status != SliceStatus::busy) return false;
   const PoolService& entry = *view.pool_service(slice.place.pool, slice.batch_service);
+  // A batch of an old plan has no entry in the table; its own prediction when it started is the next best.
   const Duration p99 = in_table(slice, entry)
                            ? view.p99(slice.place.pool, entry, slice.batch_bucket, slice.batch_samples)
                            : slice.free_at - slice.started;
@@ -32,7 +34,7 @@ void BatchRunner::launch(SliceId id, BatchDraft& batch) {
   const ServiceId service = batch.members.front()->service;
   const PoolService* entry = view_.pool_service(pool, service);
   TANGRAM_CHECK(entry != nullptr && entry->takes(batch.bucket, batch.samples), "a batch stays within the plan's limit");
-  // Before the prediction: rows of the background make the batch longer.
+  // Before the prediction, because background requests make the batch longer.
   if (state_.background != nullptr) fill_up(slice, batch);
   const Duration predicted = view_.mean(pool, *entry, batch.bucket, batch.samples);
   const BatchId batch_id(++batches_);

@@ -1,9 +1,11 @@
+// Factors by which measured run times differ from predicted ones, per pool and service, bucket and class of samples.
 #include "sched/corrections.h"
 
 #include <algorithm>
 
 namespace tangram::sched {
 
+// Learned factors survive a new plan where kind, service and bucket edge are the same: the hardware has not changed.
 void Corrections::resize(const Deployment& deployment) {
   const std::vector<Row> rows_before = std::move(rows_);
   const std::vector<Cell> cells_before = std::move(cells_);
@@ -29,6 +31,7 @@ void Corrections::resize(const Deployment& deployment) {
 void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const Row& row) {
   for (std::size_t b = 0; b < row.edges.size(); ++b) {
     const auto same = std::ranges::find(before.edges, row.edges[b]);
+    // A new bucket starts without a correction.
     if (same == before.edges.end()) continue;
     const auto from = static_cast<std::size_t>(same - before.edges.begin());
     for (std::size_t c = 0; c < std::min(before.cells.classes, row.cells.classes); ++c) {
@@ -37,6 +40,7 @@ void Corrections::keep(const Row& before, const std::vector<Cell>& cells, const 
   }
 }
 
+// Moves a factor above 1 back towards the prediction. Factors below 1 block nothing and stay.
 void Corrections::doubt(std::size_t row, std::size_t bucket, std::int32_t samples, double spread) {
   if (weight_ == 0) return;
   Cell& cell = cells_[at(row, bucket, samples)];

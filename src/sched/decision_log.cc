@@ -1,3 +1,4 @@
+// Turns the lines of a recording into lines for people: names instead of indices, seconds instead of nanoseconds.
 #include "sched/decision_log.h"
 
 #include <fmt/format.h>
@@ -37,6 +38,7 @@ std::optional<std::string> resolve_text(const std::vector<std::int64_t>& n) {
 
 }  // namespace
 
+// nullopt for lines without a decision, such as the head of the recording or a wake.
 std::optional<std::string> DecisionLog::read(std::string_view recorded) {
   if (recorded.ends_with('\n')) recorded.remove_suffix(1);
   const std::string_view kind = take_word(recorded);
@@ -46,9 +48,10 @@ std::optional<std::string> DecisionLog::read(std::string_view recorded) {
   return std::nullopt;
 }
 
-// The end of a batch shows in what becomes of its requests, and a loan in the action that grants it: neither has a
+// The end of a batch shows in the outcome of its requests, and a loan in the action that grants it, so neither has a
 // line.
 std::optional<std::string> DecisionLog::read_event(std::string_view text) {
+  // Actions carry no instant of their own, so the event's is kept for them.
   if (const auto when = text::parse_integer(take_word(text))) now_ = TimePoint(Duration(*when));
   const std::string_view word = take_word(text);
   if (word == "plan") {

@@ -1,3 +1,7 @@
+// Compiles a plan, which names things, into a deployment, which indexes them.
+//
+// Slices of the same device type, profile and replicas form a pool: the scheduler treats them alike and keeps one
+// latency table for all of them. Run times are predicted here once, so that a decision is a table lookup.
 #include "sched/deployment.h"
 
 #include <fmt/format.h>
@@ -9,7 +13,7 @@
 namespace tangram::sched {
 namespace {
 
-// What makes two slices interchangeable.
+// What makes two slices interchangeable. Compared as text: plans are small, and a text covers every field.
 struct PoolKey {
   std::string type;
   std::string profile;
@@ -40,6 +44,7 @@ void collect_edges(const Plan& plan, const std::map<std::string, std::size_t>& i
     for (const auto& planned : device.slices) {
       for (const auto& replica : planned.replicas) {
         const auto found = index.find(replica.service);
+        // An unknown service is reported by compile(), which knows the device's name.
         if (found == index.end()) continue;
         auto& edges = deployment.services[found->second].edges;
         for (const auto& bucket : replica.buckets) edges.push_back(bucket.size_max);
@@ -60,6 +65,7 @@ std::vector<std::int32_t> batch_limits(const DeployedService& service, const Rep
   for (std::size_t b = 0; b < service.edges.size(); ++b) {
     for (const auto& bucket : replica.buckets) {
       if (bucket.size_max < service.edges[b]) continue;
+      // Relies on ascending buckets: the first that covers the size pads least.
       limits[b] = static_cast<std::int32_t>(std::min<std::int64_t>(bucket.batch_size, kBatchMax));
       break;
     }
@@ -67,10 +73,12 @@ std::vector<std::int32_t> batch_limits(const DeployedService& service, const Rep
   return limits;
 }
 
+// The run times of one replica for every bucket and number of samples up to its limit.
 Result<PoolService> compile_replica(const PlannedDevice& device, const MigProfile& profile, const Replica& replica,
                                     const Service& service, ServiceId id, const DeployedService& deployed,
                                     const LatencyModel& model) {
   PoolService result{id, batch_limits(deployed, replica), {}};
+  // A replica that takes nothing still has a table of one column, so that lookups need no special case.
   const std::int32_t samples_max = std::max(1, std::ranges::max(result.batch_max));
   result.latency = LatencyTable(deployed.edges.size(), samples_max);
   for (std::size_t b = 0; b < deployed.edges.size(); ++b) {
@@ -83,6 +91,7 @@ Result<PoolService> compile_replica(const PlannedDevice& device, const MigProfil
                                  "it does not fit into memory",
                                  device.name, service.name, service.model, profile.name, deployed.edges[b])};
       }
+      // The plan's limit exceeds what fits or was measured; smaller batches are still usable.
       if (!prediction) {
         result.batch_max[b] = n - 1;
         break;
@@ -93,6 +102,7 @@ Result<PoolService> compile_replica(const PlannedDevice& device, const MigProfil
   return result;
 }
 
+// Requires sorted pools, so that each service lists its pools smallest first.
 void link_services(Deployment& deployment) {
   for (std::size_t p = 0; p < deployment.pools.size(); ++p) {
     for (const auto& entry : deployment.pools[p].services) {
@@ -107,6 +117,7 @@ void link_services(Deployment& deployment) {
 void sort_pools(Deployment& deployment) {
   std::vector<std::uint32_t> order(deployment.pools.size());
   std::iota(order.begin(), order.end(), 0u);
+  // Stable: equal pools keep the order of the plan, so the same plan always gives the same deployment.
   std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
     const auto& pa = deployment.pools[a];
     const auto& pb = deployment.pools[b];
@@ -159,6 +170,7 @@ Result<Deployment> compile(const Plan& plan, const Workload& workload, const Lat
         }
         deployment.pools.push_back(std::move(pool));
       }
+      // Each process runs a batch of its own at the same time, so it counts as a slice.
       for (const auto& replica : planned.replicas) processes = std::max(processes, replica.processes);
       for (int process = 0; process < processes; ++process) {
         deployment.places.push_back({device_id, entry->second, planned.slice, process});

@@ -1,3 +1,7 @@
+// Carries out what the policy decides: it moves requests between lanes, queues of slices and batches.
+//
+// Invariant: a queued request is in exactly one lane or one slice's queue, and counts once in waiting_count. A function
+// that takes a request out of a queue places, launches or resolves it, or hands it to its caller to place.
 #include "sched/dispatcher.h"
 
 #include <algorithm>
@@ -8,7 +12,7 @@
 namespace tangram::sched {
 namespace {
 
-// Deadlines of waiting requests are looked through at most this often. A rejection may be late by as much.
+// Deadlines of queued requests are scanned at most this often. A rejection may be late by as much.
 constexpr Duration kExpireEvery = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -50,6 +54,7 @@ void Dispatcher::place(Waiting* waiting) {
   } else {
     place_shared(waiting);
   }
+  // In a lane rather than bound: no further displacement can follow, so the chain ends here.
   for (Waiting* victim : displaced) place_shared(victim);
 }
 
@@ -66,6 +71,7 @@ void Dispatcher::place_bound(Waiting* waiting, const Binding& binding) {
   const PoolService* entry = view_.pool_service(pool, waiting->request.service);
   TANGRAM_CHECK(serves(slice) && entry != nullptr && entry->takes(waiting->bucket, waiting->request.samples),
                 "a policy binds a request to a slice that serves it");
+  // A request that failed a batch before runs alone, so that it cannot fail others again.
   const bool joins = binding.joins && !waiting->alone;
   // On an idle slice it starts at once, through the queue: relieve and next_bound have their say as for any batch.
   if (slice.status == SliceStatus::idle) {
@@ -105,6 +111,7 @@ std::vector<Waiting*> Dispatcher::take_all() {
   }
   const std::vector<Waiting*> bound = state_.slices.clear_all_bound();
   all.insert(all.end(), bound.begin(), bound.end());
+  // Lanes are numbered per plan, so old holds would point at other lanes.
   holds_ = {};
   return all;
 }
@@ -162,6 +169,7 @@ inline void Dispatcher::start(const Choice& choice) {
     Waiting* next = lane.queue.front();
     for (std::uint32_t n = 0; n < part.skip; ++n) next = next->next;
     for (std::uint32_t n = 0; n < part.take; ++n) {
+      // Read `next` before the request leaves the lane, which clears its links.
       Waiting* waiting = next;
       next = next->next;
       if (!batch.may_add(*waiting)) continue;
@@ -290,9 +298,9 @@ void Dispatcher::serve_due_lanes() {
   }
 }
 
-// Policies are asked when a slice falls idle. While a slice hangs that may take long, and the requests that wait for it
-// must not wait until it is given up: they are rejected at their deadline. Mostly the request with the first deadline
-// runs by then, and this only finds the next one.
+// Policies are asked when a slice becomes idle, which may take long while a slice hangs. Requests that wait for it
+// must not wait until it is declared lost: they are rejected at their deadline. Usually the request with the first
+// deadline runs by then, and this scan only finds the next one.
 void Dispatcher::reject_expired() {
   if (state_.now < expire_at_) return;
   std::vector<std::pair<Waiting*, LaneId>> in_lanes;

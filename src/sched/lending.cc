@@ -1,3 +1,7 @@
+// Decides which slices a service does not need now and may lend, and when to recall them.
+//
+// A table says how many slices each arrival rate needs. The rate is estimated with a bias upwards: a slice lent too
+// early costs Slos, while a slice kept too long only costs some offline work.
 #include "sched/lending.h"
 
 #include <algorithm>
@@ -35,6 +39,7 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
     for (const auto& slice : service.slices) {
       const Place& at = state.slices[slice.front().index()].place;
       const std::size_t unit = known.at({at.device, at.slice.profile, at.slice.start});
+      // A slice with several services would need a table for their sum, so it is never lent.
       const bool shared = state.deployment.pools[at.pool.index()].services.size() > 1;
       units_[unit].pinned = shared || service.needs.empty();
       order_.back().push_back(unit);
@@ -43,6 +48,7 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
   arrived_.assign(needs_.size(), 0);
   rates_.assign(needs_.size(), 0);
   caution_.assign(needs_.size(), 1);
+  // A first tick, so that arrivals_since() always has one to count from.
   ticks_.push_back({state.now, arrived_});
 }
 
@@ -56,11 +62,12 @@ Lending::Count Lending::arrivals_since(std::size_t service, TimePoint since) con
   return {static_cast<double>(arrived_[service] - from->arrived[service]), to_seconds(now_ - from->at)};
 }
 
-// Where the rate will be when a slice that is recalled now serves again, as far as its rise over the two halves of the
-// window is beyond doubt; 0 if it is not.
+// The rate at the time when a slice recalled now serves again, extrapolated from the rise between the two halves of the
+// window as far as the rise is statistically certain; 0 if it is not.
 double Lending::forecast(const Count& window, const Count& newer) const {
   const Count older{window.arrived - newer.arrived, window.seconds - newer.seconds};
   if (older.seconds <= 0 || newer.seconds <= 0) return 0;
+  // Arrivals are taken as Poisson: the variance of a count is the count itself.
   const double doubt = config_.deviations * std::sqrt(older.variance() + newer.variance());
   const double rise = newer.rate() - older.rate() - doubt;
   if (rise <= 0) return 0;
@@ -69,11 +76,12 @@ double Lending::forecast(const Count& window, const Count& newer) const {
 
 void Lending::measure(TimePoint now) {
   now_ = now;
+  // The newest tick outside the window stays: it is the beginning of the window.
   while (ticks_.size() > 1 && ticks_[1].at <= now - config_.window) ticks_.pop_front();
   for (std::size_t s = 0; s < rates_.size(); ++s) {
     const Count window = arrivals_since(s, now - config_.window);
     const Count burst = arrivals_since(s, now - config_.window_burst);
-    // Upwards the benefit of the doubt, except over the short window, where a burst has to be beyond doubt.
+    // The long window is rounded up by its uncertainty; the short one is rounded down, so only a certain burst counts.
     const double high =
         window.seconds > 0 ? window.rate() + config_.deviations * std::sqrt(window.arrived + 1) / window.seconds : 0;
     const double low = burst.rate() - config_.deviations * std::sqrt(burst.variance());
@@ -86,11 +94,12 @@ std::size_t Lending::needed(std::size_t service) const {
   for (const auto& need : needs_[service].needs) {
     if (rates_[service] * config_.headroom * caution_[service] <= need.rate_per_s) return need.slices;
   }
+  // A rate beyond the table needs everything.
   return order_[service].size();
 }
 
-// Tables and rates say what should be enough; lost requests say what was not. A service that loses them gets all of its
-// slices back, and is lent from with more room for a while.
+// The tables say what should be enough; lost requests show that it was not. A service that loses requests gets all its
+// slices back, and lends with a larger margin for a while.
 bool Lending::falls_short(std::size_t service) {
   const bool lost = View(scheduler_.state()).is_short(ServiceId(static_cast<std::uint32_t>(service)));
   const bool lends = std::ranges::any_of(order_[service], [&](std::size_t unit) {
@@ -118,6 +127,7 @@ void Lending::on_tick(TimePoint now) {
   }
 }
 
+// A unit is one cut, which may have several processes; it is lent only when all of them are.
 LeaseState Lending::state(std::size_t index) const {
   const Unit& unit = units_[index];
   std::size_t lent = 0;

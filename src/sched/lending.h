@@ -68,7 +68,7 @@ class Lending {
 
   // All slices of the plan, in the order of its places.
   const std::vector<Unit>& units() const { return units_; }
-  // True if training may have it now: nobody needs it.
+  // True if the unit may be lent now: no service needs it.
   bool may_lend(std::size_t unit) const { return units_[unit].needed_until <= now_; }
   LeaseState state(std::size_t unit) const;
   // Lends those processes that are idle; true when all are. To be asked again otherwise.

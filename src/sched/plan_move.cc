@@ -1,3 +1,7 @@
+// Plans the move from one deployment to the next: which slices stay, leave and join, device by device.
+//
+// The joined deployment has the new plan's services and pools, then the old pools that still have slices. Slice numbers
+// of the old plan stay valid, because running batches refer to them; joining slices are numbered behind them.
 #include "sched/plan_move.h"
 
 #include <algorithm>
@@ -12,7 +16,7 @@ namespace tangram::sched {
 namespace {
 
 // Whether a slice of one pool may go on as one of the other: the same kind of slice with the same services and limits.
-// Run times may differ: they are only predictions, and nothing has to be loaded anew for them.
+// Run times may differ: they are only predictions, and no model has to be loaded again for them.
 bool same_work(const Pool& a, const Pool& b) {
   if (a.kind != b.kind || a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
@@ -22,7 +26,7 @@ bool same_work(const Pool& a, const Pool& b) {
   return true;
 }
 
-// A plan for a move in the making: one function for each part, in the order of plan().
+// Builds the plan of a move, one function for each part, in the order of plan().
 class MovePlanner {
  public:
   MovePlanner(const Deployment& old, std::span<const SliceState> slices, Deployment next)
@@ -38,7 +42,7 @@ class MovePlanner {
   }
 
  private:
-  // The devices of both plans, matched by name. One step for each, with the layout that it shall have.
+  // Joins the devices of both plans by name, with one step and the target layout for each.
   void join_devices() {
     joined_.devices = old_.devices;
     steps_.resize(old_.devices.size());
@@ -48,6 +52,7 @@ class MovePlanner {
           device_index_.try_emplace(device.name, static_cast<std::uint32_t>(joined_.devices.size()));
       if (is_new) {
         joined_.devices.push_back(device);
+        // A new device has no slices until its step is done.
         joined_.devices.back().layout = {};
         steps_.emplace_back();
       }
@@ -119,12 +124,13 @@ class MovePlanner {
     std::erase_if(steps_, [&](const MoveStep& step) {
       return step.leaving.empty() && step.joining.empty() && joined_.devices[step.device.index()].layout == step.target;
     });
+    // Devices that only gain slices go first and those that only lose go last, so capacity grows before it shrinks.
     std::ranges::stable_sort(steps_, {}, [](const MoveStep& step) {
       return step.leaving.empty() ? 0 : step.joining.empty() ? 2 : 1;
     });
   }
 
-  // Services learn of the old pools, and list all of theirs by the size of the slices, smallest first.
+  // Adds the old pools to their services, and sorts the pools of each service by slice size, smallest first.
   void link_old_pools() {
     for (std::uint32_t p = old_pools_begin_; p < joined_.pools.size(); ++p) {
       for (const auto& entry : joined_.pools[p].services) {
@@ -154,12 +160,14 @@ class MovePlanner {
 
 }  // namespace
 
+// A new bucket takes the limits and run times of the old bucket that covers its edge: they hold for any smaller size.
 PoolService translate(const PoolService& entry, std::span<const std::int64_t> old_edges,
                       std::span<const std::int64_t> new_edges) {
   PoolService result{entry.service, std::vector<std::int32_t>(new_edges.size(), 0),
                      LatencyTable(new_edges.size(), std::max(1, entry.latency.samples_max()))};
   for (std::size_t b = 0; b < new_edges.size(); ++b) {
     const std::uint32_t from = bucket_of(old_edges, new_edges[b]);
+    // Larger than any size the old slices were planned for: they do not take it.
     if (from == old_edges.size()) continue;
     result.batch_max[b] = entry.batch_max[from];
     for (std::int32_t n = 1; n <= entry.batch_max[from]; ++n) {
@@ -174,6 +182,7 @@ MovePlan plan_move(const Deployment& old, std::span<const SliceState> slices, De
   return MovePlanner(old, slices, std::move(next)).plan();
 }
 
+// One device at a time: drain its leaving slices, wait until they are gone, re-cut it.
 Move::Action Move::next(std::span<const SliceState> slices) {
   if (current_ == steps_.size()) return Action::done;
   if (reshaping_) return Action::wait;

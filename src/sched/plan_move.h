@@ -45,7 +45,7 @@ MovePlan plan_move(const Deployment& old, std::span<const SliceState> slices, De
 PoolService translate(const PoolService& entry, std::span<const std::int64_t> old_edges,
                       std::span<const std::int64_t> new_edges);
 
-// Where a move stands. A small machine: the scheduler asks next() what to do, does it, and tells on_reshaped.
+// The progress of a move, a small state machine: the scheduler asks next() what to do, does it, and calls on_reshaped.
 class Move {
  public:
   enum class Action : unsigned char {

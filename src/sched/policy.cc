@@ -1,3 +1,5 @@
+// The table of policies and the defaults of Policy. The defaults bind nothing and start nothing, so a policy overrides
+// only what it decides.
 #include "sched/policy.h"
 
 #include <algorithm>
@@ -67,6 +69,7 @@ std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane
   const std::uint32_t bucket = lane.late ? first->bucket : lane.bucket;
   if (entry == nullptr || !entry->takes(bucket, first->request.samples)) return 0;
   if (!merge) return 1;
+  // Only the first member's deadline is kept; the order of the lane puts the most urgent request first.
   const Duration slack = first->request.deadline - view.now();
   // A batch whose first member is late already has no deadline to keep: it may as well be full.
   const bool unrecoverable = view.p99(pool, *entry, bucket, first->request.samples) > slack;

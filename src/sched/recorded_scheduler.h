@@ -91,7 +91,7 @@ class RecordedScheduler {
   }
 
   Recorder recorder_;
-  const bool recording_;  // There was a sink at the start: the recorder stands between the scheduler and the World.
+  const bool recording_;  // There was a sink at the start: the recorder is between the scheduler and the World.
   Scheduler scheduler_;
 };
 

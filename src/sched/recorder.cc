@@ -1,3 +1,6 @@
+// Writes every event and action of a scheduler as a line of text, and passes the actions on to the World.
+//
+// Example: "> 1000000 wake" is an event with its instant in nanoseconds, "< restart 3" an action that follows.
 #include "sched/recorder.h"
 
 #include <fmt/format.h>
@@ -25,8 +28,8 @@ void Recorder::write_head(const Deployment& deployment, const SchedulerConfig& c
 
 void Recorder::write_end() { write("end\n"); }
 
-// Stops for good at the first line that does not fit: a shorter one behind it would leave a hole, and a recording with
-// a hole replays to another run.
+// Stops for good at the first line that does not fit: a shorter line behind it would leave a gap, and a recording with
+// a gap replays to another run.
 void Recorder::write(std::string_view line) {
   if (!sink_) return;
   if (line.size() > bytes_left_) {
@@ -100,7 +103,7 @@ void Recorder::reshape(DeviceId device, const Layout& target) {
   world_.reshape(device, target);
 }
 
-// Nobody but the caller of Scheduler::lend and lend_idle has a slice lent, so the event is recorded as `lend` of the
+// Only Scheduler::lend and lend_idle lend a slice, so the event is recorded as `lend` of the
 // slice that was found; replayed, that has the same effect.
 void Recorder::lend(SliceId slice) {
   if (!handling_) write_event("lend", {slice.value()});

@@ -1,6 +1,6 @@
 // Writes what passes between a scheduler and its World: events on their way in, actions on their way out.
 //
-// It stands between the two as a World of its own. The form of the lines is described in recording_text.h.
+// It is a World itself, placed between the two. The form of the lines is described in recording_text.h.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,7 @@
+// The text form of configurations and deployments in a recording, one JSON document per line.
+//
+// Invariant: read(write(x)) equals x in every field that a decision depends on, or a replay would decide differently. A
+// recording may come from anywhere, so reading checks every index and length before the scheduler relies on it.
 #include "sched/recording_text.h"
 
 #include <fmt/format.h>
@@ -13,6 +17,7 @@
 namespace tangram::sched {
 namespace {
 
+// Numbers are whole nanoseconds and indices: text keeps them exactly, as decimal fractions would not.
 std::string join_numbers(const std::vector<std::int64_t>& numbers) {
   return fmt::format("{}", fmt::join(numbers, " "));
 }
@@ -31,7 +36,7 @@ std::vector<std::string> rows_of(const LatencyTable& table, std::size_t buckets,
   return rows;
 }
 
-// Nothing unless both have the same number of rows, all of one length between 1 and kBatchMax.
+// nullopt unless both have the same number of rows, all of one length between 1 and kBatchMax.
 std::optional<LatencyTable> table_of(const std::vector<std::string>& mean, const std::vector<std::string>& p99) {
   if (mean.empty() || mean.size() != p99.size()) return std::nullopt;
   std::optional<LatencyTable> table;
@@ -51,6 +56,7 @@ std::optional<LatencyTable> table_of(const std::vector<std::string>& mean, const
   return table;
 }
 
+// No batch limit may exceed its row of the table: the scheduler looks run times up without a check.
 bool within(const std::vector<std::int32_t>& batch_max, const LatencyTable& table) {
   return std::ranges::all_of(batch_max, [&](std::int32_t n) { return n >= 0 && n <= table.samples_max(); });
 }
@@ -64,15 +70,17 @@ std::string place_text(const Place& place) {
 std::optional<Place> place_of(std::string_view text) {
   const auto n = read_numbers(text);
   if (!n || n->size() != 5) return std::nullopt;
+  // Checked before the casts below, which would wrap.
   if (std::ranges::any_of(*n, [](std::int64_t number) { return number < 0 || number > INT32_MAX; }))
     return std::nullopt;
+  // Profile and start are 16 bits wide; a larger number would be cut silently.
   if (std::max((*n)[2], (*n)[3]) > UINT16_MAX) return std::nullopt;
   const Slice slice{static_cast<std::uint16_t>((*n)[2]), static_cast<std::uint16_t>((*n)[3])};
   return Place{DeviceId(static_cast<std::uint32_t>((*n)[0])), PoolId(static_cast<std::uint32_t>((*n)[1])), slice,
                static_cast<int>((*n)[4])};
 }
 
-// Every index within a deployment points at something. Experiments may have places on no device at all.
+// True if every index in the deployment is valid. Deployments of experiments may have places without any device.
 bool consistent(const Deployment& d) {
   const auto is_pool = [&](PoolId pool) { return pool.index() < d.pools.size(); };
   for (const auto& service : d.services) {
@@ -103,6 +111,7 @@ void describe(Visitor& v, DeployedDevice& c) {
   v.field("name", name, {.required = true}, "As operators know it.");
   v.field("profiles", profiles, {.required = true}, "Names of the profiles that it offers.");
   v.field("layout", cuts, {.required = true}, "How it is cut, PROFILE@START with profiles by index.");
+  // Only the names of profiles are recorded; the rest of a geometry stays empty.
   geometry.profiles.resize(profiles.size());
   for (std::size_t i = 0; i < profiles.size(); ++i) geometry.profiles[i].name = profiles[i];
   const auto read = read_layout(cuts);
@@ -172,6 +181,7 @@ void describe(Visitor& v, Deployment& c) {
     v.rule(place.has_value(), {"places"}, "must be five whole numbers");
     if (place) places.push_back(*place);
   }
+  // Last, because it follows the indices that the fields above have read.
   v.rule(consistent(c), {"devices", "services", "pools", "places"}, "the parts of the deployment disagree");
 }
 
@@ -217,6 +227,7 @@ std::string write_deployment(const Deployment& deployment) { return write_line(d
 Result<SchedulerConfig> read_config(std::string_view text) { return read_line<SchedulerConfig>("config", text); }
 Result<Deployment> read_deployment(std::string_view text) { return read_line<Deployment>("deployment", text); }
 
+// "0@0 2@4": profile 0 at unit 0, profile 2 at unit 4. A layout without slices is the word `empty`.
 std::string write_layout(const Layout& layout) {
   std::string text;
   for (const auto& slice : layout.slices) {
@@ -229,6 +240,7 @@ std::optional<Layout> read_layout(std::string_view text) {
   Layout layout;
   if (text == "empty") return layout;
   for (const auto cut : text::split(text, ' ')) {
+    // Without an '@' both parts are bounded by the end of the text, and the second does not parse.
     const auto at = std::min(cut.find('@'), cut.size());
     const auto profile = text::parse_integer(cut.substr(0, at));
     const auto start = text::parse_integer(cut.substr(std::min(at + 1, cut.size())));
@@ -255,6 +267,7 @@ std::optional<std::vector<std::int64_t>> read_numbers(std::string_view text) {
   return numbers;
 }
 
+// Removes the first word and the blank behind it from `text`, and returns the word.
 std::string_view take_word(std::string_view& text) {
   const auto end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);

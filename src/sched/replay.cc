@@ -1,3 +1,9 @@
+// Feeds the events of a recording to a new scheduler and compares its lines with the recorded ones.
+//
+// The scheduler is deterministic: its actions depend only on the events and their instants. So the first line that
+// differs shows a change of behaviour, for example between two builds.
+//
+// Two positions advance through the text: `at_` reads the events, `compared_` follows what the scheduler writes.
 #include "sched/replay.h"
 
 #include <fmt/format.h>
@@ -12,7 +18,7 @@
 namespace tangram::sched {
 namespace {
 
-// The world of a replay: it does nothing, because everything that happened is in the recording.
+// The World of a replay: it does nothing, because the events that follow from actions are in the recording.
 class ReplayWorld final : public World {
  public:
   TimePoint now() const override { return now_; }
@@ -71,7 +77,8 @@ class Player {
     return {ErrorCode::invalid, fmt::format("{}:{}: {}", name_, line_number_, message)};
   }
 
-  // The scheduler speaks: each line must be the next of the recording.
+  // Compares a line that the scheduler writes with the next line of the recording. A recording may be cut at any byte:
+  // a line at its end needs to match only as far as the text goes.
   void compare(std::string_view line) {
     if (report_.difference_line) return;
     const std::string_view recorded = text_.substr(compared_, line.size());
@@ -88,7 +95,7 @@ class Player {
     report_.recorded = text_.substr(compared_, end == std::string_view::npos ? end : end - compared_);
   }
 
-  // What the recording has beyond what was replayed.
+  // Reports recorded lines that the scheduler did not write. Requires that the end line was read, which has 4 bytes.
   void compare_rest() {
     if (report_.difference_line || !ended_) return;
     if (compared_ + 4 == at_) return;
@@ -98,7 +105,7 @@ class Player {
     report_.recorded = text_.substr(compared_, end == std::string_view::npos ? end : end - compared_);
   }
 
-  // A scheduler as the recording's began, or what the first three lines should be.
+  // Reads the first three lines and makes the scheduler that they describe.
   Result<Nothing> read_head() {
     TANGRAM_RETURN_IF_ERROR(read_title());
     const auto config_line = next_line();
@@ -112,6 +119,7 @@ class Player {
     const auto deployment = read_deployment(deployment_line->substr(11));
     if (!deployment) return wrong("not a deployment: " + deployment.error().message);
     world_.set_now(kTimeZero);
+    // Without a limit of bytes: the recording itself ends the comparison.
     recorded_.emplace(
         world_, *deployment, *config, [this](std::string_view line) { compare(line); }, UINT64_MAX);
     return Nothing{};
@@ -131,6 +139,7 @@ class Player {
                     *version, kRecordingVersion));
   }
 
+  // One event. Time must not run backwards, which the scheduler relies on.
   bool play(std::string_view line) {
     if (!line.starts_with("> ")) return false;
     line.remove_prefix(2);
@@ -143,8 +152,8 @@ class Player {
     return n && play_numbers(word, *n);
   }
 
-  // Each play function answers false where the scheduler could not take the event: what it checks stops the process
-  // when broken by a bug, and a file may hold anything.
+  // Each play function returns false for an event that the scheduler does not accept in its state. The scheduler's own
+  // checks end the process, which is right for a bug but not for a broken file.
   bool play_plan(std::string_view text) {
     const auto next = read_deployment(text);
     if (!next || recorded_->scheduler().moving()) return false;
@@ -201,6 +210,7 @@ class Player {
     request.arrival = world_.now();
     request.deadline = TimePoint(Duration(n[6]));
     if (request.service.index() >= recorded_->scheduler().state().deployment.services.size()) return false;
+    // Buckets and latency tables are looked up by these without a check.
     if (request.samples < 1 || request.size < 1) return false;
     recorded_->on_arrival(request);
     return true;

@@ -1,4 +1,4 @@
-// A recording decided anew: its events go to a new scheduler, whose actions are compared with the recorded ones.
+// Replays a recording: its events go to a new scheduler, whose actions are compared with the recorded ones.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 namespace tangram::sched {
 
+// Blocks are never freed or moved, so a Waiting* stays valid, and a steady load allocates nothing.
 void RequestStore::add_block() {
   blocks_.push_back(std::make_unique<Waiting[]>(kBlock));
   for (std::size_t i = 0; i < kBlock; ++i) {

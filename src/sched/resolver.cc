@@ -1,3 +1,4 @@
+// Every request ends here exactly once: the World gets the outcome, and a stored record goes back to the store.
 #include "sched/resolver.h"
 
 #include "sched/admission.h"

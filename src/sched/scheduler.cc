@@ -1,3 +1,5 @@
+// The scheduler's events. Each public event reads the clock (begin), changes the State through the parts, and asks
+// the World for the next wake (finish). The invariants of State hold between events, not within them.
 #include "sched/scheduler.h"
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 namespace tangram::sched {
 namespace {
 
+// Requires a known policy: configurations are validated before they come here.
 std::unique_ptr<Policy> make_policy(const SchedulerConfig& config) {
   const PolicyInfo* info = find_policy(config.policy);
   TANGRAM_CHECK(info != nullptr, "the policy is known");
@@ -67,7 +70,7 @@ inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   }
   if (!config_.admission || dispatcher_.may_displace(request, *bucket)) return true;
   const TimePoint earliest = earliest_finish(view_, request, *bucket);
-  // Never: the slices that take it are all away for now.
+  // kTimeNever: all slices that take it are away for now.
   resolver_.reject(request, earliest == kTimeNever ? RejectReason::no_capacity : RejectReason::too_late, earliest);
   return false;
 }
@@ -98,11 +101,13 @@ void Scheduler::on_batch_done(const BatchDone& done) {
     } else if (!failed.empty()) {
       run_again(failed, true);  // One member may have been too much for the engine. Alone it fails no other.
     }
+    // The failed members may have been placed on this slice meanwhile; then it is busy already.
     if (slice.status == SliceStatus::idle) dispatcher_.feed(done.slice);
   }
   finish();
 }
 
+// Places the members of a batch that did not succeed again, or fails those that have no attempt or no time left.
 void Scheduler::run_again(const std::vector<Waiting*>& requests, bool alone) {
   for (Waiting* waiting : requests) {
     ++waiting->attempts;
@@ -140,6 +145,7 @@ void Scheduler::on_ending() {
 // All timers share one wake, and each looks whether it is due: a wake that comes early or for nothing does no harm.
 void Scheduler::on_wake() {
   begin();
+  // The wake has happened, so finish() must ask for the next one even at the same instant.
   wake_asked_ = kTimeNever;
   dispatcher_.serve_due_lanes();
   if (state_.now >= watch_at_) {
@@ -160,6 +166,7 @@ void Scheduler::finish() {
   // and cancelling a timer for each batch would cost more than a look at all slices now and then.
   if (state_.slices.busy_count() > 0 && watch_at_ == kTimeNever) watch_at_ = state_.now + config_.stuck_min;
   const TimePoint when = std::min({watch_at_, dispatcher_.next_due(), background_.due()});
+  // Most events do not change the next wake; skipping the call saves the World a timer per event.
   if (when == wake_asked_) return;
   wake_asked_ = when;
   world_.wake_at(when);
@@ -211,6 +218,7 @@ std::optional<SliceId> Scheduler::lend_idle(PoolId pool) {
 bool Scheduler::lend(SliceId id) {
   begin();
   const SliceState& slice = view_.slice(id);
+  // A slice with promises is not lent, and one that leaves must not start a loan.
   if (slice.status != SliceStatus::idle || slice.retiring || !slice.bound.empty()) return false;
   state_.slices.go_away(id, SliceStatus::lent);
   state_.count_capacity();
@@ -323,7 +331,7 @@ void Scheduler::on_reshaped(DeviceId device, bool ok) {
     }
     move_->finish_step();
   } else if (answer == Move::Answer::give_up) {
-    // Requests that only these slices would have taken have waited in vain.
+    // The slices will not come. Requests that only they would have taken are rejected now instead of at their deadline.
     for (const SliceId id : joining) state_.slices.retire(id);
     state_.count_capacity();
     dispatcher_.reconsider_waiting();

@@ -125,7 +125,7 @@ class Scheduler {
   bool could_be_in_time(const Request& request) const;
 
  private:
-  // Every event begins with this: the time stands still from here on.
+  // Every event begins with this: state_.now does not change until the next one.
   void begin() { state_.now = world_.now(); }
   // Every event ends with this: asks the World for the next wake that is needed, if that has changed.
   void finish();

@@ -1,3 +1,7 @@
+// The slices with their heap (by free time) and lists (idle, backed up) per pool.
+//
+// Every change of a slice's status or queue passes through this table, which refiles the slice at once. So policies
+// find the first free or idle slice of a pool in constant time.
 #include "sched/slice_table.h"
 
 #include <fmt/format.h>
@@ -10,7 +14,7 @@ namespace {
 // Counted in `present` of its pool.
 bool is_present(const SliceState& slice) { return slice.status != SliceStatus::gone && !slice.retiring; }
 
-// The steps of go_away.
+// The status changes that go_away() permits.
 bool may_go(SliceStatus from, SliceStatus to) {
   const bool here = from == SliceStatus::idle || from == SliceStatus::busy;
   switch (to) {
@@ -32,7 +36,7 @@ void SliceTable::reset(std::span<const Place> places, std::size_t pool_count) {
 }
 
 // Pools are built from nothing rather than changed: plans are rare, and what a slice's pool was called in the old plan
-// means nothing in the new one.
+// is meaningless in the new one.
 void SliceTable::rebuild(std::span<const Place> places, std::size_t pool_count) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i == slices_.size()) {
@@ -157,7 +161,8 @@ void SliceTable::relist(SliceId id, SliceListKind wanted) {
 
 // ---- Invariants ----
 
-// Written against the readers only and without a look at how the table keeps its books, so that it can disagree.
+// The checks below recompute everything through the public readers, independently of the bookkeeping, so that they can
+// detect an error in it.
 
 namespace {
 

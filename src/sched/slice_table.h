@@ -17,7 +17,7 @@
 //   any -> gone                            leave, retire
 // A slice that leaves while it is not idle is `retiring` until it is free; then the caller retires it.
 //
-// The class has more than 30 functions because nobody else may write: nine of them are one-line readers, and each
+// The class has more than 30 functions because no other code may write: nine of them are one-line readers, and each
 // transition above is one.
 #pragma once
 

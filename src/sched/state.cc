@@ -1,3 +1,4 @@
+// Builds the lanes and the capacity of the services, and checks the invariants that state.h lists.
 #include "sched/state.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ void State::build_lanes() {
 
 // The backlog of a service is measured in time: one sample of bucket b takes 1 / sum(slices * batch_max / mean) if all
 // slices of the service run full batches of it. Example: two slices that run batches of 4 in 8 ms drain one sample
-// a millisecond. Requests in lanes are counted anew, because the rate has changed for them, too.
+// a millisecond. The backlog of queued requests is recomputed, because the rate has changed for them as well.
 void State::count_capacity() {
   for (auto& state : services) {
     state.slices = 0;

@@ -1,7 +1,7 @@
 // The scheduler's memory: which requests wait where, what every slice does, what was measured.
 //
 // The parts of the scheduler share one State and call each other in one direction only (see scheduler.h). Policies read
-// it through View; everybody else reads it const.
+// it through View; all other code reads it const.
 //
 // Invariants, which hold between events. State::check looks at them in tests; production code never does.
 //   1. Slices: those of SliceTable (sched/slice_table.h). A slice has requests bound to it only while it is busy and
@@ -52,7 +52,7 @@ struct ServiceState {
   std::uint32_t lanes_begin = 0;
   std::uint32_t classes = 0;            // Lanes per bucket.
   std::vector<std::uint64_t> occupied;  // One bit a lane that is not empty.
-  std::int64_t backlog_ns = 0;          // How long all its slices together need for what waits and is not late.
+  std::int64_t backlog_ns = 0;          // How long all its slices together need for its queue, late requests aside.
   std::uint32_t slices = 0;             // That serve it now.
   std::vector<double> drain_ns;         // By bucket: backlog of one sample.
   double lost_share = 0;                // Of its requests, lately: those that were not answered in time.

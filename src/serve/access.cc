@@ -1,3 +1,10 @@
+// Authentication by key or certificate, and the limits of tenants.
+//
+// A key is "tangram_ID_SECRET". The id finds the entry in a map; the secret is compared by a salted SHA-256 digest in
+// constant time. A slow password hash is not needed: the secret has 256 random bits, so it cannot be guessed from a
+// stolen file. Each limit is one atomic word, so counting takes no lock. A reload replaces the whole table; the
+// counters of a tenant live in TenantState and survive it.
+
 #include "serve/access.h"
 
 #include <fmt/format.h>
@@ -12,9 +19,12 @@ namespace tangram::serve {
 namespace {
 
 constexpr std::string_view kKeyBegin = "tangram_";
+// The id is public and only has to be unique within a file; the secret has 256 bits.
 constexpr std::size_t kKeyIdBytes = 6;
 constexpr std::size_t kKeySecretBytes = 32;
+// Longer texts are not hashed: a caller must not choose how much work its denial costs.
 constexpr std::size_t kKeyLengthMax = 256;
+// Requests of a day in the lower bits of TenantState::day_and_used: 2^40 is 12 million a second, all day.
 constexpr int kUsedBits = 40;
 constexpr std::int64_t kDaySeconds = 86400;
 
@@ -42,7 +52,7 @@ std::array<std::uint8_t, 32> digest_of(const formats::AccessKey& salted, std::st
   return digest;
 }
 
-// The key in "Bearer KEY"; empty if it is something else.
+// The key in "Bearer KEY", or empty for another scheme. Schemes are compared without case (RFC 9110 section 11.1).
 std::string_view bearer(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() <= kScheme.size()) return {};
@@ -57,22 +67,27 @@ AccessDenial refuse_request(TenantState& state, AccessRefusal why, std::string m
   return {CallStatus::refused, fmt::format("tenant '{}': {}", state.name, message), retry_after, why};
 }
 
-// Requests at an even pace, and as many at once as the burst allows (the generic cell rate algorithm): the state is one
-// instant, when the next would be due. Zero: it may pass. Otherwise how long to wait.
+// The generic cell rate algorithm: requests at an even pace, and up to `burst` of them at once. The only state is the
+// instant at which the next request would be due if they came evenly. A request passes if that instant is less than
+// `burst` steps ahead. Returns zero if it passes, otherwise how long to wait. With 10 per second and a burst of 5, the
+// sixth request of one instant is refused for 100 ms.
 Duration wait_for_rate(const formats::AccessTenant& said, TenantState& state, TimePoint now) {
   const double pace = 1e9 / *said.rate_per_s;
   const auto step = static_cast<std::int64_t>(std::max(1.0, std::round(pace)));
+  // Bounded, because a large burst at a low rate would overflow 64 bits of nanoseconds.
   const auto ahead_max = static_cast<std::int64_t>(std::min(9e18, (said.burst - 1) * pace));
   const std::int64_t now_ns = now.time_since_epoch().count();
   std::int64_t due = state.rate_due_ns.load(std::memory_order_relaxed);
   while (true) {
+    // An idle tenant does not save up more than its burst: the instant never lies in the past.
     const std::int64_t from = std::max(due, now_ns);
     if (from - now_ns > ahead_max) return Duration(from - now_ns - ahead_max);
     if (state.rate_due_ns.compare_exchange_weak(due, from + step, std::memory_order_relaxed)) return Duration::zero();
   }
 }
 
-// Zero: one more of today's quota is used. Otherwise how long until the next day.
+// Uses one request of today's quota and returns zero, or returns the time until the next day (UTC). Day and count share
+// one word, so that the first request of a day resets the count in the same step that counts it.
 Duration wait_for_quota(std::int64_t quota, TenantState& state, std::int64_t wall_s) {
   const auto day = static_cast<std::uint64_t>(wall_s / kDaySeconds) << kUsedBits;
   std::uint64_t seen = state.day_and_used.load(std::memory_order_relaxed);
@@ -95,6 +110,7 @@ bool TenantRule::may_use(std::string_view model) const {
 const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t wall_s, std::string& why) const {
   const std::string_view key = shown.api_key.empty() ? bearer(shown.authorization) : shown.api_key;
   if (key.empty()) {
+    // A certificate identifies the caller only if no key is shown.
     for (const auto& name : shown.certificate_names) {
       if (const auto found = certificates_.find(name); found != certificates_.end()) return found->second;
     }
@@ -104,10 +120,12 @@ const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t w
   }
   const auto id = key_id(key);
   const auto found = id ? keys_.find(*id) : keys_.end();
+  // One message for an unknown id and a wrong secret, so that ids cannot be probed.
   if (found == keys_.end() || !is_key(key, found->second.key)) {
     why = "the key is not known";
     return nullptr;
   }
+  // Checked after the secret: only the owner of the key learns that it has expired.
   const auto& expires = found->second.key.expires_s;
   if (expires && wall_s >= *expires) {
     why = fmt::format("the key {} expired on {}", *id, formats::write_instant(*expires));
@@ -119,12 +137,14 @@ const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t w
 AccessTable::AccessTable(const formats::Access& access, const std::vector<TenantState*>& states) {
   for (std::size_t i = 0; i < access.tenants.size(); ++i) {
     const auto& tenant = access.tenants[i];
+    // A deque does not move its elements when it grows, so the maps can point to them.
     const TenantRule& rule = tenants_.emplace_back(TenantRule{tenant, states[i]});
     for (const auto& key : tenant.keys) keys_.emplace(key.id, KeyPlace{key, &rule});
     for (const auto& name : tenant.certificate_names) certificates_.emplace(name, &rule);
   }
 }
 
+// A linear search, at a reload only. Ids are never reused, so counters and recordings never mix two tenants.
 TenantState* Access::state_of(const std::string& name) {
   for (auto& state : states_) {
     if (state.name == name) return &state;
@@ -132,6 +152,7 @@ TenantState* Access::state_of(const std::string& name) {
   return &states_.emplace_back(TenantId(static_cast<std::uint32_t>(states_.size() + 1)), name);
 }
 
+// Callers that are being handled keep the old table alive by their shared_ptr.
 void Access::set(const formats::Access& access) {
   const host::MutexLock lock(mutex_);
   std::vector<TenantState*> states;
@@ -157,15 +178,18 @@ std::vector<const TenantState*> Access::tenants() const {
 std::optional<AccessDenial> begin_request(const TenantRule& tenant, const AccessTime& time) {
   TenantState& state = *tenant.state;
   const formats::AccessTenant& said = tenant.said;
+  // Counts itself before it compares: two requests at the limit cannot both see room.
   const std::int64_t in_flight = state.in_flight.fetch_add(1, std::memory_order_relaxed) + 1;
   const auto refuse_it = [&](AccessRefusal why, std::string message, Duration retry_after) {
     end_request(state);
     return refuse_request(state, why, std::move(message), retry_after);
   };
+  // When a request in flight will end is not known here, so one second is a guess.
   if (said.in_flight_max && in_flight > *said.in_flight_max) {
     return refuse_it(AccessRefusal::in_flight, fmt::format("{} requests are in flight already", *said.in_flight_max),
                      std::chrono::seconds(1));
   }
+  // Last, because a request that is refused for another limit must not use up the tenant's rate.
   if (said.rate_per_s) {
     if (const Duration wait = wait_for_rate(said, state, time.now); wait > Duration::zero()) {
       return refuse_it(AccessRefusal::rate, fmt::format("more than {:g} requests a second", *said.rate_per_s), wait);

@@ -1,8 +1,7 @@
-// Who calls, what they may do, and how much of it.
+// Authentication, rights and limits of tenants.
 //
-// Keys are looked up by the part that is not secret, and one SHA-256 tells whether the rest is right. Rates, quotas and
-// requests in flight are counted without a lock, by any thread. Nothing here reads a clock: whoever asks says what time
-// it is.
+// A key is looked up by its public part, and one SHA-256 verifies the rest. Rates, quotas and requests in flight are
+// counted without a lock, by any thread. Nothing here reads a clock: the caller passes the time.
 #pragma once
 
 #include <array>
@@ -31,7 +30,7 @@ namespace tangram::serve {
 enum class AccessRefusal : std::uint8_t { rate, quota, in_flight, model, role };
 inline constexpr std::array<std::string_view, 5> kAccessRefusals{"rate", "quota", "in_flight", "model", "role"};
 
-// What is counted of a tenant. It lives as long as the Access, however often the file is read again.
+// The counters of a tenant. They live as long as the Access, across reloads of the file.
 struct TenantState {
   TenantState(TenantId i, std::string n) : id(i), name(std::move(n)) {}
 
@@ -46,7 +45,7 @@ struct TenantState {
   void count(AccessRefusal why) { refusals[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed); }
 };
 
-// A tenant as the file has it now.
+// A tenant as the current file describes it.
 struct TenantRule {
   formats::AccessTenant said;
   TenantState* state = nullptr;
@@ -55,33 +54,33 @@ struct TenantRule {
   bool may_use_all() const { return said.models.empty(); }
 };
 
-// What the caller shows. Views live as long as the question.
+// The credentials that a caller presents. The views live as long as the request for identification.
 struct Credentials {
   std::string_view authorization;  // "Bearer KEY".
   std::string_view api_key;        // The same key in a field of its own.
   std::span<const std::string> certificate_names;
 };
 
-// A refusal, in the words of the protocols.
+// A refusal, in terms of the protocols.
 struct AccessDenial {
   CallStatus status = CallStatus::unauthenticated;
   std::string message;
   Duration retry_after{};
-  std::optional<AccessRefusal> why = {};  // Nothing: nobody knows who calls, or it cannot be told.
+  std::optional<AccessRefusal> why = {};  // Nothing: the caller is unknown or ambiguous.
 };
 
-// Now, on both clocks: the one that never goes back, and the one on the wall.
+// Now, on both clocks: the monotonic one and the wall clock.
 struct AccessTime {
   TimePoint now;
   std::int64_t wall_s = 0;  // Since 1970, UTC.
 };
 
-// The file, ready for questions. Never changes.
+// The file, indexed for lookups. Immutable.
 class AccessTable {
  public:
   // `states` has the counts of each tenant, in the order of the file. They outlive the table.
   AccessTable(const formats::Access& access, const std::vector<TenantState*>& states);
-  // Who calls; null if nobody who is known, and `why` says what is wrong.
+  // The tenant that the credentials belong to. Null: unknown, and `why` has the reason.
   const TenantRule* identify(const Credentials& shown, std::int64_t wall_s, std::string& why) const;
 
  private:
@@ -97,13 +96,13 @@ class AccessTable {
 
 class Access {
  public:
-  // False: nobody is asked who they are.
+  // False: callers are not authenticated.
   bool on() const { return on_.load(std::memory_order_relaxed); }
-  // Takes the file, the first or the next. A tenant of a name that was there keeps its counts. Any thread.
+  // Puts the file in force, the first or the next. A tenant whose name was there before keeps its counters. Any thread.
   void set(const formats::Access& access);
-  // What the file says now. Any thread.
+  // The table of the file in force. Any thread.
   std::shared_ptr<const AccessTable> table() const;
-  // Every tenant that ever was, by id. Any thread.
+  // All tenants of all files so far, by id. Any thread.
   std::vector<const TenantState*> tenants() const;
 
   std::atomic<std::uint64_t> unauthenticated{0};
@@ -115,20 +114,20 @@ class Access {
   std::atomic<bool> on_{false};
   mutable host::Mutex mutex_;
   std::shared_ptr<const AccessTable> table_ GUARDED_BY(mutex_);
-  std::deque<TenantState> states_ GUARDED_BY(mutex_);  // From id 1: id 0 is who calls where nobody is asked.
+  std::deque<TenantState> states_ GUARDED_BY(mutex_);  // From id 1: id 0 means no access control.
 };
 
-// Lets one inference request of the tenant in, or says why not. Its rate counts it whatever it holds: to read what
-// makes no sense is work, too. What is let in is to be ended.
+// Admits one inference request of the tenant, or returns the reason to refuse it. The request counts towards the rate
+// even if it turns out to be invalid: reading it is work, too. Requires one end_request() for each admitted request.
 std::optional<AccessDenial> begin_request(const TenantRule& tenant, const AccessTime& time);
-// Takes one of today's quota for a request that was let in and makes sense, or says why not.
+// Uses one request of today's quota, for a request that was admitted and is valid, or returns the reason to refuse it.
 std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime& time);
 void end_request(TenantState& tenant);
 
 // ---- Keys ----
 
 struct NewKey {
-  std::string text;         // To be shown once.
+  std::string text;         // Shown once; the file has only its digest.
   formats::AccessKey kept;  // For the file.
 };
 // "tangram_ID_SECRET" with 256 random bits.

@@ -1,3 +1,6 @@
+// Explains why background requests, such as those of an offline job, are not running yet. Reasons are checked from the
+// permanent to the temporary: one that will never change must not hide behind one that may pass.
+
 #include "serve/background_report.h"
 
 #include <fmt/format.h>
@@ -10,7 +13,7 @@
 namespace tangram::serve {
 namespace {
 
-// "4.2 ms"; more digits say nothing about a prediction.
+// "4.2 ms". Three digits: a prediction is not more exact.
 std::string milliseconds_text(Duration span) { return fmt::format("{:.3g} ms", to_milliseconds(span)); }
 
 }  // namespace
@@ -18,6 +21,7 @@ std::string milliseconds_text(Duration span) { return fmt::format("{:.3g} ms", t
 std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::size_t slices) {
   if (outlook.waiting == 0) return "";
   if (slices == 0) return "no slice serves the model";
+  // Longer than the slack of its slices even without load: no amount of waiting helps, only another plan or Slo.
   if (outlook.run > outlook.run_max_idle) {
     return fmt::format(
         "a run takes {}; the promises on its slices leave at most {} for one in the background, even without online "
@@ -25,6 +29,7 @@ std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::s
         milliseconds_text(outlook.run), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
   }
   if (outlook.online_waits) return "online requests wait for the same slices";
+  // Temporary: it runs when the traffic declines.
   if (outlook.run > outlook.run_max) {
     return fmt::format("online traffic leaves room for runs of {}, and one takes {}",
                        milliseconds_text(std::max(outlook.run_max, Duration::zero())), milliseconds_text(outlook.run));

@@ -1,4 +1,4 @@
-// Why requests that wait in the background do not run, in words for those who sent them.
+// Why queued background requests do not run, in words for those who sent them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,8 @@ namespace tangram::serve {
 
 class LiveWorld;
 
-// One sentence without an end, or nothing: none waits, or what waits is next. `slices`: how many serve the service.
+// One sentence without a full stop, or empty if none is queued or the first is next. `slices`: how many serve the
+// service.
 std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::size_t slices);
 
 // The numbers behind it, with the sentence as `why`.

@@ -1,9 +1,13 @@
+// Calls are pooled and reused. clear() resets a call for its owner's next request and keeps the memory of strings and
+// vectors, so that the steady state allocates nothing per request.
+
 #include "serve/call.h"
 
 namespace tangram::serve {
 namespace {
 
-// A call that once carried a large body gives the memory back.
+// A buffer that has grown beyond this is released: otherwise one burst of large requests would keep its memory for
+// ever.
 constexpr std::size_t kKeptBytesMax = 64 << 10;
 
 void empty(std::string& text) {
@@ -16,6 +20,7 @@ void empty(std::string& text) {
 
 }  // namespace
 
+// request, arrived, slice and bucket are not reset: they are set again before anything reads them.
 void Call::clear() {
   model = nullptr;
   id.clear();

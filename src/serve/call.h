@@ -1,4 +1,4 @@
-// What is posted to the LiveWorld, whatever protocol it came by: inference requests, and questions about the world.
+// The messages that are posted to the LiveWorld, whatever the protocol: inference requests, and control calls.
 #pragma once
 
 #include <cstddef>
@@ -28,17 +28,17 @@ struct CallOutput {
   bool binary = false;    // As bytes behind the JSON, not as numbers in it.
 };
 
-// How a call ended, in the words of the protocols.
+// How a call ended, in terms of the protocols.
 enum class CallStatus : std::uint8_t {
   ok,
   invalid,          // The request makes no sense: 400, INVALID_ARGUMENT.
   not_found,        // 404, NOT_FOUND.
-  refused,          // It could not have been in time, or too much waits: 429, RESOURCE_EXHAUSTED.
+  refused,          // It would have been late, or a queue is full: 429, RESOURCE_EXHAUSTED.
   unavailable,      // No slice serves it now: 503, UNAVAILABLE.
   failed,           // It ran, or was about to, and failed: 500, INTERNAL.
   unsupported,      // 501, UNIMPLEMENTED.
-  unauthenticated,  // Nobody knows who calls: 401, UNAUTHENTICATED.
-  forbidden,        // It is known, and not allowed: 403, PERMISSION_DENIED.
+  unauthenticated,  // The caller is unknown: 401, UNAUTHENTICATED.
+  forbidden,        // The caller is known and not allowed: 403, PERMISSION_DENIED.
 };
 
 class LiveWorld;
@@ -46,7 +46,7 @@ struct Call;
 struct ControlCall;
 struct TenantState;
 
-// Who waits for the answer to an inference request.
+// Receives the answer to an inference request.
 class CallOwner {
  public:
   virtual ~CallOwner() = default;
@@ -54,7 +54,7 @@ class CallOwner {
   virtual void on_answered(Call* call) = 0;
 };
 
-// One inference request. Whoever makes it fills in the question, and does not touch it from LiveWorld::post() until
+// One inference request. The owner fills in the question, and does not touch the call from Inbox::post() until
 // CallOwner::on_answered().
 struct Call {
   // The question.
@@ -72,7 +72,7 @@ struct Call {
   int background = 0;                // 1: it runs where online requests leave room; 2: the same, and its time is short.
   std::optional<Duration> deadline;  // After its arrival. Nothing: the service's promise.
   std::string traceparent;
-  TenantId tenant;                      // 0 where nobody is asked.
+  TenantId tenant;                      // 0 without access control.
   TenantState* tenant_state = nullptr;  // Whose request in flight this is.
 
   // The answer.
@@ -94,14 +94,14 @@ struct Call {
   std::int64_t padded_size = 0;
   std::int32_t batch_samples = 0;
 
-  // As new, but with the memory that it has.
+  // Resets the call for the next request and keeps its memory.
   void clear();
 };
 
-// Work for the thread of the LiveWorld, which alone may look at the world.
+// Work for the thread of the LiveWorld, the only one that may read or change the world.
 using ControlWork = std::function<void(LiveWorld&, ControlCall&)>;
 
-// Who waits until the work is done.
+// Is notified when the work is done.
 class ControlOwner {
  public:
   virtual ~ControlOwner() = default;
@@ -109,8 +109,8 @@ class ControlOwner {
   virtual void on_controlled(ControlCall* call) = 0;
 };
 
-// Anything that is asked of the world but inference: its state, or a change of it. Handled in turn with inference
-// requests, in the order in which both were posted.
+// A question about the world, or a change of it, other than inference. Handled in turn with inference requests, in the
+// order in which both were posted.
 struct ControlCall {
   ControlOwner* owner = nullptr;
   ControlWork work;

@@ -1,3 +1,10 @@
+// Translates between a call, in the words of the protocols, and a request, in those of the scheduler.
+//
+// Deadlines: the protocols have times relative to the arrival, the scheduler has instants. Priorities: the protocol
+// counts from 1, the highest, downwards; in the scheduler a larger number goes first. Outcomes: each reason becomes a
+// status that tells the client what to do next: change the request (invalid), wait and retry (refused, unavailable), or
+// neither (failed).
+
 #include "serve/call_request.h"
 
 #include <fmt/format.h>
@@ -10,10 +17,11 @@
 namespace tangram::serve {
 namespace {
 
-// Priorities of requests that name one lie above those that do not, the highest first.
+// Priorities that a request names lie above those that services have by default: 1 becomes 999,999. Values are capped
+// at 998,000, so the lowest is 2,000.
 constexpr std::int64_t kPriorityLevels = 1'000'000;
 
-// How long a request in the background waits that says nothing of it.
+// The deadline of a background request that sets none. The Slo of the service does not apply to it.
 constexpr Duration kBackgroundPatience = std::chrono::seconds(60);
 
 std::int32_t priority_of(const Call& call) {
@@ -24,12 +32,14 @@ std::int32_t priority_of(const Call& call) {
   return static_cast<std::int32_t>(kPriorityLevels - std::min(call.priority, kPriorityLevels - 2000));
 }
 
-// How long a client should wait that was refused because it would have been late: until there was room for it.
+// How long a client should wait before it retries a request that would have been late: by how much the earliest
+// possible answer misses its deadline. At least 1 ms, since zero means "unknown". Without an estimate it is one second.
 Duration retry_after(const Request& request, const Outcome& outcome) {
   if (outcome.earliest == kTimeNever) return std::chrono::seconds(1);
   return std::max<Duration>(outcome.earliest - request.deadline, std::chrono::milliseconds(1));
 }
 
+// A failure of our own is INTERNAL. If a remote server had no room, the client did nothing wrong and can retry.
 void explain_failure(Call& call) {
   call.error = fmt::format("model '{}': {}", call.model->name,
                            call.failure.empty() ? "the slice that ran the request failed" : call.failure);
@@ -38,6 +48,7 @@ void explain_failure(Call& call) {
   call.retry_after = call.rejected_upstream;
 }
 
+// The queue that was full can be the remote server's: then its message and its waiting time are passed on.
 void explain_queue_full(Call& call) {
   call.status = CallStatus::refused;
   if (call.rejected_upstream > Duration::zero()) {
@@ -53,6 +64,7 @@ void explain_queue_full(Call& call) {
 
 TimePoint deadline_of(const Call& call, Duration promised) {
   if (call.background > 0) promised = kBackgroundPatience;
+  // Saturates: a client can send a deadline that would overflow.
   return add_saturating(call.arrived, call.deadline.value_or(promised));
 }
 
@@ -79,6 +91,7 @@ void explain_unanswered(Call& call, const Request& request, const Outcome& outco
       call.status = CallStatus::refused;
       call.error = fmt::format("model '{}': no slice can answer within {:.3f} ms", call.model->name,
                                to_milliseconds(request.deadline - request.arrival));
+      // Waiting would not help such a request, so it gets no Retry-After.
       if (never_in_time) {
         call.error += ", not even an idle one";
       } else {
@@ -86,6 +99,7 @@ void explain_unanswered(Call& call, const Request& request, const Outcome& outco
       }
       return;
     case RejectReason::queue_full: return explain_queue_full(call);
+    // The request is at fault, not the load: a retry would fail in the same way.
     case RejectReason::too_large:
       call.status = CallStatus::invalid;
       call.error = fmt::format("model '{}': no slice of the plan takes {} samples of size {}", call.model->name,

@@ -10,11 +10,11 @@
 
 namespace tangram::serve {
 
-// Calls in the gateway at one time; one more is refused.
+// The most calls in the gateway at one time; one more is refused.
 inline constexpr std::size_t kCallsMax = std::size_t{1} << 20;
 
-// Numbers of requests count up; their lowest 20 bits say where the call stands, so that it is found without a search.
-// A place is used again as soon as it is free, a number never.
+// Request numbers count up; their lowest 20 bits are the index of the call, so that it is found without a search. An
+// index is reused as soon as it is free, a number never.
 class CallTable {
  public:
   // Gives the call its number. Requires that fewer than kCallsMax are here.

@@ -10,7 +10,7 @@
 
 namespace tangram::serve {
 
-// Answers as recv() and send() do, errno included, whatever the socket speaks. Never waits.
+// Returns what recv() and send() return, errno included, whether the socket is encrypted or not. Never blocks.
 class ClientStream {
  public:
   // Takes over the socket. `tls` null: plain.
@@ -22,22 +22,22 @@ class ClientStream {
   // Completes the TLS handshake first, if needed. `room` is at least one record (16 KiB).
   ssize_t receive(char* buffer, std::size_t room);
   ssize_t send(std::string_view bytes);
-  // Below TLS: for bytes that nobody is to understand, and for a client that does not speak it.
+  // Below TLS: for bytes that are discarded, and for a client that does not speak TLS.
   ssize_t receive_plain(char* buffer, std::size_t room);
   void send_plain(std::string_view bytes);
 
   bool is_open() const { return socket_ >= 0; }
   int socket() const { return socket_; }
   const host::TlsStream* tls() const { return tls_.get(); }
-  // Reading goes on when the socket can be written.
+  // receive() can continue only when the socket is writable.
   bool receive_wants_write() const { return receive_wants_write_; }
   bool shaking_hands() const { return tls_ != nullptr && !tls_->established(); }
   // The last receive() has failed for good. Only of encrypted streams; others say so by errno.
   bool receive_failed() const { return receive_failed_; }
 
-  // Tells the client that nothing more comes. It may go on sending.
+  // Closes the sending side. The client may keep sending.
   void end_sending();
-  // Says goodbye, unless end_sending() has, and gives the descriptor back.
+  // Ends TLS properly, unless end_sending() has, and closes the socket.
   void close();
 
  private:

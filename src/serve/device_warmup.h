@@ -19,13 +19,13 @@ class DeviceWarmup {
   }
   void wait_for(SliceId slice) { waiting_.push_back(slice); }
   bool waits_for(SliceId slice) const { return std::ranges::find(waiting_, slice) != waiting_.end(); }
-  // A slice that is waited for is ready, or cannot be.
+  // A slice that is waited for is ready, or has failed to start.
   void answered(SliceId slice, bool ok) {
     std::erase(waiting_, slice);
     if (!ok) failed_.push_back(slice);
   }
   bool all_answered() const { return waiting_.empty(); }
-  // The device, which is not being re-cut any more.
+  // Ends the warm-up and returns the device. Requires all_answered().
   DeviceId finish() { return *std::exchange(device_, std::nullopt); }
   // The slices of the last device that did not get ready.
   std::vector<SliceId> take_failed() { return std::exchange(failed_, {}); }

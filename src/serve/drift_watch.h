@@ -1,4 +1,4 @@
-// Watches whether served batches take as long as the latency model says, and fits it anew when they do not.
+// Compares the run times of served batches with the latency model, and refits the model when they drift apart.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace tangram::serve {
 
 class DriftWatch {
  public:
-  // What became of a drift, for the log.
+  // The result of a drift, for the log.
   struct News {
     std::string device;
     std::string model;
@@ -34,9 +34,9 @@ class DriftWatch {
   void served(const serve::ServedBatch& batch);
   // The model as it is now.
   std::shared_ptr<const learn::FittedModel> model() const;
-  // Goes on with another one.
+  // Continues with another model.
   void restart(std::shared_ptr<const learn::FittedModel> model);
-  // Looks at what was served so far; the watching thread does this every second.
+  // Checks the batches that were served since the last look; the thread does this every second.
   void look() EXCLUDES(mutex_, looking_);
 
  private:
@@ -52,7 +52,7 @@ class DriftWatch {
 
   // The body of the thread: looks once a second until it is told to stop.
   void watch() EXCLUDES(mutex_, looking_);
-  // Fits the model of a target that has drifted, and tells of it. The detectors start anew.
+  // Refits the model of a target that has drifted, and reports it. All detectors start again.
   void fit_anew(const learn::Target& target) REQUIRES(looking_) EXCLUDES(mutex_);
 
   std::function<void(const News&)> tell_;

@@ -1,4 +1,4 @@
-// What is to happen in the LiveWorld, and when.
+// The future events of the LiveWorld, by time.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,10 @@
+// Chooses and configures the executor of a slice.
+//
+// There are three kinds: emulated inside this process, which needs no GPU; a worker process per slice, which isolates a
+// crash and pins the slice to its MIG device or cores; and a link to another server. Whatever the kind, the executor
+// learns at its start which models and batch shapes the plan lets the slice run, so that it can load and warm up
+// exactly these.
+
 #include "serve/executor_factory.h"
 
 #include <algorithm>
@@ -16,6 +23,7 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
   for (const auto& model : models_) signatures_.push_back(&model.signature);
 }
 
+// Requires that `place` is the slice's place in the deployment of `world`.
 std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world, SliceId slice,
                                                          const sched::Place& place, engines::ExecutorEvents& events) {
   if (config_.engine == engines::kRemoteEngine) return remotes_.make(slice, remote_config(world, slice, place), events);
@@ -23,6 +31,7 @@ std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world,
   return workers_.make(slice, worker_config(world, slice, place), events);
 }
 
+// For links that exist and for those that are made later.
 void ExecutorFactory::set_remote_caller(const engines::RemoteCaller& caller) {
   remote_caller_ = caller;
   remotes_.set_caller(caller);
@@ -38,6 +47,7 @@ TimePoint ExecutorFactory::next_due() const { return std::min(workers_.next_due(
 engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, SliceId slice,
                                                      const sched::Place& place) const {
   engines::RemoteConfig remote;
+  // Slices take the configured servers in turn.
   remote.address = config_.remotes[slice.index() % config_.remotes.size()];
   remote.caller = remote_caller_;
   remote.title = slice_name(world, slice.index());
@@ -57,8 +67,11 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
   worker.spec.config.device = geometry.type;
   worker.spec.config.time_scale = config_.emulated.time_scale;
   worker.spec.models = model_specs(deployment, place);
+  // For a GPU this names the MIG device that the process may see.
   if (config_.worker_environment)
     worker.environment = config_.worker_environment(deployment.devices[place.device.index()].name, place.slice);
+  // A device made of host cores: the worker is pinned to the cores of its slice. A slice that ends inside a core also
+  // needs a quota, since pinning alone would give it the whole core.
   if (geometry.units_per_core > 0) {
     const adapters::CoreShare share = adapters::core_share(geometry, place.slice, adapters::usable_cores());
     worker.spec.cores = share.cores;
@@ -68,6 +81,7 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
   return worker;
 }
 
+// The services of the slice's pool: all slices of a pool hold the same replicas.
 std::vector<engines::ModelSpec> ExecutorFactory::model_specs(const sched::Deployment& deployment,
                                                              const sched::Place& place) const {
   std::vector<engines::ModelSpec> specs;
@@ -86,6 +100,8 @@ engines::ModelSpec ExecutorFactory::model_spec(const ServedModel& model, const s
   spec.network = model.network;
   spec.signature = model.signature;
   if (!config_.models.empty()) spec.path = config_.models + "/" + model.network;
+  // One shape per bucket that the plan lets this pool run, with its largest batch. With a batch_max of 0 the pool does
+  // not run the bucket.
   for (std::size_t bucket = 0; bucket < edges.size(); ++bucket) {
     if (entry.batch_max[bucket] > 0) spec.shapes.push_back({entry.batch_max[bucket], edges[bucket]});
   }

@@ -15,8 +15,8 @@
 
 namespace tangram::serve {
 
-// Owns what the executors have in common: the workers' processes and the links to other servers. Outlives them. One
-// thread, that of the world.
+// Owns what the executors share: the worker processes and the links to other servers. Outlives them. Used by the thread
+// of the world only.
 class ExecutorFactory {
  public:
   // All outlive it.
@@ -26,9 +26,9 @@ class ExecutorFactory {
   // For a slice of the plan that `world` serves by.
   std::unique_ptr<engines::Executor> make(const LiveWorld& world, SliceId slice, const sched::Place& place,
                                           engines::ExecutorEvents& events);
-  // How other servers know us from now on.
+  // Replaces the credentials that other servers identify us by.
   void set_remote_caller(const engines::RemoteCaller& caller);
-  // From now on a worker that cannot start is tried again, instead of being the end of the server.
+  // From now on a worker that cannot start is tried again instead of ending the server.
   void end_first_start() { workers_.end_first_start(); }
   // Why a worker can never start; empty: all can.
   const std::string& unrecoverable() const { return workers_.unrecoverable(); }
@@ -44,6 +44,7 @@ class ExecutorFactory {
   worker::WorkerConfig worker_config(const LiveWorld& world, SliceId slice, const sched::Place& place) const;
   // The models that a slice serves, with the shapes that its batches can have.
   std::vector<engines::ModelSpec> model_specs(const sched::Deployment& deployment, const sched::Place& place) const;
+  // One of them. Requires that `edges` are the bucket edges of its service.
   engines::ModelSpec model_spec(const ServedModel& model, const sched::PoolService& entry,
                                 const std::vector<std::int64_t>& edges) const;
 

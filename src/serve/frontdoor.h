@@ -1,4 +1,4 @@
-// The way of a request to the world, the same for every protocol:
+// The steps from a request to the world, the same for every protocol:
 //
 //   identify    who calls, by a key or a certificate             401
 //   authorise   whether they may ask this                        403
@@ -6,9 +6,9 @@
 //   read        whether the request makes sense to its model     400, 404
 //   account     one request of the tenant's quota of today       429
 //
-// Who calls is found out before anything is read, and what makes no sense costs no quota. A protocol calls identify()
-// and then, for inference, admit(); in between it may wait for the body. Any thread; no lock but that of
-// Access::table().
+// The caller is authenticated before anything is read, and an invalid request uses no quota. A protocol calls
+// identify() and then, for inference, admit(); in between it may wait for the body. Any thread; the only lock is that
+// of Access::table().
 #pragma once
 
 #include <chrono>
@@ -24,10 +24,10 @@
 
 namespace tangram::serve {
 
-// Who calls, from identify() until the request is posted or refused.
+// The caller, from identify() until the request is posted or refused.
 struct Caller {
-  std::shared_ptr<const AccessTable> table = {};  // Keeps the tenant.
-  const TenantRule* tenant = nullptr;             // Null: nobody is asked, or it is not known.
+  std::shared_ptr<const AccessTable> table = {};  // Keeps the tenant alive.
+  const TenantRule* tenant = nullptr;             // Null: no access control, or unknown.
 };
 
 class Frontdoor {
@@ -66,7 +66,7 @@ class Frontdoor {
     return std::nullopt;
   }
 
-  // The call is none of its tenant's in flight any more. Once per call is enough; further times do nothing.
+  // Ends the call's share in its tenant's requests in flight. Further calls do nothing.
   static void leave(Call& call) {
     if (call.tenant_state != nullptr) end_request(*std::exchange(call.tenant_state, nullptr));
   }
@@ -82,7 +82,7 @@ class Frontdoor {
   // Identify and authorise by what was shown. Sets caller.tenant where it is known, denied or not.
   std::optional<AccessDenial> identify_by(const Credentials& shown, AccessNeed need, const ServedModel* model,
                                           Caller& caller);
-  // Ends the request of a call that is not admitted, and tells of it.
+  // Ends the request of a call that is not admitted, and reports it.
   AccessDenial refuse(const Caller& caller, Call& call, AccessDenial denial);
 
   Gateway& gateway_;

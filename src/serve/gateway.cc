@@ -1,3 +1,12 @@
+// Routing and the answers that need no look at the world.
+//
+// A request is handled in two steps, because its head arrives before its body. route() maps method and path to a
+// Target, which is enough to check access and to refuse early; handle() gets the body. What depends on the state of the
+// world, such as statistics, becomes ControlWork for the thread of the world, so the world needs no lock. Routing works
+// on views of the path: an inference request without escapes in it allocates nothing.
+//
+// Messages and status codes follow Triton's, for example 400 for "not ready".
+
 #include "serve/gateway.h"
 
 #include <fmt/format.h>
@@ -12,31 +21,34 @@
 namespace tangram::serve {
 namespace {
 
+// A target that answers with this error. The reason is kept beside the body for the log.
 Target refuse(int status, std::string_view message) {
   return {Endpoint::none, nullptr, Reply{status, kJsonType, error_body(message), {}, std::string(message)}};
 }
 
-// "GET, HEAD": as RFC 9110 section 10.2.1 wants it beside every 405.
+// Answers 405 with the Allow field that RFC 9110 section 10.2.1 requires: "GET, HEAD".
 Target wrong_method(std::string_view allowed) {
   Target refused = refuse(405, fmt::format("this address takes {}", allowed));
   refused.refusal->headers = fmt::format("Allow: {}\r\n", allowed);
   return refused;
 }
 
+// The target if the method is the wanted one, else 405. HEAD is allowed wherever GET is (RFC 9110 section 9.1).
 Target only(host::HttpMethod wanted, host::HttpMethod method, Target target) {
   const bool get_like = wanted == host::HttpMethod::get && method == host::HttpMethod::head;
   if (method == wanted || get_like) return target;
   return wrong_method(wanted == host::HttpMethod::get ? "GET, HEAD" : "POST");
 }
 
-// Read with GET, changed with POST.
+// GET reads the log settings, POST changes them.
 Target route_logging(host::HttpMethod method) {
   const bool known =
       method == host::HttpMethod::get || method == host::HttpMethod::head || method == host::HttpMethod::post;
   return known ? Target{Endpoint::logging, nullptr, {}} : wrong_method("GET, HEAD, POST");
 }
 
-// A refusal of what would have been an inference request is told as such.
+// Marks the refusal of a request that was meant as inference, so that it is counted and logged as one although no model
+// is known for it.
 Target refuse_at(std::string_view rest, host::HttpMethod method, Target refused) {
   const bool infer = method == host::HttpMethod::post && (rest == "infer" || rest.ends_with("/infer"));
   if (infer) refused.endpoint = Endpoint::infer;
@@ -51,7 +63,8 @@ std::string_view take_segment(std::string_view& rest) {
   return segment;
 }
 
-// Names have only letters that need no escape, but clients may escape them all the same.
+// Decodes %XX. The names of services need no escapes, but clients may escape them all the same. An incomplete escape
+// stays as it is.
 std::string unescape(std::string_view text) {
   const auto digit = [](char c) {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -68,12 +81,15 @@ std::string unescape(std::string_view text) {
   return out;
 }
 
-// As the client meant it, or as it was sent where that would be no text.
+// The decoded name for an error message, or the raw segment if the decoded bytes are no UTF-8: the message becomes a
+// JSON string.
 std::string shown_name(std::string_view segment) {
   std::string name = unescape(segment);
   return is_utf8(name) ? name : std::string(segment);
 }
 
+// Tensors in the form of the metadata extension. The leading -1 is the number of samples, which the signature leaves
+// out.
 void append_tensor_metadata(std::string& out, const std::vector<TensorSpec>& specs) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (i != 0) out += ',';
@@ -85,7 +101,8 @@ void append_tensor_metadata(std::string& out, const std::vector<TensorSpec>& spe
   }
 }
 
-// TYPE_FP32; the one exception is TYPE_STRING for BYTES.
+// Tensors in the form of the model configuration: the type is TYPE_ and the name of the datatype, as in TYPE_FP32.
+// Masks are optional, because the gateway can fill them in.
 void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (i != 0) out += ',';
@@ -98,7 +115,9 @@ void append_tensor_config(std::string& out, const std::vector<TensorSpec>& specs
   }
 }
 
-// One setting of {"level": ...}. Each word of Triton's says whether its level is the least that is written.
+// Reads one member of the body of a logging request into `level`. "level" names a level. Triton's log_info and
+// log_warning are independent switches, while our levels are ordered: switching one on raises the level to at least it,
+// switching it off lowers the level below it. An unknown level name goes to `wrong`.
 bool read_log_setting(JsonReader& json, std::string_view key, host::LogLevel& level, std::string& wrong) {
   if (key == "level") {
     std::string name;
@@ -114,6 +133,7 @@ bool read_log_setting(JsonReader& json, std::string_view key, host::LogLevel& le
     level = verbose > 0 ? host::LogLevel::requests : std::min(level, host::LogLevel::info);
     return true;
   }
+  // Triton has further settings. Those without a meaning here must not fail the request.
   if (key != "log_info" && key != "log_warning") return json.skip();
   bool wanted = true;
   if (!json.boolean(wanted)) return false;
@@ -123,7 +143,7 @@ bool read_log_setting(JsonReader& json, std::string_view key, host::LogLevel& le
   return true;
 }
 
-// {"ready": true} asks for the models alone that are; {} and nothing ask for all.
+// {"ready": true} asks only for models that are ready; {} and an empty body ask for all.
 std::optional<Reply> read_index_question(std::string_view body, bool& only_ready) {
   JsonReader json(body);
   const auto read = [&](std::string_view key) { return key == "ready" ? json.boolean(only_ready) : json.skip(); };
@@ -169,6 +189,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::logging:
     case Endpoint::reload:
     case Endpoint::drain: return AccessNeed::admin;
+    // An unknown address needs what the port needs at least, so that a stranger cannot find out which addresses exist.
     case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
   }
   return AccessNeed::admin;
@@ -176,6 +197,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
 
 std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed need, const ServedModel* model) {
   using formats::AccessRole;
+  // Counts the denial for the tenant, in its metrics.
   const auto denied = [&](AccessRefusal why, const std::string& what) {
     tenant.state->count(why);
     return AccessDenial{CallStatus::forbidden, fmt::format("tenant '{}' may not {}", tenant.said.name, what), {}, why};
@@ -187,12 +209,14 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
   if (model != nullptr && !tenant.may_use(model->name)) {
     return denied(AccessRefusal::model, fmt::format("use model '{}'", model->name));
   }
+  // Operators see all models anyway, by the metrics. A client that may use only some must not learn about others.
   if (need == AccessNeed::every_model && role == AccessRole::client && !tenant.may_use_all()) {
     return denied(AccessRefusal::model, "ask about all models");
   }
   return std::nullopt;
 }
 
+// A denial with a reason is a limit or right of a known tenant; otherwise the status says what happened.
 RequestRefusal refusal_of(const AccessDenial& denial) {
   if (!denial.why) return refusal_of(denial.status);
   switch (*denial.why) {
@@ -223,6 +247,7 @@ RequestRefusal refusal_of(CallStatus status) {
 Reply reply_to(const AccessDenial& denial) {
   Reply reply{http_status(denial.status), kJsonType, error_body(denial.message)};
   if (denial.status == CallStatus::unauthenticated) reply.headers = "WWW-Authenticate: Bearer realm=\"tangram\"\r\n";
+  // The field has whole seconds. Rounding down would invite a retry that is denied again.
   if (denial.retry_after > Duration::zero()) {
     reply.headers += fmt::format("Retry-After: {:.0f}\r\n", std::ceil(to_seconds(denial.retry_after)));
   }
@@ -236,6 +261,8 @@ Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
 
 // ---- What ends at the door ----
 
+// Counters are indexed by the position of the model in models_, with one more place at the end for requests whose model
+// is not known. Requires that `model` points into models_.
 std::size_t Gateway::refusal_place(const ServedModel* model) const {
   return model == nullptr ? models_.size() : static_cast<std::size_t>(model - models_.data());
 }
@@ -247,6 +274,7 @@ std::uint64_t Gateway::refused_count(const ServedModel* model, RequestRefusal wh
 void Gateway::tell_of_refused(const RefusedRequest& refused) {
   const auto why = static_cast<std::size_t>(refused.why);
   refused_[refusal_place(refused.model)][why].fetch_add(1, std::memory_order_relaxed);
+  // Refusals are always counted. A line is built only where requests are logged: a flood of refusals must stay cheap.
   if (config_.log == nullptr || !log_requests()) return;
   host::LogLine line(host::LogLevel::requests, "request");
   if (!refused.id.empty()) line.text("id", refused.id);
@@ -265,6 +293,7 @@ const ServedModel* Gateway::find_model(std::string_view name) const {
 
 // ---- Addresses ----
 
+// Exact addresses come before those with a name in them: "models/stats" is not a model called "stats".
 Target Gateway::route(Port port, host::HttpMethod method, std::string_view path) const {
   if (port == Port::admin) return route_admin(method, path);
   if (!path.starts_with("/v2")) return refuse(404, "unknown address");
@@ -284,6 +313,7 @@ Target Gateway::route(Port port, host::HttpMethod method, std::string_view path)
 
 Target Gateway::route_model(host::HttpMethod method, std::string_view rest) const {
   const std::string_view segment = take_segment(rest);
+  // Only a name with an escape is copied; all others are looked up as views.
   const bool escaped = segment.find('%') != std::string_view::npos;
   const ServedModel* model = escaped ? find_model(unescape(segment)) : find_model(segment);
   if (model == nullptr) {
@@ -291,6 +321,7 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
     return refuse_at(rest, method, refuse(404, message));
   }
   std::string_view verb = take_segment(rest);
+  // versions/1 can precede every verb. Each model has this one version.
   if (verb == "versions") {
     const std::string_view version = take_segment(rest);
     if (version != kModelVersion) {
@@ -300,6 +331,7 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
     }
     verb = take_segment(rest);
   }
+  // Anything after the verb, for example /v2/models/x/infer/y.
   if (!rest.empty()) return refuse(404, "unknown address");
   if (verb == "infer") return only(host::HttpMethod::post, method, {Endpoint::infer, model, {}});
   if (verb.empty()) return only(host::HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
@@ -309,7 +341,7 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
   return refuse(404, "unknown address");
 }
 
-// index and models/NAME/load|unload, with or without the name of a repository in front.
+// Routes index and models/NAME/load|unload, with or without the name of a repository in front of them.
 Target Gateway::route_repository(host::HttpMethod method, std::string_view rest) const {
   std::string_view word = take_segment(rest);
   if (word != "index" && word != "models") word = take_segment(rest);
@@ -332,6 +364,7 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/reload") return only(host::HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
   if (path == "/drain") return only(host::HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
   if (path == "/logging") return route_logging(method);
+  // Health is served here as well, so that a probe need not reach the data port.
   if (path == "/health" || path == "/v2/health/live")
     return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (path == "/v2/health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
@@ -360,6 +393,8 @@ std::string Gateway::model_metadata(const ServedModel& model) const {
   return out;
 }
 
+// The model configuration in Triton's terms. Batching is described as dynamic without preferred sizes, since the
+// scheduler chooses the size of each batch.
 std::string Gateway::model_config(const ServedModel& model) const {
   std::string out = R"({"name":)";
   append_json_string(out, model.name);
@@ -380,8 +415,9 @@ void Gateway::set_log_level(host::LogLevel level) {
   if (config_.log != nullptr) config_.log->set_level(level);
 }
 
-// {"level": "requests"}, or in Triton's words {"log_verbose_level": 1} for the same and {"log_info": false} for less.
-// Other settings are taken and ignored.
+// Accepts {"level": "requests"}, or Triton's {"log_verbose_level": 1} for the same and {"log_info": false} for less.
+// Other settings are ignored. An empty body only reads; the answer is always the level in force. Nothing changes if any
+// part of the body is wrong.
 Reply Gateway::handle_logging(std::string_view body) {
   if (!body.empty()) {
     host::LogLevel level = log_level();
@@ -401,6 +437,7 @@ Reply Gateway::handle_logging(std::string_view body) {
                            level == host::LogLevel::requests ? 1 : 0)};
 }
 
+// Takes the number first: the reload that this request causes then reports a number at least as high.
 std::uint64_t Gateway::ask_for_reload() {
   const std::uint64_t number = reloads.ask();
   config_.request_reload();
@@ -414,6 +451,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::live: return Reply{200, kJsonType, R"({"live":true})"};
     case Endpoint::ready: {
       const bool is = ready();
+      // 400 is Triton's status for "not ready". A probe only sees that it is no success.
       return Reply{is ? 200 : 400, kJsonType, fmt::format(R"({{"live":true,"ready":{}}})", is)};
     }
     case Endpoint::metadata: return Reply{200, kJsonType, metadata()};
@@ -422,6 +460,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::logging: return handle_logging(body);
     case Endpoint::model_ready:
       return later([model, this](LiveWorld& world, ControlCall& c) {
+        // A server that drains refuses new work, whatever the slices could do.
         const bool is = world.why_not_ready(model->service).empty() && !draining();
         c.status = is ? CallStatus::ok : CallStatus::invalid;
         c.answer = R"({"name":)";
@@ -436,6 +475,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
       if (auto wrong = read_index_question(body, only_ready)) return std::move(*wrong);
       return later([only_ready](LiveWorld& world, ControlCall& c) { c.answer = repository_index(world, only_ready); });
     }
+    // Loading here opens or closes a service of the plan to clients; it moves no weights.
     case Endpoint::load:
     case Endpoint::unload: {
       const bool load = target.endpoint == Endpoint::load;
@@ -450,10 +490,12 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::reload:
       if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
       return Reply{200, kJsonType, fmt::format(R"({{"reload":"requested","number":{}}})", ask_for_reload())};
+    // Answered before the drain begins. The answer leaves like any other that is in flight then.
     case Endpoint::drain:
       if (!config_.request_drain) return Reply{400, kJsonType, error_body("this server is stopped otherwise")};
       config_.request_drain();
       return Reply{200, kJsonType, R"({"drain":"requested"})"};
+    // Inference never gets here: it becomes a Call and not a ControlCall.
     case Endpoint::infer:
     case Endpoint::none: break;
   }

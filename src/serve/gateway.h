@@ -1,7 +1,7 @@
-// What each address of the gateway means.
+// The addresses of the gateway and what they answer.
 //
-// The Open Inference Protocol v2 with the extensions that clients ask for, and beside it, on a port of its own, what
-// only operators need. Knows nothing of sockets: a request is a method, a path and a body.
+// The Open Inference Protocol v2 with the extensions that clients use, and on a port of its own what only operators
+// need. Knows nothing about sockets: a request is a method, a path and a body.
 #pragma once
 
 #include <array>
@@ -57,39 +57,39 @@ enum class Endpoint : std::uint8_t {
   none,
 };
 
-// What of a caller an address needs, where callers are asked who they are. Each holds those before it.
+// The rights that an address requires, where access control is on. Each level includes those before it.
 enum class AccessNeed : std::uint8_t {
-  nothing,      // Whether the server is there.
-  client,       // A tenant; of the model, where there is one.
-  every_model,  // A tenant that may use all of them.
+  nothing,      // Liveness and readiness are public.
+  client,       // A tenant that may use the model, where the address names one.
+  every_model,  // A tenant that may use all models.
   viewer,
   admin,
 };
 AccessNeed access_need(Port port, Endpoint endpoint);
 // Why an inference request ended before the scheduler saw it.
 enum class RequestRefusal : std::uint8_t {
-  malformed,        // Not HTTP as it should be; nobody knows whether it was one.
+  malformed,        // Not valid HTTP; whether it was inference is unknown.
   too_large,        // Its body or its head.
-  too_slow,         // It did not come to its end in time.
+  too_slow,         // It was not complete in time.
   invalid,          // It makes no sense, or does not fit its model.
   not_found,        // No such model.
-  unauthenticated,  // Nobody knows who calls.
-  model,            // The tenant may not use the model; ...
-  rate,             // ... has sent too many of late; ...
-  quota,            // ... has used up its day; ...
-  in_flight,        // ... has too many under way.
-  unloaded,         // The model.
-  overloaded,       // The gateway holds too much already.
+  unauthenticated,  // The caller is unknown.
+  model,            // The tenant may not use the model, ...
+  rate,             // ... exceeds its rate, ...
+  quota,            // ... has used up its quota of today, ...
+  in_flight,        // ... or has too many requests in flight.
+  unloaded,         // The model is unloaded.
+  overloaded,       // The gateway is at one of its limits.
 };
 inline constexpr std::array<std::string_view, 12> kRequestRefusals{
     "malformed", "too_large", "too_slow", "invalid",   "not_found", "unauthenticated",
     "model",     "rate",      "quota",    "in_flight", "unloaded",  "overloaded"};
 RequestRefusal refusal_of(const AccessDenial& denial);
-// Of a request that was read and found wrong, or that the world turned away at its door.
+// The reason for a request that was read and found invalid, or that the world rejected on arrival.
 RequestRefusal refusal_of(CallStatus status);
 
-// A refused request, as it is counted and logged. Its views must live as long as the call of tell_of_refused() only;
-// what is not known is empty.
+// A refused request, for its counter and log line. The views need to live only during tell_of_refused(); unknown values
+// are empty.
 struct RefusedRequest {
   RequestRefusal why = RequestRefusal::invalid;
   int status = 400;  // As HTTP has it, whatever the protocol.
@@ -112,7 +112,7 @@ struct Reply {
 };
 Reply reply_to(const AccessDenial& denial);
 
-// Where a request goes, before its body has come.
+// The address of a request, known before its body has arrived.
 struct Target {
   Endpoint endpoint = Endpoint::none;
   const ServedModel* model = nullptr;
@@ -122,29 +122,29 @@ struct Target {
 struct GatewayConfig {
   std::string version;
   bool triton_metrics = false;  // Also the nv_inference_* names.
-  // Asks for a reload of the files, which then happens by itself and is told to Gateway::reloads. Empty: there is
-  // nothing to reload from.
+  // Requests a reload of the files, which runs later and reports to Gateway::reloads. Empty: there is nothing to reload
+  // from.
   std::function<void()> request_reload;
   // Asks the server to stop once everything is answered.
   std::function<void()> request_drain = {};
   host::LogWriter* log = nullptr;  // Whose level may be changed.
 };
 
-// How often the files were to be read again, and how that went.
+// How many reloads were requested, and how the last one ended.
 class Reloads {
  public:
   struct Report {
     std::uint64_t asked = 0;
-    std::uint64_t ended = 0;  // Of those asked for, all up to this one.
-    std::string problem;      // Of the last that ended; empty: it worked.
+    std::uint64_t ended = 0;  // All requests up to this number have ended.
+    std::string problem;      // Of the last that ended; empty: it succeeded.
   };
 
-  // Answers its number.
+  // Registers a request for a reload and returns its number.
   std::uint64_t ask() {
     const host::MutexLock lock(mutex_);
     return ++report_.asked;
   }
-  // A reload that began when `asked` had been asked for.
+  // A reload has ended that began after `asked` requests.
   void end(std::uint64_t asked, std::string problem) {
     const host::MutexLock lock(mutex_);
     report_.ended = asked;
@@ -160,7 +160,7 @@ class Reloads {
   Report report_ GUARDED_BY(mutex_);
 };
 
-// Shared by all threads. What changes is atomic; the rest is fixed.
+// Shared by all threads: state that changes is atomic or locked, everything else is fixed at construction.
 class Gateway {
  public:
   Gateway(const std::vector<ServedModel>& models, GatewayConfig config);
@@ -170,7 +170,7 @@ class Gateway {
   const std::string& version() const { return config_.version; }
 
   Target route(Port port, host::HttpMethod method, std::string_view path) const;
-  // Answers what needs no look at the world; for all else, the work that writes text and status of a ControlCall.
+  // The reply, if it does not depend on the world; otherwise the work that fills in a ControlCall.
   std::variant<Reply, ControlWork> handle(const Target& target, std::string_view body);
 
   bool ready() const { return ready_.load(std::memory_order_relaxed) && !draining_.load(std::memory_order_relaxed); }
@@ -181,16 +181,16 @@ class Gateway {
   bool log_requests() const { return log_level() == host::LogLevel::requests; }
   void set_log_level(host::LogLevel level);
 
-  // Counts the request, and writes it into the log where requests are wanted there. Any thread.
+  // Counts the request, and logs it if requests are logged. Any thread.
   void tell_of_refused(const RefusedRequest& refused);
-  // How many there were. Null: those whose model is not known.
+  // The number of refused requests. Null: requests whose model is unknown.
   std::uint64_t refused_count(const ServedModel* model, RequestRefusal why) const;
 
-  // Who may call. Off until it is set.
+  // Access control. Off until it is set.
   Access access;
   Reloads reloads;
 
-  // Of the sockets, counted by their threads.
+  // Counters of the sockets, incremented by their threads.
   struct Traffic {
     std::atomic<std::uint64_t> connections_opened{0};
     std::atomic<std::uint64_t> connections_open{0};
@@ -201,9 +201,9 @@ class Gateway {
     std::atomic<std::uint64_t> bytes_received{0};
     std::atomic<std::uint64_t> bytes_sent{0};
     std::atomic<std::uint64_t> calls_abandoned{0};  // The client had gone.
-    // From the last byte of a request read to the first byte of its answer written, without the time that its batch
-    // ran: of inference requests over HTTP, and of all others, which are answered at once. Requests in the background
-    // wait on purpose, and those that were refused before they had come to their end have no last byte: neither counts.
+    // From the last byte of a request read to the first byte of its answer written, without the run time of its batch:
+    // for inference requests over HTTP, and for all others, which are answered at once. Background requests wait on
+    // purpose, and requests that were refused before they were complete have no last byte: neither is counted.
     SharedDurations added_infer;
     SharedDurations added_other;
   };
@@ -212,27 +212,27 @@ class Gateway {
  private:
   using RefusalCounts = std::array<std::atomic<std::uint64_t>, kRequestRefusals.size()>;
 
-  // Where the refusals of a model are counted. Null: those of no known model, in the last place.
+  // The index into refused_. Null: an unknown model, which has the last place.
   std::size_t refusal_place(const ServedModel* model) const;
-  // What follows /v2/models/, which is not empty.
+  // Routes what follows /v2/models/.
   Target route_model(host::HttpMethod method, std::string_view rest) const;
-  // What follows /v2/repository/.
+  // Routes what follows /v2/repository/.
   Target route_repository(host::HttpMethod method, std::string_view rest) const;
-  // The whole path of a request at the admin port.
+  // Routes the whole path of a request at the admin port.
   Target route_admin(host::HttpMethod method, std::string_view path) const;
   // The texts of these answers, as JSON.
   std::string metadata() const;
   std::string model_metadata(const ServedModel& model) const;
   std::string model_config(const ServedModel& model) const;
-  // Changes the log level where the body asks for it, and answers the level in force.
+  // Changes the log level if the body says so. Returns the level in force.
   Reply handle_logging(std::string_view body);
-  // Asks for a reload of the files. Answers its number. Requires config_.request_reload.
+  // Requests a reload of the files and returns its number. Requires config_.request_reload.
   std::uint64_t ask_for_reload();
 
   const std::vector<ServedModel>& models_;
   GatewayConfig config_;
   std::map<std::string, const ServedModel*, std::less<>> by_name_;
-  std::vector<RefusalCounts> refused_;  // By model, and the last of those that are not known.
+  std::vector<RefusalCounts> refused_;  // By model; the last place is for unknown models.
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

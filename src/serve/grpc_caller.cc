@@ -1,3 +1,9 @@
+// What gRPC metadata say about the caller and the request.
+//
+// Metadata keys play the role of HTTP header fields and have the same names in lower case. A key can occur several
+// times; where that would be ambiguous the call is refused, because a proxy in front could have checked another value
+// than the one that is used here.
+
 #ifdef TANGRAM_WITH_GRPC
 
 #include "serve/grpc_caller.h"
@@ -15,7 +21,7 @@
 namespace tangram::serve {
 namespace {
 
-// What two readers could understand differently is refused, as over HTTP.
+// True if the field occurs more than once. Such a call is refused, as over HTTP.
 bool has_several(const grpc::ServerContext& context, const char* name) {
   return context.client_metadata().count(name) > 1;
 }
@@ -26,7 +32,7 @@ std::string_view metadata_of(const grpc::ServerContext& context, const char* nam
   return {found->second.data(), found->second.size()};
 }
 
-// Names of a client certificate that was found good.
+// The names in the client certificate, if gRPC has verified it; empty otherwise.
 std::vector<std::string> peer_names(const grpc::ServerContext& context) {
   const auto peer = context.auth_context();
   if (peer == nullptr || !peer->IsPeerAuthenticated()) return {};
@@ -35,13 +41,14 @@ std::vector<std::string> peer_names(const grpc::ServerContext& context) {
   return host::certificate_names(std::string(shown.front().data(), shown.front().size()));
 }
 
-// The trace that the call belongs to comes back with the answer, as over HTTP.
+// The trace id is returned with the answer, as over HTTP. An invalid one is ignored.
 void take_trace(const grpc::ServerContext& context, Call& call) {
   const auto trace = metadata_of(context, "traceparent");
   if (is_traceparent(trace)) call.traceparent = trace;
 }
 
-// Our own fields, which mean what they do over HTTP.
+// Tangram's own fields, with the same meaning as over HTTP. "several values" is no valid number, so a repeated field
+// fails with a message that names it.
 InferHeaders headers_of(const grpc::ServerContext& context) {
   const auto field = [&](const char* name) -> std::optional<std::string_view> {
     if (context.client_metadata().count(name) == 0) return std::nullopt;
@@ -59,13 +66,14 @@ InferHeaders headers_of(const grpc::ServerContext& context) {
 std::optional<AccessDenial> why_denied(Frontdoor& frontdoor, const grpc::ServerContext& context, AccessNeed need,
                                        const ServedModel* model, Caller& caller) {
   std::vector<std::string> names;
+  // Called only where access control is on, so plain servers pay nothing for it.
   const auto show = [&](Credentials& shown) -> std::optional<AccessDenial> {
     for (const char* name : {"authorization", "x-api-key"}) {
       if (!has_several(context, name)) continue;
       return AccessDenial{CallStatus::invalid, fmt::format("several {} fields", name), {}};
     }
     shown = {metadata_of(context, "authorization"), metadata_of(context, "x-api-key"), {}};
-    // To read a certificate takes longer than to look up a key.
+    // Reading a certificate takes longer than looking up a key, so it is done only without a key.
     if (shown.authorization.empty() && shown.api_key.empty()) shown.certificate_names = names = peer_names(context);
     return std::nullopt;
   };
@@ -75,6 +83,7 @@ std::optional<AccessDenial> why_denied(Frontdoor& frontdoor, const grpc::ServerC
 std::optional<AccessDenial> why_refused(Frontdoor& frontdoor, const Gateway& gateway,
                                         const grpc::ServerContext& context, const inference::ModelInferRequest& request,
                                         Call& call) {
+  // Set before the checks: the record of a refusal names model, id and trace.
   call.model = gateway.find_model(request.model_name());
   call.id = request.id();
   take_trace(context, call);

@@ -1,4 +1,4 @@
-// Who calls over gRPC, and what their metadata say of the request.
+// The caller of a gRPC request, and the meaning of its metadata.
 #pragma once
 
 #ifdef TANGRAM_WITH_GRPC
@@ -16,8 +16,8 @@ namespace tangram::serve {
 std::optional<AccessDenial> why_denied(Frontdoor& frontdoor, const grpc::ServerContext& context, AccessNeed need,
                                        const ServedModel* model, Caller& caller);
 
-// Everything that comes before the world for an inference request: the reason to refuse it, which is counted and
-// logged, or nullopt, and then the call is ready to be posted. Requires a new call.
+// All steps before the world for an inference request: the reason to refuse it, which is counted and logged, or
+// nullopt, and then the call is ready to be posted. Requires a new call.
 std::optional<AccessDenial> why_refused(Frontdoor& frontdoor, const Gateway& gateway,
                                         const grpc::ServerContext& context, const inference::ModelInferRequest& request,
                                         Call& call);

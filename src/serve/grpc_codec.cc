@@ -1,3 +1,10 @@
+// Conversion between protobuf messages of the protocol and calls.
+//
+// A request carries its tensors in one of two forms: raw_input_contents, one string of bytes per input, or typed
+// contents inside each input. Raw numbers are used where they are, inside the message; typed contents and all BYTES
+// tensors are converted into call.converted. As in infer_json.cc, views of that string are made only after the last
+// conversion, because it moves while it grows. Answers are always raw, so only BYTES need a conversion there.
+
 #ifdef TANGRAM_WITH_GRPC
 
 #include "serve/grpc_codec.h"
@@ -17,6 +24,7 @@ namespace {
 
 // ---- Requests ----
 
+// Appends each value as a T. The protocol stores small integers in 32-bit fields, so the value is narrowed.
 template <typename Repeated, typename T>
 void append_all(const Repeated& values, std::string& out) {
   for (const auto value : values) {
@@ -25,7 +33,8 @@ void append_all(const Repeated& values, std::string& out) {
   }
 }
 
-// Typed contents as the bytes of the tensor.
+// Appends typed contents as the bytes of the tensor. A field of another type is ignored, and the byte count then does
+// not match the shape, which accept_inputs() reports.
 void append_contents(const inference::InferTensorContents& c, Datatype datatype, std::string& out) {
   switch (datatype) {
     case Datatype::boolean: return append_all<decltype(c.bool_contents()), std::uint8_t>(c.bool_contents(), out);
@@ -45,11 +54,13 @@ void append_contents(const inference::InferTensorContents& c, Datatype datatype,
   }
 }
 
-// The bytes of one input, where they are not used as they came. What is wrong with them, in words.
+// Appends the bytes of one input to `out` if they cannot be used as they are. Returns the problem with them, or
+// nullopt. Requires one raw string for each input if there are any.
 std::optional<std::string> append_input(const inference::ModelInferRequest& request, int index, std::string& out) {
   const auto& input = request.inputs(index);
   const auto datatype = parse_datatype(input.datatype());
   const bool raw = request.raw_input_contents_size() > 0;
+  // An unknown datatype is reported when the inputs are compared with the model.
   if (!datatype) return std::nullopt;
   if (*datatype != Datatype::bytes) {
     if (!raw) append_contents(input.contents(), *datatype, out);
@@ -62,6 +73,7 @@ std::optional<std::string> append_input(const inference::ModelInferRequest& requ
   return std::nullopt;
 }
 
+// Numbers become doubles, which are exact up to kNaturalMax; larger values fail the range checks of parameters.
 ParameterValue value_of(const inference::InferParameter& parameter) {
   switch (parameter.parameter_choice_case()) {
     case inference::InferParameter::kBoolParam: return ParameterValue::of(parameter.bool_param());
@@ -75,7 +87,7 @@ ParameterValue value_of(const inference::InferParameter& parameter) {
   }
 }
 
-// What the parameters of the request and of its tensors say.
+// Applies the parameters of the request to the call and rejects unsupported ones of its inputs and outputs.
 std::optional<CallProblem> read_grpc_parameters(const inference::ModelInferRequest& request, Call& call,
                                                 std::optional<std::int64_t>& input_size) {
   for (const auto& [name, parameter] : request.parameters()) {
@@ -94,7 +106,8 @@ std::optional<CallProblem> read_grpc_parameters(const inference::ModelInferReque
   return std::nullopt;
 }
 
-// Where the bytes of each input are: in the request, or in `converted` where they had to be changed.
+// Finds the bytes of each input: in the request, or in `converted` if they had to be converted. Requires that the
+// request outlives `given`.
 std::optional<CallProblem> locate_inputs(const inference::ModelInferRequest& request, std::string& converted,
                                          std::vector<GivenInput>& given) {
   const bool raw = request.raw_input_contents_size() > 0;
@@ -102,6 +115,7 @@ std::optional<CallProblem> locate_inputs(const inference::ModelInferRequest& req
     return CallProblem{CallStatus::invalid, fmt::format("expected {} raw inputs, got {}", request.inputs_size(),
                                                         request.raw_input_contents_size())};
   }
+  // Where each input ends in `converted`. An input that is used in place adds nothing, so its end equals its begin.
   std::vector<std::size_t> ends;
   for (const auto& input : request.inputs()) {
     const auto datatype = parse_datatype(input.datatype());
@@ -119,6 +133,7 @@ std::optional<CallProblem> locate_inputs(const inference::ModelInferRequest& req
                      static_cast<std::size_t>(input.shape_size()),
                      {}});
   }
+  // The second pass: `converted` no longer moves.
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::size_t begin = i == 0 ? 0 : ends[i - 1];
     const bool as_it_came = raw && given[i].datatype != Datatype::bytes;
@@ -130,6 +145,7 @@ std::optional<CallProblem> locate_inputs(const inference::ModelInferRequest& req
 
 // ---- Descriptions ----
 
+// The first axis is the number of samples, which the signature leaves out.
 template <typename Add>
 void describe_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
   for (const auto& spec : specs) {
@@ -141,6 +157,7 @@ void describe_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
   }
 }
 
+// The configuration has an enum where the metadata has text, with TYPE_STRING for BYTES.
 inference::DataType data_type(Datatype datatype) {
   inference::DataType type = inference::TYPE_INVALID;
   inference::DataType_Parse("TYPE_" + (datatype == Datatype::bytes ? "STRING" : std::string(to_string(datatype))),
@@ -148,6 +165,7 @@ inference::DataType data_type(Datatype datatype) {
   return type;
 }
 
+// Dimensions without the samples, which max_batch_size implies.
 template <typename Add>
 void configure_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
   for (const auto& spec : specs) {
@@ -158,6 +176,7 @@ void configure_tensors(const std::vector<TensorSpec>& specs, Add&& add) {
   }
 }
 
+// The protocol's pair of a count and a sum in nanoseconds.
 void set_duration(inference::StatisticDuration* stat, std::uint64_t count, std::int64_t ns) {
   stat->set_count(count);
   stat->set_ns(static_cast<std::uint64_t>(ns));
@@ -180,12 +199,15 @@ grpc::StatusCode code_of(CallStatus status) {
   return grpc::StatusCode::INTERNAL;
 }
 
+// The message is Triton's.
 CallProblem unknown_model(const std::string& name) {
   return {CallStatus::not_found, fmt::format("Request for unknown model: '{}' is not found", name)};
 }
 
+// The steps are those of read_infer_request(). Outputs are always binary, since there is no JSON to put them into.
 std::optional<CallProblem> read_grpc_request(const inference::ModelInferRequest& request, const InferHeaders& headers,
                                              Call& call) {
+  // An empty version means any. Every model has the one version kModelVersion.
   const std::string& version = request.model_version();
   if (call.model == nullptr || (!version.empty() && version != kModelVersion))
     return unknown_model(request.model_name());
@@ -195,6 +217,7 @@ std::optional<CallProblem> read_grpc_request(const inference::ModelInferRequest&
   std::vector<GivenInput> given;
   if (auto problem = locate_inputs(request, call.converted, given)) return problem;
   if (auto problem = accept_inputs(given, input_size, call)) return problem;
+  // As over HTTP, a request that names no outputs asks for all.
   if (request.outputs_size() == 0) request_all_outputs(true, call);
   for (const auto& output : request.outputs()) {
     if (auto problem = request_output(output.name(), true, call)) return problem;
@@ -202,6 +225,7 @@ std::optional<CallProblem> read_grpc_request(const inference::ModelInferRequest&
   return std::nullopt;
 }
 
+// The shape is that of the request: its own samples and extent, not those of the padded batch.
 void write_grpc_response(const Call& call, inference::ModelInferResponse& response) {
   response.set_model_name(call.model->name);
   response.set_model_version(std::string(kModelVersion));
@@ -214,6 +238,7 @@ void write_grpc_response(const Call& call, inference::ModelInferResponse& respon
     tensor->add_shape(call.samples);
     for (const std::int64_t axis : spec.shape) tensor->add_shape(axis == kVariableAxis ? call.extent : axis);
     const std::string_view raw = raw_output(call, output.index);
+    // On the wire BYTES elements have their length in front and no padding.
     if (spec.datatype == Datatype::bytes) {
       response.add_raw_output_contents(slots_to_wire(raw));
     } else {
@@ -237,9 +262,11 @@ void write_config(const ServedModel& model, inference::ModelConfig& out) {
   out.set_max_batch_size(model.samples_max);
   configure_tensors(model.signature.inputs, [&] { return out.add_input(); });
   configure_tensors(model.signature.outputs, [&] { return out.add_output(); });
+  // Only says that requests are batched: there are no settings.
   out.mutable_dynamic_batching();
 }
 
+// Mirrors statistics_of() in reports.cc. Input and output times are 0: copying is part of the run time.
 void write_statistics(const ServedModel& model, const ServiceTally& tally, inference::ModelStatistics& out) {
   const std::uint64_t answered = tally.latency.count();
   out.set_name(model.name);
@@ -249,6 +276,7 @@ void write_statistics(const ServedModel& model, const ServiceTally& tally, infer
   out.set_execution_count(tally.batches);
   auto* stats = out.mutable_inference_stats();
   set_duration(stats->mutable_success(), answered, tally.latency.sum_ns());
+  // Rejected and failed requests, by OutcomeKind.
   set_duration(stats->mutable_fail(), tally.outcomes[2] + tally.outcomes[3],
                static_cast<std::int64_t>(tally.failed_ns));
   set_duration(stats->mutable_queue(), answered, tally.queue.sum_ns());
@@ -266,6 +294,7 @@ void write_statistics(const ServedModel& model, const ServiceTally& tally, infer
   }
 }
 
+// Does what the server does with a message, without a server, for the fuzzer and tests.
 std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
                                             const std::function<void(Call&)>& accepted) {
   inference::ModelInferRequest request;
@@ -280,6 +309,7 @@ std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gatewa
   inference::ModelInferResponse response;
   write_grpc_response(call, response);
   inference::ModelInferResponse again;
+  // Reading the response back proves that it is a valid message, whatever the request held.
   TANGRAM_CHECK(again.ParseFromString(response.SerializeAsString()), "a response is a message of the protocol");
   TANGRAM_CHECK(again.outputs_size() == static_cast<int>(call.outputs.size()), "every output that was asked for");
   return std::nullopt;

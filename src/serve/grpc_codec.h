@@ -1,4 +1,4 @@
-// Messages of the protocol over gRPC: taken apart and put together.
+// Parses and writes the gRPC messages of the protocol.
 #pragma once
 
 #ifdef TANGRAM_WITH_GRPC

@@ -14,14 +14,14 @@
 
 namespace tangram::serve {
 
-// Server credentials whose certificates can be replaced. gRPC's C++ classes have no such thing, its C core has: it asks
-// before every handshake whether there are others.
+// Server credentials whose certificates can be replaced. The C++ classes of gRPC offer no such thing, but its C core
+// does: it asks before every handshake whether there are new ones.
 class ReplaceableCredentials final : public grpc::ServerCredentials {
  public:
   explicit ReplaceableCredentials(host::TlsMaterial material);
   ~ReplaceableCredentials() override;
 
-  // For handshakes from now on. Any thread.
+  // Takes effect with the next handshake. Any thread.
   void replace(const host::TlsMaterial& material) EXCLUDES(mutex_);
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 

@@ -1,3 +1,10 @@
+// grpc.health.v1 on the completion queues of the server.
+//
+// Check answers once. Watch is a stream that writes the status when it changes. A stream can have several operations
+// outstanding at once (a write, and the notice that the client has gone), and set_serving() reaches it from another
+// thread. So, unlike other calls, a watch counts its outstanding tags in owed_ and changes only under
+// HealthState::mutex. It is in HealthState::watches from begin() until its last tag has come back.
+
 #ifdef TANGRAM_WITH_GRPC
 
 #include "serve/grpc_health.h"
@@ -9,7 +16,7 @@ namespace tangram::serve {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// One question. It posts its successor, and deletes itself.
+// One Check call. It posts its successor and deletes itself.
 class HealthCheck final : public GrpcTag {
  public:
   HealthCheck(HealthState& health, grpc::ServerCompletionQueue* queue)
@@ -18,6 +25,7 @@ class HealthCheck final : public GrpcTag {
   }
 
   void on_event(bool ok) override {
+    // answered_: the answer was sent. Not ok: the queue shuts down.
     if (answered_ || !ok) {
       delete this;
       return;
@@ -25,10 +33,12 @@ class HealthCheck final : public GrpcTag {
     new HealthCheck(health_, queue_);
     answered_ = true;
     HealthCheckResponse response;
+    // Released before the answer is sent: the lock protects the status only.
     {
       const host::MutexLock lock(health_.mutex);
       response.set_status(health_.status_of(request_.service()));
     }
+    // NOT_FOUND for Check, as the health protocol specifies; Watch reports SERVICE_UNKNOWN as a status instead.
     if (response.status() == HealthCheckResponse::SERVICE_UNKNOWN) {
       writer_.FinishWithError({grpc::StatusCode::NOT_FOUND, "no service '" + request_.service() + "' here"},
                               static_cast<GrpcTag*>(this));
@@ -46,17 +56,20 @@ class HealthCheck final : public GrpcTag {
   bool answered_ = false;
 };
 
-// A stream that tells how things are, and again whenever that changes. It posts its successor, and deletes itself when
-// the queue owes it nothing more.
+// A stream that reports the status, and reports it again whenever it changes. It posts its successor, and deletes
+// itself when the queue owes it no more tags.
 class HealthWatch final {
  public:
   HealthWatch(HealthState& health, grpc::ServerCompletionQueue* queue)
       : health_(health), queue_(queue), writer_(&context_) {
+    // Must precede the request: gRPC accepts this registration only before the call starts.
     context_.AsyncNotifyWhenDone(tag(gone_));
     health_.service.RequestWatch(&context_, &request_, &writer_, queue_, queue_, tag(began_));
   }
 
-  // Writes what the client has not been told, unless it is gone or something is being written.
+  // Writes the status if the client does not know it yet. Does nothing if the client has gone or a write is
+  // outstanding: gRPC allows one write at a time, and go_on() calls this again. Changes in between are skipped, so the
+  // client gets the latest status only.
   void tell() REQUIRES(health_.mutex) {
     if (left_ || busy_) return;
     const auto now = health_.status_of(request_.service());
@@ -66,6 +79,7 @@ class HealthWatch final {
       busy_ = true;
       writer_.Write(response_, tag(written_));
     } else if (health_.ending) {
+      // Never reset: nothing may be written after Finish().
       busy_ = true;  // For good.
       writer_.Finish({grpc::StatusCode::UNAVAILABLE, "the server shuts down"}, tag(finished_));
     }
@@ -80,11 +94,13 @@ class HealthWatch final {
     Step step;
   };
 
+  // Counts a tag that is given to gRPC. Every such tag comes back exactly once, except as begin() says.
   void* tag(StepTag& step) {
     ++owed_;
     return static_cast<GrpcTag*>(&step);
   }
 
+  // Runs one step under the lock, and deletes the object when its last tag has come back.
   void take(Step step, bool ok) {
     bool over = false;
     {
@@ -97,7 +113,7 @@ class HealthWatch final {
     if (over) delete this;
   }
 
-  // The steps run with the lock that take() holds.
+  // The steps run under the lock that take() holds.
   void begin(bool ok) REQUIRES(health_.mutex) {
     if (!ok) {
       owed_ = 0;  // gRPC tells the end only of calls that began.
@@ -107,6 +123,7 @@ class HealthWatch final {
     health_.watches.insert(this);
     tell();
   }
+  // The client has gone. Writes that are outstanding still come back, and then the object is deleted.
   void leave(bool) { left_ = true; }
   void go_on(bool) REQUIRES(health_.mutex) {
     busy_ = false;
@@ -135,6 +152,7 @@ void HealthService::post(grpc::ServerCompletionQueue* queue) {
   new HealthWatch(state_, queue);
 }
 
+// A server that is ending stays NOT_SERVING, even if a slow start reports ready afterwards.
 void HealthService::set_serving(bool serving) {
   const host::MutexLock lock(state_.mutex);
   state_.serving = serving && !state_.ending;

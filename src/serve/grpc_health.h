@@ -1,7 +1,7 @@
-// The usual health service of gRPC (grpc.health.v1), answered by the threads that answer everything else.
+// The standard health service of gRPC (grpc.health.v1), served by the same threads as everything else.
 //
-// gRPC has one of its own. But that brings a thread which reads from every connection beside ours, so that a request is
-// read by one and handed to the other: a quarter fewer requests a second (bench/macro/gateway_grpc).
+// gRPC has an implementation of its own, but that adds a thread which reads from every connection, so that a request is
+// read by one thread and handed to another: a quarter fewer requests per second (bench/macro/gateway_grpc).
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -16,7 +16,7 @@ namespace tangram::serve {
 
 class HealthWatch;
 
-// What the open questions share with the service.
+// The state that open calls share with the service.
 struct HealthState {
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 
@@ -32,17 +32,17 @@ struct HealthState {
   std::set<HealthWatch*> watches GUARDED_BY(mutex);  // Streams that are open.
 };
 
-// Asked about the server as a whole (no name) or about one service of it: both say the same. Not serving at first.
+// Answers for the server as a whole (empty name) and for its one service, both alike. Not serving at first.
 class HealthService {
  public:
   explicit HealthService(std::string name) : state_(std::move(name)) {}
 
   grpc::Service* service() { return &state_.service; }
-  // Takes questions from this queue until it is shut down. After the server has started.
+  // Accepts calls on this queue until it is shut down. Requires that the server has started.
   void post(grpc::ServerCompletionQueue* queue);
-  // Any thread. Those that watch are told.
+  // Any thread. Open watches are notified.
   void set_serving(bool serving);
-  // Not serving any more. Those that watch are told, and their streams end: they would hold a server that drains.
+  // Not serving from now on. Open watches are notified and end, since they would keep a draining server alive.
   void end();
 
  private:

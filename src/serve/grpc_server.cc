@@ -1,3 +1,14 @@
+// The Open Inference Protocol over gRPC, on the asynchronous API with one completion queue per thread.
+//
+// Every open call is an object that is its own tag: gRPC returns the pointer when something has happened to it. The
+// object posts its successor as soon as a client uses it, and deletes itself when gRPC holds no tag of it any more. So
+// each object has exactly one operation outstanding, either with gRPC or with the world, and needs no lock:
+//
+//   posted -> request read -> Inbox::post() -> on_answered() on the thread of the world -> Finish() -> deleted
+//
+// Answers are written on the thread of the world, which alone finishes a call that it holds. In a build without gRPC
+// the functions exist and report that.
+
 #include "serve/grpc_server.h"
 
 #ifndef TANGRAM_WITH_GRPC
@@ -42,12 +53,14 @@ namespace {
 
 using GrpcService = inference::GRPCInferenceService::AsyncService;
 
-// Calls that wait for clients, of each method of each thread. gRPC hands out the next only when one is posted.
+// Infer calls that each thread keeps posted. gRPC accepts a request only while a call of its method is posted, so this
+// many can arrive together without waiting for the thread to post more.
 constexpr int kInferWaiting = 64;
-// Events that are handled before the world is woken for the calls that they brought.
+// Events that one thread handles before it wakes the world for the calls that they posted. Bounds how long the first of
+// these calls waits for the last.
 constexpr int kTogether = 32;
 
-// What all handlers see.
+// What all calls share. Lives longer than any of them.
 struct Shared {
   Shared(Gateway& g, LiveWorld& w, const host::LiveClock& c) : gateway(g), world(w), clock(c), frontdoor(g, clock) {}
 
@@ -58,37 +71,40 @@ struct Shared {
   Frontdoor frontdoor;
 };
 
-// When a client may try again, as gRPC's own retries understand it.
+// Says after how long the client may retry. gRPC clients with a retry policy obey this trailing field by themselves
+// (gRFC A6).
 void tell_retry(grpc::ServerContext& context, Duration after) {
   if (after <= Duration::zero()) return;
   context.AddTrailingMetadata("grpc-retry-pushback-ms", fmt::format("{:.0f}", std::ceil(to_milliseconds(after))));
 }
 
-// One call of a method that asks once and is answered once. It posts its successor, and deletes itself when gRPC says
-// that the answer has left.
+// One call of a method with one request and one response. It posts its successor when a request arrives, and deletes
+// itself when gRPC reports that the response was sent.
 template <typename Request, typename Response>
 class Unary : public GrpcTag {
  public:
   using Post = void (GrpcService::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Response>*,
                                      grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
 
-  // Waits for a call from now on. The queue has one thread, which is this one or does not run yet, so no call begins
-  // before the derived class is there.
+  // Waits for a request from now on. The queue has one thread, which is this one or is not running yet, so no event
+  // arrives before the derived class is constructed.
   Unary(Shared& s, grpc::ServerCompletionQueue* queue, Post post)
       : shared(s), queue_(queue), post_(post), writer_(&context) {
     (shared.service.*post_)(&context, &request, &writer_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
   void on_event(bool ok) override {
+    // finished_: the response was sent. Not ok: the server shuts down and no request will arrive.
     if (finished_ || !ok) {
       delete this;
       return;
     }
+    // Post the successor first: begin() can take long, and other clients can be accepted meanwhile.
     post_next(queue_, post_);
     if (begin()) finish();
   }
 
-  // The call has failed. Answers true, as begin() does where it answers at once.
+  // Sets the status that finish() sends instead of the response. Returns true, so that begin() can `return fail(...)`.
   bool fail(CallStatus code, const std::string& message) {
     status = grpc::Status(code_of(code), message);
     return true;
@@ -101,7 +117,8 @@ class Unary : public GrpcTag {
   grpc::Status status;
 
  protected:
-  // Sends the response, or the status that fail() has set.
+  // Sends the response, or the status that fail() has set. Nothing may touch the object afterwards: another thread can
+  // delete it as soon as the operation is with gRPC.
   void finish() {
     finished_ = true;
     if (status.ok()) {
@@ -130,7 +147,7 @@ class Infer final : public Unary<inference::ModelInferRequest, inference::ModelI
     call_.owner = this;
   }
 
-  // On the world's thread.
+  // On the thread of the world. Serializes here rather than on the thread of the queue, which saves a thread switch.
   void on_answered(Call*) override {
     Frontdoor::leave(call_);
     if (call_.status == CallStatus::ok) {
@@ -150,6 +167,7 @@ class Infer final : public Unary<inference::ModelInferRequest, inference::ModelI
       return fail(refused->status, refused->message);
     }
     if (!call_.traceparent.empty()) context.AddInitialMetadata("traceparent", call_.traceparent);
+    // Does not wake the world: run() does, once for all events that it handles together.
     shared.world.inbox().post(&call_, false);
     return false;
   }
@@ -157,7 +175,7 @@ class Infer final : public Unary<inference::ModelInferRequest, inference::ModelI
   Call call_;
 };
 
-// Everything else: a question that is answered at once or by a control call.
+// Every other method: answered at once, or by a control call where the answer needs the state of the world.
 template <typename Request, typename Response>
 class Question final : public Unary<Request, Response>, public ControlOwner {
  public:
@@ -173,14 +191,14 @@ class Question final : public Unary<Request, Response>, public ControlOwner {
   // On the world's thread.
   void on_controlled(ControlCall*) override { this->finish(); }
 
-  // False if the caller may not ask this; the call has failed then.
+  // Returns false if the caller may not ask this. The call has failed then.
   bool allowed(AccessNeed need, const ServedModel* model = nullptr) {
     Caller caller;
     const auto denial = why_denied(this->shared.frontdoor, this->context, need, model, caller);
     if (denial) this->fail(denial->status, denial->message);
     return !denial;
   }
-  // Lets the work write the response.
+  // Posts the work, which fills in the response on the thread of the world. Returns false, as begin() does then.
   bool ask(ControlWork work) {
     call_.work = std::move(work);
     this->shared.world.inbox().post(&call_, false);
@@ -197,7 +215,9 @@ class Question final : public Unary<Request, Response>, public ControlOwner {
   ControlCall call_;
 };
 
-// A stream of requests, each answered in its turn: the next is read when the one before has been written.
+// A stream of requests that are answered one at a time: the next request is read after the response to the one before
+// was written. This keeps the order of the answers and bounds the memory of a stream to one request; a client that
+// wants concurrency opens several streams.
 class StreamInfer final : public GrpcTag, public CallOwner {
  public:
   StreamInfer(Shared& shared, grpc::ServerCompletionQueue* queue) : shared_(shared), queue_(queue), stream_(&context_) {
@@ -205,6 +225,7 @@ class StreamInfer final : public GrpcTag, public CallOwner {
     shared_.service.RequestModelStreamInfer(&context_, &stream_, queue_, queue_, static_cast<GrpcTag*>(this));
   }
 
+  // Only one operation is outstanding at a time, so the step tells which one has completed.
   void on_event(bool ok) override {
     switch (step_) {
       case Step::waiting:
@@ -215,12 +236,14 @@ class StreamInfer final : public GrpcTag, public CallOwner {
         if (!ok) return end();  // The client has said everything.
         return answer();
       case Step::writing:
+        // Not ok: the client is gone. The stream still has to be finished before it can be deleted.
         if (!ok) return end();
         return read();
       case Step::ending: return destroy();
     }
   }
 
+  // An error answers its request only. The stream stays open, and the id tells the client which request failed.
   void on_answered(Call*) override {
     Frontdoor::leave(call_);
     if (call_.status == CallStatus::ok) {
@@ -235,6 +258,7 @@ class StreamInfer final : public GrpcTag, public CallOwner {
  private:
   enum class Step : std::uint8_t { waiting, reading, writing, ending };
 
+  // Checks the caller before anything is read. The model is not known yet: each request names its own.
   void begin() {
     Caller caller;
     const auto denial = why_denied(shared_.frontdoor, context_, AccessNeed::client, nullptr, caller);
@@ -251,7 +275,7 @@ class StreamInfer final : public GrpcTag, public CallOwner {
     response_.Clear();
     call_.clear();
     step_ = Step::writing;
-    // Asked for each message: a key that is taken back while the stream is open is of no use any more.
+    // The caller is checked for each message: a key that is revoked while the stream is open must stop working.
     if (const auto refused = why_refused(shared_.frontdoor, shared_.gateway, context_, request_, call_)) {
       if (refused->status != CallStatus::unauthenticated) return write_problem(refused->message);
       return end(grpc::Status(code_of(refused->status), refused->message));
@@ -301,6 +325,7 @@ bool begin_ready(Ready& rpc) {
   return true;
 }
 
+// An unknown model is not an error here: the response says that it is not ready.
 bool begin_model_ready(ModelReady& rpc) {
   const ServedModel* model = rpc.shared.gateway.find_model(rpc.request.name());
   if (!rpc.allowed(AccessNeed::client, model)) return true;
@@ -334,12 +359,14 @@ bool begin_model_config(ConfigCall& rpc) {
   return true;
 }
 
+// Without a name the request is about all models, so the caller must be allowed to use all of them.
 bool begin_statistics(Statistics& rpc) {
   const std::string& name = rpc.request.name();
   const ServedModel* only = rpc.shared.gateway.find_model(name);
   if (!rpc.allowed(name.empty() ? AccessNeed::every_model : AccessNeed::client, only)) return true;
   if (!name.empty() && only == nullptr) return rpc.fail(CallStatus::not_found, unknown_model(name).message);
   return rpc.ask([&rpc, only](LiveWorld& world, ControlCall&) {
+    // Models, services and their counters have the same index.
     for (std::size_t i = 0; i < world.models().size(); ++i) {
       if (only != nullptr && only != &world.models()[i]) continue;
       write_statistics(world.models()[i], world.ledger().services()[i], *rpc.response.add_model_stats());
@@ -370,6 +397,7 @@ bool begin_loading(Rpc& rpc) {
   return rpc.ask([model](LiveWorld& world, ControlCall&) { world.set_loaded(model->service, load); });
 }
 
+// Owns the gRPC server, its completion queues and their threads. Calls own themselves.
 class GrpcServerImpl final : public GrpcServer {
  public:
   GrpcServerImpl(Gateway& gateway, LiveWorld& world, const host::LiveClock& clock) : shared_(gateway, world, clock) {}
@@ -391,6 +419,7 @@ class GrpcServerImpl final : public GrpcServer {
     builder.RegisterService(health_.service());
     for (int i = 0; i < config.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
+    // A queue must be shut down and drained before it is destroyed, even if the server never started.
     if (server_ == nullptr || bound == 0) {
       for (auto& queue : queues_) drain_queue(*queue);
       queues_.clear();
@@ -398,6 +427,7 @@ class GrpcServerImpl final : public GrpcServer {
                    fmt::format("cannot listen at {} port {} for gRPC", config.address, config.port)};
     }
     port_ = static_cast<std::uint16_t>(bound);
+    // Calls are posted before the thread of their queue runs: see the constructor of Unary.
     for (auto& queue : queues_) {
       post_all(queue.get());
       health_.post(queue.get());
@@ -406,6 +436,8 @@ class GrpcServerImpl final : public GrpcServer {
     return Nothing{};
   }
 
+  // gRPC requires that a server is shut down before its completion queues. Threads end when their queue is shut down
+  // and empty, so every tag has been returned when they are joined.
   ~GrpcServerImpl() override {
     if (!server_) return;
     if (!draining_.joinable()) server_->Shutdown(std::chrono::system_clock::now());
@@ -421,6 +453,8 @@ class GrpcServerImpl final : public GrpcServer {
     if (credentials_) credentials_->replace(material);
   }
 
+  // Shutdown() blocks until the deadline, and the world must answer the calls meanwhile: so it runs on a thread of its
+  // own.
   void drain(Duration grace) override {
     health_.end();
     const auto deadline =
@@ -430,11 +464,12 @@ class GrpcServerImpl final : public GrpcServer {
 
  private:
   using Queue = grpc::ServerCompletionQueue;
-  // A client that says nothing is asked whether it is there, and one that does not answer is let go; so is one that
-  // asks for nothing, whose library connects again when it does. The number of connections cannot be bounded: this gRPC
-  // has no such argument, and its own acceptors (ExternalConnectionAcceptor) are not told when a connection ends.
+  // Keepalive pings detect clients that are gone; a connection without calls is closed after `idle`, and the client's
+  // library reconnects when it needs to. The number of connections cannot be limited: this version of gRPC has no such
+  // argument, and its external acceptors (ExternalConnectionAcceptor) are not told when a connection ends.
   static void set_limits(const GrpcConfig& config, grpc::ServerBuilder& builder) {
     const auto milliseconds = [](Duration d) { return static_cast<int>(d / std::chrono::milliseconds(1)); };
+    // With port reuse, a second server on the same port would start and share its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.streams_max);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
@@ -450,6 +485,7 @@ class GrpcServerImpl final : public GrpcServer {
     builder.SetResourceQuota(quota);
   }
 
+  // Posts the first calls of every method. Only inference keeps several posted.
   void post_all(grpc::ServerCompletionQueue* queue) {
     for (int i = 0; i < kInferWaiting; ++i) {
       new Infer(shared_, queue);
@@ -467,7 +503,8 @@ class GrpcServerImpl final : public GrpcServer {
     new Unload(shared_, queue, &GrpcService::RequestRepositoryModelUnload, begin_loading<Unload, false>);
   }
 
-  // What has come together goes to the world together: waking it can cost more than a call.
+  // The body of a thread. Handles the events that are already there together and then wakes the world once: a wake-up
+  // is a system call and can cost more than the call itself.
   void run(grpc::ServerCompletionQueue& queue) {
     void* tag = nullptr;
     bool ok = false;
@@ -481,6 +518,7 @@ class GrpcServerImpl final : public GrpcServer {
     }
   }
 
+  // Discards the events of a queue whose server did not start.
   static void drain_queue(grpc::ServerCompletionQueue& queue) {
     queue.Shutdown();
     void* tag = nullptr;

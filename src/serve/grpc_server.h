@@ -1,4 +1,4 @@
-// The same protocol over gRPC.
+// The Open Inference Protocol over gRPC.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class GrpcServer {
   virtual std::uint16_t port() const = 0;
   // What the health service says. Not serving at first.
   virtual void set_serving(bool serving) = 0;
-  // No new requests; those under way are answered, or cancelled after `grace`. Returns at once.
+  // Stops accepting requests; those in flight are answered, or cancelled after `grace`. Returns at once.
   virtual void drain(Duration grace) = 0;
-  // Other certificates for connections from now on, where there were some at the start. Any thread.
+  // Replaces the certificates for new connections, if the server was started with some. Any thread.
   virtual void set_tls(const host::TlsMaterial& material) = 0;
 };
 
@@ -35,7 +35,7 @@ struct GrpcConfig {
   int threads = 1;
   std::uint64_t message_max = std::uint64_t{64} << 20;
   std::uint64_t head_max = 16 << 10;                  // Metadata of a call.
-  int streams_max = 1024;                             // Calls under way of one connection.
+  int streams_max = 1024;                             // Calls in flight of one connection.
   std::uint64_t memory_max = std::uint64_t{1} << 30;  // Buffers of all connections; beyond, reading waits.
   Duration grace = std::chrono::seconds(10);          // For a handshake.
   Duration idle = std::chrono::seconds(75);           // Of a connection without a call.
@@ -43,8 +43,8 @@ struct GrpcConfig {
   host::LiveClock clock = {};                         // Of rates, which tenants have in common with HTTP.
 };
 
-// Takes the bytes of a ModelInferRequest apart as the server does: the problem with it, or `accepted` is called while
-// its tensors are there, fills in the answer, and the response is written and read again. For tests.
+// Parses the bytes of a ModelInferRequest as the server does. Returns the problem with it; otherwise calls `accepted`,
+// which fills in the answer while the tensors are valid, and writes the response and parses it again. For tests.
 std::optional<CallProblem> try_grpc_message(std::string_view bytes, const Gateway& gateway,
                                             const std::function<void(Call&)>& accepted);
 

@@ -1,4 +1,4 @@
-// Calls that came while the slices for them were being changed or started again.
+// Calls that arrived while the slices for them were being re-cut or restarted.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace tangram::serve {
 
-// In the order of their arrival. Whoever looks takes all of them and puts back those that must wait on.
+// In the order of arrival. To check them, take all and add those again that must still wait.
 class HeldCalls {
  public:
   void add(Call* call, TimePoint deadline) {
@@ -23,7 +23,7 @@ class HeldCalls {
   }
   bool empty() const { return calls_.empty(); }
   std::size_t count() const { return calls_.size(); }
-  // The first deadline of those that wait. kTimeNever: none waits.
+  // The first deadline of the held calls. kTimeNever: there are none.
   TimePoint next_due() const { return next_due_; }
 
  private:

@@ -1,3 +1,8 @@
+// Appends HTTP/1.1 answers to the output of a connection.
+//
+// The Date field is required and changes once a second. So the head of a good binary answer is formatted once a second
+// up to its Content-Length, and an answer then appends a prepared string, a number and its body.
+
 #include "serve/http_answer.h"
 
 #include <fmt/chrono.h>
@@ -24,7 +29,8 @@ void append_number(std::string& out, std::uint64_t value) {
   out.append(digits.data() + at, digits.size() - at);
 }
 
-// What becomes of the connection; that it stays is said to clients of HTTP/1.0 alone, later ones take it for granted.
+// The line end after Content-Length, and the Connection field where one is needed. HTTP/1.1 keeps connections open by
+// default, HTTP/1.0 only if the field says so.
 std::string_view connection_field(const AnswerForm& form) {
   if (!form.keep_alive) return "\r\nConnection: close\r\n";
   return form.http_1_1 ? "\r\n" : "\r\nConnection: keep-alive\r\n";
@@ -32,6 +38,8 @@ std::string_view connection_field(const AnswerForm& form) {
 
 }  // namespace
 
+// The date is that of the wall clock, but its expiry is in the time of the caller: reading the wall clock for each
+// answer would cost more than the check.
 void HttpAnswerWriter::renew_date(TimePoint now) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto second = std::chrono::floor<std::chrono::seconds>(wall);
@@ -42,7 +50,7 @@ void HttpAnswerWriter::renew_date(TimePoint now) {
 
 void HttpAnswerWriter::append_head(std::string& out, const AnswerForm& form, int status, std::string_view type,
                                    std::size_t length) const {
-  // The type of binary answers is always this very text, so its address tells.
+  // Binary answers always pass this very constant, so comparing the address suffices.
   if (status == 200 && type.data() == kOctetsType.data()) {
     out += good_;
   } else {
@@ -63,6 +71,7 @@ void HttpAnswerWriter::write(std::string& out, const AnswerForm& form, int statu
   append_head(out, form, status, type, body.size());
   out += extra;
   out += std::string_view("\r\n");
+  // The answer to HEAD has the length of the body that GET would have (RFC 9110 section 9.3.2).
   if (!form.head_only) out += body;
 }
 
@@ -70,11 +79,13 @@ void HttpAnswerWriter::write(std::string& out, const AnswerForm& form, const Cal
   std::string extra;
   if (!call.traceparent.empty()) extra = fmt::format("traceparent: {}\r\n", call.traceparent);
   if (call.status != CallStatus::ok) {
+    // Whole seconds, rounded up: a client that obeys must not come too early.
     if (call.retry_after > Duration::zero()) {
       extra += fmt::format("Retry-After: {:.0f}\r\n", std::ceil(to_seconds(call.retry_after)));
     }
     return write(out, form, http_status(call.status), kJsonType, extra, error_body(call.error));
   }
+  // scratch_ keeps its memory from answer to answer.
   write_infer_answer(call, scratch_);
   if (scratch_.json_length) {
     extra += std::string_view("Inference-Header-Content-Length: ");

@@ -10,7 +10,7 @@
 
 namespace tangram::serve {
 
-// What of an answer depends on its request alone.
+// The properties of an answer that depend on its request alone.
 struct AnswerForm {
   bool keep_alive = true;  // False: the connection is closed after it, and the answer says so.
   bool http_1_1 = true;
@@ -22,21 +22,21 @@ class HttpAnswerWriter {
  public:
   explicit HttpAnswerWriter(TimePoint now) { renew_date(now); }
 
-  // The date of answers is right from now on.
+  // Ensures that answers have the right date from now on.
   void keep_date(TimePoint now) {
     if (now >= date_until_) renew_date(now);
   }
   void write(std::string& out, const AnswerForm& form, const Reply& reply) const {
     write(out, form, reply.status, reply.type, reply.headers, reply.body);
   }
-  // An inference request: its tensors, or why there are none.
+  // The answer to an inference request: its tensors, or the error.
   void write(std::string& out, const AnswerForm& form, const Call& call);
   // `extra` has further fields, each with its line end.
   void write(std::string& out, const AnswerForm& form, int status, std::string_view type, std::string_view extra,
              std::string_view body) const;
 
  private:
-  // Formats the date anew, and sets when it ends to be right.
+  // Formats the date, and sets date_until_ to the end of the second.
   void renew_date(TimePoint now);
   // Status line and fields, up to the length and the line end behind it.
   void append_head(std::string& out, const AnswerForm& form, int status, std::string_view type,

@@ -19,7 +19,7 @@ enum class AddedTime : std::uint8_t { nowhere, infer, other };
 // An answer that is owed, from the request's last byte on.
 struct HttpPending {
   AnswerForm form = {};
-  HttpAsker* asker = nullptr;  // Of the call, while that is under way.
+  HttpAsker* asker = nullptr;  // Of the call, while that is in flight.
   bool done = false;
   AddedTime added = AddedTime::other;
   TimePoint read = {};  // When the last byte of the request was.
@@ -27,8 +27,8 @@ struct HttpPending {
   std::string text = {};  // The answer, while others must be sent first.
 };
 
-// An answer is written straight into the output where nothing must be sent before, and is kept until its turn
-// elsewhere.
+// An answer is written straight into the output if no answer must be sent before it; otherwise it is kept until its
+// turn.
 class HttpAnswerQueue {
  public:
   HttpPending& add(HttpPending pending) { return owed_.emplace_back(std::move(pending)); }
@@ -43,13 +43,13 @@ class HttpAnswerQueue {
   void append(std::string_view bytes) { out_ += bytes; }
 
   std::string_view unsent() const { return std::string_view(out_).substr(sent_); }
-  // So many of the unsent bytes have left. With the first of them, the time of all written answers is counted.
+  // `bytes` of the unsent ones were sent. With the first of them, the time of all written answers is counted.
   void sent(std::size_t bytes, const host::LiveClock& clock, Gateway::Traffic& traffic);
-  // Nobody waits any more: answers of calls that are under way find nobody.
+  // The client has gone: the answers of calls in flight will be discarded.
   void abandon();
 
  private:
-  // An answer that stands in the output and has not been sent.
+  // An answer in the output of which nothing was sent yet.
   struct Unsent {
     TimePoint read;
     Duration compute;

@@ -1,3 +1,7 @@
+// A pool of calls for one I/O thread. A call is in the free list, with a connection that reads its body, or with the
+// world; its memory is never freed before the server ends, so pointers to it stay valid. The number of calls follows
+// the largest number that was ever in flight.
+
 #include "serve/http_calls.h"
 
 #include "serve/frontdoor.h"
@@ -15,6 +19,7 @@ HttpCall* HttpCalls::take() {
   return call;
 }
 
+// The only place where a call ends: whatever was counted for it is released here, exactly once.
 void HttpCalls::give_back(HttpCall* call) {
   body_bytes -= std::exchange(call->body_bytes, 0);
   Frontdoor::leave(*call);
@@ -34,7 +39,7 @@ HttpControl* HttpCalls::take_control() {
   return call;
 }
 
-// Reports can be large and are rare: their memory is not kept.
+// Reports can be large and are rare, so their memory is released.
 void HttpCalls::give_back(HttpControl* call) {
   call->work = nullptr;
   call->status = CallStatus::ok;

@@ -1,4 +1,4 @@
-// The calls of one HTTP thread: which connection waits for which, and memory that is used again.
+// The calls of one HTTP thread: which connection waits for which call, and a pool of their memory.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace tangram::serve {
 
 class HttpConnection;
 
-// Who waits for the answer. Null: the client has gone, and the answer finds nobody.
+// The connection that waits for the answer. Null: the client has gone, and the answer is discarded.
 struct HttpAsker {
   HttpConnection* connection = nullptr;
 };
@@ -27,7 +27,7 @@ struct HttpControl final : ControlCall {
   std::string_view type;  // Of the answer's text.
 };
 
-// Hands out calls and takes them back. One thread, but for the posts, which go to another.
+// Hands out calls and takes them back. One thread only; posting passes a call to the thread of the world.
 class HttpCalls {
  public:
   // All outlive it. `wake`: the world is driven by another thread, which sleeps.
@@ -36,16 +36,16 @@ class HttpCalls {
 
   HttpCall* take();
   HttpControl* take_control();
-  // The call is over: its tenant and its bytes are free.
+  // The call has ended: releases its tenant's request in flight and its bytes.
   void give_back(HttpCall* call);
   void give_back(HttpControl* call);
-  // To the world, which answers the owner. Nobody touches the call until then.
+  // Posts the call to the world, which answers the owner. The call must not be touched until then.
   void post(HttpCall* call) { post_any(call); }
   void post(HttpControl* call) { post_any(call); }
   // Whether anything was posted since this was last asked.
   bool take_posted() { return std::exchange(posted_, false); }
 
-  // Of all bodies that are here. Whoever reads a body adds; give_back() subtracts what its call holds.
+  // Bytes of all bodies in memory. Whoever reads a body adds to it; give_back() subtracts the share of its call.
   std::uint64_t body_bytes = 0;
 
  private:

@@ -1,3 +1,9 @@
+// Framing, flow control and time limits of one HTTP/1.1 connection.
+//
+// Input is kept in in_, of which in_at_ bytes are consumed; erasing only now and then keeps pipelined requests from
+// moving the buffer once each. An answer is not sent when it is written: the connection is marked dirty, and the server
+// calls proceed() later in the same turn. So answers that are ready at the same time leave in one system call.
+
 #include "serve/http_connection.h"
 
 #include <algorithm>
@@ -9,19 +15,24 @@
 namespace tangram::serve {
 namespace {
 
+// At least one TLS record (16 KiB), as ClientStream::receive() requires.
 constexpr std::size_t kReadBytes = 64 << 10;
-// Beyond this much that the client has not taken, its further requests wait.
+// With more unsent output than this, further requests of the client are not read. Otherwise a client that pipelines
+// requests and never reads would make the server buffer all answers.
 constexpr std::size_t kUnsentMax = 1 << 20;
-// A request that is not allowed is read up to here, so that its connection can go on; beyond, it is closed.
+// The body of a request that was denied is read and discarded up to this size, so that the connection can be used
+// again. For a larger one the connection is closed instead.
 constexpr std::uint64_t kRefusedBodyMax = 64 << 10;
-// How long a client may go on sending what nobody wants before its connection is closed.
+// How long a client may keep sending an unwanted body before its connection is closed.
 constexpr Duration kLingerMax = std::chrono::seconds(2);
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// What of a head is refused before anyone is asked who they are.
+// Refusals that follow from the head alone, before the caller is authenticated.
 std::optional<host::HttpRefusal> over_limits(const host::HttpHead& head, const HttpContext& context) {
   if (!head.chunked && head.content_length > context.limits.body_max) return host::HttpRefusal{413, "body too large"};
+  // A client must not be able to reserve memory that is not there. Chunked bodies announce nothing and are counted as
+  // they arrive.
   if (context.calls.body_bytes + head.content_length > context.limits.bodies_max) {
     return host::HttpRefusal{503, "too many bytes are in flight"};
   }
@@ -40,6 +51,7 @@ HttpConnection::HttpConnection(HttpContext& context, int socket, const ListenOpt
   context_.loop.add(socket, host::Interest::read, this);
 }
 
+// TLS can need to write before it can read, so readiness to write can be what a read waits for.
 void HttpConnection::on_ready(bool readable, bool writable, bool broken) {
   if (broken) return close_now();
   const bool read_on = readable || (writable && stream_.receive_wants_write());
@@ -47,6 +59,7 @@ void HttpConnection::on_ready(bool readable, bool writable, bool broken) {
   if (read_on && stream_.is_open()) read_some();
 }
 
+// Queues the connection at most once per turn.
 void HttpConnection::mark_dirty() {
   if (!std::exchange(dirty_, true)) context_.dirty.push_back(this);
 }
@@ -55,6 +68,7 @@ bool HttpConnection::blocked() const {
   return answers_.owed() >= context_.limits.pipeline_max || answers_.unsent().size() > kUnsentMax;
 }
 
+// Registers only what can make progress: epoll is level-triggered, so an unwanted readiness would spin the loop.
 void HttpConnection::watch() {
   const bool want_read = lingering_ || (!closing_ && !peer_done_ && !blocked());
   const bool want_write = !answers_.unsent().empty() || stream_.receive_wants_write();
@@ -67,6 +81,7 @@ void HttpConnection::watch() {
 // ---- Reading ----
 
 void HttpConnection::read_some() {
+  // One buffer per thread: a connection that waits costs no read buffer.
   thread_local std::array<char, kReadBytes> buffer;
   if (lingering_) return read_unwanted(buffer.data(), buffer.size());
   if (closing_ || peer_done_ || blocked()) return watch();
@@ -78,15 +93,17 @@ void HttpConnection::read_some() {
     return close_now();
   }
   if (got == 0) {
-    // The client sends no more, but may wait for its answers.
+    // The client has finished sending but can still read: answer everything that it is owed before closing.
     peer_done_ = true;
     if (answers_.owed() == 0 && answers_.unsent().empty()) return close_now();
     closing_ = true;
     return watch();
   }
   context_.gateway.traffic.bytes_received.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
+  // Read after the data is there: the time that the gateway adds to a request counts from its last byte.
   read_at_ = context_.clock.now();
   context_.writer.keep_date(read_at_);
+  // The first bytes of a new request start its time limit.
   if (reading_ == Reading::head && in_.empty()) {
     message_began_ = context_.now;
     message_bytes_ = 0;
@@ -100,7 +117,8 @@ void HttpConnection::read_some() {
 void HttpConnection::fail_handshake(char* buffer, std::size_t room) {
   context_.gateway.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   if (!stream_.tls()->spoke_plain_http()) return;
-  // What came is read first: closing over unread bytes would throw the answer away, too.
+  // Read what has arrived first: closing a socket with unread bytes resets the connection, and the client would lose
+  // the answer.
   while (stream_.receive_plain(buffer, room) > 0) continue;
   std::string out;
   context_.writer.keep_date(context_.clock.now());
@@ -109,6 +127,7 @@ void HttpConnection::fail_handshake(char* buffer, std::size_t room) {
   stream_.send_plain(out);
 }
 
+// Stops at a full pipeline or output buffer; proceed() resumes when answers have been sent.
 void HttpConnection::parse() {
   bool progress = true;
   while (progress && !closing_ && stream_.is_open() && !blocked()) {
@@ -119,6 +138,7 @@ void HttpConnection::parse() {
       case Reading::nothing: progress = false; break;
     }
   }
+  // Erasing costs a copy of what is left, so it is done only when nothing is left or much was consumed.
   if (in_at_ == in_.size()) {
     in_.clear();
     in_at_ = 0;
@@ -138,6 +158,7 @@ bool HttpConnection::parse_head() {
     refuse(result.refusal);
     return false;
   }
+  // The head holds views into in_, so it is used before the bytes are consumed.
   begin(head);
   in_at_ += result.consumed;
   return !closing_;
@@ -145,6 +166,7 @@ bool HttpConnection::parse_head() {
 
 void HttpConnection::begin(const host::HttpHead& head) {
   exchange_.begin(head);
+  // While draining, every answer says that the connection closes, so clients move on without losing a request.
   form_ = {head.keep_alive && !context_.draining, head.http_1_1, head.method == host::HttpMethod::head};
   message_began_ = context_.now;
   message_bytes_ = 0;
@@ -152,12 +174,14 @@ void HttpConnection::begin(const host::HttpHead& head) {
   if (const auto refusal = over_limits(head, context_)) return refuse(*refusal);
   exchange_.identify(head, stream_.tls());
   const auto& refusal = exchange_.refusal();
+  // Where callers are authenticated, a refused one must not make the server read a long body for nothing.
   if (refusal && exchange_.asks_who() && (head.chunked || head.content_length > kRefusedBodyMax)) {
     return refuse_and_close(*refusal);
   }
   exchange_.open_body(head.chunked ? 0 : head.content_length);
   body_length_ = head.content_length;
   if (head.chunked) chunks_ = host::ChunkedReader();
+  // Sent only if no answer is owed: an interim response must not overtake the answers to earlier requests.
   if (head.expects_continue && answers_.owed() == 0 && (head.chunked || head.content_length > 0)) {
     answers_.append("HTTP/1.1 100 Continue\r\n\r\n");
   }
@@ -177,6 +201,7 @@ bool HttpConnection::parse_body() {
 bool HttpConnection::parse_chunks() {
   in_at_ += chunks_.feed(std::string_view(in_).substr(in_at_), exchange_.body(), context_.limits.body_max);
   exchange_.count_body();
+  // A chunk that cannot be parsed leaves no way to find the next request, so refuse() also closes.
   if (chunks_.state() == host::ChunkedReader::State::refused) {
     refuse(chunks_.refusal());
     return false;
@@ -191,6 +216,7 @@ void HttpConnection::dispatch() {
   message_began_ = context_.now;
   message_bytes_ = 0;
   if (!form_.keep_alive) closing_ = true;
+  // The place in the queue is taken before the answer exists, which keeps the order of the requests.
   HttpPending& pending = answers_.add({.form = form_, .read = read_at_});
   auto outcome = exchange_.dispatch(this);
   if (const Reply* now = std::get_if<Reply>(&outcome)) return reply(pending, *now);
@@ -206,12 +232,14 @@ void HttpConnection::reply(HttpPending& pending, const Reply& reply) {
 
 void HttpConnection::finish(HttpPending& pending) {
   if (answers_.finish(pending)) quiet_since_ = context_.now;
+  // Sent by proceed(), together with the other answers of this turn.
   mark_dirty();
 }
 
 void HttpConnection::answered(const HttpCall& call) {
   HttpPending& pending = answers_.find(&call.asker);
   pending.asker = nullptr;
+  // A background request waits on purpose; its waiting would hide what the gateway itself adds.
   pending.added = call.background > 0 ? AddedTime::nowhere : AddedTime::infer;
   pending.compute = call.compute;
   context_.writer.write(answers_.output_of(pending), pending.form, call);
@@ -227,6 +255,7 @@ void HttpConnection::answered(const HttpControl& call) {
 }
 
 void HttpConnection::refuse(const host::HttpRefusal& refusal) {
+  // Before the head is complete, nothing is known about the request; afterwards it can be counted for its model.
   reading_ == Reading::head ? exchange_.malformed(refusal) : exchange_.cut_off(refusal);
   refuse_and_close({refusal.status, kJsonType, error_body(refusal.reason)});
 }
@@ -234,12 +263,13 @@ void HttpConnection::refuse(const host::HttpRefusal& refusal) {
 void HttpConnection::refuse_and_close(const Reply& answer) {
   closing_ = more_comes_ = true;
   reading_ = Reading::nothing;
-  // It has not come to its end, so there is no time to count from.
+  // The request did not end, so there is no last byte to measure from.
   reply(answers_.add({.form = {.keep_alive = false}, .added = AddedTime::nowhere}), answer);
 }
 
 // ---- Writing ----
 
+// Sends as much as the socket takes. Afterwards the connection can be closed, so callers check is_open().
 void HttpConnection::flush() {
   if (!stream_.is_open()) return;
   while (!answers_.unsent().empty()) {
@@ -250,6 +280,7 @@ void HttpConnection::flush() {
     }
     auto& traffic = context_.gateway.traffic;
     answers_.sent(static_cast<std::size_t>(sent), context_.clock, traffic);
+    // Any progress restarts the limit: a slow reader is tolerated, one that has stopped is not.
     unsent_since_ = context_.now;
     traffic.bytes_sent.fetch_add(static_cast<std::uint64_t>(sent), std::memory_order_relaxed);
   }
@@ -263,6 +294,7 @@ void HttpConnection::flush() {
 void HttpConnection::proceed() {
   dirty_ = false;
   flush();
+  // Continues only if there is unread input that the pipeline limit or the output had held back.
   if (!stream_.is_open() || closing_ || in_at_ == in_.size() || blocked()) return;
   const std::size_t before = in_at_;
   parse();
@@ -271,20 +303,24 @@ void HttpConnection::proceed() {
 
 // ---- The end ----
 
-// Closing over bytes that nobody read would make the client's system throw the answer away. So the client is told that
-// nothing more comes, and what it still sends is read until it has understood.
+// Closing a socket with unread bytes sends a reset, and the client's system then discards the answer that it has
+// already received. So only the sending side is closed, and input is read and discarded until the client closes.
 void HttpConnection::linger() {
   lingering_ = true;
+  // kLingerMax counts from here.
   quiet_since_ = context_.clock.now();
   stream_.end_sending();
   watch();
 }
 
+// Below TLS: nothing has to be decrypted to be thrown away.
 void HttpConnection::read_unwanted(char* buffer, std::size_t room) {
   const ssize_t got = stream_.receive_plain(buffer, room);
   if (got == 0 || (got < 0 && !would_block())) close_now();
 }
 
+// Checked in the order of what the connection waits for: the first one that matches sets the limit. No limit applies
+// while an answer is owed, because then the client waits for the server.
 bool HttpConnection::out_of_time(TimePoint now) const {
   const HttpLimits& limits = context_.limits;
   if (lingering_) return now - quiet_since_ > kLingerMax;
@@ -292,7 +328,8 @@ bool HttpConnection::out_of_time(TimePoint now) const {
   if (!answers_.unsent().empty()) return now - unsent_since_ > limits.unread;
   if (answers_.owed() > 0) return false;
   if (!in_message()) return now - quiet_since_ > limits.idle;
-  // A body may take longer the more of it has come; a head may not.
+  // A body may take longer the more of it has arrived, at rate_min bytes per second; a head may not. This bounds
+  // clients that send a byte now and then to keep a connection busy.
   const double allowed = to_seconds(limits.grace) + static_cast<double>(message_bytes_) / limits.rate_min;
   return to_seconds(now - message_began_) > (reading_ == Reading::head ? to_seconds(limits.grace) : allowed);
 }
@@ -302,6 +339,7 @@ void HttpConnection::time_out() {
   if (stream_.shaking_hands()) {
     context_.gateway.traffic.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
   }
+  // There is no request to answer, or the client does not read its answers: close without another one.
   if (!answers_.unsent().empty() || !in_message()) return close_now();
   context_.gateway.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
   refuse({408, "the request took too long to come"});
@@ -320,6 +358,7 @@ void HttpConnection::shut() {
   answers_.abandon();
 }
 
+// The server keeps the object until the end of the turn, since callers of this function are still on the stack.
 void HttpConnection::close_now() {
   if (!stream_.is_open()) return;
   shut();

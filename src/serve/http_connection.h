@@ -1,9 +1,10 @@
-// One client: bytes in, requests framed; answers in order, bytes out; and the time that the client may take for both.
+// One client: frames requests, sends answers in order, and limits the time that the client may take for both.
 //
-// What a request means is the business of its HttpExchange.
+// HttpExchange knows what a request means.
 //
-// States of the socket: it is read, until a refusal, the last request or the client's end makes it `closing_`; then
-// everything owed is sent; then it is closed at once, or `lingering_` while the client still sends what nobody wants.
+// States of the socket: it is read until a refusal, the last request or the end of the client's input makes it
+// `closing_`. Then everything owed is sent. Then it is closed at once, or it is `lingering_` while the client still
+// sends a body that is discarded.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,8 @@
 
 namespace tangram::serve {
 
+// The class has about 30 methods, most of them private and a few lines long: each step of the state machine above is a
+// function, and all of them work on the same socket, buffer and deadlines.
 class HttpConnection final : public host::Readiness {
  public:
   // Takes over the socket. The context outlives it.
@@ -25,13 +28,15 @@ class HttpConnection final : public host::Readiness {
   ~HttpConnection() override { shut(); }
 
   void on_ready(bool readable, bool writable, bool broken) override;
-  // The answer to one of the requests. Sent when those before it are.
+  // The answer to one of the requests. It is sent after the answers to all requests before it.
   void answered(const HttpCall& call);
   void answered(const HttpControl& call);
-  // Sends what can be sent and reads on where reading had stopped.
+  // Sends what can be sent, and continues with input that had to wait.
   void proceed();
-  // Whether the client has used up its time: for the handshake, a request, its answer, or between two requests.
+  // Whether the client has exceeded a time limit: for the handshake, a request, reading its answer, or between two
+  // requests.
   bool out_of_time(TimePoint now) const;
+  // Ends a connection whose time is over: with 408 if a request is incomplete, otherwise without an answer.
   void time_out();
   // Closes the connection if nothing is under way.
   void stop_when_idle();
@@ -41,13 +46,13 @@ class HttpConnection final : public host::Readiness {
  private:
   enum class Reading : std::uint8_t { head, body, chunks, nothing };
 
-  // Reads what has come and takes it apart. Closes where the client has gone.
+  // Reads what has arrived and parses it. Closes if the client has gone.
   void read_some();
   // Counts a failed TLS handshake; a client that spoke plain HTTP is told so.
   void fail_handshake(char* buffer, std::size_t room);
-  // Takes as many requests apart as have come and may be under way.
+  // Parses the requests that have arrived, up to the limits of blocked().
   void parse();
-  // Each takes what it can of the input. True: something else may follow.
+  // Each consumes what it can of the input. True: something else may follow.
   bool parse_head();
   bool parse_body();
   bool parse_chunks();
@@ -55,27 +60,29 @@ class HttpConnection final : public host::Readiness {
   void begin(const host::HttpHead& head);
   // The request is complete: answers it, or owes the answer to the call that was posted.
   void dispatch();
-  // Writes the answer where it belongs, and sends what is then due.
+  // Writes the answer at its place in the queue. Requires that it is owed.
   void reply(HttpPending& pending, const Reply& reply);
   // An answer is written. Requires that it is owed.
   void finish(HttpPending& pending);
-  // Refuses what is being read, and closes once that is sent: behind it nothing can be understood.
+  // Refuses the request that is being read and closes once that is sent: what follows it cannot be parsed.
   void refuse(const host::HttpRefusal& refusal);
+  // The same with this answer, for a request that was reported already.
   void refuse_and_close(const Reply& answer);
   // Sends until nothing is left or the client takes no more.
   void flush();
-  // Sees to it that proceed() is called in this turn.
+  // Ensures that proceed() is called in this turn.
   void mark_dirty();
   // Tells the loop what to wait for.
   void watch();
-  // Everything is sent, and the client still sends: waits until it has understood.
+  // Requires that everything is sent. Discards what the client still sends, until it closes or kLingerMax has passed.
   void linger();
+  // Discards input while lingering. Closes at its end.
   void read_unwanted(char* buffer, std::size_t room);
-  // Shuts, and tells the server. Nothing of the connection is used afterwards but by callers that look at the stream.
+  // Shuts and notifies the server. Afterwards callers may only check whether the stream is open.
   void close_now();
-  // Gives the descriptor back and forgets the calls that are under way.
+  // Closes the socket and abandons the calls in flight. Ensures that no answer reaches the connection any more.
   void shut();
-  // A client that does not take its answers, or has sent very many requests, is not read on.
+  // True if the client must not be read: it does not read its answers, or has too many requests in flight.
   bool blocked() const;
   // Whether a request has begun and not ended.
   bool in_message() const { return reading_ != Reading::head || in_at_ < in_.size(); }
@@ -90,14 +97,14 @@ class HttpConnection final : public host::Readiness {
   bool dirty_ = false;
   bool closing_ = false;  // Nothing more is read; closed once everything is sent.
   bool peer_done_ = false;
-  bool more_comes_ = false;  // The client sends a body that is not wanted.
-  bool lingering_ = false;   // Everything is sent; what comes is thrown away.
+  bool more_comes_ = false;  // The client may still send a body that is discarded.
+  bool lingering_ = false;   // Everything is sent; input is discarded.
   std::string in_;
   std::size_t in_at_ = 0;
   std::uint64_t body_length_ = 0;  // While reading a body that announced it.
   host::ChunkedReader chunks_;     // While reading one that did not.
   TimePoint read_at_;              // When bytes last came.
-  TimePoint quiet_since_;          // Since when nothing is under way.
+  TimePoint quiet_since_;          // Since when no request is in flight.
   TimePoint message_began_;        // Since when a request is being read.
   std::uint64_t message_bytes_ = 0;
   TimePoint unsent_since_;

@@ -1,8 +1,8 @@
-// One request over HTTP between its head and the world: where it goes, who asks, and the call that is made of it.
+// One HTTP request from its head to the world: its address, its caller, and the call that is made of it.
 //
-// A connection has one, for the request that it is reading, and uses it again for the next. The steps are those of the
-// Frontdoor: begin() routes, identify() asks who calls as soon as the head is there, and dispatch() does the rest when
-// the body is complete.
+// A connection has one exchange, for the request that it is reading, and reuses it for the next. The steps are those of
+// the Frontdoor: begin() routes, identify() authenticates as soon as the head is complete, and dispatch() does the rest
+// when the body is complete.
 #pragma once
 
 #include <optional>
@@ -26,30 +26,30 @@ class HttpExchange {
   HttpExchange(const HttpExchange&) = delete;
   HttpExchange& operator=(const HttpExchange&) = delete;
 
-  // A head has come: finds where it goes and notes the fields that matter to inference.
+  // A head is complete: finds its address and keeps the fields that matter to inference.
   void begin(const host::HttpHead& head);
-  // Finds out who asks, which is known before the body is read. A refusal takes the place of the answer. `tls` is the
-  // stream of the connection, null where it is plain.
+  // Authenticates the caller, before the body is read. A denial becomes the answer of the request. `tls` is the stream
+  // of the connection, null if it is plain.
   void identify(const host::HttpHead& head, const host::TlsStream* tls);
-  // The answer that the request gets whatever its body holds: its address is wrong, or its caller may not.
+  // The answer that the request gets whatever its body holds: its address is wrong, or its caller is denied.
   const std::optional<Reply>& refusal() const { return target_.refusal; }
-  // True if callers are asked who they are, so that a refused stranger is not worth a long body.
+  // True if callers are authenticated, so that a refused stranger is not worth a long body.
   bool asks_who() const { return asks_who_; }
 
-  // The body begins. `announced` bytes count as here from now on; 0: they are counted as they come.
+  // The body begins. `announced` bytes count as in memory from now on; 0: they are counted as they arrive.
   void open_body(std::uint64_t announced);
   std::string& body() { return call_ != nullptr ? call_->body : text_; }
-  // Counts the bytes that have come since the last time, of a body that did not announce its length.
+  // Counts the bytes that have arrived since the last call, of a body that did not announce its length.
   void count_body();
-  // The body is given up.
+  // Discards the body and releases what was counted for it.
   void drop_body();
 
-  // The request is complete. An answer for now, or the asker of a call that was posted to the world for `asker`.
+  // The request is complete. Returns the answer, or the asker of the call that was posted to the world for `asker`.
   std::variant<Reply, HttpAsker*> dispatch(HttpConnection* asker);
 
-  // The rest of the request will not be read. Tells of it where it was to be inference and nothing was told yet.
+  // The rest of the request is not read. Reports it if it was inference and was not reported yet.
   void cut_off(const host::HttpRefusal& refusal);
-  // What came is no head at all: it may have been anything.
+  // The input is no valid head, so it may have been any request.
   void malformed(const host::HttpRefusal& refusal);
 
  private:
@@ -72,13 +72,13 @@ class HttpExchange {
   void take_field(const host::HttpField& field, std::string_view name, std::string& value, bool& has);
   // Fills in the call from fields and body. Requires that its model is set.
   std::optional<CallProblem> read(Call& call) const;
-  // Admits and posts the call, or answers why not.
+  // Admits and posts the call, or returns the reason not to. Requires a complete body.
   std::variant<Reply, HttpAsker*> dispatch_infer(HttpConnection* asker);
-  // Answers all that is not inference, or posts it as a control call.
+  // Answers a request other than inference, or posts it as a control call.
   std::variant<Reply, HttpAsker*> dispatch_control(HttpConnection* asker);
-  // The trace of the request, empty if it is none.
+  // The traceparent of the request, empty if it has no valid one.
   std::string_view trace() const;
-  // Counts and logs that the request was not read on. Once per request.
+  // Counts and logs a request that is not processed further. Sets told_, so that this happens once per request.
   void tell_of_refused(RequestRefusal why, int status, std::string_view reason);
 
   HttpContext& context_;

@@ -1,3 +1,13 @@
+// The connections of one I/O thread.
+//
+// The loop calls the connections when their sockets are ready; work() then does what is left of the turn: it delivers
+// answers from the world, lets dirty connections send, and ends those that are out of time. The world can run on the
+// same thread or on another. On another, answers cross in answered_ under a mutex, and work() takes all of them at
+// once.
+//
+// Invariant: connections_[i]->index == i, so a connection is removed in constant time. A closed one stays in closed_
+// until the end of the turn.
+
 #include "serve/http_server.h"
 
 #include <netinet/in.h>
@@ -13,11 +23,14 @@
 namespace tangram::serve {
 namespace {
 
+// Time limits are in seconds, so a check per second is exact enough. It costs one pass over all connections.
 constexpr Duration kSweepEvery = std::chrono::seconds(1);
+// The kernel drops a connection whose data is not acknowledged for this long. The default is about 15 minutes.
 constexpr int kUserTimeoutMs = 30'000;
-// Clients that are accepted before those who are here get their turn.
+// Connections that are accepted in one go before existing clients get their turn again.
 constexpr int kAcceptedTogether = 64;
-// Connections beyond the limit that only the admin interface may take: who is flooded must be able to look.
+// Connections beyond the limit that are reserved for the admin port: an operator must still get in while clients flood
+// the server.
 constexpr std::size_t kAdminReserve = 16;
 
 void set_option(int socket, int level, int option, int value) {
@@ -26,6 +39,7 @@ void set_option(int socket, int level, int option, int value) {
 
 }  // namespace
 
+// A listening socket in the event loop.
 class HttpServer::Listener final : public host::Readiness {
  public:
   // `accept` is called when clients wait at the socket, which the listener closes.
@@ -70,6 +84,7 @@ void HttpServer::listen(int socket, const ListenOptions& options) {
   listeners_.push_back(std::make_unique<Listener>(context_.loop, socket, accept));
 }
 
+// Ends early when no client waits. Level-triggered epoll reports the rest in the next turn.
 void HttpServer::accept_from(int socket, const ListenOptions& options) {
   auto& traffic = context_.gateway.traffic;
   for (int n = 0; n < kAcceptedTogether; ++n) {
@@ -80,11 +95,13 @@ void HttpServer::accept_from(int socket, const ListenOptions& options) {
       refuse_connection(fd, options.tls == nullptr);
       continue;
     }
+    // Answers are written as a whole, so waiting for more data (Nagle's algorithm) would only delay them.
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
     traffic.connections_opened.fetch_add(1, std::memory_order_relaxed);
     traffic.connections_open.fetch_add(1, std::memory_order_relaxed);
+    // The time of the turn can be old by now, and a new connection would start with part of its time used up.
     context_.now = context_.clock.now();
     context_.writer.keep_date(context_.now);
     connections_.push_back(std::make_unique<HttpConnection>(context_, fd, options));
@@ -94,17 +111,19 @@ void HttpServer::accept_from(int socket, const ListenOptions& options) {
 
 void HttpServer::refuse_connection(int socket, bool plain) {
   context_.gateway.traffic.connections_refused.fetch_add(1, std::memory_order_relaxed);
+  // Over TLS an answer would need a handshake first, which costs more than the connection is worth.
   if (plain) {
     std::string out;
     context_.writer.keep_date(context_.clock.now());
     context_.writer.write(out, {.keep_alive = false}, 503, kJsonType, "Retry-After: 1\r\n",
                           error_body("too many connections"));
+    // One attempt: if the socket does not take it at once, the client only sees the connection close.
     [[maybe_unused]] const auto sent = send(socket, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   close(socket);
 }
 
-// The last connection takes its place.
+// The last connection moves to the place of the closed one, which keeps the vector dense.
 void HttpServer::forget(HttpConnection* connection) {
   context_.gateway.traffic.connections_open.fetch_sub(1, std::memory_order_relaxed);
   const std::size_t index = connection->index;
@@ -122,6 +141,8 @@ void HttpServer::on_answered(Call* call) { hand_over(static_cast<HttpCall*>(call
 
 void HttpServer::on_controlled(ControlCall* call) { hand_over(static_cast<HttpControl*>(call)); }
 
+// On the thread of the world. Only the first answer since the last work() wakes the loop: the others are picked up with
+// it.
 void HttpServer::hand_over(Answered call) {
   if (same_thread_) return std::visit([this](auto* c) { finish(c); }, call);
   bool first = false;
@@ -135,6 +156,7 @@ void HttpServer::hand_over(Answered call) {
 
 template <typename AnyCall>
 void HttpServer::finish(AnyCall* call) {
+  // The client has gone. The answer is counted, and its memory goes back to the pool like any other.
   if (call->asker.connection == nullptr) {
     context_.gateway.traffic.calls_abandoned.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -150,6 +172,7 @@ bool HttpServer::work(TimePoint now) {
   context_.now = now;
   context_.writer.keep_date(now);
   if (!same_thread_) {
+    // The lock is held for a swap only, so the world never waits for answers to be written.
     {
       const host::MutexLock lock(answered_mutex_);
       answered_now_.swap(answered_);
@@ -162,15 +185,18 @@ bool HttpServer::work(TimePoint now) {
   return context_.calls.take_posted();
 }
 
-// Connections may become dirty again while they proceed; each such turn consumes input, so it ends.
+// Connections can become dirty again while they proceed, which appends to the list, so it is indexed and not iterated.
+// Each repetition consumes input, so the loop ends.
 void HttpServer::proceed_dirty() {
   for (std::size_t i = 0; i < context_.dirty.size(); ++i) context_.dirty[i]->proceed();
   context_.dirty.clear();
+  // No connection is on the stack any more.
   closed_.clear();
 }
 
 void HttpServer::sweep(TimePoint now) {
   sweep_at_ = now + kSweepEvery;
+  // Backwards: a connection that closes is replaced by the last one, which has been visited already.
   for (std::size_t i = connections_.size(); i-- > 0;) {
     HttpConnection& connection = *connections_[i];
     if (connection.out_of_time(now)) {
@@ -182,12 +208,14 @@ void HttpServer::sweep(TimePoint now) {
   proceed_dirty();
 }
 
+// The listeners close first, so that no new client delays the drain.
 void HttpServer::drain() {
   context_.draining = true;
   listeners_.clear();
   sweep(context_.clock.now());
 }
 
+// Does not tell the clients anything. Connections detach from their calls, whose answers are then discarded.
 void HttpServer::close_all() {
   listeners_.clear();
   while (!connections_.empty()) {

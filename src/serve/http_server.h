@@ -1,7 +1,7 @@
 // Connections of HTTP clients, on one thread.
 //
-// Several requests of one connection may be under way; answers leave in the order of the requests. A client that is
-// slow to send, slow to read, or gone, costs its own buffers until its time is over, and nobody else anything.
+// Several requests of one connection can be in flight; answers are sent in the order of the requests. A client that is
+// slow to send, slow to read, or gone costs its own buffers until its time is over, and delays no other client.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class HttpServer final : public CallOwner, public ControlOwner {
   // Closes everything at once.
   void close_all();
 
-  // Answers that came from the world, answers that can be sent now, and clients whose time is over. True if calls
-  // were posted meanwhile.
+  // Handles answers from the world, output that can be sent now, and clients whose time is over. True if calls were
+  // posted meanwhile.
   bool work(TimePoint now);
   // When work() is due again if nothing happens.
   TimePoint next_due() const { return connections_.empty() ? kTimeNever : sweep_at_; }
@@ -47,19 +47,19 @@ class HttpServer final : public CallOwner, public ControlOwner {
   using Answered = std::variant<HttpCall*, HttpControl*>;
   class Listener;
 
-  // Takes the clients that wait at a listening socket, a few at a time.
+  // Accepts the clients that wait at a listening socket, a few at a time.
   void accept_from(int socket, const ListenOptions& options);
-  // Says that there are too many connections, where that takes no handshake, and closes.
+  // Closes a connection beyond the limit, after an answer that says so if that takes no TLS handshake.
   void refuse_connection(int socket, bool plain);
   // Ends the connections whose time is over, and while draining those that are idle.
   void sweep(TimePoint now);
-  // Lets every connection proceed that has something to do.
+  // Calls proceed() on each dirty connection. Ensures that none is dirty, and deletes those that have closed.
   void proceed_dirty();
   // A connection has closed: it is deleted at the end of the turn, because it may be on the stack now.
   void forget(HttpConnection* connection);
-  // Brings the call to this thread, and then to its connection.
+  // Passes an answered call to the thread of this server, and from there to its connection.
   void hand_over(Answered call) EXCLUDES(answered_mutex_);
-  // Gives the answer to the connection that waits, if there still is one. This thread.
+  // Passes the answer to the connection that waits, if it still exists. This thread.
   template <typename AnyCall>
   void finish(AnyCall* call);
 

@@ -1,4 +1,4 @@
-// What other threads tell the LiveWorld: new calls, and what became of batches and slices.
+// Messages from other threads to the LiveWorld: new calls, and reports about batches and slices.
 //
 // Any thread may post. The thread of the world takes everything at once, so that it locks once per step and not once
 // per call.
@@ -20,14 +20,14 @@ namespace tangram::serve {
 class Inbox final : public engines::ExecutorEvents {
  public:
   using Posted = std::variant<Call*, ControlCall*>;
-  // What an executor said of its slice.
+  // An executor's report about its slice.
   struct Report {
     WorldEventKind kind = WorldEventKind::done;
     SliceId slice;
     BatchId batch;
     std::string reason;  // Of a failure.
   };
-  // A worker that had no room for its batch, and when it may have some again.
+  // A worker or remote server had no room for a batch, and may have some after `retry_after`.
   struct TurnedAway {
     SliceId slice;
     Duration retry_after;
@@ -39,10 +39,10 @@ class Inbox final : public engines::ExecutorEvents {
     std::vector<TurnedAway> rejected_upstream;
   };
 
-  // Called when something was posted that nobody is awake for. Set before the first post.
+  // `waker` is called when something was posted and the world may be asleep. Set before the first post.
   void set_waker(std::function<void()> waker) { waker_ = std::move(waker); }
-  // Wakes the world for the first of several posts. Who posts without waking calls wake_for_posted() afterwards, or is
-  // the one that steps next.
+  // Wakes the world for the first of several posts. A thread that posts without waking either calls wake_for_posted()
+  // afterwards or is the one that calls step() next.
   void post(Posted call, bool wake = true) EXCLUDES(mutex_);
   void wake_for_posted() EXCLUDES(mutex_);
 
@@ -55,7 +55,7 @@ class Inbox final : public engines::ExecutorEvents {
   void take(Contents& taken) EXCLUDES(mutex_);
 
  private:
-  // Adds the report and wakes the world.
+  // Adds the report and wakes the world, always.
   void report(Report report) EXCLUDES(mutex_);
 
   std::function<void()> waker_;

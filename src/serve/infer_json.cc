@@ -1,3 +1,15 @@
+// The REST form of inference requests and answers.
+//
+// A body is JSON, optionally followed by raw tensors. Inference-Header-Content-Length says where the JSON ends; an
+// input with the parameter binary_data_size takes that many bytes from behind it, in the order of the inputs:
+//
+//   {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1,2], "data": [0.5, 1]}]}
+//   {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1,2], "parameters": {"binary_data_size": 8}}]}........
+//
+// The JSON is read in one pass: numbers are converted to the bytes of their datatype while they are parsed and appended
+// to call.converted, so a million numbers never become a tree. Because that string grows while it is filled, inputs are
+// remembered as offsets into it and become views only when all of them are converted.
+
 #include "serve/infer_json.h"
 
 #include <fmt/format.h>
@@ -16,10 +28,12 @@
 namespace tangram::serve {
 namespace {
 
+// Inputs of one request, and outputs. The limit bounds what a hostile body can make the server allocate.
 constexpr std::size_t kInputsMax = 64;
 constexpr std::size_t kRankMax = 9;  // Samples and eight axes.
 
-// How lists stand in lists. All lists of one level are as long; the innermost hold elements, the others lists.
+// The nesting of the JSON lists of one input. All lists of one level have the same length; the lists of the innermost
+// level hold elements, all others hold lists. [[1,2,3],[4,5,6]] has two levels with the lengths 2 and 3.
 struct Nesting {
   static constexpr std::size_t kUnknown = kRankMax;
 
@@ -28,7 +42,8 @@ struct Nesting {
   std::array<std::int64_t, kRankMax> lengths;
 };
 
-// One input as the JSON has it.
+// One input as it appears in the JSON. Its members can come in any order, so nothing is checked against anything else
+// until the whole request is read.
 struct JsonInput {
   std::string name;
   std::string datatype_name;
@@ -56,6 +71,7 @@ struct JsonRequest {
   std::optional<CallProblem> problem;  // In words of its own, where it is not the JSON that is wrong.
 };
 
+// Appends the bytes of the value. Tensors are little-endian, and the host is assumed to be.
 template <typename T>
 void append_raw(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -69,6 +85,7 @@ bool convert_integer(JsonReader& json, std::string& out) {
   return true;
 }
 
+// Accepts true and false as well as 1 and 0.
 bool convert_boolean(JsonReader& json, std::string& out) {
   bool truth = false;
   std::int64_t number = 0;
@@ -86,6 +103,8 @@ bool convert_boolean(JsonReader& json, std::string& out) {
 bool convert_number(JsonReader& json, Datatype datatype, std::string& out) {
   double value = 0;
   if (!json.number(value)) return false;
+  // A double beyond the range of float has no float. Reject it: the client sent a finite number and would get a wrong
+  // answer without an error.
   if (datatype == Datatype::fp32) {
     if (std::abs(value) > std::numeric_limits<float>::max()) return json.fail("number out of range");
     append_raw(out, static_cast<float>(value));
@@ -98,6 +117,9 @@ bool convert_number(JsonReader& json, Datatype datatype, std::string& out) {
 bool convert_text(JsonReader& json, std::string& out) {
   std::string element;
   if (!json.string(element)) return false;
+  // Fails for an element that does not fit into its slot, and when the slots of the request together exceed
+  // kBytesSlotsMax. A slot takes 1 KiB for an element of a few bytes, so the body limit alone does not bound this
+  // memory.
   if (append_bytes_slot(element, out)) return true;
   return json.fail(
       fmt::format("an element of BYTES has at most {} bytes, and there may not be too many", kBytesElementMax));
@@ -116,6 +138,7 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
     case Datatype::int64: return convert_integer<std::int64_t>(json, out);
     case Datatype::fp32:
     case Datatype::fp64: return convert_number(json, datatype, out);
+    // JSON has no 16-bit floats. Rounding a decimal would give other bits than those of the client's tensor.
     case Datatype::fp16:
     case Datatype::bf16: return json.fail("FP16 and BF16 travel as binary data only");
     case Datatype::bytes: return convert_text(json, out);
@@ -123,7 +146,7 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
   return false;
 }
 
-// A list of this level has ended.
+// Compares the length of a list that has just ended with the other lists of its level. Fails if the data is ragged.
 bool note_length(JsonReader& json, Nesting& nesting, std::size_t level, std::int64_t length) {
   std::int64_t& known = nesting.lengths[level];
   if (known >= 0 && known != length) {
@@ -135,8 +158,10 @@ bool note_length(JsonReader& json, Nesting& nesting, std::size_t level, std::int
 
 bool convert_data(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level = 0);
 
+// Reads one member of a list at `level`: a list of the next level, or an element.
 bool convert_member(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level) {
   if (json.peek() == '[') return convert_data(json, datatype, out, nesting, level + 1);
+  // The first element fixes the level of the elements; one at any other level means that the data is no tensor.
   if (nesting.elements_at != level) {
     if (nesting.elements_at != Nesting::kUnknown) return json.fail("data is ragged: elements stand at several depths");
     nesting.elements_at = level;
@@ -144,10 +169,12 @@ bool convert_member(JsonReader& json, Datatype datatype, std::string& out, Nesti
   return convert_element(json, datatype, out);
 }
 
-// Nested or flat, row-major either way.
+// Converts nested or flat lists to the bytes of a row-major tensor. Both forms have the same element order, so the
+// nesting changes nothing but what check_nesting() verifies.
 bool convert_data(JsonReader& json, Datatype datatype, std::string& out, Nesting& nesting, std::size_t level) {
+  // Also bounds the recursion, whatever the client sends.
   if (level == kRankMax) return json.fail("data is nested deeper than any shape");
-  // A level is known from its first list on, although the lists inside it end before.
+  // A level is registered when its first list begins: the lists inside that one end earlier than it does.
   if (level >= nesting.levels) {
     nesting.levels = level + 1;
     nesting.lengths[level] = -1;
@@ -160,10 +187,13 @@ bool convert_data(JsonReader& json, Datatype datatype, std::string& out, Nesting
   return good && note_length(json, nesting, level, length);
 }
 
-// Lists may stop at any level of the shape and go on flat, but down to there each level must be the shape's own.
+// Checks the nesting against the shape. Lists may stop at any level of the shape and continue flat, but each level
+// above the last must have the length of its axis: for [2,3], both [[1,2,3],[4,5,6]] and [1,2,3,4,5,6] are accepted.
+// The length of the last level is checked later, by the number of bytes.
 std::optional<CallProblem> check_nesting(const JsonInput& input) {
   const Nesting& nesting = input.nesting;
   const std::vector<std::int64_t>& shape = input.shape;
+  // Elements above the deepest level, as in [1,[]]. convert_member() has failed [1,[2]] already.
   const bool mixed = nesting.elements_at != Nesting::kUnknown && nesting.elements_at + 1 != nesting.levels;
   bool fits = !mixed && nesting.levels <= std::max<std::size_t>(shape.size(), 1);
   for (std::size_t level = 0; fits && level + 1 < nesting.levels; ++level) {
@@ -175,7 +205,8 @@ std::optional<CallProblem> check_nesting(const JsonInput& input) {
                                      fmt::join(shape, ",")));
 }
 
-// Parameters are strings, numbers or booleans; `visit(name, value)` gets whatever stands there.
+// Reads an object of parameters and calls `visit(name, value)` for each. The protocol knows strings, numbers and
+// booleans; other kinds are passed on as well, so that the error message can name what was found.
 template <typename Visit>
 bool read_parameters(JsonReader& json, Visit&& visit) {
   return json.object([&](std::string_view name) {
@@ -190,12 +221,14 @@ bool read_parameters(JsonReader& json, Visit&& visit) {
       case 'n': return json.null() && visit(name, ParameterValue::of_other("null"));
       case '[': return json.skip() && visit(name, ParameterValue::of_other("a list"));
       case '{': return json.skip() && visit(name, ParameterValue::of_other("an object"));
+      // No value begins here. skip() reports the problem.
       default: return json.skip();
     }
   });
 }
 
-// Ends the reading where there is a problem.
+// Returns true without a problem. Otherwise stores it and fails the reader, which ends the pass; the stored problem
+// then takes the place of the reader's own message.
 bool go_on(JsonReader& json, JsonRequest& request, std::optional<CallProblem> problem) {
   if (!problem) return true;
   request.problem = std::move(problem);
@@ -209,6 +242,7 @@ bool read_shape(JsonReader& json, std::vector<std::int64_t>& shape) {
   });
 }
 
+// Reads one parameter of an input. binary_data_size belongs to the REST protocol; the rest is common to both.
 std::optional<CallProblem> read_input_parameter(std::string_view name, const ParameterValue& value, JsonInput& input) {
   if (name != "binary_data_size") return check_input_parameter(name);
   if (!value.is_natural(0, kNaturalMax)) return wrong_parameter(name, "a number of bytes", value);
@@ -224,6 +258,8 @@ std::optional<CallProblem> read_output_parameter(std::string_view name, const Pa
   return std::nullopt;
 }
 
+// Converts the data at once if the datatype is known. JSON members have no order, so the datatype can follow the data:
+// then the text is remembered and skipped, and convert_late() reads it a second time.
 bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
   if (input.has_data) return json.fail("data stands there twice");
   input.has_data = true;
@@ -287,7 +323,7 @@ bool read_request(JsonReader& json, JsonRequest& request, Call& call) {
   }) && json.end();
 }
 
-// Data that stood before its datatype.
+// Converts data that preceded its datatype in the JSON.
 std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted) {
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) return std::nullopt;  // Reported when the inputs are compared with the model.
@@ -299,7 +335,8 @@ std::optional<CallProblem> convert_late(JsonInput& input, std::string& converted
   return invalid_request(fmt::format("input '{}': {} of its data", input.name, json.problem()));
 }
 
-// Elements of BYTES behind the JSON get their slots. What is missing there is reported when the others are located.
+// Converts BYTES elements behind the JSON to slots of a fixed size. Walks over the binary inputs in the same order as
+// locate_data(), which also reports announced bytes that are missing; here they only shorten the part.
 std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::string_view binary,
                                         std::string& converted) {
   for (auto& input : inputs) {
@@ -318,9 +355,12 @@ std::optional<CallProblem> convert_wire(std::vector<JsonInput>& inputs, std::str
   return std::nullopt;
 }
 
-// Where the bytes of each input are: behind the JSON in their order, or among what was converted.
+// Finds the bytes of each input: behind the JSON, in the order of the inputs, or in call.converted. Requires that the
+// whole JSON was read. Ensures that every view in `given` stays valid as long as neither `request` nor the call
+// changes.
 std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view binary, Call& call,
                                        std::vector<GivenInput>& given) {
+  // All conversions come first: they append to call.converted and can move it, so no view of it may exist yet.
   for (auto& input : request.inputs) {
     if (!input.data_text.empty()) {
       if (auto problem = convert_late(input, call.converted)) return problem;
@@ -345,6 +385,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
       data = binary.substr(0, static_cast<std::size_t>(*input.binary_size));
       binary.remove_prefix(data.size());
     }
+    // BYTES from behind the JSON were counted there like all others, but are read in their converted form.
     if (!input.binary_size || input.wire) {
       data =
           std::string_view(call.converted).substr(input.converted_begin, input.converted_end - input.converted_begin);
@@ -352,13 +393,15 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
     given.push_back({input.name, parse_datatype(input.datatype_name), input.datatype_name, input.shape.data(),
                      input.shape.size(), data});
   }
+  // Bytes that belong to no input mean that a length is wrong, and then earlier tensors could be shifted, too.
   if (!binary.empty()) return invalid_request(fmt::format("{} bytes follow the last input", binary.size()));
   return std::nullopt;
 }
 
 std::optional<std::int64_t> whole(std::string_view text) { return text::parse_integer(text); }
 
-// A body that is the only input itself: one sample, and its length says how long the variable axis is.
+// Reads a raw request: the body is the data of the only input, with one sample. The length of the body gives the length
+// of the variable axis. Masks do not count as inputs here, because the gateway fills them in.
 std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call& call) {
   const auto& inputs = call.model->signature.inputs;
   const TensorSpec* only = nullptr;
@@ -367,7 +410,9 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
     if (only != nullptr) return invalid_request("a raw request needs a model with one input");
     only = &spec;
   }
+  // The length of the body does not tell how many BYTES elements it holds.
   if (only->datatype == Datatype::bytes) return invalid_request("a raw request needs a model that takes numbers");
+  // The bytes of one sample whose variable axis has length 1. accept_inputs() rejects a body that is no multiple.
   const std::size_t place = static_cast<std::size_t>(*bytes_of(*only, 1));
   std::vector<std::int64_t> shape{1};
   const std::int64_t length = static_cast<std::int64_t>(call.body.size() / place);
@@ -379,6 +424,8 @@ std::optional<CallProblem> read_raw(std::optional<std::int64_t> input_size, Call
   return std::nullopt;
 }
 
+// Calls `write(value)` for each element, with commas between them. Copies each element out, since the tensor inside the
+// answer need not be aligned for T.
 template <typename T, typename Write>
 void write_elements(std::string& out, std::string_view raw, Write&& write) {
   for (std::size_t at = 0; at < raw.size(); at += sizeof(T)) {
@@ -389,6 +436,7 @@ void write_elements(std::string& out, std::string_view raw, Write&& write) {
   }
 }
 
+// Widens to 64 bits, the only integers that append_json_number() takes.
 template <typename T>
 void write_integers(std::string& out, std::string_view raw) {
   write_elements<T>(out, raw, [&](T value) {
@@ -407,6 +455,7 @@ void write_texts(std::string& out, std::string_view slots) {
   }
 }
 
+// True if each element of the slots can be a JSON string.
 bool all_text(std::string_view slots) {
   for (std::size_t at = 0; at + kBytesSlot <= slots.size(); at += kBytesSlot) {
     if (!is_utf8(element_of_slot(slots.data() + at))) return false;
@@ -428,19 +477,22 @@ void write_data(std::string& out, Datatype datatype, std::string_view raw) {
     case Datatype::int64: return write_integers<std::int64_t>(out, raw);
     case Datatype::fp32: return write_elements<float>(out, raw, [&](float v) { append_json_number(out, v); });
     case Datatype::fp64: return write_elements<double>(out, raw, [&](double v) { append_json_number(out, v); });
+    // Unreachable: goes_binary() sends these as bytes.
     case Datatype::fp16:
     case Datatype::bf16: return;
     case Datatype::bytes: return write_texts(out, raw);
   }
 }
 
-// FP16 and BF16 cannot be JSON numbers, so they travel as bytes whether asked for or not; and so do elements of BYTES
-// that are no text.
+// FP16 and BF16 cannot be JSON numbers, so they are sent as bytes even if the client asked for JSON; so are BYTES
+// elements that are not UTF-8, which JSON strings cannot hold.
 bool goes_binary(const CallOutput& output, const TensorSpec& spec, std::string_view raw) {
   if (output.binary || spec.datatype == Datatype::fp16 || spec.datatype == Datatype::bf16) return true;
   return spec.datatype == Datatype::bytes && !all_text(raw);
 }
 
+// Writes the description of one output, and its data if that goes into the JSON. The shape is that of the request: the
+// samples it sent and its own extent, not those of the padded batch.
 void write_output(std::string& out, const Call& call, const CallOutput& output) {
   const TensorSpec& spec = call.model->signature.outputs[output.index];
   const std::string_view raw = raw_output(call, output.index);
@@ -456,6 +508,7 @@ void write_output(std::string& out, const Call& call, const CallOutput& output) 
   }
   if (goes_binary(output, spec, raw)) {
     out += R"(],"parameters":{"binary_data_size":)";
+    // The wire form has no padding, so it is shorter than the slots.
     const std::size_t bytes = spec.datatype == Datatype::bytes ? slots_to_wire(raw).size() : raw.size();
     append_json_number(out, static_cast<std::uint64_t>(bytes));
     out += "}}";
@@ -472,6 +525,7 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   JsonRequest request;
   if (auto problem = read_headers(headers, call, request.input_size)) return problem;
   std::size_t json_length = call.body.size();
+  // Without the header field the whole body is JSON. A length of 0 means that there is no JSON: the raw form.
   if (headers.json_length) {
     const auto length = whole(*headers.json_length);
     if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > call.body.size()) {
@@ -483,12 +537,14 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   const std::string_view body = call.body;
   JsonReader json(body.substr(0, json_length));
   if (!read_request(json, request, call)) {
+    // A problem with the meaning of a value has a better message than the place where reading stopped.
     if (request.problem) return std::move(request.problem);
     return invalid_request("failed to parse the request JSON: " + json.problem());
   }
   std::vector<GivenInput> given;
   if (auto problem = locate_data(request, body.substr(json_length), call, given)) return problem;
   if (auto problem = accept_inputs(given, request.input_size, call)) return problem;
+  // Naming no outputs, or an empty list of them, asks for all.
   if (!request.outputs_named || request.outputs.empty()) request_all_outputs(request.binary_output, call);
   for (const auto& output : request.outputs) {
     if (auto problem = request_output(output.name, output.binary.value_or(request.binary_output), call)) return problem;
@@ -496,6 +552,8 @@ std::optional<CallProblem> read_infer_request(const InferHeaders& headers, Call&
   return std::nullopt;
 }
 
+// Writes the JSON with the size of each binary output, and then the bytes of these outputs in the same order. Reuses
+// the memory of `body`.
 void write_infer_answer(const Call& call, InferBody& body) {
   std::string& out = body.text;
   out.clear();

@@ -1,3 +1,9 @@
+// The meaning of inference requests, independent of the protocol that carried them.
+//
+// Everything here is untrusted input. The order of the checks in accept_input() keeps the arithmetic safe: each axis is
+// bounded before it is multiplied, the products are checked for overflow, and the number of bytes must equal what the
+// shape says. After that, padding and batching can trust shape and data without checking again.
+
 #include "serve/infer_request.h"
 
 #include <fmt/format.h>
@@ -13,11 +19,14 @@
 namespace tangram::serve {
 namespace {
 
-// Samples of one request, and the longest axis: far beyond use, so that products stay exact.
+// The largest number of samples and the longest axis of one request: far beyond practical use, and the product of two
+// of them still fits into 64 bits.
 constexpr std::int64_t kAxisMax = 1'000'000'000;
+// About 11 days. Nanoseconds of it fit into 64 bits with room for a sum.
 constexpr double kDeadlineMsMax = 1e9;
 
-// The beginning of what a client sent, in quotes.
+// The beginning of a text that a client sent, in quotes, for an error message. Cutting can split a UTF-8 sequence, so
+// bytes that make no text become question marks: the message becomes a JSON string.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 40;
   std::string beginning(text.substr(0, kShown));
@@ -38,16 +47,20 @@ std::string shown_value(const ParameterValue& value) {
   return std::string(value.text);
 }
 
+// Applies one parameter with a numeric or boolean value. Ignores unknown names, as the protocol demands. Header fields
+// take the same path, so both have the same limits and messages.
 std::optional<CallProblem> apply_number(std::string_view name, const ParameterValue& value, Call& call,
                                         std::optional<std::int64_t>& input_size, std::string_view header = {}) {
   const double number = value.number;
   const auto wrong = [&](std::string_view expected) { return wrong_parameter(name, expected, value, header); };
+  // Several parameters can limit the time. The shortest wins, whatever their order.
   const auto bound_deadline = [&](Duration limit) { call.deadline = std::min(limit, call.deadline.value_or(limit)); };
   if (name == "priority") {
     if (!value.is_natural(0, kNaturalMax)) return wrong("a whole number from 0");
     call.priority = static_cast<std::int64_t>(number);
   } else if (name == "timeout") {
-    // What cannot be completed within it may be terminated; so it bounds the deadline, and 0 means none.
+    // Triton's "timeout": a request that is not complete by then may be ended. So it is an upper bound of the deadline,
+    // and 0 means none.
     if (!value.is_natural(0, kNaturalMax)) return wrong("whole microseconds from 0");
     if (number > 0) bound_deadline(from_seconds(number * 1e-6));
   } else if (name == "tangram_deadline_ms") {
@@ -69,6 +82,7 @@ std::string shape_text(const std::int64_t* shape, std::size_t rank) {
   return fmt::format("[{}]", fmt::join(shape, shape + rank, ","));
 }
 
+// The shape with -1 for the samples in front, as the metadata shows it.
 std::string expected_shape(const TensorSpec& spec) {
   return spec.shape.empty() ? "[-1]" : fmt::format("[-1,{}]", fmt::join(spec.shape, ","));
 }
@@ -78,8 +92,8 @@ CallProblem wrong_shape(const GivenInput& input, const TensorSpec& spec, const C
                                      call.model->name, expected_shape(spec), shape_text(input.shape, input.rank)));
 }
 
-// Compares one input with what the model expects of it. `extent` is the length of the variable axes seen so far, 0 for
-// none.
+// Compares one input with the model's specification. `samples` and `extent` hold the number of samples and the length
+// of the variable axes seen so far, 0 for none: all inputs must agree, because a batch is padded along one common axis.
 std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpec& spec, std::int64_t& extent,
                                         std::int64_t& samples, const Call& call) {
   if (input.datatype != spec.datatype) {
@@ -94,6 +108,7 @@ std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpe
         fmt::format("input '{}' has {} samples, another input has {}", input.name, input.shape[0], samples));
   }
   samples = input.shape[0];
+  // Multiplied with an overflow check: a few axes within the limit can exceed 64 bits.
   std::int64_t elements = samples;
   for (std::size_t axis = 0; axis < spec.shape.size(); ++axis) {
     const std::int64_t length = input.shape[axis + 1];
@@ -105,6 +120,7 @@ std::optional<CallProblem> accept_input(const GivenInput& input, const TensorSpe
     if (variable) extent = length;
     if (__builtin_mul_overflow(elements, length, &elements)) return wrong_shape(input, spec, call);
   }
+  // Now the bytes decide. What passes here can be copied with lengths that are computed from the shape alone.
   std::int64_t bytes = 0;
   const bool too_large = __builtin_mul_overflow(elements, static_cast<std::int64_t>(size_of(spec.datatype)), &bytes);
   if (too_large || static_cast<std::uint64_t>(bytes) != input.data.size()) {
@@ -120,6 +136,7 @@ CallProblem invalid_request(std::string message) { return {CallStatus::invalid, 
 
 // ---- Parameters ----
 
+// NaN fails all comparisons, and an infinity exceeds `max`.
 bool ParameterValue::is_natural(double min, double max) const {
   return kind == Kind::number && number >= min && number <= max && number == std::floor(number);
 }
@@ -131,6 +148,7 @@ CallProblem wrong_parameter(std::string_view name, std::string_view expected, co
   return invalid_request(fmt::format("{}: expected {}, got {}", where, expected, shown_value(value)));
 }
 
+// answer_ends has the end of each output; each begins where the one before it ends.
 std::string_view raw_output(const Call& call, std::size_t index) {
   const std::size_t begin = index == 0 ? 0 : call.answer_ends[index - 1];
   return std::string_view(call.answer).substr(begin, call.answer_ends[index] - begin);
@@ -138,7 +156,8 @@ std::string_view raw_output(const Call& call, std::size_t index) {
 
 std::optional<CallProblem> apply_parameter(std::string_view name, const ParameterValue& value, Call& call,
                                            std::optional<std::int64_t>& input_size) {
-  // Of a sequence all parameters come together, and its id may be a number or a text.
+  // The parameters of a sequence come together, and its id is a number or a text. 0, false and "" mean that there is no
+  // sequence and are accepted; a real one would need state between requests.
   const bool set = value.kind == ParameterValue::Kind::text ? !value.text.empty() : value.number != 0;
   if (set && (name == "sequence_id" || name == "sequence_start" || name == "sequence_end")) {
     return invalid_request("sequences are not supported");
@@ -146,6 +165,8 @@ std::optional<CallProblem> apply_parameter(std::string_view name, const Paramete
   return apply_number(name, value, call, input_size);
 }
 
+// A request that relies on shared memory has no data in its body. Ignoring the parameter would end in a confusing
+// message about missing data.
 std::optional<CallProblem> check_input_parameter(std::string_view name) {
   if (name == "shared_memory_region") return invalid_request("shared memory is not supported");
   return std::nullopt;
@@ -155,10 +176,13 @@ std::optional<CallProblem> check_output_parameter(std::string_view name, const P
   if (name == "shared_memory_region") return invalid_request("shared memory is not supported");
   if (name != "classification") return std::nullopt;
   if (!value.is_natural(0, kNaturalMax)) return wrong_parameter(name, "a whole number from 0", value);
+  // 0 classes means the plain tensor.
   if (value.number == 0) return std::nullopt;
   return invalid_request("classification is not supported");
 }
 
+// Fills in call.inputs by the order of the signature, whatever order the client sent. Views of `given` are copied, not
+// the data.
 std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
                                          Call& call) {
   const auto& specs = call.model->signature.inputs;
@@ -176,11 +200,14 @@ std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, s
     if (auto problem = accept_input(input, *spec, extent, samples, call)) return problem;
     slot = {input.data, true};
   }
+  // A missing mask is filled in while batching; any other missing input is a problem.
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (call.inputs[i].given || specs[i].mask) continue;
     return invalid_request(fmt::format("expected {} inputs but got {} inputs for model '{}': '{}' is missing",
                                        specs.size(), given.size(), call.model->name, specs[i].name));
   }
+  // The size may exceed the input, which is then padded further. A smaller one would choose a bucket that the input
+  // does not fit into.
   if (input_size && *input_size < extent) {
     return invalid_request(
         fmt::format("the input is {} long, more than the size {} that was given for it", extent, *input_size));
@@ -188,6 +215,8 @@ std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, s
   if (samples > INT32_MAX) return invalid_request("too many samples");
   call.samples = static_cast<std::int32_t>(samples);
   call.extent = std::max<std::int64_t>(extent, 1);
+  // The size that buckets are chosen by: what the client says, else the length of the variable axis, else the service's
+  // own constant.
   call.size = input_size ? *input_size : extent != 0 ? extent : call.model->size_fixed;
   return std::nullopt;
 }
@@ -210,6 +239,7 @@ std::optional<CallProblem> request_output(std::string_view name, bool binary, Ca
 std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
                                         std::optional<std::int64_t>& input_size) {
   if (headers.traceparent && is_traceparent(*headers.traceparent)) call.traceparent = *headers.traceparent;
+  // Header fields are text. A text that is no number and no boolean is passed on, so that the message can quote it.
   const auto apply = [&](std::string_view name, std::string_view header, std::string_view text) {
     const auto number = text::parse_number(text);
     const bool truth = text == "true" || text == "false";
@@ -228,7 +258,8 @@ std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
   return std::nullopt;
 }
 
-// version-trace-parent-flags in lower hexadecimal, neither trace nor parent all zeros. Versions after 00 may say more.
+// W3C Trace Context: version-trace-parent-flags in lower-case hexadecimal, 55 characters, neither trace nor parent all
+// zeros. Version ff is invalid. Versions after 00 may append further fields behind a dash.
 bool is_traceparent(std::string_view text) {
   constexpr std::string_view kZeros = "00000000000000000000000000000000";
   if (text.size() < 55 || (text.size() > 55 && (text.starts_with("00") || text[55] != '-'))) return false;

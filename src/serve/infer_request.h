@@ -1,6 +1,6 @@
 // What an inference request must hold, whatever protocol it came by: its parameters, its tensors, its header fields.
 //
-// The REST protocol (infer_json.h) and gRPC (grpc_codec.h) take their messages apart, and ask here what the parts mean.
+// infer_json.h (REST) and grpc_codec.h (gRPC) parse the messages and pass the parts on to these functions.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CallProblem {
 };
 CallProblem invalid_request(std::string message);
 
-// What stands in header fields of the request.
+// The header fields that matter to inference.
 struct InferHeaders {
   std::optional<std::string_view> json_length = {};  // Inference-Header-Content-Length
   std::optional<std::string_view> deadline_ms = {};  // Tangram-Deadline-Ms
@@ -29,12 +29,12 @@ struct InferHeaders {
   std::optional<std::string_view> traceparent = {};
 };
 
-// What the fields say of the request, whatever the protocol.
+// Applies the header fields to the call, whatever the protocol.
 std::optional<CallProblem> read_headers(const InferHeaders& headers, Call& call,
                                         std::optional<std::int64_t>& input_size);
 
-// Checks what came, whatever the protocol, and fills in samples, extent and size. Of each input `shape` has the
-// samples first.
+// One input as it arrived, whatever the protocol. accept_inputs() checks all of them against the model and fills in
+// inputs, samples, extent and size of the call. The first axis of `shape` is the number of samples.
 struct GivenInput {
   std::string_view name;
   std::optional<Datatype> datatype;  // Nothing: the name of the datatype was not one.
@@ -45,9 +45,9 @@ struct GivenInput {
 };
 std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, std::optional<std::int64_t> input_size,
                                          Call& call);
-// All outputs, where the request names none.
+// Requests all outputs, for a request that names none.
 void request_all_outputs(bool binary, Call& call);
-// Asks for the output with this name.
+// Requests the output with this name.
 std::optional<CallProblem> request_output(std::string_view name, bool binary, Call& call);
 
 // The value of a parameter, in the types that the protocols have for one.
@@ -70,12 +70,12 @@ struct ParameterValue {
 // Whole numbers up to here are exact in a double.
 inline constexpr double kNaturalMax = 9e15;
 
-// The problem of a parameter with another value than `expected` describes. `header` names the header field if it came
-// in one.
+// The problem with a parameter whose value is not what `expected` describes. `header` names the header field if the
+// value came in one.
 CallProblem wrong_parameter(std::string_view name, std::string_view expected, const ParameterValue& value,
                             std::string_view header = {});
-// What the parameters of a request say, by name. Those that mean nothing here are ignored, as the protocol wants; those
-// that do and have a value of another type or range are a problem, which says what was read and what was expected.
+// Applies a parameter of the request. Unknown names are ignored, as the protocol demands; a known name with a value of
+// another type or range is a problem, which says what was found and what was expected.
 std::optional<CallProblem> apply_parameter(std::string_view name, const ParameterValue& value, Call& call,
                                            std::optional<std::int64_t>& input_size);
 // The same for parameters of inputs and of outputs, as far as both protocols have them.

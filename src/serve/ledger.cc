@@ -1,3 +1,8 @@
+// Counts how requests and batches ended. One thread, that of the world, so the counters are plain numbers.
+//
+// Background requests are counted apart: they run in the slack of the slices and have no Slo, so they would distort
+// latency and attainment. For slices they do count, because they keep them busy.
+
 #include "serve/ledger.h"
 
 #include <chrono>
@@ -12,10 +17,11 @@ void Ledger::count_ended(const Call& call, const Outcome& outcome, bool never_in
   }
   ++tally.outcomes[static_cast<std::size_t>(outcome.kind)];
   if (never_in_time) ++tally.never_in_time;
-  // What no slice could ever have served says nothing about how the promise is kept.
+  // A request that no slice could ever have served says nothing about how well the Slo is kept.
   if (!never_in_time && outcome.reason != RejectReason::too_large) {
     tally.attainment.add(now, outcome.kind == OutcomeKind::served);
   }
+  // From the arrival at the gateway, so the time for which a call was held counts as waiting.
   const Duration here = now - call.arrived;
   const bool answered = outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late;
   if (!answered) {
@@ -28,10 +34,12 @@ void Ledger::count_ended(const Call& call, const Outcome& outcome, bool never_in
   tally.latency.add(here);
   tally.queue.add(here - call.compute);
   tally.compute.add(call.compute);
+  // Weighted by samples, since each sample is padded. The ratio of both sums is the share of real work.
   tally.size_real += static_cast<double>(call.size) * call.samples;
   tally.size_padded += static_cast<double>(call.padded_size) * call.samples;
 }
 
+// by_batch_size is what the statistics extension reports: run times by number of samples.
 void Ledger::count_batch(const Batch& batch) {
   SliceServed& slice = slices_[batch.slice.index()];
   slice.busy_ns += batch.took.count();
@@ -45,6 +53,7 @@ void Ledger::count_batch(const Batch& batch) {
   by_size.compute_ns += batch.took.count();
 }
 
+// The slice was busy, whoever is at fault. A batch that a remote server had no room for is not a failure.
 void Ledger::count_failed_batch(SliceId slice, Duration took, bool own_fault) {
   SliceServed& tally = slices_[slice.index()];
   tally.busy_ns += took.count();

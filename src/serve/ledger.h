@@ -1,4 +1,4 @@
-// What the LiveWorld counts: how requests ended, and what slices ran.
+// The counters of the LiveWorld: how requests ended, and what slices ran.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tangram::serve {
 
-// A request in the background is counted apart, and in none of the other numbers of its service.
+// A background request is counted apart, and in none of the other counters of its service.
 class Ledger {
  public:
   // `wall_start_ms`: the wall clock at time zero, milliseconds since 1970.
@@ -33,11 +33,11 @@ class Ledger {
     Duration took{};
   };
   void count_batch(const Batch& batch);
-  // A batch ended without an answer. `own_fault`: not because it was turned away.
+  // A batch ended without an answer. `own_fault`: the slice failed, rather than a remote server that had no room.
   void count_failed_batch(SliceId slice, Duration took, bool own_fault);
   void count_failure(SliceId slice) { ++slices_[slice.index()].failures; }
   void count_restart(SliceId slice) { ++slices_[slice.index()].restarts; }
-  // The first start is none.
+  // The first start does not count as a restart.
   void forget_restarts(SliceId slice) { slices_[slice.index()].restarts = 0; }
   // Plans bring new slices.
   void grow(std::size_t slices) {

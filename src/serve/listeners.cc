@@ -1,3 +1,9 @@
+// Opens the ports and runs the I/O threads.
+//
+// With several threads each one has its own socket at the same port (SO_REUSEPORT) and the kernel spreads connections
+// over them: no accept lock, and a connection stays on its thread for life. With one thread the loop of the world
+// serves the sockets itself, which saves two thread switches per request.
+
 #include "serve/listeners.h"
 
 #include <unistd.h>
@@ -8,11 +14,13 @@
 
 namespace tangram::serve {
 
+// Only a socket file that this server has created: another server may listen at the path if open() has failed.
 Listeners::~Listeners() {
   if (admin_socket_open_) unlink(config_.admin_socket.c_str());
 }
 
 Result<Nothing> Listeners::open() {
+  // Certificates first: a wrong one is reported before any port is open.
   if (config_.security.tls) {
     TANGRAM_TRY(auto made, host::TlsContext::for_server(*config_.security.tls));
     tls_.set(std::move(made));
@@ -22,6 +30,7 @@ Result<Nothing> Listeners::open() {
     if (!one_thread()) its_loop = &io_.emplace_back(std::make_unique<IoThread>())->loop;
     auto http = std::make_unique<HttpServer>(*its_loop, clock_, gateway_, world_, config_.limits, one_thread());
     TANGRAM_RETURN_IF_ERROR(open_data(*http));
+    // The admin port is not shared, so one thread has it.
     if (i == 0) {
       TANGRAM_RETURN_IF_ERROR(open_admin(*http));
     }
@@ -30,7 +39,7 @@ Result<Nothing> Listeners::open() {
   return open_grpc();
 }
 
-// The first takes the port that was asked for, which may be any; the others take the same.
+// The first server takes the configured port, where 0 means any free one; the others then share the port that it got.
 Result<Nothing> Listeners::open_data(HttpServer& http) {
   TANGRAM_TRY(const auto data,
               host::listen_at(config_.address, data_port_ == 0 ? config_.http_port : data_port_, !one_thread()));
@@ -39,6 +48,7 @@ Result<Nothing> Listeners::open_data(HttpServer& http) {
   return Nothing{};
 }
 
+// The Unix socket has no TLS and asks for no key: the permissions of its file decide who can connect.
 Result<Nothing> Listeners::open_admin(HttpServer& http) {
   TANGRAM_TRY(const auto admin, host::listen_at(config_.admin_address, config_.metrics_port, false));
   http.listen(admin, {.port = Port::admin, .tls = tls_slot()});
@@ -50,6 +60,7 @@ Result<Nothing> Listeners::open_admin(HttpServer& http) {
   return Nothing{};
 }
 
+// Limits that both protocols have are those of HTTP.
 Result<Nothing> Listeners::open_grpc() {
   if (!config_.grpc_port) return Nothing{};
   GrpcConfig grpc;
@@ -70,6 +81,7 @@ void Listeners::start() {
   for (auto& io : io_) io->thread = std::thread([this, &io] { run_io(*io); });
 }
 
+// Each thread notices the drain by itself, since an HttpServer belongs to its thread; drain() only wakes it.
 void Listeners::run_io(IoThread& io) {
   bool draining = false;
   while (!stopping_) {
@@ -88,12 +100,14 @@ void Listeners::set_tls(std::shared_ptr<const host::TlsContext> context, const h
   if (grpc_) grpc_->set_tls(material);
 }
 
+// Requires that the gateway already says that it drains: the I/O threads look there.
 void Listeners::drain(Duration grace) {
   if (grpc_) grpc_->drain(grace);
   if (main_http_) main_http_->drain();
   for (auto& io : io_) io->loop.wake();
 }
 
+// The gRPC server joins its own threads. An I/O thread closes its connections before it ends.
 void Listeners::stop() {
   stopping_ = true;
   grpc_.reset();

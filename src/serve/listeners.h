@@ -1,7 +1,7 @@
 // Everything that clients connect to: HTTP on one thread or several, the admin interface, gRPC.
 //
-// With one I/O thread the loop of the world drives the sockets, too; with more, each has a thread, sockets and an epoll
-// loop of its own, and they meet the world in its inbox. The admin interface lives on the first of them.
+// With one I/O thread, the loop of the world also serves the sockets. With more, each has a thread, sockets and an
+// epoll loop of its own, and passes calls through the inbox of the world. The admin interface is on the first of them.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class Listeners {
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
-  // Opens the ports. Errors: a certificate is wrong, or a port cannot be had.
+  // Opens the ports. Errors: a certificate is invalid, or a port is not available.
   Result<Nothing> open();
   std::uint16_t http_port() const { return data_port_; }
   std::uint16_t admin_port() const { return admin_port_; }
@@ -47,9 +47,10 @@ class Listeners {
   }
   // Connections from now on use these certificates, where there were some at the start.
   void set_tls(std::shared_ptr<const host::TlsContext> context, const host::TlsMaterial& material);
-  // No new connections; those under way end once they are answered, or after `grace`. The gateway drains already.
+  // Accepts no new connections; open ones end once they are answered, or after `grace`. Requires that the gateway
+  // drains.
   void drain(Duration grace);
-  // Ends all threads and closes what is still open on them.
+  // Ends all threads and closes their connections.
   void stop();
 
  private:
@@ -67,6 +68,7 @@ class Listeners {
   Result<Nothing> open_data(HttpServer& http);
   // Opens the admin port, and the admin socket where there is one.
   Result<Nothing> open_admin(HttpServer& http);
+  // Starts the gRPC server, if a port is configured.
   Result<Nothing> open_grpc();
   // The body of an I/O thread.
   void run_io(IoThread& io);

@@ -1,3 +1,11 @@
+// The order of events is what this file is about. A recording of a live run must replay to the same decisions. That
+// holds only if everything reaches the scheduler through step(), one event at a time, completions before arrivals
+// before wake-ups, with one value of now_ per step.
+//
+// World methods (launch, restart, reshape, recall) are called by the scheduler inside its handlers. They never call
+// back into it: a result that is known at once becomes an event of now_, which step() delivers after the handler has
+// returned. Without this the scheduler would be entered while its state is half changed.
+
 #include "serve/live_world.h"
 
 #include <fmt/format.h>
@@ -13,7 +21,7 @@
 namespace tangram::serve {
 namespace {
 
-// True if a slice of the pool is being started again and will serve.
+// True if a slice of the pool is restarting and stays in the plan afterwards.
 bool restarts(const sched::State& state, sched::PoolId pool) {
   return std::ranges::any_of(state.slices, [&](const sched::SliceState& slice) {
     return slice.place.pool == pool && slice.status == sched::SliceStatus::restarting && !slice.retiring;
@@ -29,7 +37,9 @@ LiveWorld::LiveWorld(sched::Deployment deployment, const std::vector<ServedModel
       runs_(deployment.places.size(), config_.make_executor, inbox_),
       loaded_(models.size(), true) {
   TANGRAM_CHECK(deployment.services.size() == models.size(), "every service is a model");
+  // The call table cannot hold more, so the scheduler must not accept more.
   config_.scheduler.requests_max = std::min(config_.scheduler.requests_max, kCallsMax);
+  // LiveWorld derives privately from World, and make_unique cannot do the conversion.
   World& world = *this;
   recorded_ =
       std::make_unique<sched::RecordedScheduler>(world, std::move(deployment), config_.scheduler, config_.recording);
@@ -39,10 +49,13 @@ LiveWorld::~LiveWorld() = default;
 
 // ---- The loop ----
 
+// Reports become events and are handled before the calls that were posted with them: a slice that has just become free
+// can then serve a call of the same step.
 void LiveWorld::take_inbox() {
   inbox_.take(posted_);
   for (auto& report : posted_.reports) {
     events_.add(now_, report.kind, report.slice.value(), report.batch.value());
+    // The reason must be in place before the event is handled, which passes it on to the members of the batch.
     if (!report.reason.empty()) runs_.at(report.slice).failure = std::move(report.reason);
   }
   for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).rejected_upstream = retry_after;
@@ -54,6 +67,8 @@ void LiveWorld::open_slices() {
   for (std::uint32_t i = 0; i < runs_.count(); ++i) {
     const SliceId slice(i);
     if (run_of(slice).executor->ready()) continue;
+    // The scheduler believes that all slices are ready. Reporting one as lost makes it ask for a restart, which is how
+    // an executor loads its models the first time. That start is not a failure, so it is not counted.
     starting_.push_back(slice);
     recorded_->on_slice_lost(slice);
     ledger_.forget_restarts(slice);
@@ -61,16 +76,20 @@ void LiveWorld::open_slices() {
 }
 
 void LiveWorld::step(TimePoint now) {
+  // Time in the world never goes back, whatever the caller says.
   now_ = std::max(now_, now);
   take_inbox();
   std::size_t arrived = 0;
+  // One event per turn, always the first kind that is due: each handler can make others due at the same instant.
   while (true) {
     if (events_.next_due() <= now_) {
       handle(events_.take());
+      // A completion or restart can be what a held call waits for.
       if (!held_.empty()) release_held();
     } else if (arrived < posted_.calls.size()) {
       std::visit([this](auto* call) { arrive(call); }, posted_.calls[arrived++]);
     } else if (wake_at_ <= now_) {
+      // Cleared first: on_wake() can ask for the next wake-up.
       wake_at_ = kTimeNever;
       recorded_->on_wake();
     } else if (held_.next_due() <= now_) {
@@ -79,6 +98,7 @@ void LiveWorld::step(TimePoint now) {
       break;
     }
   }
+  // Keeps the memory, which the next take_inbox() swaps back into the inbox.
   posted_.calls.clear();
 }
 
@@ -99,6 +119,7 @@ void LiveWorld::handle(const WorldEvent& event) {
 
 // ---- Calls ----
 
+// Answers without the scheduler, so without an outcome; on_refused counts the call instead.
 void LiveWorld::answer_problem(Call* call, CallStatus status, std::string message) {
   call->status = status;
   call->error = std::move(message);
@@ -130,10 +151,11 @@ void LiveWorld::arrive(Call* call) {
   }
 }
 
-// True while a plan is being put in place or workers start again and no slice serves the request now, but one will: the
-// scheduler would refuse it for want of capacity, and the client did nothing wrong.
+// True if no slice serves the request now but one will, while a plan is being put in place or workers restart. The
+// scheduler would reject such a request for lack of capacity, although the client only has to wait a moment.
 bool LiveWorld::must_wait(const Call& call) const {
   const bool moving = scheduler().moving();
+  // The usual case, and the cheap one: no slice is being changed or restarted.
   if (!moving && restarting_ == 0) return false;
   const sched::View view(scheduler().state());
   Request request;
@@ -141,7 +163,9 @@ bool LiveWorld::must_wait(const Call& call) const {
   request.samples = call.samples;
   const sched::DeployedService& service = view.service(request.service);
   const std::uint32_t bucket = service.bucket_of(call.size);
+  // A request beyond the last bucket does not fit. It goes to the scheduler, which rejects it with that reason.
   if (bucket == service.edges.size() || sched::serves_now(view, request, bucket)) return false;
+  // While a plan moves, a slice that takes the request can still come from a re-cut. Otherwise only a restart helps.
   if (moving) return sched::why_never(view, request, bucket) == RejectReason::none;
   return sched::any_pool_that_takes(view, request, bucket,
                                     [&](sched::PoolId pool) { return restarts(scheduler().state(), pool); });
@@ -153,13 +177,14 @@ Duration LiveWorld::promise_to(const Call& call) const {
 
 void LiveWorld::hold(Call* call) { held_.add(call, deadline_of(*call, promise_to(*call))); }
 
-// A plan that came meanwhile may have changed the promise, so the deadline is asked for anew.
+// A plan that was applied meanwhile can have changed the Slo, so each deadline is computed again.
 void LiveWorld::refuse_held() {
   for (Call* call : held_.take_all()) {
     if (deadline_of(*call, promise_to(*call)) > now_) {
       hold(call);
       continue;
     }
+    // The scheduler has never seen this call, so its request has only what the outcome needs.
     Request request;
     request.service = call->model->service;
     request.tenant = call->tenant;
@@ -167,6 +192,7 @@ void LiveWorld::refuse_held() {
   }
 }
 
+// In the order of arrival. A call that still has to wait goes back behind those before it, so the order is kept.
 void LiveWorld::release_held() {
   for (Call* call : held_.take_all()) {
     if (must_wait(*call)) {
@@ -177,11 +203,13 @@ void LiveWorld::release_held() {
   }
 }
 
+// The call is added first: adding gives it the id that its request carries, and on_arrival() can resolve it at once.
 void LiveWorld::admit(Call* call) {
   calls_.add(call);
   recorded_->on_arrival(request_of(*call, promise_to(*call), now_));
 }
 
+// Takes the call out of the table before it is answered: the owner may reuse it from on_answered() on.
 void LiveWorld::resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) {
   Call* call = calls_.take(request.id);
   if (outcome.kind == OutcomeKind::served || outcome.kind == OutcomeKind::late) {
@@ -193,10 +221,13 @@ void LiveWorld::resolve(const Request& request, const Outcome& outcome, const sc
   end(call, request, outcome);
 }
 
+// The order matters. The call is explained before it is counted and logged, which read its status, and its owner comes
+// last because the call is the owner's from then on.
 void LiveWorld::end(Call* call, const Request& request, const Outcome& outcome) {
   bool never_in_time = false;
   if (outcome.reason == RejectReason::too_late) {
-    // A call that was held until slices were ready arrived before the request that the scheduler knows.
+    // A call that was held arrived before the request that the scheduler knows. "Could it ever have been in time?" is
+    // asked of what the client sent, not of what was left of its time.
     Request as_sent = request;
     as_sent.arrival = call->arrived;
     never_in_time = !scheduler().could_be_in_time(as_sent);
@@ -210,6 +241,7 @@ void LiveWorld::end(Call* call, const Request& request, const Outcome& outcome) 
 
 // ---- Batches ----
 
+// A plan can add slices at any time, so counters and executors grow on first use.
 SliceRun& LiveWorld::run_of(SliceId slice) {
   ledger_.grow(slice.index() + 1);
   return runs_.open(slice, scheduler().state().slices[slice.index()].place);
@@ -221,27 +253,35 @@ void LiveWorld::launch(const sched::Batch& batch) {
   for (const Request* member : batch.members) run.add(calls_.at(member->id));
   const sched::View view(scheduler().state());
   const auto* entry = view.pool_service(view.slice(batch.slice).place.pool, batch.service);
+  // The mean of the latency model itself. batch.predicted also has the scheduler's correction by measured run times; an
+  // emulated executor that ran for that long would feed the correction its own value. It is the fallback where the pool
+  // does not list the service.
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
   const engines::BatchJob job{batch.id, batch.service, batch.samples, batch.padded_size, expected};
   const auto memory = run.executor->prepare(job);
+  // Reported as an event, as if the executor had failed: launch() must be answered exactly once, and not from inside
+  // itself.
   if (!memory) {
     run.failure = memory.error().message;
     return events_.add(now_, WorldEventKind::failed, batch.slice.value(), batch.id.value());
   }
   run.memory = *memory;
   run.gather_inputs(models_[batch.service.index()], batch.samples);
+  // A duration means that the outputs are there already and only time has to pass.
   if (const auto takes = run.executor->start(job)) {
     events_.add(now_ + *takes, WorldEventKind::done, batch.slice.value(), batch.id.value());
   }
 }
 
 void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
+  // Null: the batch was given up by a restart in the meantime, and its members run elsewhere or are answered.
   SliceRun* run = runs_.end(slice, batch);
   if (run == nullptr) return;
   const Duration took = now_ - run->started;
   const ServedModel& model = *run->members.front()->model;
   bool rejected_upstream = false;
+  // Outputs are copied out before the scheduler is told: it can launch the next batch into the same memory at once.
   if (ok) {
     run->scatter_outputs();
     const std::int32_t samples = run->samples();
@@ -249,6 +289,8 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
     const bool background = run->members.front()->background > 0;
     ledger_.count_batch({slice, model.service, samples, background, took});
   } else {
+    // A remote server without room is no fault of the slice: it is not counted or logged as one. The scheduler rejects
+    // the members instead of running them again.
     rejected_upstream = run->rejected_upstream > Duration::zero();
     ledger_.count_failed_batch(slice, took, !rejected_upstream);
     if (config_.on_failure && !rejected_upstream) config_.on_failure(slice, model, run->members.size(), run->failure);
@@ -261,6 +303,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
 
 void LiveWorld::restart(SliceId slice) {
   SliceRun& run = run_of(slice);
+  // The batch that runs is lost with the restart. Its members get the reason in case no retry is possible.
   if (run.busy) {
     ledger_.count_failure(slice);
     run.fail_members(run.failure.empty() ? "the slice did not answer in time" : std::string(run.failure));
@@ -268,10 +311,12 @@ void LiveWorld::restart(SliceId slice) {
   run.busy = false;
   ledger_.count_restart(slice);
   ++restarting_;
+  // True: usable at once. Otherwise Inbox::on_restarted() brings the answer.
   if (run.executor->restart()) events_.add(now_, WorldEventKind::restarted, slice.value());
 }
 
-// The scheduler has asked for the restart, or reshape() has, of a slice that the scheduler does not know yet.
+// Answers either the scheduler, which asked for the restart, or reshape(), which started a slice that the scheduler
+// does not use yet. Only the former is counted in restarting_.
 void LiveWorld::restarted(SliceId slice, bool ok) {
   if (ok) std::erase(starting_, slice);
   if (!warmup_.waits_for(slice)) {
@@ -282,8 +327,8 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
 }
 
-// Slices that the plan no longer has give up what they hold; those that it brings are made ready, and then the device
-// is.
+// First releases the executors of slices that the plan no longer has, and then starts the new slices of the device. The
+// device is ready when all of them have answered.
 void LiveWorld::reshape(DeviceId device, const Layout&) {
   close_gone_slices();
   warmup_.begin(device);
@@ -293,16 +338,18 @@ void LiveWorld::reshape(DeviceId device, const Layout&) {
     engines::Executor& executor = *run_of(SliceId(i)).executor;
     if (!executor.ready() && !executor.restart()) warmup_.wait_for(SliceId(i));
   }
+  // Nothing to wait for, but the answer still must not come from inside this call.
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
 }
 
-// A slice that did not get ready is one that was lost: the others of the device serve, and it is started again and
-// again until it is ready or another plan comes.
+// A slice that did not become ready is reported as lost: the other slices of the device serve, and the scheduler
+// restarts this one until it is ready or another plan replaces it. So one broken slice does not fail the move.
 void LiveWorld::reshaped(DeviceId device) {
   const std::vector<SliceId> failed = warmup_.take_failed();
   recorded_->on_reshaped(device, true);
   for (const SliceId slice : failed) {
     SliceRun& run = run_of(slice);
+    // The scheduler can have launched a batch on the slice inside on_reshaped(), before it knew that the slice is lost.
     if (run.busy) run.failure = "the slice is not ready";
     recorded_->on_slice_lost(slice);
   }
@@ -316,8 +363,11 @@ void LiveWorld::close_gone_slices() {
   std::erase_if(starting_, [&](SliceId slice) { return slices[slice.index()].status == sched::SliceStatus::gone; });
 }
 
+// There is no training beside a live world: lend() does nothing, so a lent slice is back as soon as it is asked for.
 void LiveWorld::recall(SliceId slice) { events_.add(now_, WorldEventKind::returned, slice.value()); }
 
+// Errors leave everything as it was. Models and counters are indexed by service, so the services and their order must
+// stay the same.
 Result<Nothing> LiveWorld::change_plan(const sched::Deployment& next) {
   if (scheduler().moving()) return Error{ErrorCode::unavailable, "another plan is being put in place"};
   const auto& served = scheduler().state().deployment.services;

@@ -1,13 +1,13 @@
 // The World in real time: calls in, batches on slices, answers out.
 //
-// It owns the scheduler and one executor per slice. Calls and reports of executors come through the Inbox from any
-// thread; everything else happens in step(), on one thread, one event at a time, in the order of the house:
-// completions, then arrivals, then wakes. It reads no clock: whoever drives it says what time it is.
+// It owns the scheduler and one executor per slice. Calls and executor reports arrive through the Inbox from any
+// thread; everything else happens in step(), on one thread, one event at a time: completions first, then arrivals, then
+// wake-ups. It reads no clock: whoever drives it passes the time.
 //
 // Invariants, whenever no handler runs:
-//  - A call that has arrived and is not answered stands either in the table (the scheduler knows it) or among the held.
+//  - A call that has arrived and is not answered is either in the call table (the scheduler knows it) or held.
 //  - A slice is busy exactly while the scheduler waits for the batch that it holds.
-//  - restarting_ counts the restarts that the scheduler has asked for and not had an answer to.
+//  - restarting_ counts the restarts that the scheduler has asked for and that are not answered yet.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +36,19 @@ struct LiveWorldConfig {
   std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
   // Makes the executor of one slice, when the slice is first used.
   SliceRuns::MakeExecutor make_executor;
-  // Told of every call that ends, before its owner is.
+  // Called for each call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
-  // Told of every call that is answered without the scheduler, before its owner is. May be empty.
+  // Called for each call that is answered without the scheduler, before its owner is. May be empty.
   std::function<void(const Call&)> on_refused;
-  // Told of every batch that a slice has answered. May be empty.
+  // Called for each batch that a slice has answered. May be empty.
   std::function<void(SliceId, const ServedModel&, std::int32_t samples, std::int64_t size, Duration took)> on_batch;
-  // Told of every batch whose engine answered that it cannot be run. May be empty.
+  // Called for each batch that its engine could not run. May be empty.
   std::function<void(SliceId, const ServedModel&, std::size_t requests, const std::string& reason)> on_failure;
 };
 
-// Eight of its methods are the World's, and a dozen answer questions about the state in one line. What can be decided
-// without all of it stands in the parts.
+// The class has over 40 methods: eight implement World, a dozen answer questions about the state in one line, and each
+// kind of event has a handler. They stay together because they share the invariants above; whatever can be decided
+// without the whole state is in the parts (Inbox, CallTable, HeldCalls, SliceRuns, Ledger).
 class LiveWorld final : private sched::World {
  public:
   // `models` outlive it.
@@ -81,7 +82,7 @@ class LiveWorld final : private sched::World {
   std::string why_not_ready(ServiceId service) const;
   // Moves to another plan for the same services, in the same order. Requests that are here are served meanwhile.
   Result<Nothing> change_plan(const sched::Deployment& next);
-  // No more comes but what is under way: what waits in the background is refused.
+  // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
 
@@ -96,25 +97,25 @@ class LiveWorld final : private sched::World {
   void recall(SliceId slice) override;
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch) override;
 
-  // Takes what was posted: reports become events of now, and calls wait in `posted_`.
+  // Takes what was posted: reports become events of now, calls are kept in `posted_` for this step.
   void take_inbox();
-  // Tells the scheduler of one event. Requires that it is due.
+  // Passes one event to the scheduler. Requires that it is due.
   void handle(const WorldEvent& event);
   // A batch has ended. Its members are answered by the scheduler, or run again; ignores a batch that was given up.
   void complete(SliceId slice, BatchId batch, bool ok);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
   void restarted(SliceId slice, bool ok);
-  // The slices of a device are ready, but for those that could not get ready: they are lost.
+  // The slices of a device are ready, except those that failed to start, which are reported as lost.
   void reshaped(DeviceId device);
   // Releases the executors of slices that the plan no longer has.
   void close_gone_slices();
-  // A call enters: it is answered with a problem, held, or admitted.
+  // A call arrives: it is answered with a problem, held, or admitted.
   void arrive(Call* call);
   // Does the work of a control call and gives it back.
   void arrive(ControlCall* call);
   // Hands the call to the scheduler, which resolves it at once or later.
   void admit(Call* call);
-  // True while no slice serves the call, and one will soon.
+  // True if no slice serves the call now, but one will soon.
   bool must_wait(const Call& call) const;
   // Keeps the call until slices come back, at most until its deadline.
   void hold(Call* call);
@@ -124,11 +125,12 @@ class LiveWorld final : private sched::World {
   void refuse_held();
   // Answers a call that the scheduler never sees.
   void answer_problem(Call* call, CallStatus status, std::string message);
-  // The last that the world does with a call: explains, counts and tells how it ended, and gives it back.
+  // The last step of every call that the scheduler or a deadline ended: explains, counts, reports, and returns it to
+  // its owner.
   void end(Call* call, const Request& request, const Outcome& outcome);
   // The slice with its executor, which is made at the first use.
   SliceRun& run_of(SliceId slice);
-  // The promise of the call's service, by the plan in force.
+  // The latency of the Slo of the call's service, by the plan in force.
   Duration promise_to(const Call& call) const;
 
   const std::vector<ServedModel>& models_;

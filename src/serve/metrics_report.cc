@@ -1,4 +1,9 @@
-// prometheus_metrics(): every count of the world, the gateway and the tenants, family by family.
+// prometheus_metrics(): every counter of the world, the gateway and the tenants, family by family.
+//
+// The exposition format wants all samples of a family together, under one HELP and TYPE line. So each part loops over
+// families on the outside and over services, slices or tenants on the inside. All names begin with "tangram_"; counters
+// end in "_total" and times are in seconds, as Prometheus recommends. Samples that are zero are written, too: a rate()
+// over a counter that appears late misses its first increments.
 
 #include <fmt/format.h>
 
@@ -14,7 +19,7 @@ namespace {
 
 // ---- Services ----
 
-// What the families of one service are made of.
+// What the samples of one service are computed from.
 struct ServiceRow {
   const LiveWorld& world;
   const ServedModel& model;
@@ -22,7 +27,7 @@ struct ServiceRow {
   std::string labels;
 };
 
-// A family with a sample, or several, for each service.
+// A family with one or more samples for each service.
 struct ServiceFamily {
   const char* name;
   const char* type;
@@ -30,6 +35,7 @@ struct ServiceFamily {
   void (*write)(PrometheusText& out, const char* name, const ServiceRow& row);
 };
 
+// One sample per outcome, zeros included.
 void write_outcomes(PrometheusText& out, const char* name, const std::string& labels,
                     const std::array<std::uint64_t, 4>& counts) {
   for (const OutcomeKind kind : kOutcomeKinds) {
@@ -37,7 +43,8 @@ void write_outcomes(PrometheusText& out, const char* name, const std::string& la
   }
 }
 
-// Requests that were shorter of time than the fastest run have a reason of their own.
+// Requests that were rejected because their time was shorter than the fastest run have a reason of their own: no
+// capacity would have helped them, so they must not look like overload.
 void write_rejected(PrometheusText& out, const char* name, const ServiceRow& row) {
   const auto rejected = [&](std::string_view reason, std::uint64_t count) {
     out.sample(name, row.labels + ',' + label("reason", reason), count);
@@ -51,6 +58,7 @@ void write_rejected(PrometheusText& out, const char* name, const ServiceRow& row
   }
 }
 
+// The families of services as a table: name, type, help text and how a sample is written.
 constexpr std::array kServiceFamilies{
     ServiceFamily{"tangram_slo_attainment_ratio", "gauge",
                   "Share of the requests of the last minute that were answered by their deadline; those that no slice "
@@ -102,6 +110,7 @@ constexpr std::array kServiceFamilies{
 };
 
 void service_metrics(PrometheusText& out, const LiveWorld& world) {
+  // Labels are built once per service and not once per family.
   std::vector<ServiceRow> rows;
   for (std::size_t i = 0; i < world.models().size(); ++i) {
     const ServedModel& model = world.models()[i];
@@ -115,7 +124,8 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
 
 // ---- Everything else ----
 
-// Those of no known model have an empty name.
+// Requests for an unknown model are counted under an empty service name. A label with the name that the client sent
+// would let strangers create any number of time series.
 void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
   const char* const name = "tangram_requests_refused_total";
   out.family(name, "counter", "Inference requests that ended before the scheduler saw them, by why.");
@@ -130,6 +140,8 @@ void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
 }
 
 void slice_metrics(PrometheusText& out, const LiveWorld& world) {
+  // Slices that a plan has removed keep their index but are no longer shown. A slice that has not run yet can be
+  // missing from the tallies, which grow on first use.
   const auto& slices = world.scheduler().state().slices;
   const auto& tallies = world.ledger().slices();
   const auto each = [&](auto&& write) {
@@ -149,12 +161,14 @@ void slice_metrics(PrometheusText& out, const LiveWorld& world) {
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
 }
 
+// Counters of the sockets are read without a lock, each by itself. They can be apart by the requests of that moment.
 void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
   const auto& traffic = gateway.traffic;
   const auto counter = [&](const char* name, const char* help, const std::atomic<std::uint64_t>& value) {
     out.family(name, "counter", help);
     out.sample(name, "", value.load(std::memory_order_relaxed));
   };
+  // Gauges of this instant: requests count from their arrival in the world, held ones included.
   out.family("tangram_requests_in_flight", "gauge", "Requests that have arrived and are not answered.");
   out.sample("tangram_requests_in_flight", "", std::uint64_t{world.in_flight()});
   out.family("tangram_connections_open", "gauge", "Connections of clients.");
@@ -173,6 +187,7 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
       "tangram_gateway_added_seconds", "summary",
       "From the last byte of a request read to the first byte of its answer written, less the run of its batch; of "
       "inference over HTTP, without requests in the background.");
+  // A summary: the buckets of the histograms begin at 100 microseconds, too coarse for what the gateway adds.
   for (const double q : {0.5, 0.99}) {
     out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
                to_seconds(traffic.added_infer.quantile(q)));
@@ -182,12 +197,15 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
   out.sample("tangram_plan_changes_total", "", world.plans_applied());
 }
 
+// Nothing at all without access control. Otherwise tenants that a reload has removed stay, since a counter must not
+// disappear while requests of the tenant can still end.
 void tenant_metrics(PrometheusText& out, const Access& access) {
   if (!access.on()) return;
   const auto tenants = access.tenants();
   out.family("tangram_unauthenticated_total", "counter", "Requests of callers that were not known.");
   out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
   out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
+  // By id, and ids never change: the order of the samples is stable across reloads.
   for (const auto* tenant : tenants) {
     for (const OutcomeKind kind : kOutcomeKinds) {
       out.sample("tangram_tenant_requests_total",
@@ -211,10 +229,12 @@ void tenant_metrics(PrometheusText& out, const Access& access) {
   }
 }
 
-// The names that dashboards made for Triton look for.
+// The same counters under Triton's names, for dashboards that were made for it. Times are in microseconds there.
+// Compute input and output are 0: copying is part of the run time here and not measured apart.
 void triton_metrics(PrometheusText& out, const LiveWorld& world) {
   const auto& models = world.models();
   const auto& tallies = world.ledger().services();
+  // Every family has the labels model and version, as Triton's have.
   const auto counter = [&](const char* name, const char* help, auto&& value) {
     out.family(name, "counter", help);
     for (std::size_t i = 0; i < models.size(); ++i) {
@@ -222,10 +242,12 @@ void triton_metrics(PrometheusText& out, const LiveWorld& world) {
                  static_cast<std::uint64_t>(value(tallies[i])));
     }
   };
+  // A late answer is still a success here: Triton knows no deadlines.
   counter("nv_inference_request_success", "Number of successful inference requests, all batch sizes",
           [](const ServiceTally& t) { return t.latency.count(); });
   out.family("nv_inference_request_failure", "counter", "Number of failed inference requests, all batch sizes");
   for (std::size_t i = 0; i < models.size(); ++i) {
+    // Triton's reasons: rejected by the scheduler, or failed on a slice. The indices are those of OutcomeKind.
     const std::string l = label("model", models[i].name) + R"(,version="1",reason=)";
     out.sample("nv_inference_request_failure", l + R"("REJECTED")", tallies[i].outcomes[2]);
     out.sample("nv_inference_request_failure", l + R"("BACKEND")", tallies[i].outcomes[3]);
@@ -243,6 +265,7 @@ void triton_metrics(PrometheusText& out, const LiveWorld& world) {
           [](const ServiceTally& t) { return t.compute.sum_ns() / 1000; });
   counter("nv_inference_compute_output_duration_us", "Cumulative inference compute output duration in microseconds",
           [](const ServiceTally&) { return 0; });
+  // Queued requests only: those that run are not pending.
   out.family("nv_inference_pending_request_count", "gauge",
              "Instantaneous number of pending requests awaiting execution");
   for (const auto& model : models) {
@@ -253,6 +276,7 @@ void triton_metrics(PrometheusText& out, const LiveWorld& world) {
 
 }  // namespace
 
+// Runs on the thread of the world. The cost grows with services, slices and tenants, almost 90 samples per service.
 std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names) {
   PrometheusText out;
   service_metrics(out, world);

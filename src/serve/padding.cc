@@ -1,3 +1,9 @@
+// Padding and cutting along the variable axis.
+//
+// A row-major sample is `outer` blocks of `length` places with `inner` elements each. Padding appends places at the end
+// of each block, so the real elements of a block stay contiguous and are moved by one memcpy. For the shape [2,-1,3]
+// with 4 of 8 places real: 2 blocks, each of 4*3 real elements and 4*3 of padding.
+
 #include "serve/padding.h"
 
 #include <array>
@@ -8,7 +14,7 @@
 namespace tangram::serve {
 namespace {
 
-// Writes `count` elements of `bits`.
+// Writes `count` elements with the bit pattern `bits`. Zero padding is one memset.
 void fill(std::byte* target, std::int64_t count, std::uint64_t bits, std::size_t width) {
   const auto bytes = static_cast<std::size_t>(count) * width;
   if (bits == 0) {
@@ -22,6 +28,7 @@ void fill(std::byte* target, std::int64_t count, std::uint64_t bits, std::size_t
 
 void pad_into(const TensorSpec& spec, std::span<const std::byte> source, const Fit& fit, std::byte* target) {
   const std::size_t width = size_of(spec.datatype);
+  // Nothing to pad: all samples of the request are contiguous in both, so one copy moves them.
   if (!has_variable_axis(spec) || fit.extent == fit.size) {
     std::memcpy(target, source.data(), source.size());
     return;
@@ -39,6 +46,7 @@ void pad_into(const TensorSpec& spec, std::span<const std::byte> source, const F
   }
 }
 
+// Makes the mask that the client left out, with the same blocks as pad_into().
 void write_mask(const TensorSpec& spec, const Fit& fit, std::byte* target) {
   const std::size_t width = size_of(spec.datatype);
   const TensorAxes axes = axes_of(spec, fit.size);
@@ -55,8 +63,10 @@ void cut_from(const TensorSpec& spec, const std::byte* source, const Fit& fit, s
   const std::size_t width = size_of(spec.datatype);
   const TensorAxes axes = axes_of(spec, fit.size);
   const auto stride = static_cast<std::size_t>(axes.length * axes.inner) * width;
+  // Without a variable axis every place is real.
   const auto real = has_variable_axis(spec) ? static_cast<std::size_t>(fit.extent * axes.inner) * width : stride;
   const auto* from = reinterpret_cast<const char*>(source);
+  // Nothing to cut: one append for all samples.
   if (real == stride) {
     target.append(from, stride * static_cast<std::size_t>(fit.samples * axes.outer));
     return;

@@ -1,7 +1,8 @@
-// Tensors of requests into batches and back.
+// Copies tensors of requests into batches and back.
 //
-// Along its variable axis each sample of an input is filled up to the batch's size; answers are cut to what the request
-// brought. Everything else is copied as it is, so an answer has exactly the bytes that the engine wrote for its sample.
+// Each sample of an input is padded along its variable axis to the size of the batch; outputs are cut back to the
+// extent of the request. Everything else is copied unchanged, so an answer has exactly the bytes that the engine wrote
+// for its samples.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace tangram::serve {
 
-// What a request brings: `samples` samples whose variable axis is `extent` long, into a batch whose is `size` long.
+// A request with `samples` samples, whose variable axis has length `extent`, in a batch where that axis has length
+// `size`.
 struct Fit {
   std::int32_t samples = 1;
   std::int64_t extent = 1;

@@ -1,3 +1,9 @@
+// A file that is written by a thread of its own.
+//
+// Two buffers take turns: add() appends to buffer_, the thread swaps it with an empty one and writes without holding
+// the lock. add() blocks only if the disk falls kHeldMax behind: a recording with gaps could not be replayed, so
+// waiting is better than dropping lines.
+
 #include "serve/recording_file.h"
 
 #include <fcntl.h>
@@ -34,13 +40,16 @@ RecordingFile::~RecordingFile() {
 
 void RecordingFile::add(std::string_view line) {
   const host::MutexLock lock(mutex_);
+  // Ends when the thread has taken the buffer, or when writing has failed and nothing will be taken any more.
   while (!failed_ && buffer_.size() >= kHeldMax) changed_.wait(mutex_);
   if (failed_) return;
+  // Notify once per piece and not once per line. A smaller rest is written when write_every has passed.
   const bool had_piece = buffer_.size() >= kPiece;
   buffer_ += line;
   if (!had_piece && buffer_.size() >= kPiece) changed_.notify_all();
 }
 
+// Can be called again, as the destructor does.
 bool RecordingFile::finish() {
   {
     const host::MutexLock lock(mutex_);
@@ -52,6 +61,7 @@ bool RecordingFile::finish() {
   return !failed_;
 }
 
+// Ends after a failure, or when everything is written and no more will come.
 void RecordingFile::run() {
   std::string taken;
   const host::MutexLock lock(mutex_);
@@ -59,7 +69,9 @@ void RecordingFile::run() {
     const auto until = std::chrono::steady_clock::now() + config_.write_every;
     while (!ending_ && buffer_.size() < kPiece && changed_.wait_until(mutex_, until)) continue;
     taken.swap(buffer_);
+    // write() can block for long; add() must not wait for it.
     mutex_.unlock();
+    // For an add() that waits for room.
     changed_.notify_all();
     write_all(taken);
     taken.clear();
@@ -67,7 +79,8 @@ void RecordingFile::run() {
   }
 }
 
-// A recording with a hole would be none: at the first problem it ends.
+// Writes everything, however little the system takes at a time. A recording with a gap is useless, so it ends at the
+// first error, and add() then discards its lines instead of blocking the scheduler.
 void RecordingFile::write_all(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());

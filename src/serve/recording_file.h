@@ -14,13 +14,14 @@
 namespace tangram::serve {
 
 // Takes lines from one thread and writes them from another, so that the scheduler does not wait for the disk unless
-// that falls far behind. What was added is in the file within about `write_every`, whatever becomes of the process
-// then.
+// that falls far behind. An added line is in the file within about `write_every`, even if the process crashes
+// afterwards.
 class RecordingFile {
  public:
   struct Config {
     Duration write_every = std::chrono::seconds(1);
-    // Told once, from any thread, why the recording cannot be written; it ends there, and whoever adds goes on.
+    // Called once, from any thread, with the reason why the recording cannot be written. It ends there; add() keeps
+    // working.
     std::function<void(const Error&)> on_problem = {};
   };
 
@@ -36,12 +37,12 @@ class RecordingFile {
   bool finish();
 
  private:
-  static constexpr std::size_t kPiece = 256 << 10;    // So much is not kept waiting.
-  static constexpr std::size_t kHeldMax = 256 << 20;  // So much is: then whoever adds waits for the disk.
+  static constexpr std::size_t kPiece = 256 << 10;    // Written as soon as this much is buffered.
+  static constexpr std::size_t kHeldMax = 256 << 20;  // With this much buffered, add() waits for the disk.
 
   // The body of the thread: writes pieces as they fill, until the end or the first failure.
   void run() EXCLUDES(mutex_);
-  // Writes all bytes, or sets failed_ and tells of the problem.
+  // Writes all bytes, or sets failed_ and reports the problem.
   void write_all(std::string_view bytes) EXCLUDES(mutex_);
 
   int descriptor_;

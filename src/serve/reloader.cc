@@ -1,3 +1,9 @@
+// One reload at a time, on a thread that lives as long as the reload.
+//
+// Reading files and building tables takes time that the loop of the world cannot spare. The result comes back through
+// the inbox as a control call, so it is applied between two events and on the thread of the world. running_ and again_
+// belong to that thread; only asked_ is set from others.
+
 #include "serve/reloader.h"
 
 #include <utility>
@@ -11,12 +17,15 @@ void Reloader::ask() {
 
 void Reloader::begin_if_asked() {
   if (!asked_.exchange(false) || !reloads_anything(config_)) return;
+  // The reload that is running may have read the files before they were changed, so another one follows it.
   if (running_) {
     again_ = true;
     return;
   }
   running_ = true;
+  // The previous thread has posted its call and is about to end, so this does not block.
   join();
+  // Requests up to this number are answered by the reload that begins now. Taken before the files are read.
   number_ = reloads_.report().asked;
   thread_ = std::thread([this] { run(); });
 }
@@ -26,8 +35,9 @@ void Reloader::join() {
 }
 
 void Reloader::run() {
-  // std::function must be copyable, and what was read need not be.
+  // std::function must be copyable, and the result of reading need not be.
   const auto files = std::make_shared<const Result<ReloadedFiles>>(read());
+  // Applied as a whole or not at all: a file that cannot be read leaves the others unused, too.
   call_.work = [this, files](LiveWorld& world, ControlCall&) {
     const Result<Nothing> taken = *files ? take_(world, **files) : Result<Nothing>(files->error());
     if (!taken) {
@@ -39,14 +49,17 @@ void Reloader::run() {
 }
 
 void Reloader::on_controlled(ControlCall*) {
+  // On the thread of the world, after the work.
   running_ = false;
   if (std::exchange(again_, false)) ask();
 }
 
+// Reads everything before anything is applied. The TLS context is built here, because it parses and checks the keys.
 Result<ReloadedFiles> Reloader::read() const {
   ReloadedFiles files;
   if (config_.reload_security) {
     TANGRAM_TRY(auto security, config_.reload_security());
+    // TLS cannot be switched on or off by a reload: the listeners were opened with it or without.
     if (security.tls && config_.security.tls) {
       TANGRAM_TRY(auto made, host::TlsContext::for_server(*security.tls));
       files.tls = std::move(made);

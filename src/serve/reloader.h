@@ -23,7 +23,7 @@
 
 namespace tangram::serve {
 
-// What the files say now. Nothing: that is not reloaded.
+// The contents of the files. Nothing: that file is not reloaded.
 struct ReloadedFiles {
   std::optional<sched::Deployment> deployment;
   std::optional<Security> security;
@@ -33,7 +33,7 @@ struct ReloadedFiles {
 
 class Reloader final : public ControlOwner {
  public:
-  // Puts in force what was read, on the thread of the world. Errors: it cannot be, and nothing has changed.
+  // Applies what was read, on the thread of the world. Errors: it cannot be applied, and nothing has changed.
   using Take = std::function<Result<Nothing>(LiveWorld&, const ReloadedFiles&)>;
 
   // All outlive it. `wake` wakes the loop of the world.
@@ -44,7 +44,7 @@ class Reloader final : public ControlOwner {
   }
   ~Reloader() override { join(); }
 
-  // Whether there is anything to read again.
+  // Whether any file can be reloaded.
   static bool reloads_anything(const ServerConfig& config) {
     return config.reload || config.reload_security || config.reload_remote_caller;
   }

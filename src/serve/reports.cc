@@ -1,3 +1,10 @@
+// Reports as JSON: the statistics and repository extensions of the protocol, and the status for operators.
+//
+// All of it runs on the thread of the world, between two events. So the numbers of one report belong to the same
+// instant, except for the counters of the gateway and of tenants, which other threads change meanwhile. Reports are
+// rare and small; they use a JSON tree for readability, unlike inference. ordered_json keeps the order of the fields as
+// written here.
+
 #include "serve/reports.h"
 
 #include <fmt/format.h>
@@ -12,10 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The protocol's pair of a count and a sum, from which clients compute means.
 Json duration_stat(std::uint64_t count, std::int64_t ns) { return {{"count", count}, {"ns", ns}}; }
 
+// Field names are Triton's, whose client libraries parse them. Tangram does not measure copying apart from the run and
+// has no response cache, so those entries are present and 0.
 Json statistics_of(const ServedModel& model, const ServiceTally& tally) {
   const std::uint64_t answered = tally.latency.count();
+  // Rejected and failed, by OutcomeKind.
   const std::uint64_t failed = tally.outcomes[2] + tally.outcomes[3];
   Json batches = Json::array();
   for (const auto& [size, batch] : tally.by_batch_size) {
@@ -42,6 +53,7 @@ Json statistics_of(const ServedModel& model, const ServiceTally& tally) {
           {"memory_usage", Json::array()}};
 }
 
+// The words of the status report.
 std::string_view status_name(sched::SliceStatus status) {
   switch (status) {
     case sched::SliceStatus::idle: return "idle";
@@ -61,6 +73,7 @@ Json tenants_status(const Access& access) {
     const auto refused = [&](AccessRefusal why) {
       return tenant->refusals[static_cast<std::size_t>(why)].load(std::memory_order_relaxed);
     };
+    // Refusals by limits can pass if the client slows down; those by rights cannot. Operators react differently.
     const std::uint64_t over_limits =
         refused(AccessRefusal::rate) + refused(AccessRefusal::quota) + refused(AccessRefusal::in_flight);
     const std::uint64_t forbidden = refused(AccessRefusal::model) + refused(AccessRefusal::role);
@@ -77,16 +90,20 @@ Json tenants_status(const Access& access) {
   return list;
 }
 
+// In microseconds, the scale of what the gateway adds to a request.
 Json added_report(const SharedDurations& added) {
   return {{"count", added.count()},
           {"p50_us", to_seconds(added.quantile(0.5)) * 1e6},
           {"p99_us", to_seconds(added.quantile(0.99)) * 1e6}};
 }
 
+// `i` is the index of the service, which models, tallies and the deployment have in common.
 Json service_status(const LiveWorld& world, std::size_t i) {
   const ServedModel& model = world.models()[i];
   const ServiceTally& tally = world.ledger().services()[i];
   const auto& deployed = world.scheduler().state().deployment.services[i];
+  // All means are over the time since the start. Before the first batch or request they are 0 and not NaN, which JSON
+  // does not have.
   const double batch_mean =
       tally.batches == 0 ? 0 : static_cast<double>(tally.samples) / static_cast<double>(tally.batches);
   const auto mean_ms = [](const DurationHistogram& h) {
@@ -111,12 +128,13 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"slices", world.scheduler().state().services[i].slices}};
 }
 
-// Null: the slice runs nothing.
+// The service and samples of the running batch, or null if the slice is not busy.
 Json running_on(const sched::State& state, const sched::SliceState& slice) {
   if (slice.status != sched::SliceStatus::busy) return nullptr;
   return {{"service", state.deployment.services[slice.batch_service.index()].name}, {"samples", slice.batch_samples}};
 }
 
+// One slice: what it may run (by its pool), what it runs now, and its counters since the start.
 Json slice_status(const LiveWorld& world, std::size_t i) {
   const sched::State& state = world.scheduler().state();
   const sched::SliceState& slice = state.slices[i];
@@ -124,10 +142,11 @@ Json slice_status(const LiveWorld& world, std::size_t i) {
   for (const auto& entry : state.deployment.pools[slice.place.pool.index()].services) {
     serves.push_back(state.deployment.services[entry.service.index()].name);
   }
-  // A slice that no batch has reached yet has no tally.
+  // A slice that has not run a batch yet can be missing from the tallies, which grow on first use.
   const auto& tallies = world.ledger().slices();
   const SliceServed tally = i < tallies.size() ? tallies[i] : SliceServed{};
   const double up = to_seconds(world.time());
+  // Only a worker has a process of its own; slices inside this process show null.
   const std::int64_t process = world.process_of(SliceId(static_cast<std::uint32_t>(i)));
   return {{"slice", slice_name(world, i)},
           {"status", status_name(slice.status)},
@@ -140,6 +159,7 @@ Json slice_status(const LiveWorld& world, std::size_t i) {
           {"process", process > 0 ? Json(process) : Json(nullptr)}};
 }
 
+// Slices that a plan has removed keep their index for ever; they are left out.
 Json slices_status(const LiveWorld& world) {
   const auto& slices = world.scheduler().state().slices;
   Json list = Json::array();
@@ -152,6 +172,7 @@ Json slices_status(const LiveWorld& world) {
 Json devices_status(const sched::Deployment& deployment) {
   Json list = Json::array();
   for (const auto& device : deployment.devices) {
+    // A device without a table of cuts has no layout to show.
     const bool known = !device.geometry.profiles.empty();
     list.push_back({{"name", device.name},
                     {"type", device.geometry.type},
@@ -172,6 +193,7 @@ std::string slice_name(const LiveWorld& world, std::size_t index) {
   const auto& state = world.scheduler().state();
   const sched::Place& place = state.slices[index].place;
   const auto& device = state.deployment.devices[place.device.index()];
+  // A slice of a device without a table of cuts still gets a name.
   const std::string_view profile = place.slice.profile < device.geometry.profiles.size()
                                        ? std::string_view(device.geometry.profiles[place.slice.profile].name)
                                        : std::string_view("?");
@@ -180,6 +202,8 @@ std::string slice_name(const LiveWorld& world, std::size_t index) {
   return name;
 }
 
+// Requests wait in the shared queues of the service (its lanes), or bound to one busy slice by a policy that chooses
+// the slice early. Costs a walk over all bound requests.
 std::uint64_t waiting_of(const LiveWorld& world, ServiceId service) {
   std::uint64_t count = 0;
   for (const auto& lane : world.scheduler().state().lanes) {
@@ -196,11 +220,13 @@ std::string model_statistics(const LiveWorld& world, const ServedModel* only) {
   for (std::size_t i = 0; i < world.models().size(); ++i) {
     if (only != nullptr && only != &world.models()[i]) continue;
     list.push_back(statistics_of(world.models()[i], world.ledger().services()[i]));
+    // An extension under our own prefix, which clients of the protocol ignore.
     list.back()["tangram_background"] = background_report(world, world.models()[i].service);
   }
   return Json{{"model_stats", std::move(list)}}.dump();
 }
 
+// A model is ready when it is loaded and a slice serves it. The reason is empty then.
 std::string repository_index(const LiveWorld& world, bool only_ready) {
   Json list = Json::array();
   for (const auto& model : world.models()) {
@@ -214,6 +240,7 @@ std::string repository_index(const LiveWorld& world, bool only_ready) {
   return list.dump();
 }
 
+// `tangram status` reads these keys.
 std::string status_report(const LiveWorld& world, const Gateway& gateway) {
   const Reloads::Report reloads = gateway.reloads.report();
   return Json{{"up_s", to_seconds(world.time())},

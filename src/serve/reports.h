@@ -1,5 +1,5 @@
-// What clients and operators may ask about the world, as text. Each is made on the thread of the world, inside a
-// control call.
+// Reports about the world for clients and operators, as text. Each is made on the thread of the world, inside a control
+// call.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
 
 // "rack1-0/4g.40gb@0", and "#1" behind it for the second process of a slice that several share.
 std::string slice_name(const LiveWorld& world, std::size_t index);
-// Requests of the service that wait for a slice, in queues or bound to a busy slice.
+// Queued requests of the service, in lanes or bound to a busy slice.
 std::uint64_t waiting_of(const LiveWorld& world, ServiceId service);
 
 }  // namespace tangram::serve

@@ -1,3 +1,6 @@
+// Warns about a server that others can reach without protection. It only warns: on a trusted network this can be what
+// the operator wants.
+
 #include "serve/security.h"
 
 #include <fmt/format.h>
@@ -7,14 +10,16 @@
 namespace tangram::serve {
 namespace {
 
+// Only this machine can connect to such an address. "localhost" does not occur: addresses are given as numbers.
 bool is_loopback(const std::string& address) { return address == "::1" || address.starts_with("127."); }
 
 }  // namespace
 
 void warn_of_openness(host::LogWriter& log, const Security& security, const ListenAddresses& addresses) {
-  // A certificate of the client tells who calls as well as a key does.
+  // A client certificate identifies the caller as well as a key does.
   const bool asked = security.access || (security.tls && !security.tls->authorities_file.empty());
   if (asked && security.tls) return;
+  // By address, so that one address for both ports gives one warning with both dangers.
   std::map<std::string, std::string> open;  // What may be done there.
   const auto note = [&](const std::string& address, const char* what) {
     if (is_loopback(address)) return;

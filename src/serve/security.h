@@ -1,4 +1,4 @@
-// What keeps others out of a server, and what to say where nothing does.
+// TLS and access control of a server, and warnings where they are missing.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,10 @@
 
 namespace tangram::serve {
 
-// What keeps others out. Whether there is TLS, and whether callers are asked who they are, stays as it was at the
-// start.
+// TLS and access control. Whether each is on is fixed at the start; a reload can only change the contents.
 struct Security {
   std::optional<host::TlsMaterial> tls;   // Nothing: plain connections.
-  std::optional<formats::Access> access;  // Nothing: nobody is asked.
+  std::optional<formats::Access> access;  // Nothing: callers are not authenticated.
 };
 
 // Where a server listens.
@@ -23,8 +22,8 @@ struct ListenAddresses {
   std::string admin;
 };
 
-// Warns of what anyone who can reach an address from outside may do there: once per address, before it is open. Says
-// nothing where callers are asked who they are and connections are encrypted.
+// Warns about what anyone who can reach an address from outside can do there: once per address, before it is opened. No
+// warning where callers are authenticated and connections are encrypted.
 void warn_of_openness(host::LogWriter& log, const Security& security, const ListenAddresses& addresses);
 
 }  // namespace tangram::serve

@@ -1,3 +1,8 @@
+// What clients know about a service, and what a reload may not change about it.
+//
+// Calls in flight, connections and workers hold pointers and copies of these values. So a reload may change the plan
+// and the Slos, but not the model, the tensors or the default priority of a service: that needs a restart.
+
 #include "serve/served_model.h"
 
 #include <fmt/format.h>
@@ -9,12 +14,13 @@
 namespace tangram::serve {
 namespace {
 
-// The size of requests that say nothing of it, where no axis tells.
+// The input size of requests that do not state one, for a model without a variable axis.
 std::int64_t size_fixed_of(const Service& service) {
   const auto* constant = std::get_if<ConstantSize>(&service.input_size);
   return constant == nullptr ? 1 : constant->size;
 }
 
+// The first difference that matters to clients or workers, in words; empty if there is none.
 std::string change_of_service(const Service& served, const Service& next) {
   if (served.model != next.model) {
     return fmt::format("another model, '{}' in place of '{}'", next.model, served.model);
@@ -23,6 +29,7 @@ std::string change_of_service(const Service& served, const Service& next) {
   if (served.priority != next.priority) {
     return fmt::format("another priority, {} in place of {}", next.priority, served.priority);
   }
+  // With a variable axis the constant is never used, so a change of it does not matter.
   const bool axis_tells = std::ranges::any_of(served.signature().inputs, has_variable_axis);
   if (!axis_tells && size_fixed_of(served) != size_fixed_of(next)) {
     return fmt::format("another input_size, {} in place of {}", size_fixed_of(next), size_fixed_of(served));
@@ -34,6 +41,7 @@ std::string change_of_service(const Service& served, const Service& next) {
 
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine) {
+  // The index of a service is its id, in the workload, the deployment and everywhere in serve.
   std::vector<ServedModel> models;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const Service& service = workload.services[i];
@@ -50,6 +58,7 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
 }
 
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next) {
+  // Different numbers of services are detected with the names, where the plan is applied.
   const std::size_t both = std::min(served.services.size(), next.services.size());
   for (std::size_t i = 0; i < both; ++i) {
     if (served.services[i].name != next.services[i].name) return Nothing{};  // Whoever takes the plan refuses that.

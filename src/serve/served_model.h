@@ -18,7 +18,7 @@ struct Deployment;
 
 namespace tangram::serve {
 
-// A number that every thread may read while one changes it.
+// A number that one thread changes while others read it.
 class SharedNumber {
  public:
   SharedNumber(std::int32_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): it is one.
@@ -54,8 +54,8 @@ inline constexpr std::string_view kModelVersion = "1";
 // The services of a deployment as clients see them. `engine` is what they are told runs the models.
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);
-// What clients and workers know of services does not change while they are served. Errors: a service of `next` has
-// another model, other tensors, or another priority or size of its own than the one of the same name and place.
+// What clients and workers know about services must not change while they are served. Errors: a service of `next` has
+// another model, other tensors, or another default priority or size than the one with the same name and position.
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next);
 
 }  // namespace tangram::serve

@@ -1,3 +1,9 @@
+// Puts the parts together and drives them: one loop, one thread, until everything is answered.
+//
+// The parts refer to each other, so the order of construction matters: the models first, since the gateway and the
+// world keep references into them; the world before the listeners, which post into its inbox; the reloader last.
+// Callbacks of the world can use world_, because none is called before run().
+
 #include "serve/server.h"
 
 #include <signal.h>
@@ -12,9 +18,10 @@
 namespace tangram::serve {
 namespace {
 
-// A real worker that says nothing for a second where ten times the expected is less is not coming back.
+// The least time after which a batch on a real worker or remote server counts as stuck. Shorter than the default of two
+// seconds: such a process can really hang, and its restart is the cure.
 constexpr Duration kStuckMinOfWorkers = std::chrono::seconds(1);
-// How often a server that drains looks whether everyone has gone.
+// How often a draining server checks whether all connections are closed. I/O threads do not report that.
 constexpr Duration kDrainTurn = std::chrono::milliseconds(20);
 
 std::int64_t wall_milliseconds() {
@@ -36,7 +43,8 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   warn_of_openness(log_, config_.security, {config_.address, config_.admin_address});
   warn_of_unserved(log_, deployment);
   world_ = std::make_unique<LiveWorld>(std::move(deployment), models_, world_config());
-  // What a handler of the loop posts on this thread is handled when the handlers are through: no need to wake.
+  // A call that a handler of the loop posts on this thread is handled in step() right after the handlers: no wake-up is
+  // needed, which saves a system call.
   world_->inbox().set_waker([this] {
     if (std::this_thread::get_id() != driver_ || !loop_.delivering()) loop_.wake();
   });
@@ -46,6 +54,7 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
       std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, take, [this] { loop_.wake(); });
 }
 
+// The thread of a reload uses config_ and the inbox.
 Server::~Server() { reloader_->join(); }
 
 GatewayConfig Server::gateway_config() {
@@ -60,6 +69,7 @@ LiveWorldConfig Server::world_config() {
   LiveWorldConfig world;
   world.scheduler = config_.scheduler;
   world.recording = config_.recording;
+  // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
   if (config_.workers || config_.engine == engines::kRemoteEngine) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
@@ -85,16 +95,19 @@ LiveWorldConfig Server::world_config() {
   return world;
 }
 
+// Runs on the thread of the world for each request, so only counters and, if asked for, one log line.
 void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now) {
   if (call.tenant_state != nullptr) {
     call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
   }
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));
+  // The plan was made for smaller requests than the traffic has: a hint that a new plan is due.
   if (outcome.reason == RejectReason::too_large) beyond_plan_.add(log_, *world_, call, now);
 }
 
 void Server::tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size,
                            Duration took) {
+  // The names are views into the deployment, valid during the call.
   const sched::State& state = world_->scheduler().state();
   const sched::Place& place = state.slices[slice.index()].place;
   const Geometry& geometry = state.deployment.devices[place.device.index()].geometry;
@@ -110,11 +123,13 @@ bool Server::run() {
   driver_ = std::this_thread::get_id();
   world_->open_slices();
   bool all_answered = false;
+  // Ends when everything is answered or the deadline of the drain has passed.
   while (!(all_answered = drained()) && !(draining_ && clock_.now() >= drain_deadline_)) {
     if (!told_ready_ && world_->slices_starting() == 0) tell_ready();
+    // During the first start, a worker that cannot start ends the server, and run() returns false.
     if (!executors_.unrecoverable().empty() && !draining_) begin_drain();
     if (stop_asked_.exchange(false)) begin_drain();
-    // One plan moves at a time; the next waits for it.
+    // Only one plan moves at a time. A reload that is requested meanwhile stays requested until the move has ended.
     if (!world_->scheduler().moving()) reloader_->begin_if_asked();
     turn();
   }
@@ -123,16 +138,20 @@ bool Server::run() {
   return all_answered && executors_.unrecoverable().empty();
 }
 
+// One turn: sleep until something is due, then let each part work. Sockets are served by loop_.wait() itself.
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
   loop_.wait(clock_, until);
   executors_.work(clock_.now());
+  // With one thread, answers that the world gives are sent by listeners_, which can read and post further pipelined
+  // requests. These are handled before sleeping, because nothing would wake the loop for them.
   do {
     world_->step(clock_.now());
   } while (listeners_->work(clock_.now()));
 }
 
+// From here on a worker that cannot start is retried: a running server must not end because of one slice.
 void Server::tell_ready() {
   told_ready_ = true;
   executors_.end_first_start();
@@ -158,10 +177,13 @@ void Server::begin_drain() {
   gateway_->set_draining();
   log_.write(host::LogLine(host::LogLevel::info, "draining")
                  .integer("in_flight", static_cast<std::int64_t>(world_->in_flight())));
+  // Queued background requests are rejected, since they would delay the exit up to their deadlines. Everything else is
+  // answered.
   world_->begin_drain();
   listeners_->drain(config_.exit_timeout);
 }
 
+// Both conditions: an answer that is written but not sent still has an open connection.
 bool Server::drained() const {
   return draining_ && world_->in_flight() == 0 &&
          gateway_->traffic.connections_open.load(std::memory_order_relaxed) == 0;
@@ -169,12 +191,14 @@ bool Server::drained() const {
 
 // ---- Reload ----
 
-// Open connections keep the certificates that they began with; keys and limits count from the next request on.
+// Puts new files in force. The plan comes first because only it can fail here, so an error leaves all as it was. Open
+// connections keep their certificates; keys and limits apply from the next request on.
 Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files) {
   if (files.deployment) {
     TANGRAM_RETURN_IF_ERROR(world.change_plan(*files.deployment));
     executors_.end_first_start();
     const auto& services = files.deployment->services;
+    // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
     for (std::size_t i = 0; i < services.size(); ++i) models_[i].samples_max = services[i].samples_max;
     warn_of_unserved(log_, *files.deployment);
     log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
@@ -184,6 +208,7 @@ Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files)
   if (!files.security) return Nothing{};
   const Security& next = *files.security;
   if (files.tls) listeners_->set_tls(files.tls, *next.tls);
+  // Access control cannot be switched on by a reload: connections decided at their start whether to ask.
   if (next.access && config_.security.access) gateway_->access.set(*next.access);
   log_.write(host::LogLine(host::LogLevel::info, "security_reloaded")
                  .integer("tenants", next.access ? static_cast<std::int64_t>(next.access->tenants.size()) : 0));

@@ -1,4 +1,4 @@
-// A plan behind an address: everything of this room put together.
+// A plan behind an address: all parts of serve put together.
 //
 // One thread drives the world; Listeners says which threads drive the sockets.
 #pragma once
@@ -35,8 +35,9 @@ class Server {
   std::uint16_t http_port() const { return listeners_->http_port(); }
   std::uint16_t metrics_port() const { return listeners_->admin_port(); }
   std::uint16_t grpc_port() const { return listeners_->grpc_port(); }  // 0: no gRPC.
-  // Serves until it is asked to stop and what was under way is answered. SIGTERM and SIGINT ask, SIGHUP reloads, where
-  // they were kept for it. Returns false if time ran out before all was answered, or a worker could never start.
+  // Serves until it is asked to stop and everything in flight is answered. SIGTERM and SIGINT ask it to stop, SIGHUP to
+  // reload, if keep_signals_for_server() was called. Returns false if time ran out before everything was answered, or
+  // if a worker could never start.
   bool run();
   // Why a worker could never start; empty: all did.
   const std::string& unrecoverable() const { return executors_.unrecoverable(); }
@@ -45,20 +46,20 @@ class Server {
   void request_reload() { reloader_->ask(); }
 
  private:
-  // What the gateway and the world are to do with this server, by its configuration.
+  // The configuration of the gateway and of the world, derived from config_.
   GatewayConfig gateway_config();
   LiveWorldConfig world_config();
-  // A request has ended: counts it for its tenant and writes it into the log.
+  // A request has ended: counts it for its tenant and logs it.
   void on_resolved(const Call& call, const Outcome& outcome, TimePoint now);
-  // Tells config_.on_batch of a batch, in the words of latency models. Requires that there is one to tell.
+  // Passes a batch to config_.on_batch, in terms of latency models. Requires that on_batch is set.
   void tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t samples, std::int64_t size, Duration took);
-  // Waits for something to happen and handles it.
+  // Waits until something happens or is due, and handles it.
   void turn();
-  // All slices of the first plan are ready: says so to clients and to the log. Once.
+  // All slices of the first plan are ready: reports it to clients and to the log. Called once.
   void tell_ready();
-  // Takes no more; what is under way is answered. Asked twice: waits for nothing any more.
+  // Stops accepting; what is in flight is answered. The second call ends the drain at once.
   void begin_drain();
-  // Whether everything is answered and everyone has gone.
+  // Whether everything is answered and all connections are closed.
   bool drained() const;
   // Puts in force what a reload has read, all of it or nothing. The thread of the world, inside step().
   Result<Nothing> take_files(LiveWorld& world, const ReloadedFiles& files);

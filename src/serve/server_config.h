@@ -20,7 +20,7 @@
 
 namespace tangram::serve {
 
-// A batch that was answered, in the words of latency models. The names are valid during the call.
+// A batch that was answered, in terms of latency models. The names are valid during the call.
 struct ServedBatch {
   std::string_view device;  // Type.
   std::string_view mig_profile;
@@ -30,8 +30,8 @@ struct ServedBatch {
   Duration took{};
 };
 
-// As sched has it, but for the requests that may wait or run at one time: a live client is better refused at once than
-// kept behind 100,000 others.
+// The defaults of sched, except for the limit of requests that are queued or running: a live client is better rejected
+// at once than queued behind 100,000 others.
 inline sched::SchedulerConfig live_scheduler_config() {
   sched::SchedulerConfig config;
   config.requests_max = 100'000;
@@ -54,7 +54,7 @@ struct ServerConfig {
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::string worker_program;       // Of workers; empty: the one beside this program.
   std::string models;               // The folder with the weights of the models.
-  // What the worker of a slice finds in its environment beside ours: the MIG device that it runs on. Empty: nothing.
+  // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
   engines::RemoteCaller remote_caller;  // Of all of them.
@@ -64,14 +64,14 @@ struct ServerConfig {
   bool triton_metrics = false;
   host::LogLevel log_level = host::LogLevel::info;
   sched::RecordingSink recording;
-  Duration exit_timeout = std::chrono::seconds(30);  // For what is under way when the server is asked to stop.
+  Duration exit_timeout = std::chrono::seconds(30);  // For requests in flight when the server stops.
   // Reads plan and services again, on a thread of its own. Empty: no reload.
   std::function<Result<sched::Deployment>()> reload;
   // The same for certificates and access.
   std::function<Result<Security>()> reload_security;
   // The same for how the remotes know us.
   std::function<Result<engines::RemoteCaller>()> reload_remote_caller;
-  // Told of every batch, on the thread that drives the World. May be empty.
+  // Called for each batch, on the thread of the world. May be empty.
   std::function<void(const ServedBatch&)> on_batch;
 };
 

@@ -1,4 +1,4 @@
-// What the log says while requests are served.
+// Log lines about served requests.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace tangram::serve {
 std::string request_line(const LiveWorld& world, const Call& call, const Outcome& outcome, TimePoint now);
 // The record of a call that the world has answered without the scheduler.
 RefusedRequest refused_by_world(const Call& call);
-// Warns of each service that no slice of the plan holds: whoever made the plan may not have meant to leave it out.
+// Warns about each service that no slice of the plan holds: it may have been left out by mistake.
 void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment);
 
-// Requests that are larger than all that the plan was made for: the traffic has moved away from it. Told when they
-// begin to come, and then once a minute while they do.
+// Warns about requests that are larger than anything the plan was made for: the traffic has changed. Logged when the
+// first one arrives, and then at most once a minute.
 class BeyondPlan {
  public:
   void add(host::LogWriter& log, const LiveWorld& world, const Call& call, TimePoint now);

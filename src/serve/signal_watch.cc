@@ -1,3 +1,6 @@
+// Signals as readable events. A signal handler may call almost nothing; with signalfd the loop reads signals like any
+// other input, and ordinary code handles them.
+
 #include "serve/signal_watch.h"
 
 #include <signal.h>
@@ -11,6 +14,7 @@
 namespace tangram::serve {
 namespace {
 
+// SIGTERM and SIGINT ask the server to stop, SIGHUP asks it to reload.
 sigset_t server_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -20,6 +24,7 @@ sigset_t server_signals() {
 
 }  // namespace
 
+// signalfd delivers only signals that are blocked. Threads inherit the mask of the thread that starts them.
 void keep_signals_for_server() {
   const sigset_t set = server_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -38,6 +43,7 @@ SignalWatch::~SignalWatch() {
   close(descriptor_);
 }
 
+// Several signals can be pending. The descriptor does not block, so the loop ends when all are read.
 void SignalWatch::on_ready(bool, bool, bool) {
   signalfd_siginfo info;
   while (read(descriptor_, &info, sizeof info) == sizeof info) handle_(static_cast<int>(info.ssi_signo));

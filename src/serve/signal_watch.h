@@ -1,4 +1,4 @@
-// The signals that a server obeys, as something to wait for in its loop.
+// The signals that a server handles, as events of its loop.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace tangram::serve {
 
-// Keeps SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and those that it starts. To be called before there
-// is any other thread, because a signal goes to whoever does not block it.
+// Blocks SIGTERM, SIGINT and SIGHUP for Server::run, in this thread and the threads that it starts. Requires that no
+// other thread exists yet, because a signal goes to any thread that does not block it.
 void keep_signals_for_server();
 
 // Calls `handle` with the number of each signal that was kept, on the thread of the loop, while it lives.

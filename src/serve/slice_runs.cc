@@ -1,3 +1,9 @@
+// Moves tensors between calls and the memory of a batch.
+//
+// A batch has the samples of its members side by side, in the order of `members`, each padded to the same size.
+// gather_inputs() writes them and scatter_outputs() reads them in the same order, so the position of a member follows
+// from the samples before it, and no table of offsets is kept.
+
 #include "serve/slice_runs.h"
 
 #include <span>
@@ -8,6 +14,7 @@
 namespace tangram::serve {
 
 void SliceRun::begin(const sched::Batch& next, TimePoint now) {
+  // The scheduler launches only on idle slices. A second batch would overwrite the memory of the first.
   TANGRAM_CHECK(!busy, "a slice runs one batch at a time");
   busy = true;
   batch = next.id;
@@ -16,6 +23,7 @@ void SliceRun::begin(const sched::Batch& next, TimePoint now) {
   members.clear();
 }
 
+// Clears what an earlier run of the same call has left: a retry must not be answered with the old failure.
 void SliceRun::add(Call* call) {
   call->launched = started;
   call->failure.clear();
@@ -28,6 +36,7 @@ void SliceRun::gather_inputs(const ServedModel& model, std::int32_t samples) con
   const auto& specs = model.signature.inputs;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     std::byte* target = memory->inputs[i].data();
+    // The bytes of one padded sample. The memory is exactly as large as the batch, so this divides evenly.
     const std::size_t sample = memory->inputs[i].size() / static_cast<std::size_t>(samples);
     for (const Call* call : members) {
       const Fit fit{call->samples, call->extent, size};
@@ -35,6 +44,7 @@ void SliceRun::gather_inputs(const ServedModel& model, std::int32_t samples) con
       if (input.given) {
         pad_into(specs[i], std::as_bytes(std::span(input.data)), fit, target);
       } else {
+        // A mask that the client did not send: the gateway knows which elements are real.
         write_mask(specs[i], fit, target);
       }
       target += sample * static_cast<std::size_t>(call->samples);
@@ -42,6 +52,8 @@ void SliceRun::gather_inputs(const ServedModel& model, std::int32_t samples) con
   }
 }
 
+// Requires that the members are those of the batch that has just ended and that its memory is still valid. Copies the
+// outputs, because the next batch reuses the memory.
 void SliceRun::scatter_outputs() const {
   std::int64_t before = 0;
   const std::int64_t total = samples();
@@ -66,6 +78,7 @@ std::int32_t SliceRun::samples() const {
   return sum;
 }
 
+// Also clears the reason of the slice, so that the next failure does not repeat it.
 void SliceRun::fail_members(const std::string& reason) {
   for (Call* call : members) {
     call->failure = reason;
@@ -76,12 +89,14 @@ void SliceRun::fail_members(const std::string& reason) {
 }
 
 SliceRun& SliceRuns::open(SliceId slice, const sched::Place& place) {
+  // Plans can add slices. Growing moves the runs, so no reference to one may be kept across open().
   if (slice.index() >= runs_.size()) runs_.resize(slice.index() + 1);
   SliceRun& run = runs_[slice.index()];
   if (run.executor == nullptr) run.executor = make_(slice, place, events_);
   return run;
 }
 
+// The batch id guards against a late report: after a restart the slice can be idle or run another batch.
 SliceRun* SliceRuns::end(SliceId slice, BatchId batch) {
   SliceRun& run = runs_[slice.index()];
   if (!run.busy || run.batch != batch) return nullptr;
@@ -89,6 +104,7 @@ SliceRun* SliceRuns::end(SliceId slice, BatchId batch) {
   return &run;
 }
 
+// The place stays, since slices keep their index; a later open() would make a new executor.
 void SliceRuns::close(SliceId slice) {
   if (slice.index() < runs_.size()) runs_[slice.index()].executor.reset();
 }

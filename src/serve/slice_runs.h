@@ -1,4 +1,4 @@
-// What runs on each slice: its executor, and the batch that it holds.
+// The executor of each slice and the batch that it runs.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,18 @@ struct SliceRun {
   std::unique_ptr<engines::Executor> executor;
   engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.
   std::string failure;                     // Why the last batch was not answered.
-  Duration rejected_upstream{};            // As of a call.
+  Duration rejected_upstream{};            // As Call::rejected_upstream.
 
   // Takes over an idle slice; the members are added by the caller.
   void begin(const sched::Batch& next, TimePoint now);
+  // Adds a member. Requires begin().
   void add(Call* call);
   // Puts the inputs of all members side by side into `memory`, each padded to the batch's size.
   void gather_inputs(const ServedModel& model, std::int32_t samples) const;
   // Gives each member its part of the outputs, cut to what it brought.
   void scatter_outputs() const;
   std::int32_t samples() const;
-  // Notes with each member why its run was not answered, for the case that there is no time for another one.
+  // Stores with each member why its run failed, in case there is no time for another run.
   void fail_members(const std::string& reason);
 };
 
@@ -51,9 +52,9 @@ class SliceRuns {
   SliceRun& open(SliceId slice, const sched::Place& place);
   // A slice that was opened before.
   SliceRun& at(SliceId slice) { return runs_[slice.index()]; }
-  // Ends the batch of a slice. Null: the slice has given it up, and holds none or another one.
+  // Ends the batch of a slice. Null: the slice has abandoned it, and is idle or runs another one.
   SliceRun* end(SliceId slice, BatchId batch);
-  // Gives up the executor, if there is one.
+  // Destroys the executor, if there is one.
   void close(SliceId slice);
   // The process of the executor's worker; 0: there is none.
   std::int64_t process_of(SliceId slice) const;

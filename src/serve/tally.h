@@ -1,4 +1,4 @@
-// What is counted while serving, and how it is shown.
+// Counters that are kept while serving, and their Prometheus text.
 #pragma once
 
 #include <array>
@@ -49,13 +49,13 @@ class SharedDurations {
   std::array<std::atomic<std::uint64_t>, std::size_t{kDoublings} << kStepBits> counts_{};
 };
 
-// How many of the requests that ended in the last minute kept their promise.
+// The share of the requests that ended in the last minute and met their Slo.
 class AttainmentWindow {
  public:
   static constexpr std::int64_t kSeconds = 60;
 
   void add(TimePoint now, bool kept);
-  // 1 where nothing ended.
+  // 1 if no request ended.
   double ratio(TimePoint now) const;
 
  private:
@@ -72,7 +72,7 @@ struct BatchTally {
   std::int64_t compute_ns = 0;
 };
 
-// Of one service since the start.
+// The counters of one service since the start.
 struct ServiceTally {
   std::array<std::uint64_t, 4> outcomes{};  // By OutcomeKind.
   std::array<std::uint64_t, 5> rejected{};  // By RejectReason.
@@ -92,7 +92,7 @@ struct ServiceTally {
   std::int64_t last_ms = 0;  // Wall clock of the last answer, milliseconds since 1970.
   AttainmentWindow attainment;
 
-  // Rejected requests that no slice could ever have served: their own doing, and not held against the promise.
+  // Rejected requests that no slice could ever have served. They do not count against the Slo.
   std::uint64_t impossible() const {
     return never_in_time + rejected[static_cast<std::size_t>(RejectReason::too_large)];
   }

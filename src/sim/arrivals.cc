@@ -1,3 +1,9 @@
+// Draws the arrival times, sizes and numbers of samples of one service.
+//
+// Times, burst states and sizes use three separate random streams. A change of the size distribution therefore leaves
+// the arrival times as they are, and two policies that are compared see exactly the same requests. All functions of
+// real numbers come from base/math.h or this file, because libm differs between machines and the results would, too.
+
 #include "sim/arrivals.h"
 
 #include <algorithm>
@@ -14,7 +20,8 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 
 TimePoint at_seconds(double seconds) { return kTimeZero + from_seconds(seconds); }
 
-// A sine good to 1e-12 and the same on every machine: the argument is folded to a quarter turn, then Taylor.
+// A sine that is accurate to 1e-12 and the same on every machine: the argument is folded to a quarter turn and put into
+// a Taylor series. `turns` is in full periods.
 double sine_of_turns(double turns) {
   double x = turns - std::floor(turns);
   double sign = 1;
@@ -26,6 +33,7 @@ double sine_of_turns(double turns) {
   const double r = x * 2 * math::kPi;
   double term = r;
   double sum = r;
+  // Ten more terms, up to r^21 / 21!: at a quarter turn the next one is below 1e-17.
   for (int n = 2; n < 22; n += 2) {
     term *= -r * r / (n * (n + 1));
     sum += term;
@@ -35,6 +43,7 @@ double sine_of_turns(double turns) {
 
 }  // namespace
 
+// The logarithm and the alias table are computed once; a draw then costs O(1), however many bins a histogram has.
 SizeSampler::SizeSampler(const SizeDistribution& distribution) : distribution_(distribution) {
   if (const auto* log_normal = std::get_if<LogNormalSize>(&distribution_)) log_median_ = math::log(log_normal->median);
   if (const auto* histogram = std::get_if<HistogramSize>(&distribution_)) {
@@ -48,6 +57,7 @@ std::int64_t SizeSampler::draw(Rng& rng) const {
   if (const auto* constant = std::get_if<ConstantSize>(&distribution_)) return constant->size;
   if (const auto* log_normal = std::get_if<LogNormalSize>(&distribution_)) {
     const double drawn = math::exp(log_median_ + log_normal->sigma * rng.normal());
+    // Clamped and not drawn again, so that each size costs exactly one normal number.
     const double clamped =
         std::clamp(drawn, static_cast<double>(log_normal->min), static_cast<double>(log_normal->max));
     return static_cast<std::int64_t>(clamped + 0.5);
@@ -55,6 +65,7 @@ std::int64_t SizeSampler::draw(Rng& rng) const {
   if (const auto* histogram = std::get_if<HistogramSize>(&distribution_)) {
     return histogram->bins.empty() ? 1 : histogram->bins[bins_.draw(rng)].size;
   }
+  // TraceSize: the caller replaces this by the size in the trace.
   return 1;
 }
 
@@ -68,10 +79,13 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
       samples_sampler_(service.samples) {
   TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
   flows_ = mean_rate_per_s(service.traffic) > 0;
+  // Kept as a gap, which saves a division per request.
   if (const auto* poisson = std::get_if<PoissonTraffic>(&service.traffic))
     gap_mean_s_ = 1 / (poisson->rate_per_s * scale_);
   if (service.size_drift) later_sampler_.emplace(service.size_drift->to);
   if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
+    // The initial state is drawn from the stationary distribution, so that the mean rate is right from the first
+    // second.
     bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
   }
   enter_piece();
@@ -82,6 +96,7 @@ std::optional<Arrival> ArrivalSource::next() {
   const auto at = next_time();
   if (!at) return arrival;
   arrival.emplace().at = *at;
+  // Sizes are drawn for a trace as well and then replaced where the trace has them.
   fill(*arrival);
   if (const auto* replay = std::get_if<TraceTraffic>(&service_->traffic)) {
     const TraceEntry& entry = replay->trace[emitted_];
@@ -93,7 +108,8 @@ std::optional<Arrival> ArrivalSource::next() {
 }
 
 void ArrivalSource::fill(Arrival& arrival) {
-  // The extra draw is made only for sizes that drift, so that others see the same random numbers as ever.
+  // The extra number is drawn only for sizes that drift, so that all other services see the same random numbers as
+  // before.
   const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(to_seconds(arrival.at)));
   arrival.size = later ? later_sampler_->draw(sizes_) : size_sampler_.draw(sizes_);
   arrival.samples = static_cast<std::int32_t>(samples_sampler_.draw(sizes_));
@@ -109,6 +125,7 @@ Arrival ArrivalSource::after_answer(TimePoint answered) {
 
 std::optional<TimePoint> ArrivalSource::next_time() {
   if (std::holds_alternative<PoissonTraffic>(service_->traffic)) {
+    // With a rate of zero the gap would be infinite.
     if (!flows_) return std::nullopt;
     at_s_ += times_.exponential(gap_mean_s_);
     return at_seconds(at_s_);
@@ -116,6 +133,7 @@ std::optional<TimePoint> ArrivalSource::next_time() {
   if (const auto* constant = std::get_if<ConstantTraffic>(&service_->traffic)) {
     const double rate = constant->rate_per_s * scale_;
     if (rate <= 0) return std::nullopt;
+    // From the count and not by adding gaps, so that rounding errors do not add up over a long run.
     return at_seconds(static_cast<double>(emitted_ + 1) / rate);
   }
   if (std::holds_alternative<DiurnalTraffic>(service_->traffic)) {
@@ -127,16 +145,18 @@ std::optional<TimePoint> ArrivalSource::next_time() {
   }
   if (const auto* loop = std::get_if<ClosedLoopTraffic>(&service_->traffic)) {
     if (emitted_ >= static_cast<std::uint64_t>(loop->clients)) return std::nullopt;
+    // Clients start with one think time each; otherwise all of them would arrive in the same instant.
     return kTimeZero +
            (loop->think_mean_s > 0 ? from_seconds(times_.exponential(loop->think_mean_s / scale_)) : Duration::zero());
   }
   return flows_ ? std::optional(next_piecewise()) : std::nullopt;
 }
 
-// What rate holds from here, and until when.
+// Sets the rate that holds from at_s_ on, and the time until which it holds.
 void ArrivalSource::enter_piece() {
   if (const auto* bursts = std::get_if<BurstTraffic>(&service_->traffic)) {
     const double share = bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s);
+    // Solves share * burst_factor * calm + (1 - share) * calm = rate_per_s, so that the mean is the configured rate.
     const double calm_rate = bursts->rate_per_s / (1 + share * (bursts->burst_factor - 1));
     piece_rate_ = scale_ * calm_rate * (bursting_ ? bursts->burst_factor : 1);
     piece_end_s_ = at_s_ + states_.exponential(bursting_ ? bursts->burst_mean_s : bursts->calm_mean_s);
@@ -145,6 +165,7 @@ void ArrivalSource::enter_piece() {
   }
   if (const auto* curve = std::get_if<CurveTraffic>(&service_->traffic);
       curve != nullptr && !curve->rate_per_s.empty()) {
+    // A curve repeats after its last step.
     piece_rate_ = scale_ * curve->scale * curve->rate_per_s[curve_step_ % curve->rate_per_s.size()];
     ++curve_step_;
     piece_end_s_ = static_cast<double>(curve_step_) * curve->step_s;
@@ -153,6 +174,10 @@ void ArrivalSource::enter_piece() {
   piece_end_s_ = kForever;
 }
 
+// Inversion of the cumulative rate: a unit exponential is the number of expected events until the next arrival, and
+// each piece uses up rate x length of it. Exact for piecewise constant rates, and it costs one random number per
+// arrival. A piece of rate zero is crossed without using up anything; the loop ends because flows_ guarantees a
+// positive rate.
 TimePoint ArrivalSource::next_piecewise() {
   double events = times_.exponential(1);
   while (events >= piece_rate_ * (piece_end_s_ - at_s_)) {
@@ -164,12 +189,15 @@ TimePoint ArrivalSource::next_piecewise() {
   return at_seconds(at_s_);
 }
 
-// Thinning: draw at the peak rate, keep each arrival with the share that holds at its instant.
+// Thinning (Lewis and Shedler, 1979): draw at the peak rate, and keep each arrival with the probability rate / peak
+// that holds at its instant. At most about half of the draws are discarded, since the mean rate is at least half of the
+// peak.
 TimePoint ArrivalSource::next_diurnal() {
   const auto& diurnal = std::get<DiurnalTraffic>(service_->traffic);
   const double peak = diurnal.rate_per_s * scale_ * (1 + diurnal.amplitude);
   while (true) {
     at_s_ += times_.exponential(1 / peak);
+    // A quarter turn moves the maximum of the sine to peak_at_s.
     const double turns = (at_s_ - diurnal.peak_at_s) / diurnal.period_s + 0.25;
     const double rate = 1 + diurnal.amplitude * sine_of_turns(turns);
     if (times_.uniform() * (1 + diurnal.amplitude) < rate) return at_seconds(at_s_);

@@ -1,4 +1,4 @@
-// When requests come and what they hold.
+// When requests arrive and what they contain.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class SizeSampler {
   double log_median_ = 0;
 };
 
-// The arrivals of one service, one after the other. A closed loop has first arrivals only; the rest follow its answers.
+// The arrivals of one service, one after the other. For a closed loop these are the first arrivals of its clients only;
+// the others follow the answers.
 class ArrivalSource {
  public:
   // `rate_scale` multiplies the rate (and speeds up a trace). Streams are derived from `rng` and `index`, so the same
@@ -42,12 +43,15 @@ class ArrivalSource {
   bool closed_loop() const { return std::holds_alternative<ClosedLoopTraffic>(service_->traffic); }
 
  private:
+  // The time of the next arrival, or nothing when there are no more. Requires that `emitted_` counts those before it.
   std::optional<TimePoint> next_time();
   // Advances through pieces of constant rate until one unit-mean exponential of expected events has passed.
   TimePoint next_piecewise();
+  // Sets piece_rate_ and piece_end_s_ for the piece that begins at at_s_.
   void enter_piece();
+  // Requires a positive rate. Draws by thinning.
   TimePoint next_diurnal();
-  // Draws what the arrival holds.
+  // Draws size and samples of an arrival whose time is set.
   void fill(Arrival& arrival);
 
   const Service* service_;

@@ -35,8 +35,8 @@ struct RunDraw {
   RunEnd end = RunEnd::done;
 };
 
-// Draws noise and faults. Both have streams of their own, and a model that is off draws nothing, so faults do not
-// change the noise and a run without faults is the run that it would be if there were none to choose.
+// Draws noise and faults. Both have their own random streams, and a model that is off draws nothing. So faults do not
+// change the noise, and a run without faults is the same as if faults did not exist.
 class Disturbances {
  public:
   // The models outlive it.
@@ -47,7 +47,7 @@ class Disturbances {
         noise_rng_(rng.stream("noise")),
         fault_rng_(rng.stream("faults")) {}
 
-  // What becomes of a batch that should take `table_ns`; it takes at least a nanosecond.
+  // How a batch with the predicted time `table_ns` really runs; it takes at least a nanosecond.
   RunDraw draw_run(std::int64_t table_ns) {
     return plain_ ? RunDraw{table_ns, RunEnd::done} : draw_disturbed_run(table_ns);
   }
@@ -55,11 +55,12 @@ class Disturbances {
   // Whether slices are lost at all, and how long it takes until the next one is.
   bool loses_slices() const { return faults_.slice_lost_mean_s > 0; }
   Duration draw_loss_gap();
-  // Which of `count` slices; there is one.
+  // Draws one of `count` slices. Requires at least one.
   std::uint32_t draw_victim(std::size_t count);
   bool draw_reshape_ok();
 
  private:
+  // True if every batch takes exactly its predicted time and succeeds.
   static bool is_plain(const NoiseModel& noise, const FaultModel& faults);
   RunDraw draw_disturbed_run(std::int64_t table_ns);
 

@@ -1,4 +1,4 @@
-// What the events of a simulation mean, and what their index and tag stand for.
+// The kinds of events of a simulation, and the meaning of their index and tag.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What will happen, in the order in which it will.
+// Events in the order in which they will happen.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ inline bool comes_before(const Event& a, const Event& b) {
   return wide(a) < wide(b);
 }
 
-// A four-way heap. Costs: push, pop and then top log4 n, a further top 1.
+// A four-way heap. Costs: push, and the top after a pop, log4 n; any further top O(1).
 //
-// Which of two events comes first cannot be foreseen, so a wrong guess of the processor would cost more than the
-// comparison: the least of four children is found by arithmetic. Behind the last event stand kWays others that never
-// come, so that every parent has four children.
+// Which of two events comes first is unpredictable, so a mispredicted branch would cost more than the comparison. The
+// least of four children is therefore found by arithmetic. Behind the last event there are kWays sentinels that never
+// come, so every parent has four children.
 //
-// The end of a batch is mostly answered by the start of the next. So the event that is popped leaves a gap, which the
-// next push fills on one way down; only if somebody looks first does the last event go there.
+// The end of a batch usually starts the next one. So a popped event leaves a gap at the top, which the next push fills
+// in one pass downwards; only if top() is called first does the last event move there.
 class EventQueue {
  public:
   EventQueue() : events_(kWays, kNever) {}
@@ -72,6 +72,7 @@ class EventQueue {
   static constexpr std::size_t kWays = 4;
   static constexpr Event kNever{TimePoint::max(), UINT64_MAX, 0, 0, 0};
 
+  // The index of the earliest of four siblings. Requires the first of them; sentinels count as siblings.
   std::size_t least_of_four(std::size_t child) const {
     const std::size_t a = child + (comes_before(events_[child + 1], events_[child]) ? 1 : 0);
     const std::size_t b = child + 2 + (comes_before(events_[child + 3], events_[child + 2]) ? 1 : 0);
@@ -79,7 +80,7 @@ class EventQueue {
     return a + (b - a) * second;
   }
 
-  // The gap is filled with children down to the last row, and the last event goes there: it seldom rises from it.
+  // Fills the gap with children down to the last row and puts the last event there: it seldom rises from it.
   void close_gap() {
     gap_ = false;
     const Event last = events_[--size_];
@@ -93,7 +94,7 @@ class EventQueue {
     if (size_ > 0) rise(at, last);
   }
 
-  // Puts the event where it belongs on the way from the gap at the top to the last row.
+  // Inserts the event on the way from the gap at the top to the last row.
   void sink(const Event& event) {
     std::size_t at = 0;
     for (std::size_t child = 1; child < size_; child = kWays * at + 1) {
@@ -105,7 +106,7 @@ class EventQueue {
     events_[at] = event;
   }
 
-  // Puts the event where it belongs on the way from the gap `at` to the top.
+  // Inserts the event on the way from the gap `at` to the top.
   void rise(std::size_t at, const Event& event) {
     while (at > 0) {
       const std::size_t parent = (at - 1) / kWays;

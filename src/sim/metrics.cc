@@ -1,3 +1,8 @@
+// Sums and quantiles over tallies.
+//
+// The one rule to know: every arrival counts. A rejected or failed request has an infinite latency, so a policy cannot
+// improve its p99 by rejecting the requests that would have been late.
+
 #include "sim/metrics.h"
 
 #include <cmath>
@@ -19,6 +24,9 @@ double Tally::slo_attainment() const {
   return arrived == 0 ? 1 : static_cast<double>(served) / static_cast<double>(arrived);
 }
 
+// The sketch holds only answered requests. The rank among all arrivals is converted to a rank among the answered ones;
+// beyond the last answered request the quantile is infinite. Example: of 100 arrivals 98 were answered; p98 is the
+// largest latency, p99 is infinite.
 Duration Tally::latency_quantile(double q) const {
   if (latency.empty()) return Duration::max();
   const auto wanted = std::ceil(q * static_cast<double>(arrived));
@@ -38,6 +46,7 @@ void Tally::add(const Tally& other) {
   size_padded += other.size_padded;
 }
 
+// Short queue lengths are counted exactly in an array; they join the sketch of the long ones only here.
 QuantileSketch QueueDepth::found() const {
   QuantileSketch all = long_;
   for (std::size_t depth = 0; depth < kShort; ++depth) all.add(depth, short_[depth]);

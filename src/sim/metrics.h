@@ -1,4 +1,4 @@
-// What a run is judged by, in memory that does not grow with it.
+// The results of a run, in memory that does not grow with its length.
 #pragma once
 
 #include <array>
@@ -31,13 +31,13 @@ struct Tally {
   std::uint64_t resolved() const { return served + late + failed + rejected_total(); }
   // Mean time between arrival and start, of answered requests.
   Duration wait_mean() const;
-  // The share of all requests that were answered in time. One if there were none, so that nothing is broken; who shows
-  // it looks at `arrived` first.
+  // The share of all requests that were answered in time. One if there were none, so that no Slo counts as broken; a
+  // report looks at `arrived` first.
   double slo_attainment() const;
   // The share of the input that was padding; zero if nothing was answered.
   double padding_share() const { return size_padded > 0 ? 1 - size_real / size_padded : 0; }
-  // The latency below which a share `q` of all requests lies, those without an answer counting as infinite: kTimeNever
-  // then.
+  // The latency below which a share `q` of all requests lies. Requests without an answer count as infinite;
+  // Duration::max() if `q` falls among them.
   Duration latency_quantile(double q) const;
   void add(const Tally& other);
 };
@@ -55,7 +55,7 @@ struct SliceTally {
   std::uint64_t queue_max = 0;
 };
 
-// Where a slice was. Those of a later plan stand behind those of the first.
+// The place of a slice. Slices of a later plan come after those of the first.
 struct SlicePlace {
   std::string device;
   std::string name;  // "3g.40gb@4", with "#1" for the second process on it.
@@ -66,12 +66,12 @@ struct SlicePlace {
   std::vector<ServiceId> services;
 };
 
-// How many requests wait, as arrivals find them. Short queues, which are the usual ones, cost an increment.
+// How many requests are queued, as arrivals find them. Short queues, which are the usual ones, cost one increment.
 class QueueDepth {
  public:
   std::uint64_t waiting = 0;  // Now.
 
-  // One more waits. What it found is remembered if it is to be `counted`.
+  // One more request is queued. The length that it found is remembered if it is `counted`.
   void join(bool counted) {
     if (counted && waiting < kShort) {
       ++short_[waiting];
@@ -110,7 +110,7 @@ struct BatchSpan {
   std::uint32_t requests = 0;
 };
 
-// A sketch takes some kilobytes, so that a large fleet has none for each slice.
+// A sketch takes some kilobytes, so a large fleet has no sketch for each slice.
 inline constexpr std::size_t kSlicesWithLatency = 256;
 inline constexpr std::size_t kBatchSizesCounted = 256;  // Larger batches are counted together.
 

@@ -56,7 +56,7 @@ class MetricsRecorder {
     if (config_.tenants > 1) metrics_.queue_by_tenant[request.tenant.index()].join(counted);
   }
 
-  // A request waits no longer: its batch starts, or it is resolved without one.
+  // A request is no longer queued: its batch starts, or it is resolved without one.
   void leave(const Request& request) {
     if (sched::is_background(request)) return;
     metrics_.queue_by_service[request.service.index()].leave();
@@ -64,7 +64,7 @@ class MetricsRecorder {
     if (config_.tenants > 1) metrics_.queue_by_tenant[request.tenant.index()].leave();
   }
 
-  // The batch of these requests has failed: they wait again, or are resolved as if they had.
+  // The batch of these requests has failed: they are queued again, or resolved as if they were.
   void rejoin(std::span<const Request* const> members);
 
   // The members of a batch leave their queues, and it starts. grow_slices() has made room for its slice.
@@ -74,7 +74,8 @@ class MetricsRecorder {
   // A request that is no row has been resolved.
   void resolve(const Request& request, const Outcome& outcome, const sched::Batch* batch, TimePoint now);
 
-  // Around Scheduler::on_plan_ready: before it slices are named and buckets added, after it queues are counted anew.
+  // Called around Scheduler::on_plan_ready: before it slices are named and buckets added, after it queues are
+  // recounted.
   void before_plan(const sched::Deployment& next);
   void after_plan();
 
@@ -101,7 +102,7 @@ class MetricsRecorder {
   bool is_counted(const Request& request) const { return request.id.value() >= config_.warmup_requests; }
   // False where the queue of the service is that of its only bucket, so that counting once suffices.
   bool is_bucketed(std::size_t service) const { return metrics_.queue_by_bucket[service].size() > 2; }
-  // The number of edges where the request is larger than all.
+  // The bucket of the request; the number of edges if it is larger than all.
   std::size_t bucket_of(const Request& request) const;
   QueueDepth& bucket_queue(const Request& request);
   // The step of the time line that holds `at`, or null.
@@ -114,9 +115,11 @@ class MetricsRecorder {
 
   // A plan may have more buckets than the last; tallies are never taken away.
   void extend_buckets(const sched::Deployment& deployment);
+  // Ensures that queue_by_bucket matches the queues of the scheduler under its present edges.
   void recount_buckets();
   // Nanoseconds per sample at the batch size that uses the slice best: what a full slice needs.
   double best_unit_ns(const sched::PoolService& entry, std::size_t bucket);
+  // Each adds one resolved request to its counts. count_in_slice() requires an answered one.
   void count_in(Tally& tally, const Request& request, const Outcome& outcome, const sched::Batch* batch,
                 TimePoint now) const;
   void count_in_slice(std::size_t slice, const Request& request, const Outcome& outcome, TimePoint now);

@@ -1,3 +1,8 @@
+// Offline jobs as a constant number of rows in progress.
+//
+// A job is a closed loop: each row that is resolved queues the next one. So a job uses whatever capacity the requests
+// leave and never builds up a queue beyond `under_way`.
+
 #include "sim/offline_rows.h"
 
 #include "sched/background.h"
@@ -6,10 +11,10 @@
 namespace tangram::sim {
 namespace {
 
-// How long a row waits before it is refused and asked again, as `tangram batch` has it.
+// How long a row waits before it is rejected and asked again, and the pause in between; the same as in `tangram batch`.
 constexpr Duration kRowPatience = std::chrono::seconds(60);
 constexpr Duration kRowRefusedPause = std::chrono::milliseconds(100);
-// Rows are numbered from here, so that requests have the numbers that they have without them.
+// Rows are numbered from here, so that requests have the same numbers with and without offline jobs.
 constexpr std::uint64_t kRowIds = std::uint64_t{1} << 40;
 
 }  // namespace
@@ -30,7 +35,7 @@ Request OfflineRows::arrive(std::uint32_t job, TimePoint now) {
   Request row;
   row.id = RequestId(kRowIds + made_++);
   row.service = jobs_[job].service;
-  row.tenant = TenantId(job);  // Rows are not counted by tenant; it tells where the next comes from.
+  row.tenant = TenantId(job);  // Rows are not counted by tenant, so this field holds the job.
   row.priority = sched::kPriorityBackground;
   row.size = samplers_[job].draw(rng_);
   row.arrival = now;
@@ -41,6 +46,7 @@ Request OfflineRows::arrive(std::uint32_t job, TimePoint now) {
 void OfflineRows::follow(const Request& row, OutcomeKind kind, TimePoint now) {
   const bool answered = kind == OutcomeKind::served || kind == OutcomeKind::late;
   const TimePoint next = now + (answered ? Duration::zero() : kRowRefusedPause);
+  // Also after a rejection: an offline job does not lose rows, it asks again.
   queue_.push(next, EventLane::arrival, kRow, row.tenant.value(), 0);
 }
 

@@ -1,7 +1,7 @@
-// Offline jobs beside the traffic: so many rows of each wait or run at any time.
+// Offline jobs beside the traffic: each keeps a constant number of rows queued or running.
 //
-// A row is a request in the background. When it is answered the next one comes at once; when it is refused the next one
-// comes after a pause, as `tangram batch` does it. Rows wait in the event queue as kRow.
+// A row is a request in the background. When it is answered, the next one comes at once; when it is rejected, the next
+// one comes after a pause, as in `tangram batch`. Rows are queued as kRow.
 #pragma once
 
 #include <cstdint>

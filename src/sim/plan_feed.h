@@ -1,5 +1,5 @@
 // Plans that come into force while a simulation runs: those of the configuration at their instants, and those that a
-// controller answers when it is told of the traffic.
+// controller returns when it has seen the traffic.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct PlanChange {
 using control::Observation;
 using control::ServiceObservation;
 
-// Watches a run and may answer a new plan for the same services. It is told of the traffic every `interval` of virtual
-// time. An answer that comes while another plan is moving waits its turn.
+// Watches a run and may return a new plan for the same services. It sees the traffic every `interval` of virtual time.
+// A plan that it returns while another one is moving waits its turn.
 struct Controller {
   Duration interval = std::chrono::minutes(5);
-  std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: nobody watches.
+  std::function<std::optional<sched::Deployment>(const Observation&)> decide;  // Unset: no controller.
 };
 
 // Numbers the plans, those of the configuration first, and counts for the controller.
@@ -44,7 +44,7 @@ class PlanFeed {
 
   bool watched() const { return static_cast<bool>(controller_.decide); }
 
-  // What happens to the requests, for the controller. Both cost a comparison where nobody watches.
+  // Count the requests for the controller. Both cost one comparison if there is no controller.
   void arrived(const Request& request) {
     if (!since_.services.empty()) count_arrival(request);
   }
@@ -52,20 +52,21 @@ class PlanFeed {
     if (!since_.services.empty()) count_outcome(request, kind);
   }
 
-  // Tells the controller what happened, with the queues of the services as they are, and starts counting anew. Answers
-  // the number of the plan that it wants, if it wants one.
+  // Gives the controller the counts and the present queues of the services, and starts to count again. Returns the
+  // number of the plan that the controller wants, if any.
   std::optional<std::uint32_t> control(TimePoint now, bool moving, std::span<const QueueDepth> queues);
 
-  // The plan of a number. It stays where it is until the end of the run.
+  // The plan with this number. The reference is valid until the end of the run.
   const sched::Deployment& plan(std::uint32_t number) const;
 
  private:
+  // Both require a controller.
   void count_arrival(const Request& request);
   void count_outcome(const Request& request, OutcomeKind kind);
 
   const std::vector<PlanChange>& changes_;
   const Controller& controller_;
-  Observation since_;                      // The controller was last told; no services if there is none.
+  Observation since_;                      // Counts since the last call of the controller; no services without one.
   std::deque<sched::Deployment> decided_;  // By the controller, in order.
 };
 

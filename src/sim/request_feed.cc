@@ -1,3 +1,8 @@
+// Turns the arrivals of all services into requests, one event at a time.
+//
+// An open source has one arrival in the event queue; the next is drawn when it comes. So memory does not depend on the
+// length of the run. A closed loop has one arrival per client, and the next follows the answer.
+
 #include "sim/request_feed.h"
 
 #include <algorithm>
@@ -7,12 +12,12 @@
 namespace tangram::sim {
 namespace {
 
-// A client of a closed loop whose request was refused or failed does not ask again before this. Without it a loop that
-// does not think would ask for ever in one instant.
+// A client of a closed loop whose request was rejected or failed waits this long before its next one. Without the pause
+// a client with no think time would ask for ever in the same instant, and virtual time would not advance.
 constexpr Duration kRefusedPause = std::chrono::milliseconds(1);
 
-// The tag of a client's arrival holds its content: the number of samples in the lower bits, at most 2^20 - 1, the size
-// above. Neither is 0, so a tag of 0 says that the content stands in pending_.
+// The tag of a client's arrival holds its content: the number of samples in the lower 20 bits, the size above. Neither
+// is 0, so a tag of 0 means that the content is in pending_.
 constexpr int kSampleBits = 20;
 
 }  // namespace
@@ -35,7 +40,7 @@ void RequestFeed::start() {
   }
 }
 
-// A source draws even if the arrival is cut off; it is the last that it draws.
+// A source draws even if the arrival is cut off by the duration; that draw is its last.
 void RequestFeed::push_next(std::uint32_t service) {
   if (full()) return;
   const auto arrival = sources_[service].next();
@@ -60,12 +65,13 @@ void RequestFeed::ask_again(const Request& request, OutcomeKind kind, TimePoint 
 }
 
 bool RequestFeed::cut_off(const Arrival& arrival) {
+  // Remembered, because counted() then measures up to the end of the duration and not up to the last arrival.
   const bool too_late = arrival.at.time_since_epoch() > limits_.duration;
   cut_off_ = cut_off_ || too_late;
   return too_late;
 }
 
-// Flattened, like MetricsRecorder::start and resolve: each runs for every request, and the calls inside would cost 1 %.
+// Flattened, like MetricsRecorder::start and resolve: it runs for every request, and the calls inside would cost 1 %.
 [[gnu::flatten]] Request RequestFeed::arrive(const Event& event) {
   --pending_count_;
   const std::uint32_t service = event.index;
@@ -77,6 +83,7 @@ bool RequestFeed::cut_off(const Arrival& arrival) {
   Request request;
   request.id = RequestId(made_++);
   request.service = ServiceId(service);
+  // With one tenant nothing is drawn.
   request.tenant = TenantId(limits_.tenants > 1 ? static_cast<std::uint32_t>(tenant_rng_.below(limits_.tenants)) : 0);
   request.priority = workload_.services[service].priority;
   request.samples = content.samples;
@@ -84,12 +91,15 @@ bool RequestFeed::cut_off(const Arrival& arrival) {
   request.arrival = event.when;
   request.deadline = event.when + workload_.services[service].slo.latency;
   last_arrival_ = event.when;
+  // The counted time begins at the last request of the warm-up.
   if (made_ <= limits_.warmup_requests) counted_from_ = event.when;
+  // Only open sources have a next arrival now; a client's follows its answer.
   if (event.tag == 0) push_next(service);
   return request;
 }
 
 bool RequestFeed::in_first_half(TimePoint now) const {
+  // The limit by number takes precedence over the one by duration, as in share_done().
   if (limits_.requests_max != UINT64_MAX) return made_ * 2 <= limits_.requests_max;
   return now.time_since_epoch() * 2 <= limits_.duration;
 }
@@ -104,8 +114,7 @@ double RequestFeed::share_done(TimePoint now) const {
   return std::min(1.0, share);
 }
 
-// What is under way after the last arrival does not lengthen the time, or a rate would depend on how long the last
-// batch takes.
+// Time after the last arrival does not count, or a rate would depend on how long the last batch takes.
 Duration RequestFeed::counted(TimePoint last_end, bool whole) const {
   if (made_ <= limits_.warmup_requests) return Duration::zero();
   const TimePoint until = cut_off_ && whole ? TimePoint(limits_.duration) : last_arrival_;

@@ -1,7 +1,7 @@
-// The requests of all services, from their sources to the scheduler's front.
+// The requests of all services, from their sources to the scheduler.
 //
-// An open source has one arrival on its way at any time: when it comes, the next is drawn. The clients of a closed loop
-// each have one, which follows the answer to their last. Arrivals wait in the event queue as kArrival.
+// An open source has one arrival in the event queue at any time: when it comes, the next is drawn. Each client of a
+// closed loop has at most one, which follows the answer to its last request. Arrivals are queued as kArrival.
 //
 // Invariants: made() + pending() never exceeds `requests_max`; ids are given in the order of arrival, from 0.
 #pragma once
@@ -42,24 +42,27 @@ class RequestFeed {
 
   std::uint64_t made() const { return made_; }
   std::uint64_t pending() const { return pending_count_; }  // Queued, not yet made.
-  // Half of the arrivals have not come yet: of their number if that is limited, of the duration otherwise.
+  // True until half of the arrivals have come: of their number if that is limited, of the duration otherwise.
   bool in_first_half(TimePoint now) const;
   // The share of the arrivals that has come by `now`, between 0 and 1; 0 where there is no limit to compare with.
   double share_done(TimePoint now) const;
-  // From the last arrival that is not counted to the end of the arrivals: the duration if it cut them off (and `whole`:
-  // the run was not stopped before), otherwise the last of them. Where all came in one instant there is no such time,
-  // and what they took, up to `last_end`, stands for it.
+  // The time from the last arrival that is not counted to the end of the arrivals. The end is the duration if it cut
+  // them off (and `whole`: the run was not stopped before), otherwise the last arrival. If all arrived in one instant
+  // there is no such time, and the time until `last_end` is used instead.
   Duration counted(TimePoint last_end, bool whole) const;
 
  private:
-  // What a request holds.
+  // The content of a request.
   struct Content {
     std::int64_t size = 1;
     std::int32_t samples = 1;
   };
 
+  // Queues the next arrival of an open source, unless a limit is reached.
   void push_next(std::uint32_t service);
+  // Queues an arrival of a closed loop, unless a limit is reached.
   void push_client(std::uint32_t service, const Arrival& arrival);
+  // Requires a request of a closed loop. Queues the client's next one, after a pause if this one had no answer.
   void ask_again(const Request& request, OutcomeKind kind, TimePoint now);
   bool full() const { return made_ + pending_count_ >= limits_.requests_max; }
   // True, and remembered, if the arrival comes after the duration.

@@ -1,7 +1,7 @@
 // A cluster in virtual time.
 //
-// Drives the scheduler that also serves for real: draws arrivals, keeps the event queue, answers what the scheduler
-// asks of its World, breaks things on request, and counts. The same configuration and seed give the same bytes.
+// Drives the same scheduler that serves real requests: it draws arrivals, keeps the event queue, acts as the
+// scheduler's World, injects faults on request, and counts. The same configuration and seed give the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace tangram::sim {
 
-// Training beside inference: told of time and traffic, it asks the scheduler to lend slices and to recall them, which
+// Training beside inference. It sees time and traffic and asks the scheduler to lend slices and to recall them, which
 // goes through the World like everything else.
 class Lessee {
  public:
@@ -75,13 +75,13 @@ struct SimulationResult {
   std::uint64_t digest = 0;               // Of every outcome and its instant.
   std::vector<std::string> decisions;     // One line each, if asked for; see sched/decision_log.h.
   std::vector<FleetUse> fleet_use;        // Ascending in time; the first is at the start.
-  std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded anew.
+  std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded again.
   std::uint64_t leases = 0;               // Slices lent to training; every one has ended.
   std::uint64_t background_answered = 0;  // Rows of offline jobs, until `end`.
   bool stopped = false;                   // By `progress`.
 };
 
-// `workload` outlives the run. Services of the deployment stand in the order of the workload.
+// `workload` outlives the run. Services of the deployment are in the order of the workload.
 SimulationResult simulate(const sched::Deployment& deployment, const Workload& workload,
                           const SimulationConfig& config);
 

@@ -1,3 +1,8 @@
+// Names the slices of a run and counts what of the fleet is in use.
+//
+// Several processes can share one slice. Each is a place of its own for the scheduler, so here places with the same
+// device, profile and start are recognised as one slice and its compute is divided among them.
+
 #include "sim/slice_places.h"
 
 #include <fmt/format.h>
@@ -9,7 +14,7 @@
 namespace tangram::sim {
 namespace {
 
-// The same for all processes on one slice.
+// Identifies a slice; equal for all processes on it.
 auto key_of(const sched::Place& at) { return std::tuple(at.device, at.slice.profile, at.slice.start); }
 
 SlicePlace named(const sched::Deployment& deployment, const sched::Place& at) {
@@ -20,7 +25,8 @@ SlicePlace named(const sched::Deployment& deployment, const sched::Place& at) {
   place.process = at.process;
   place.compute_slices = pool.compute_slices;
   for (const auto& entry : pool.services) place.services.push_back(entry.service);
-  if (at.device.index() >= deployment.devices.size()) return place;  // An experiment that stands on no device.
+  // Places without a device come from experiments that simulate slices alone; they have no name.
+  if (at.device.index() >= deployment.devices.size()) return place;
   const auto& device = deployment.devices[at.device.index()];
   if (at.slice.profile >= device.geometry.profiles.size()) return place;
   place.device = device.name;
@@ -36,6 +42,7 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
   std::set<DeviceId> devices;
   std::set<decltype(key_of(state.slices[0].place))> places;
   for (const auto& slice : state.slices) {
+    // Slices of earlier plans stay in the state as `gone`, so that the numbers of slices stay valid.
     if (slice.status == sched::SliceStatus::gone) continue;
     devices.insert(slice.place.device);
     if (!places.insert(key_of(slice.place)).second) continue;
@@ -49,6 +56,7 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
 void append_places(const sched::State& state, std::vector<SlicePlace>& places) {
   const auto& slices = state.slices;
   std::map<decltype(key_of(slices[0].place)), int> processes;
+  // Counts only the new places: an earlier plan may have had the same slice with another number of processes.
   for (std::size_t i = places.size(); i < slices.size(); ++i) ++processes[key_of(slices[i].place)];
   while (places.size() < slices.size()) {
     const sched::Place& at = slices[places.size()].place;

@@ -1,4 +1,4 @@
-// Where slices are: their names, and how much of the fleet they take.
+// The names of slices, and how much of the fleet is in use.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace tangram::sim {
 
-// What services hold from an instant on. A slice counts from when a plan asks for it until it is drained, its device
-// until it is cut back.
+// What services use from an instant on. A slice counts from when a plan asks for it until it is drained, its device
+// until it is re-cut.
 struct FleetUse {
   TimePoint at;
   std::size_t devices = 0;  // With at least one replica.

@@ -1,3 +1,9 @@
+// The list of allocators, and the placement that those share which decide only numbers of GPUs.
+//
+// Placement packs: a job that fits on one node should not be split, because synchronisation between nodes is slower,
+// and large holes are kept for the jobs that need them. Jobs whose number does not change are never moved, since a move
+// costs a full restart.
+
 #include "train/allocator.h"
 
 #include <algorithm>
@@ -20,7 +26,9 @@ constexpr AllocatorInfo kAllocators[] = {
 #undef TANGRAM_ALLOCATOR
 };
 
-// Nodes by how many GPUs they have free: a bit for each node in a row for each number.
+// Nodes by how many GPUs they have free: a row of bits for each number, a bit for each node. Finding the best node
+// costs a few words and not a scan over all nodes; a round places hundreds of jobs. Invariant: node n is in the row
+// free_[n] and in no other.
 class FreeNodes {
  public:
   explicit FreeNodes(std::vector<int> free) : free_(std::move(free)) {
@@ -34,6 +42,7 @@ class FreeNodes {
     for (std::size_t free = static_cast<std::size_t>(wanted); free < by_free_.size(); ++free) {
       if (const int node = first(by_free_[free]); node >= 0) return node;
     }
+    // No node holds it whole: the emptiest node makes for the fewest nodes.
     for (std::size_t free = by_free_.size(); free-- > 0;) {
       if (const int node = first(by_free_[free]); node >= 0) return node;
     }
@@ -44,6 +53,7 @@ class FreeNodes {
 
   void take(int node, int gpus) {
     const auto at = static_cast<std::size_t>(node);
+    // Out of the old row, into the new one.
     flip(at);
     free_[at] -= gpus;
     flip(at);
@@ -96,15 +106,19 @@ Speedup::Speedup(const JobModel& model, int gpus, int jobs) : model_(&model) {
   // In a large cluster with few jobs a fair share is more than a job can use.
   int fair = std::clamp((gpus + jobs - 1) / jobs, 1, model.replicas_max());
   fair_ = model.known() ? model.goodput(1, fair) : fair;
+  // The fair share may be a number of workers among which no batch can be divided; the next smaller one that works is
+  // used.
   while (fair_ == 0 && fair > 1) fair_ = model.goodput(1, --fair);
 }
 
 double Speedup::operator()(int nodes, int replicas) const {
   if (replicas == 0) return 0;
+  // An unknown job is taken to scale perfectly, so that it gets a chance to run and become known.
   if (!model_->known()) return replicas / fair_;
   return fair_ > 0 ? model_->goodput(nodes, replicas) / fair_ : 0;
 }
 
+// The share of its life that the job would have computed. A young job pays more for the same restart than an old one.
 double restart_factor(const JobView& job, double restart_s) {
   return std::max(job.age_s - job.restarts * restart_s, 0.0) / (job.age_s + restart_s);
 }
@@ -121,6 +135,7 @@ void add_gpus(Allocation& allocation, int node, int gpus) {
 void remove_gpu(Allocation& allocation, int node) {
   const auto place = std::ranges::find(allocation, node, &Share::node);
   TANGRAM_CHECK(place != allocation.end(), "a job gives up only GPUs that it has");
+  // An empty share would break the comparison of allocations.
   if (--place->gpus == 0) allocation.erase(place);
 }
 
@@ -145,6 +160,7 @@ std::vector<Allocation> place_counts(const RoundView& view, std::span<const int>
   }
   if (moved.empty()) return allocations;
   FreeNodes free(free_beside(view.gpus_free, allocations));
+  // Smallest first: a small job fits into a hole over which a larger one would have to be split.
   std::ranges::stable_sort(moved, {}, [&](std::size_t i) { return counts[i]; });
   for (const std::size_t i : moved) {
     for (int wanted = counts[i]; wanted > 0;) {

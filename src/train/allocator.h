@@ -1,7 +1,7 @@
 // Which training job gets which GPUs.
 //
-// An allocator is asked at every scheduling round. It reads a view of the jobs and of the GPUs that training may use,
-// and answers one allocation for each job; who asks applies them and pays for the changes. Allocators are seeded and
+// An allocator is called at every scheduling round. It reads a view of the jobs and of the GPUs that training may use,
+// and answers one allocation for each job; the caller applies them and pays for the changes. Allocators are seeded and
 // read no clock, so a round is repeatable.
 #pragma once
 
@@ -32,7 +32,7 @@ using Allocation = std::vector<Share>;
 int gpus_of(const Allocation& allocation);
 Placement placement_of(const Allocation& allocation);
 
-// One job that waits or runs.
+// One queued or running job.
 struct JobView {
   std::uint32_t id = 0;  // Stays with the job over all rounds.
   const Application* application = nullptr;
@@ -113,7 +113,7 @@ double restart_factor(const JobView& job, double restart_s);
 // that fits on a node gets the fullest node that holds it; a larger one takes the emptiest nodes whole.
 std::vector<Allocation> place_counts(const RoundView& view, std::span<const int> counts);
 
-// What is left of `gpus_free` beside the allocations; checks that nothing is used twice.
+// The GPUs of `gpus_free` that no allocation uses; checks that none is used twice.
 std::vector<int> free_beside(std::span<const int> gpus_free, std::span<const Allocation> allocations);
 
 // Adds GPUs to an allocation, keeping its order.

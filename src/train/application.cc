@@ -1,3 +1,10 @@
+// Interpolation between measured training steps, and limits that follow from what was measured.
+//
+// A placement that was timed is looked up. Any other is interpolated, first over the number of workers at the two
+// nearest numbers of nodes, then between these two. Beyond the measured range the nearest value is used: extrapolated
+// step times could become negative. Example: 2 nodes with 6 workers, timed with 4 and 8 workers, take the mean of the
+// two curves.
+
 #include "train/application.h"
 
 #include <algorithm>
@@ -6,6 +13,7 @@
 namespace tangram::train {
 namespace {
 
+// Nodes are alike, so rotations of a placement take the same time: {2, 1} and {1, 2} are one entry.
 Placement smallest_rotation(const Placement& placement) {
   Placement best = placement;
   Placement turned = placement;
@@ -22,6 +30,8 @@ StepTime mix(StepTime a, StepTime b, double weight) {
 
 double mix(double a, double b, double weight) { return a + weight * (b - a); }
 
+// The weighted mean of two curves at all timed batch sizes up to the longer curve. The shorter one is constant beyond
+// its end.
 StepCurve mix(const StepCurve& a, const StepCurve& b, double weight, std::span<const int> local_batches) {
   StepCurve mixed;
   const int most = std::max(a.local_batch_max(), b.local_batch_max());
@@ -41,6 +51,7 @@ auto around(const Map& map, int key) {
   return std::pair(low, high);
 }
 
+// 0 at `low`, 1 at `high`; no extrapolation.
 double weight_between(int low, int high, int at) {
   if (high <= low) return 0;
   return std::clamp(static_cast<double>(at - low) / (high - low), 0.0, 1.0);
@@ -52,6 +63,7 @@ int replicas_of(const Placement& placement) { return std::accumulate(placement.b
 
 void StepCurve::finish() {
   std::ranges::stable_sort(points_, {}, &Point::local_batch);
+  // Several timings of one size become their mean, so that sizes ascend strictly and at() never divides by 0.
   std::vector<Point> joined;
   for (std::size_t i = 0; i < points_.size();) {
     std::size_t end = i;
@@ -69,6 +81,7 @@ void StepCurve::finish() {
 
 StepTime StepCurve::at(double local_batch) const {
   const auto high = std::ranges::lower_bound(points_, local_batch, {}, &Point::local_batch);
+  // Constant beyond both ends.
   if (high == points_.begin()) return points_.front().time;
   if (high == points_.end()) return points_.back().time;
   const Point& low = *(high - 1);
@@ -86,12 +99,14 @@ Result<Application> Application::make(std::string name, std::span<const TimedSte
   std::ranges::sort(app.runs_, {}, &ValidationRun::batch);
   app.batch_min_ = app.runs_.front().batch;
   app.batch_max_ = app.runs_.back().batch;
+  // The shortest run decides: beyond it one batch size would have no data to interpolate.
   std::size_t epochs = app.runs_.front().progress.size();
   for (const auto& run : app.runs_) epochs = std::min(epochs, run.progress.size());
   app.epochs_ = static_cast<int>(epochs);
   app.progress_.assign(epochs + 1, 0);
   for (std::size_t e = 0; e < epochs; ++e) {
     app.progress_[e + 1] = app.runs_.front().progress[e];
+    // The least progress over all batch sizes: each of them has reached it after so many epochs.
     for (const auto& run : app.runs_) app.progress_[e + 1] = std::min(app.progress_[e + 1], run.progress[e]);
   }
   for (const auto& step : steps) {
@@ -113,6 +128,8 @@ Result<Application> Application::make(std::string name, std::span<const TimedSte
   return app;
 }
 
+// Traces leave out runs that failed. A curve that ends below a size that its workers could have used within batch_max
+// shows that this size does not fit into memory.
 int Application::find_local_batch_max(int measured_max) const {
   int most = measured_max;
   for (const auto& [nodes, by_replicas] : groups_) {
@@ -123,6 +140,7 @@ int Application::find_local_batch_max(int measured_max) const {
   return most;
 }
 
+// Cost: a map lookup, or four curves mixed into one.
 StepCurve Application::curve(const Placement& placement) const {
   const auto found = placements_.find(smallest_rotation(placement));
   if (found != placements_.end()) return found->second;
@@ -138,10 +156,12 @@ StepCurve Application::interpolate(int nodes, int replicas) const {
 
 StepCurve Application::interpolate_replicas(int nodes, int replicas) const {
   const auto [low, high] = around(groups_.at(nodes), replicas);
+  // Exactly this number, or beyond the measured ones.
   if (low == high) return low->second;
   return mix(low->second, high->second, weight_between(low->first, high->first, replicas), local_batches_);
 }
 
+// Constant beyond the validated batch sizes, where both ends are the same run and the weight does not matter.
 Application::Bracket Application::bracket(double batch) const {
   const auto high = std::ranges::lower_bound(runs_, batch, {}, &ValidationRun::batch);
   if (high == runs_.begin()) return {&runs_.front(), &runs_.front(), 0};

@@ -105,9 +105,13 @@ class Application {
     const ValidationRun* high;
     double weight;
   };
+  // The validated runs around `batch`; both are the same beyond the ends.
   Bracket bracket(double batch) const;
+  // For a placement that was not timed: between numbers of nodes. Requires at least one timed step.
   StepCurve interpolate(int nodes, int replicas) const;
+  // Between numbers of workers on exactly `nodes` nodes, which must have been timed.
   StepCurve interpolate_replicas(int nodes, int replicas) const;
+  // The largest local batch up to `measured_max` that no group of placements shows to be impossible.
   int find_local_batch_max(int measured_max) const;
 
   std::string name_;

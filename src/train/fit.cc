@@ -1,7 +1,10 @@
 // Fitting the step model: quasi-Newton steps (BFGS) on the logarithms of the parameters, within bounds.
 //
 // The error is that of Pollux: the root mean square of the logarithm, once for computing alone and once for the whole
-// step, with a small price on gamma above 1 and on times that grow with the number of workers.
+// step, with a small penalty on gamma above 1 and on times that grow with the number of workers.
+//
+// Logarithms keep all times positive and make one step length fit parameters that differ by orders of magnitude. A
+// parameter that the points say nothing about is fixed by letting its bounds meet; see StepFit::freeze.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +42,8 @@ Vector vector_of(const StepModel& m) {
           m.gamma};
 }
 
-// What the points say about which parameters can be known.
+// Which parameters the points can determine. Example: without a placement on several nodes, nothing depends on
+// alpha_nodes.
 struct Seen {
   bool several_local_batches = false;
   bool several_nodes = false;
@@ -58,6 +62,7 @@ Seen seen_in(std::span<const ProfilePoint> points) {
   return seen;
 }
 
+// The problem of one fit: points, bounds, the error with its gradient, and the minimiser.
 class StepFit {
  public:
   explicit StepFit(std::span<const ProfilePoint> points) : seen_(seen_in(points)) {
@@ -81,7 +86,7 @@ class StepFit {
   // The nearest minimum from `start` downwards, by BFGS steps.
   Vector minimise(const Vector& start) const;
 
-  // Nothing was seen of several nodes: they are assumed to be a little slower than one.
+  // Without a step on several nodes these are assumed to synchronise 10 % slower than one node.
   void apply_prior(StepModel& model) const {
     if (seen_.several_nodes) return;
     model.alpha_nodes = std::max(model.alpha_nodes, 1.1 * model.alpha_local);
@@ -152,6 +157,7 @@ double StepFit::evaluate(const Vector& x, Vector& gradient) const {
   for (const auto& p : points_) {
     const double compute = m.alpha_compute + m.beta_compute * p.local_batch;
     const double log_compute = math::log(compute);
+    // Derivatives of log compute by log alpha and log beta are the shares of the two terms.
     const double share_alpha = m.alpha_compute / compute;
     const double miss = log_compute - p.log_compute;
     squares_compute += miss * miss;
@@ -164,6 +170,7 @@ double StepFit::evaluate(const Vector& x, Vector& gradient) const {
       step_slope[1] += step_miss * (1 - share_alpha);
       continue;
     }
+    // Indices into the vector: 2 and 3 are alpha and beta between nodes, 4 and 5 within a node.
     const std::size_t link = p.link == Link::nodes ? 2 : 4;
     const double alpha = link == 2 ? m.alpha_nodes : m.alpha_local;
     const double beta = link == 2 ? m.beta_nodes : m.beta_local;
@@ -189,6 +196,8 @@ double StepFit::evaluate(const Vector& x, Vector& gradient) const {
   for (std::size_t i = 0; i < kParameters; ++i) {
     gradient[i] = compute_slope[i] / (count * error_compute) + step_slope[i] / (count * error_step);
   }
+  // Penalties of Pollux: 1e-3 on (gamma - 1)^2, and 1e-2 on (beta / alpha)^2 of each link, which prefers a constant
+  // synchronisation time where the points do not decide.
   gradient[kGamma] += 2e-3 * (gamma - 1);
   double price = 1e-3 * (gamma - 1) * (gamma - 1);
   for (const std::size_t link : {std::size_t{2}, std::size_t{4}}) {
@@ -197,6 +206,7 @@ double StepFit::evaluate(const Vector& x, Vector& gradient) const {
     gradient[link] -= 2e-2 * ratio;
     gradient[link + 1] += 2e-2 * ratio;
   }
+  // A fixed parameter must not contribute to the slope, or the line search would wait for a gain that cannot come.
   for (std::size_t i = 0; i < kParameters; ++i) {
     if (lower_[i] == upper_[i]) gradient[i] = 0;
   }
@@ -231,7 +241,7 @@ Vector StepFit::direction_at(const Vector& x, const Vector& gradient, const Matr
   Vector direction{};
   for (std::size_t i = 0; i < kParameters; ++i) {
     direction[i] = -dot(inverse[i], gradient);
-    // A parameter that stands at its bound and wants to leave is not moved.
+    // A parameter at its bound whose step points outward is not moved.
     const bool out = (x[i] <= lower_[i] && direction[i] < 0) || (x[i] >= upper_[i] && direction[i] > 0);
     if (out) direction[i] = 0;
   }
@@ -258,6 +268,7 @@ Vector StepFit::minimise(const Vector& start) const {
   Position at;
   at.x = clamp(start);
   at.error = evaluate(at.x, at.gradient);
+  // A short first step, since nothing is known of the curvature yet.
   Matrix inverse = identity(0.1);
   bool fresh = true;  // `inverse` has learnt nothing yet: its direction is that of steepest descent.
   for (int iteration = 0; iteration < kIterationsMax; ++iteration) {
@@ -267,7 +278,7 @@ Vector StepFit::minimise(const Vector& start) const {
     if (!(slope > -1e-12)) next = search_along(direction, slope, at);
     if (!next) {
       if (fresh) break;
-      // The curvature that was learnt elsewhere misleads here: start afresh with steepest descent.
+      // The curvature from earlier steps is wrong here: restart with steepest descent.
       inverse = identity(0.1);
       fresh = true;
       continue;
@@ -279,6 +290,7 @@ Vector StepFit::minimise(const Vector& start) const {
       y[i] = next->gradient[i] - at.gradient[i];
     }
     const double sy = dot(s, y);
+    // Only a positive curvature keeps the inverse positive definite, and with it every direction a descent.
     if (sy > 1e-14) update(inverse, s, y, sy);
     const double gained = at.error - next->error;
     at = *next;
@@ -294,7 +306,8 @@ StepModel fit_step_model(std::span<const ProfilePoint> points, const StepModel* 
   const StepFit fit(points);
   const Vector usual = vector_of(StepModel{});
   Vector from = start == nullptr ? usual : vector_of(*start);
-  // From next to nothing there is no slope to follow, so parameters that were frozen there begin anew.
+  // A logarithm near its lower bound has no slope to follow, so a parameter that was fixed there restarts from its
+  // default once the points determine it.
   for (std::size_t i = 0; i < kGamma; ++i) {
     if (from[i] < math::log(100 * kTiny)) from[i] = usual[i];
   }

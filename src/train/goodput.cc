@@ -1,3 +1,6 @@
+// The closed-form parts of the goodput model: synchronisation time, statistical efficiency and splits of the batch. The
+// fit of its parameters is in fit.cc.
+
 #include "train/goodput.h"
 
 #include <algorithm>
@@ -11,6 +14,7 @@ namespace {
 constexpr double kAsGoodAsNone = 1e-8;  // Of a rounding that should not count, and of a time that is as good as none.
 constexpr int kCandidates = 50;
 
+// A quotient that is whole but for rounding must not be rounded up to the next number.
 double ceiling(double x) { return std::ceil(x - kAsGoodAsNone); }
 
 // Passes besides the last, so that a worker's share fits. A single worker needs two passes for a larger batch than the
@@ -36,6 +40,8 @@ BatchLimits limits_of(const Application& application) {
           .local_batch_max = application.local_batch_max()};
 }
 
+// With noise scale var / sqr: a step at a large batch averages out noise, but cannot gain more than (var + sqr) / sqr.
+// Equal to 1 at the smallest batch. Without any gradient there is nothing to gain from a larger batch.
 double gain(const Gradient& gradient, double batch, double batch_min) {
   const double denominator = gradient.var * batch_min / batch + gradient.sqr;
   return denominator > 0 ? (gradient.var + gradient.sqr) / denominator : 1;
@@ -50,6 +56,7 @@ BatchChoice split_batch(const BatchLimits& limits, double batch, int replicas) {
   BatchChoice choice;
   choice.accumulation = accumulation_of(limits, local, replicas);
   choice.local_batch = static_cast<int>(ceiling(local / (choice.accumulation + 1)));
+  // Rounding each share up must not exceed the largest batch.
   choice.local_batch = std::min(choice.local_batch, limits.batch_max / (replicas * (choice.accumulation + 1)));
   return choice;
 }
@@ -63,6 +70,7 @@ std::vector<BatchChoice> batch_candidates(const BatchLimits& limits, int replica
     BatchChoice choice;
     choice.accumulation = accumulation_of(limits, local, replicas);
     choice.local_batch = static_cast<int>(ceiling(local / (choice.accumulation + 1)));
+    // Neighbouring batches often round to the same split; each is kept once.
     const bool fits = limits.local_batch_min <= choice.local_batch && choice.local_batch <= limits.local_batch_max;
     if (fits && (choices.empty() || !(choices.back() == choice))) choices.push_back(choice);
   }

@@ -49,7 +49,7 @@ struct BatchLimits {
 
 BatchLimits limits_of(const Application& application);
 
-// The worth of a sample at `batch` beside one at `batch_min`, in (0, 1].
+// The worth of a sample at `batch` relative to one at `batch_min`, in (0, 1].
 double efficiency(const Gradient& gradient, double batch, double batch_min);
 // Progress of one step at `batch`, in steps of `batch_min`.
 double gain(const Gradient& gradient, double batch, double batch_min);

@@ -109,7 +109,7 @@ class JobModel {
   std::optional<Gradient> gradient_;    // Of its last step.
   std::uint32_t gradient_version_ = 1;  // Grows with every new gradient.
   // A cache of best splits, first by whether there are several nodes, then by workers. An entry whose versions are not
-  // the present ones is stale. Const calls write here and nowhere else; nobody may share a JobModel between threads.
+  // the present ones is stale. Const calls write here and nowhere else; a JobModel is not thread-safe.
   mutable std::vector<Best> bests_[2];
 };
 

@@ -1,4 +1,4 @@
-// How long an idle replica of an application stays guarded against everybody else.
+// How long an idle replica of an application keeps its GPU.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ enum class KeepWarmKind {
 struct KeepWarmOptions {
   KeepWarmKind kind = KeepWarmKind::timer;
   double timer_factor = 1;
-  // `demand`: the mean wait that is aimed at, as a share of what requests would wait under the timer, which is tried on
-  // them on paper. What a GPU-second of guarding must spare is raised while requests wait less and lowered while they
-  // wait more, so that no GPU guards more than the aim needs, whatever the load.
+  // `demand`: the target of the mean wait, as a share of the wait under the timer, which is simulated for the same
+  // requests. The price, that is, what a GPU-second of guarding must save, rises while requests wait less than the
+  // target and falls while they wait more. So no more GPUs are guarded than the target needs, whatever the load.
   double timer_share = 0.8;
   std::optional<double> wait_target_s = std::nullopt;  // `demand`: an aim in seconds instead.
   double memory_s = 1800;  // `demand`: how far back arrivals count; after it they weigh 1/e.
@@ -53,18 +53,20 @@ class KeepWarm {
   double cold_start_s(int application) const { return cold_start_s_[static_cast<std::size_t>(application)]; }
 
  private:
+  // The recent arrivals of one application.
   struct Demand {
     double weight = 0;  // Arrivals, each faded by its age.
     double at_s = 0;
   };
 
-  // A replica under the timer, on paper.
+  // A replica in the simulation of the timer.
   struct TimedReplica {
     double idle_s = 0;  // From when on it waits for a request.
     int hits = 0;
   };
+  // Seconds that DeepBoot's timer guards a replica after so many hits in a row.
   double timer_s(int hits) const { return options_.timer_factor * std::min(30 + 15 * hits, 120); }
-  // What the request would have waited under the timer.
+  // The wait of the request in that simulation, which it advances. Requires starts in order of time.
   double timer_wait_s(const Start& start);
 
   KeepWarmOptions options_;

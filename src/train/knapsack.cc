@@ -1,3 +1,9 @@
+// The group knapsack: one number of GPUs for each job, so that the sum of values is greatest.
+//
+// Two algorithms. The exact one is dynamic programming, O(capacity * sum of sizes), for up to about a millisecond. The
+// other follows the concave hulls of the values greedily, in nearly linear time; it is exact if every job has falling
+// returns. Example: values {1, 5} have the hull 0, 2.5, 5, so both GPUs are given together as long as two are left.
+
 #include "train/knapsack.h"
 
 #include <algorithm>
@@ -26,6 +32,7 @@ std::vector<int> solve_exactly(std::span<const std::vector<double>> values, int 
   }
   std::vector<int> counts(values.size(), 0);
   std::size_t left = width - 1;
+  // Walks back through the table. The comparison is exact because it repeats the same addition that filled the cell.
   for (std::size_t i = values.size(); i-- > 0;) {
     const double* const before = best.data() + i * width;
     const double target = best[(i + 1) * width + left];
@@ -45,7 +52,7 @@ struct Raise {
   std::uint32_t job = 0;
   int to = 0;  // GPUs of the job with them.
 
-  // The dearest first; of equals the job that stands first.
+  // The most valuable first; of equals the first job.
   bool operator<(const Raise& other) const { return each != other.each ? each < other.each : job > other.job; }
 };
 
@@ -79,12 +86,12 @@ void append_corners(std::span<const double> values, std::vector<int>& corners) {
   while (corners.size() > begin + 1 && slope(corners[corners.size() - 2], corners.back()) <= 0) corners.pop_back();
 }
 
-// GPUs go where each is worth most, along the upper hulls of the values. That is the best answer for the GPUs that are
-// given until one raise does not fit any more; from there on the GPUs left, fewer than one job may have, go to the best
+// Gives GPUs in the order of their value for each GPU, along the upper hulls of the values. The answer is optimal for
+// the GPUs given so far, until one raise does not fit. The GPUs left, fewer than one job may have, then go to the best
 // raises that fit.
 std::vector<int> solve_by_hulls(std::span<const std::vector<double>> values, int capacity) {
   std::vector<int> corners;     // Of all jobs, one after the other.
-  std::vector<std::size_t> at;  // By job: where it stands among its corners.
+  std::vector<std::size_t> at;  // By job: its current corner in `corners`.
   std::vector<std::size_t> end;
   for (const auto& job : values) {
     at.push_back(corners.size());
@@ -94,6 +101,8 @@ std::vector<int> solve_by_hulls(std::span<const std::vector<double>> values, int
   std::vector<int> counts(values.size(), 0);
   std::priority_queue<Raise> raises;
   int left = capacity;
+  // Offers the next raise of a job: the next corner of its hull, or, if that does not fit any more, the best number
+  // below.
   const auto offer = [&](std::uint32_t job) {
     Raise raise{0, job, 0};
     if (at[job] + 1 < end[job]) {
@@ -111,6 +120,7 @@ std::vector<int> solve_by_hulls(std::span<const std::vector<double>> values, int
     const Raise raise = raises.top();
     raises.pop();
     const int more = raise.to - counts[raise.job];
+    // An offer may be out of date, since others have taken GPUs after it was made; it is then offered again, smaller.
     if (more <= left) {
       counts[raise.job] = raise.to;
       left -= more;

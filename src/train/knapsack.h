@@ -11,8 +11,9 @@ namespace tangram::train {
 // Where that would take long, the answer is that of solve_knapsack_by_hulls.
 std::vector<int> solve_knapsack(std::span<const std::vector<double>> values, int capacity);
 
-// GPU by GPU, or as many at once as are worth most each, to whom they are worth most. Exact for values with falling
-// returns; otherwise it falls short of the best by less than the last GPUs that one job might have got.
+// Gives each GPU, or as many at once as have the highest mean value, to the job for which they are worth most. Exact
+// for values with falling returns; otherwise it falls short of the best by less than the last GPUs that one job might
+// have got.
 std::vector<int> solve_knapsack_by_hulls(std::span<const std::vector<double>> values, int capacity);
 
 }  // namespace tangram::train

@@ -5,6 +5,7 @@
 namespace tangram::train {
 
 std::vector<Allocation> KnapsackAllocator::allocate(const RoundView& view) {
+  // Values do not depend on where the GPUs are, so numbers come first and placement second.
   const int gpus = view.gpus();
   std::vector<std::vector<double>> values;
   values.reserve(view.jobs.size());

@@ -1,3 +1,6 @@
+// Which GPU training gives up. The loss of a job is the speed-up that it has less the speed-up that it would have with
+// one GPU fewer, so a job with a flat curve gives way before one that scales well.
+
 #include "train/reclaim.h"
 
 #include <algorithm>
@@ -6,7 +9,8 @@
 namespace tangram::train {
 namespace {
 
-// What a job loses by one GPU of `share`, in speed-ups.
+// The speed-up that a job loses with one GPU of `share`. Taking the last GPU of a node also removes the node, which can
+// even make the job faster.
 double loss_of(const JobView& job, const Share& share, const Speedup& speedup) {
   const int gpus = gpus_of(*job.current);
   const int nodes = static_cast<int>(job.current->size());
@@ -14,7 +18,8 @@ double loss_of(const JobView& job, const Share& share, const Speedup& speedup) {
   return speedup(nodes, gpus) - speedup(nodes_after, gpus - 1);
 }
 
-// The job also stands still while its group is rebuilt; spread over the minute in which it would stay so.
+// The price of the pause while the job's group is rebuilt: its whole speed-up for that time, spread over a minute,
+// which is taken as the time until the next change.
 double price_of(const JobView& job, const Speedup& speedup) {
   const int gpus = gpus_of(*job.current);
   return speedup(static_cast<int>(job.current->size()), gpus) * job.restart_fast_s / 60;
@@ -22,6 +27,7 @@ double price_of(const JobView& job, const Speedup& speedup) {
 
 constexpr int kAnyNode = -1;
 
+// Scans every share of every job: O(jobs * nodes of a job). `node` restricts it to one node.
 std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tenants, bool priced, int node) {
   std::optional<Reclaim> best;
   double best_loss = std::numeric_limits<double>::infinity();
@@ -32,7 +38,7 @@ std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tena
     for (const auto& share : *jobs[i].current) {
       if (node != kAnyNode && share.node != node) continue;
       const double loss = loss_of(jobs[i], share, speedup) + (priced ? price_of(jobs[i], speedup) : 0);
-      // Of equal losses, the node where the job has fewest, so that it comes to lie on fewer nodes.
+      // Of equal losses, the node where the job has fewest, so that it ends up on fewer nodes.
       if (loss > best_loss || (loss == best_loss && share.gpus >= best_gpus)) continue;
       best = {i, share.node};
       best_loss = loss;
@@ -42,6 +48,7 @@ std::optional<Reclaim> by_loss(std::span<const JobView> jobs, int gpus, int tena
   return best;
 }
 
+// Uniform over GPUs, not over jobs: a job with more GPUs is chosen more often.
 std::optional<Reclaim> by_chance(std::span<const JobView> jobs, Rng& rng) {
   std::vector<Reclaim> all;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -52,7 +59,8 @@ std::optional<Reclaim> by_chance(std::span<const JobView> jobs, Rng& rng) {
   return all[rng.below(all.size())];
 }
 
-// Of the inference half, the node with the least training; the caller empties it.
+// Of the nodes in the second half, which Aryl reserves for inference, the one with the least training; the caller moves
+// all training off it. The job returned is one of those on the node.
 std::optional<Reclaim> by_server(std::span<const JobView> jobs, int nodes) {
   std::vector<int> training(static_cast<std::size_t>(nodes), 0);
   std::vector<std::size_t> tenant(static_cast<std::size_t>(nodes), 0);

@@ -1,3 +1,6 @@
+// A small table of replicas, ordered by id. Ids only grow and entries are erased in place, so the order needs no
+// sorting and a lookup is a binary search. Pools hold at most one replica for each GPU, so linear scans are cheap.
+
 #include "train/warm_pool.h"
 
 #include <algorithm>
@@ -6,6 +9,7 @@
 
 namespace tangram::train {
 
+// The new id is the largest, so appending keeps the order.
 std::uint32_t WarmPool::open(int application, int node, double until_s) {
   replicas_.push_back({next_id_, application, node, ReplicaStatus::running, until_s, 0});
   return next_id_++;
@@ -21,6 +25,7 @@ std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
   const WarmReplica* best = nullptr;
   for (const auto& replica : replicas_) {
     if (replica.application != application || replica.status == ReplicaStatus::running) continue;
+    // A guarded replica comes before one asleep: its GPU is held for this application and would otherwise stay idle.
     const auto rank = [](const WarmReplica& r) { return r.status == ReplicaStatus::guarded ? r.hits + 1 : 0; };
     if (best == nullptr || rank(replica) > rank(*best)) best = &replica;
   }
@@ -31,6 +36,7 @@ std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
 void WarmPool::wake(std::uint32_t id, double until_s) {
   WarmReplica& replica = find(id);
   TANGRAM_CHECK(replica.status != ReplicaStatus::running, "a replica runs one request at a time");
+  // A hit counts only if guarding made it one; a replica that was asleep was free to be taken.
   replica.hits = replica.status == ReplicaStatus::guarded ? replica.hits + 1 : 0;
   replica.status = ReplicaStatus::running;
   replica.until_s = until_s;
@@ -42,6 +48,7 @@ void WarmPool::guard(std::uint32_t id, double until_s) {
   replica.until_s = until_s;
 }
 
+// The run of hits ends here: the replica is no longer protected.
 void WarmPool::put_asleep(std::uint32_t id) {
   WarmReplica& replica = find(id);
   replica.status = ReplicaStatus::asleep;
@@ -57,11 +64,13 @@ void WarmPool::close(std::uint32_t id) {
 std::vector<int> WarmPool::held(int nodes) const {
   std::vector<int> held(static_cast<std::size_t>(nodes), 0);
   for (const auto& replica : replicas_) {
+    // A replica that is asleep gives way to anyone, so it holds no GPU.
     if (replica.status != ReplicaStatus::asleep) ++held[static_cast<std::size_t>(replica.node)];
   }
   return held;
 }
 
+// Linear in the number of replicas.
 int WarmPool::idle_count(int application) const {
   return static_cast<int>(std::ranges::count_if(replicas_, [&](const WarmReplica& replica) {
     return replica.application == application && replica.status != ReplicaStatus::running;

@@ -1,7 +1,7 @@
-// Replicas that inference keeps warm, one GPU each: running a request, protected for the next, or asleep.
+// Replicas that inference keeps warm, one GPU each: running a request, guarded for the next one, or asleep.
 //
-// A protected replica's GPU is nobody else's. One that is asleep may be woken by a request of its application at no
-// cost, until training or another application takes its GPU.
+// The GPU of a guarded replica is reserved for its application. A replica that is asleep can be woken by a request of
+// its application at no cost, until training or another application takes its GPU.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +46,7 @@ class WarmPool {
   int idle_count(int application) const;
 
  private:
-  // Where in `replicas_` the replica stands. Requires that it has not been closed. O(log n).
+  // The index of the replica in `replicas_`. Requires that it has not been closed. O(log n).
   std::size_t index_of(std::uint32_t id) const;
   WarmReplica& find(std::uint32_t id) { return replicas_[index_of(id)]; }
 

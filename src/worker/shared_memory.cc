@@ -1,3 +1,8 @@
+// Shared memory as a sealed memfd.
+//
+// The danger of shared files is truncation: if one process shrinks the file, the other gets SIGBUS on its next access.
+// The seals rule that out. F_SEAL_SHRINK keeps the size, and F_SEAL_SEAL keeps anyone from changing the seals later.
+
 #include "worker/shared_memory.h"
 
 #include <fcntl.h>
@@ -28,6 +33,7 @@ SharedMemory::SharedMemory(SharedMemory&& other) noexcept
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this == &other) return *this;
+  // The old mapping has to be released first; it would leak when the pointer is overwritten.
   reset();
   descriptor_ = std::move(other.descriptor_);
   data_ = std::exchange(other.data_, nullptr);
@@ -45,6 +51,7 @@ void SharedMemory::reset() {
 Result<SharedMemory> SharedMemory::map(host::Descriptor descriptor, std::size_t bytes) {
   SharedMemory memory;
   memory.descriptor_ = std::move(descriptor);
+  // The kernel zeroes pages on first touch, so a large mapping costs nothing until it is used.
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor(), 0);
   if (data == MAP_FAILED) return failure("cannot map memory", bytes);
   memory.data_ = static_cast<std::byte*>(data);
@@ -61,8 +68,10 @@ Result<SharedMemory> SharedMemory::make(std::size_t bytes) {
 }
 
 Result<SharedMemory> SharedMemory::adopt(int given, std::size_t bytes) {
+  // Owns the descriptor from the first line, so that it is closed on every path.
   host::Descriptor descriptor(given);
   struct stat about {};
+  // F_GET_SEALS fails for a file that cannot have seals, and such a file is rejected.
   const int seals = fcntl(given, F_GET_SEALS);
   const bool good = bytes > 0 && fstat(given, &about) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0 &&
                     static_cast<std::size_t>(about.st_size) >= bytes;

@@ -1,4 +1,4 @@
-// Memory that two processes see.
+// Memory that two processes share.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tangram::worker {
 
-// A mapping of an anonymous file. Whoever has its descriptor can map it, too; nobody can make it smaller, so that a
-// process that holds it never reads beyond its end.
+// A mapping of an anonymous file. Any process that has its descriptor can map it. It cannot be made smaller, so a
+// process that has mapped it never accesses memory beyond its end.
 class SharedMemory {
  public:
   SharedMemory() = default;
@@ -17,7 +17,7 @@ class SharedMemory {
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
 
-  // Zeroed, of `bytes` or more. Errors: the kernel gives none.
+  // Zeroed memory of at least `bytes`. Errors: the kernel has no memory.
   static Result<SharedMemory> make(std::size_t bytes);
   // Takes over a descriptor that another process made. Errors: it is smaller than `bytes`, or can shrink.
   static Result<SharedMemory> adopt(int descriptor, std::size_t bytes);
@@ -28,6 +28,7 @@ class SharedMemory {
   void reset();
 
  private:
+  // Requires an open descriptor of at least `bytes`. Takes it over.
   static Result<SharedMemory> map(host::Descriptor descriptor, std::size_t bytes);
 
   host::Descriptor descriptor_;

@@ -1,3 +1,8 @@
+// What a parent sends to its worker before batches: the spec, and the memory for tensors.
+//
+// Tensors never travel through the socket. The parent writes them into memory that both have mapped and sends only the
+// shape; both sides compute the same offsets with engines::cut_memory().
+
 #include "worker/worker_channel.h"
 
 #include <fmt/format.h>
@@ -11,6 +16,7 @@
 namespace tangram::worker {
 namespace {
 
+// At least 1 MiB, so that a series of small, growing batches does not map new memory again and again.
 constexpr std::size_t kMemoryMin = std::size_t{1} << 20;
 
 }  // namespace
@@ -28,6 +34,7 @@ bool send_spec(int socket, const WorkerSpec& spec) {
 
 Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature, const engines::BatchJob& job,
                                                      int socket) {
+  // Stays true unless grow() fails to send, also for batches that need no new memory.
   announced_ = true;
   const auto needed = engines::memory_needed(signature, job);
   if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
@@ -38,11 +45,13 @@ Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature,
   return &tensors_;
 }
 
-// Powers of two: batches of slowly growing sizes would otherwise map new memory each time. Pages that nobody touches
-// cost nothing.
+// Sizes are powers of two: batches of slowly growing sizes would otherwise map new memory each time. Pages that are
+// never touched cost nothing.
 Result<Nothing> SharedTensors::grow(std::size_t bytes, int socket) {
   auto made = SharedMemory::make(std::bit_ceil(std::max(bytes, kMemoryMin)));
   if (!made) return Error{ErrorCode::exhausted, fmt::format("no shared memory of {} bytes", bytes)};
+  // The worker keeps the old memory mapped until it handles the message below; messages arrive in order, so before the
+  // batch.
   memory_ = std::move(*made);
   if (socket < 0) return Nothing{};
   WorkerMessage message;

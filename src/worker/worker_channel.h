@@ -1,4 +1,4 @@
-// What every parent of a worker tells it, whether it serves or measures: its spec, and the memory of its tensors.
+// What every parent of a worker sends to it, whether it serves or measures: its spec, and the memory of its tensors.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,25 @@
 
 namespace tangram::worker {
 
-// Sends what the worker is to load; it answers `ready` or `not_loaded`. False: it does not listen, or there is no
-// memory for the spec.
+// Sends the spec; the worker answers `ready` or `not_loaded`. False if the worker does not read, or there is no memory
+// for the spec.
 bool send_spec(int socket, const WorkerSpec& spec);
 
-// The memory that the tensors of one batch at a time lie in, shared with a worker. It grows to the largest batch and
-// never shrinks, so that most batches cost no system call.
+// The memory for the tensors of one batch at a time, shared with a worker. It grows to the largest batch and never
+// shrinks, so most batches cost no system call.
 class SharedTensors {
  public:
-  // The tensors of `job`, valid until the next call. New memory is announced to the worker at `socket`; a negative one
-  // means that there is none to tell. Errors: no such memory can be had.
+  // The tensors of `job`, valid until the next call. New memory is announced to the worker at `socket`; a negative
+  // socket means that there is no worker to tell. Errors: there is not enough memory.
   Result<engines::BatchMemory*> prepare(const Signature& signature, const engines::BatchJob& job, int socket);
-  // False if the worker could not be told of the memory that the last prepare() made.
+  // False if the memory that the last prepare() made could not be announced to the worker.
   bool announced() const { return announced_; }
-  // Lets go of the memory. The next worker gets another piece: one that is about to die must not write into its
-  // successor's.
+  // Releases the memory. The next worker gets another piece: a worker that is being killed must not write into the
+  // memory of its successor.
   void reset() { memory_.reset(); }
 
  private:
+  // Ensures at least `bytes` of memory and sets announced_.
   Result<Nothing> grow(std::size_t bytes, int socket);
 
   SharedMemory memory_;

@@ -1,3 +1,9 @@
+// An engine for measuring that runs batches in real worker processes.
+//
+// A replica with n processes is n workers that run the same batch at the same time, as they would under full load. One
+// run is timed from the message to the answer, so it includes everything that a request would wait for. Running out of
+// memory is a result (OutOfMemory) and not an error: the campaign then knows the limit of the slice and goes on.
+
 #include "worker/worker_engine.h"
 
 #include <fmt/format.h>
@@ -25,17 +31,19 @@ namespace {
 using engines::BatchJob;
 using engines::BatchShape;
 
-// Longer than any batch that is worth measuring; a worker that takes it is given up.
+// Longer than any batch that is worth measuring. A worker that exceeds it is given up.
 constexpr std::chrono::minutes kPatience{5};
 // Twice what OpenBLAS reserves for a thread.
 constexpr double kMarginMib = 256;
 
+// The protocol carries the reason as text and no error code, so the text has to tell.
 bool tells_of_memory(std::string_view reason) { return reason.find("out of memory") != std::string_view::npos; }
 
 // One process of a replica.
 class MeasuredWorker {
  public:
   explicit MeasuredWorker(StartedWorker started) : started_(started) {}
+  // Waits for the process, unlike the gateway: the next measurement must not share cores with a dying worker.
   ~MeasuredWorker() {
     kill(started_.process, SIGKILL);
     waitpid(started_.process, nullptr, 0);
@@ -52,6 +60,7 @@ class MeasuredWorker {
   Result<Nothing> prepare(const Signature& signature, const BatchJob& job) {
     TANGRAM_TRY(const auto tensors, tensors_.prepare(signature, job, started_.socket));
     if (!tensors_.announced()) return gone();
+    // A fixed seed: every repetition computes on the same numbers, so run times differ only by noise.
     Rng rng(1);
     for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
       fill_sample(signature.inputs[i], tensors->inputs[i], rng);
@@ -61,7 +70,7 @@ class MeasuredWorker {
 
   bool start(const BatchJob& job) const { return send_message(started_.socket, run_message(job)); }
 
-  // The next message, or why there is none.
+  // Waits for the next message. Errors: the worker does not answer in time, or has ended.
   Result<ReceivedMessage> wait() const {
     pollfd watched{started_.socket, POLLIN, 0};
     const int events = poll(&watched, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count()));
@@ -73,13 +82,14 @@ class MeasuredWorker {
     return received;
   }
 
-  // The kernel's word for the most memory that was in use since forget_peak().
+  // The peak resident memory since forget_peak(), as the kernel counts it.
   double peak_mib() const { return status_mib("VmHWM:"); }
 
-  // From now on it may use this much, and a margin. False: it uses more already. The kernel limits what is asked for
-  // and not what is used, while libraries ask for much that they never touch; that is known once they are loaded, but
-  // for the buffers that OpenBLAS reserves when it first needs them (and asks for again and again if it is refused). So
-  // this only keeps a run from taking the whole machine; whether it fitted, its peak tells.
+  // Limits the data segment to `mib` plus a margin. False if the worker already uses more. RLIMIT_DATA counts memory
+  // that is reserved, not memory that is touched, and libraries reserve much that they never touch. That surplus is
+  // known once they are loaded, except for the buffers that OpenBLAS reserves on first use (it retries for ever if it
+  // gets none). So the limit only keeps a run from taking the whole machine; whether the run fitted is decided by its
+  // peak.
   bool limit_memory(double mib, int threads) const {
     if (mib <= 0) return true;
     if (status_mib("VmRSS:") > mib) return false;
@@ -89,9 +99,11 @@ class MeasuredWorker {
     return prlimit(started_.process, RLIMIT_DATA, &limit, nullptr) == 0;
   }
 
+  // Writing 5 to clear_refs resets VmHWM (proc(5)), so that each shape gets a peak of its own.
   void forget_peak() const { std::ofstream(fmt::format("/proc/{}/clear_refs", started_.process)) << "5"; }
 
  private:
+  // A field of /proc/PID/status in MiB; 0 if the process has ended.
   double status_mib(std::string_view field) const {
     std::ifstream status(fmt::format("/proc/{}/status", started_.process));
     for (std::string word; status >> word;) {
@@ -101,7 +113,8 @@ class MeasuredWorker {
     return 0;
   }
 
-  // A kill that nobody here sent comes from a kernel that is out of memory.
+  // The reason of the end. We send SIGKILL only in the destructor, so one here comes from the kernel's out-of-memory
+  // killer.
   Error gone() const {
     int status = 0;
     const bool ended = waitpid(started_.process, &status, WNOHANG | __WALL) == started_.process;
@@ -115,6 +128,7 @@ class MeasuredWorker {
   SharedTensors tensors_;
 };
 
+// A replica on one slice. Invariant: every worker has memory for `shape_`, the last shape that ran.
 class WorkerReplica final : public engines::LoadedReplica {
  public:
   // `limit_mib` is that of one worker; 0: none.
@@ -128,6 +142,7 @@ class WorkerReplica final : public engines::LoadedReplica {
                        .service = ServiceId(0),
                        .samples = static_cast<std::int32_t>(shape.batch),
                        .size = shape.size};
+    // Preparing is not timed, and it is skipped while the shape stays the same, as it does during repetitions.
     if (shape.batch != shape_.batch || shape.size != shape_.size) {
       if (const auto ready = prepare(job); !ready) return failure(ready.error());
       shape_ = shape;
@@ -149,7 +164,8 @@ class WorkerReplica final : public engines::LoadedReplica {
     return error;
   }
 
-  // All at the same time; each has ended when its answer was read.
+  // Starts all workers together and reads their answers in turn. A worker that ends early is timed late, by at most the
+  // wait for those before it; with equal batches that is small.
   Result<engines::RunOutcome> time(const BatchJob& job) {
     const auto begin = std::chrono::steady_clock::now();
     for (const auto& worker : workers_) {
@@ -163,9 +179,11 @@ class WorkerReplica final : public engines::LoadedReplica {
       sum += std::chrono::steady_clock::now() - begin;
       if (received->message.kind == WorkerMessageKind::done) continue;
       if (!tells_of_memory(received->text())) return Error{ErrorCode::invalid, std::string(received->text())};
+      // The loop goes on: the other answers have to be read, or the next run would receive them.
       memory_sufficed = false;
     }
     const double peak = peak_mib();
+    // The sum is compared with the whole slice: processes of one slice share its memory.
     const bool fits = limit_mib_ <= 0 || peak <= limit_mib_ * static_cast<double>(workers_.size());
     if (!memory_sufficed || !fits) return engines::RunOutcome(engines::OutOfMemory{});
     return engines::RunOutcome(engines::Completed{
@@ -208,6 +226,7 @@ class WorkerEngine final : public engines::Engine {
     WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
     spec.models.push_back(config_.model);
     std::unique_ptr<adapters::CoreQuota> quota;
+    // Only slices of the host are made by pinning. On a GPU the driver has already cut them.
     if (config_.geometry.units_per_core > 0) {
       const Slice slice{static_cast<std::uint16_t>(index), 0};
       const auto share = adapters::core_share(config_.geometry, slice, adapters::usable_cores());
@@ -223,6 +242,7 @@ class WorkerEngine final : public engines::Engine {
 
  private:
   static Result<std::unique_ptr<adapters::CoreQuota>> make_quota(double cores) {
+    // Control groups need distinct names, also for several replicas of one process.
     static int made = 0;
     return adapters::CoreQuota::make(adapters::probe_cpu_host(), fmt::format("tangram-measure-{}-{}", getpid(), made++),
                                      cores);
@@ -240,15 +260,19 @@ class WorkerEngine final : public engines::Engine {
       TANGRAM_TRY(const auto started, start_worker(config_.program));
       workers.push_back(std::make_unique<MeasuredWorker>(started));
       if (quota != nullptr) {
+        // Without its quota the worker would be measured on more cores than the slice has, so a failure is an error
+        // here.
         TANGRAM_RETURN_IF_ERROR(quota->add(started.process));
       }
       if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
     }
+    // All workers load at the same time; waiting in a second loop keeps the total at the time of the slowest.
     for (const auto& worker : workers) {
       const auto received = worker->wait();
       if (!received && received.error().code == ErrorCode::exhausted)
         return engines::LoadOutcome(engines::OutOfMemory{});
       if (!received) return received.error();
+      // The limit is set only after loading, because only then is it known how much is reserved and never touched.
       if (received->message.kind == WorkerMessageKind::ready && worker->limit_memory(limit_mib, spec.config.threads))
         continue;
       if (received->message.kind == WorkerMessageKind::ready || tells_of_memory(received->text()))

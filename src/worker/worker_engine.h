@@ -1,8 +1,8 @@
-// Slices to measure on: the same worker processes that serve, driven one batch at a time.
+// An engine for measuring: the same worker processes that serve, driven one batch at a time.
 //
-// What is timed is what the gateway would wait for: the message to the worker, the run, the message back. A replica is
-// pinned to the cores of its slice, limited to their worth in processor time where that can be, and to the slice's
-// memory; beyond that a run is out of memory.
+// The time of a run is what the gateway would wait for: the message to the worker, the run, and the message back. A
+// replica is pinned to the cores of its slice, limited to their processor time where the host supports it, and limited
+// to the slice's memory; a run that needs more is out of memory.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,9 @@
+// The main loop of a worker: one message at a time, on one thread.
+//
+// A worker has no timers and makes no decisions. If anything is wrong with the connection or a message it exits, and
+// the gateway starts another one; that is simpler and safer than repairing a state that two processes share. A batch
+// that fails is different: it is answered with the reason, and the worker goes on.
+
 #include "worker/worker_host.h"
 
 #include <algorithm>
@@ -16,6 +22,7 @@ namespace {
 constexpr int kExitDone = 0;
 constexpr int kExitFailed = 1;
 
+// Functions that return bool answer false if the worker has to end.
 class WorkerHost {
  public:
   explicit WorkerHost(int socket) : socket_(socket) {}
@@ -47,6 +54,7 @@ class WorkerHost {
     return send_message(socket_, message);
   }
 
+  // A worker that could not load ends after it has given the reason; the gateway decides whether to start another.
   bool load(const ReceivedMessage& received) {
     const auto ready = prepare(received);
     if (ready) return answer(WorkerMessageKind::ready, 0);
@@ -58,14 +66,16 @@ class WorkerHost {
     TANGRAM_TRY(const auto text, SharedMemory::adopt(received.descriptor, received.message.bytes));
     TANGRAM_TRY(auto spec, read_worker_spec({reinterpret_cast<const char*>(text.data()), text.size()}));
     spec_ = std::move(spec);
-    // Threads that the engine starts inherit the cores.
+    // Before the engine exists: the threads that it starts inherit the cores.
     TANGRAM_RETURN_IF_ERROR(adapters::run_on_cores(spec_.cores));
     TANGRAM_TRY(auto engine, engines::make_batch_engine(spec_.engine, spec_.config));
     engine_ = std::move(engine);
     TANGRAM_RETURN_IF_ERROR(engine_->load(spec_.models));
+    // Runs before `ready` is sent, so that the first request does not pay for what an engine does only once.
     return engine_->warm_up();
   }
 
+  // The old mapping is released by the assignment; no batch is running, because batches run on this thread.
   bool take_memory(const ReceivedMessage& received) {
     auto memory = SharedMemory::adopt(received.descriptor, received.message.bytes);
     if (!memory) return false;
@@ -80,6 +90,7 @@ class WorkerHost {
     return answer(WorkerMessageKind::failed, message.batch, result.error().message);
   }
 
+  // Checks what the gateway has already checked. An out-of-range batch would make the engine write beyond the mapping.
   Result<Nothing> run_job(const engines::BatchJob& job) {
     const auto model = std::ranges::find(spec_.models, job.service, &engines::ModelSpec::service);
     if (engine_ == nullptr || model == spec_.models.end()) {

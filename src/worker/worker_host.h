@@ -6,8 +6,8 @@ namespace tangram::worker {
 // The descriptor at which a worker finds its socket.
 inline constexpr int kWorkerSocket = 3;
 
-// Speaks with the gateway over `socket` until that has gone. Returns the exit code of the process. It pins itself to
-// the cores that its spec names, loads and warms up, and only then says that it is ready.
+// Serves the gateway at `socket` until it closes the connection. Returns the exit code of the process. The worker pins
+// itself to the cores in its spec, loads and warms up its models, and only then reports that it is ready.
 int run_worker(int socket);
 
 }  // namespace tangram::worker

@@ -1,5 +1,11 @@
-// The link of one slice is a state machine: cold, pausing, loading, ready, running. It has a process in the last three
-// and in no other; whatever ends the process passes through end_process().
+// The gateway's end of one worker process, as a state machine.
+//
+//   cold --restart()--> pausing --pause over--> loading --ready--> ready <--run/done--> running
+//
+// A process exists in `loading`, `ready` and `running` and in no other state; everything that ends the process goes
+// through end_process(). A restart() is answered by one on_restarted() and a batch by one on_done() or on_lost(),
+// unless another restart() comes first. No call blocks: a killed process may take a while to end, for example inside a
+// driver call, so it is reaped later, and the same thread meanwhile serves every other slice.
 #include "worker/worker_link.h"
 
 #include <fmt/format.h>
@@ -13,10 +19,12 @@
 namespace tangram::worker {
 namespace {
 
+// Nothing waits for a killed process to be reaped, so a slow poll costs no more than a zombie for a moment.
 constexpr Duration kReapEvery = std::chrono::milliseconds(20);
 
 }  // namespace
 
+// The executor of one slice. It is registered in `links` for as long as it lives, so Workers can drive its timers.
 class WorkerLink final : public engines::Executor, private host::Readiness {
  public:
   // What a link shares with the others of its gateway. All of it outlives the link.
@@ -34,6 +42,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   }
   ~WorkerLink() override {
     end_process();
+    // The killed process may still be in the control group, which the kernel removes only when it is empty.
     if (quota_ != nullptr) shared_.ended.remove_later(std::move(quota_));
     shared_.links.remove(this);
   }
@@ -46,6 +55,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
 
   std::int64_t process() const override { return std::max(process_.process, 0); }
 
+  // Starts, pings and time-outs that are due at `now`; next_due() is when this has to be called again.
   void work(TimePoint now);
   TimePoint next_due() const;
 
@@ -58,20 +68,22 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
     running,  // A batch.
   };
 
-  // A slice that cannot have its quota runs without, and the log says so.
+  // Creates the slice's core quota. Without rights to do so the slice runs without a limit, and the log says so.
   void make_quota();
-  // Requires no process. Ends in `loading`, or in `cold` if the kernel starts none; then the scheduler is told.
+  // Requires no process. Ends in `loading`, or in `cold` with on_restarted(false) if the kernel cannot start one.
   void begin_process();
-  // Ends in `cold`, without telling anybody.
+  // Ends in `cold` and reports nothing.
   void end_process();
-  // Requires a process. Ends it and tells the scheduler, as the answer to a restart or as a loss.
+  // Requires a process. Ends it and reports it to the scheduler: as the answer to a restart, or as a loss.
   void lose(std::string reason);
   void on_ready(bool readable, bool writable, bool broken) override;
-  // These answer false for a message that makes no sense now.
+  // Each returns false for a message that is not expected in the present state; the worker is then given up.
   bool handle(const ReceivedMessage& received);
   bool handle_loading(const ReceivedMessage& received);
   bool handle_running(const ReceivedMessage& received);
+  // Ensures `ready` with the next ping scheduled.
   void enter_ready();
+  // Requires `ready`. Sends a ping and gives the worker `ping_answer` to reply.
   void ping();
   const Signature* signature_of(ServiceId service) const;
   void log(host::LogLevel level, std::string_view event, std::string_view reason) const;
@@ -97,6 +109,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
 void WorkerLink::make_quota() {
   if (config_.quota_cores <= 0) return;
   const auto host = adapters::probe_cpu_host();
+  // A gateway that was killed leaves its control groups behind, and they would accumulate.
   if (host.quota) adapters::remove_stale_groups(host.cgroup_directory, "tangram");
   const std::string name = fmt::format("tangram-{}-{}", getpid(), slice_.value());
   auto made = adapters::CoreQuota::make(host, name, config_.quota_cores);
@@ -108,18 +121,21 @@ void WorkerLink::make_quota() {
 }
 
 bool WorkerLink::restart() {
-  // Whoever asks in the middle of a batch has waited for it long enough.
+  // The scheduler restarts a slice in the middle of a batch only after the batch has exceeded its time limit.
   if (state_ == State::running)
     log(host::LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
   end_process();
   const TimePoint now = context_.clock.now();
   const WorkerPatience& patience = config_.patience;
+  // The pause doubles with each start that ran no batch: a model that crashes on load must not keep a core busy for
+  // ever.
   const Duration pause = engines::pause_before_attempt(starts_in_vain_, patience.pause_min, patience.pause_max);
   ++starts_in_vain_;
   state_ = State::pausing;
   due_ = now + pause;
-  // The first start does not wait for the next turn of the loop.
+  // A first start begins now; it does not wait for the next turn of the event loop.
   if (pause == Duration::zero()) begin_process();
+  // False: not ready yet. The answer arrives as on_restarted().
   return false;
 }
 
@@ -134,7 +150,9 @@ void WorkerLink::begin_process() {
   process_ = *started;
   context_.loop.add(process_.socket, host::Interest::read, this);
   state_ = State::loading;
+  // Set before the spec is sent, so that a worker that never answers is given up, too.
   due_ = context_.clock.now() + config_.patience.start;
+  // Before the spec is sent: everything that the worker does with it, such as starting threads, falls under the quota.
   if (quota_ != nullptr) {
     if (const auto added = quota_->add(process_.process); !added) {
       log(host::LogLevel::warning, "worker_quota_missing", added.error().message);
@@ -147,16 +165,20 @@ void WorkerLink::end_process() {
   state_ = State::cold;
   due_ = kTimeNever;
   pinged_ = false;
+  // A link in `cold` or `pausing` has no process; ending it again must do nothing.
   if (process_.process < 0) return;
+  // The loop has to forget the descriptor before close(), since the kernel may give the same number to the next file.
   context_.loop.remove(process_.socket, this);
   close(process_.socket);
   shared_.ended.end(process_.process, context_.clock.now());
   process_ = {};
+  // The killed process still has the memory mapped and might write to it, so the next worker gets new memory.
   tensors_.reset();
 }
 
 void WorkerLink::lose(std::string reason) {
   log(host::LogLevel::warning, "worker_lost", reason);
+  // Read before end_process(), which resets the state.
   const bool loading = state_ == State::loading;
   end_process();
   if (loading) {
@@ -169,8 +191,10 @@ void WorkerLink::lose(std::string reason) {
 // ---- Messages ----
 
 void WorkerLink::on_ready(bool, bool, bool) {
+  // Reads until the socket is empty. Any message may end the process (see lose()), hence the condition.
   while (process_.process >= 0) {
     const ReceivedMessage received = receive_message(process_.socket, false);
+    // Workers send no descriptors. One that arrives anyway is closed, or a faulty worker could exhaust our descriptors.
     if (received.descriptor >= 0) close(received.descriptor);
     if (received.kind == ReceivedMessage::Kind::nothing) return;
     if (received.kind == ReceivedMessage::Kind::closed) return lose("it ended");
@@ -179,6 +203,7 @@ void WorkerLink::on_ready(bool, bool, bool) {
 }
 
 bool WorkerLink::handle(const ReceivedMessage& received) {
+  // Accepted in any state: a batch may have been started between the ping and its answer.
   if (received.message.kind == WorkerMessageKind::pong && pinged_) {
     pinged_ = false;
     if (state_ == State::ready) due_ = context_.clock.now() + config_.patience.ping_every;
@@ -200,6 +225,8 @@ bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   const std::string reason(received.text());
   log(host::LogLevel::error, "worker_failed", reason);
   FirstStart& first = shared_.first_start;
+  // A model that cannot be loaded at the very first start is most likely a wrong configuration, so the gateway can stop
+  // with this reason. Later, or once this slice has been ready, the same message is a fault that a retry may cure.
   if (first.under_way && !ever_ready_ && first.unrecoverable.empty()) {
     first.unrecoverable = fmt::format("{}: {}", config_.title, reason);
   }
@@ -212,16 +239,18 @@ bool WorkerLink::handle_running(const ReceivedMessage& received) {
   const WorkerMessage& message = received.message;
   const bool done = message.kind == WorkerMessageKind::done;
   const bool failed = message.kind == WorkerMessageKind::failed && message.text_length > 0;
+  // The answer to another batch would give the members of this one wrong results.
   if ((!done && !failed) || message.batch != batch_.value()) return false;
-  // A batch is the proof that it works. A worker that gets ready and dies again must not be started without a pause.
+  // Only a batch proves that the worker works. One that becomes ready and dies again is still restarted with growing
+  // pauses.
   starts_in_vain_ = 0;
   enter_ready();
   events_.on_done(slice_, batch_, std::string(received.text()));
   return true;
 }
 
-// A ready worker is asked now and then whether it lives; one that runs a batch is not, because it answers only after
-// it.
+// An idle worker is pinged periodically. One that runs a batch is not, because it can answer only after the batch;
+// there the scheduler's own time limit applies.
 void WorkerLink::enter_ready() {
   state_ = State::ready;
   due_ = context_.clock.now() + config_.patience.ping_every;
@@ -241,6 +270,7 @@ void WorkerLink::work(TimePoint now) {
     case State::pausing: return begin_process();
     case State::loading: return lose("it took too long to get ready");
     case State::ready: return pinged_ ? lose("it does not answer") : ping();
+    // Nothing is due in these states; the timer is cleared so that it does not fire again.
     case State::cold:
     case State::running: due_ = kTimeNever; return;
   }
@@ -258,13 +288,15 @@ const Signature* WorkerLink::signature_of(ServiceId service) const {
 Result<engines::BatchMemory*> WorkerLink::prepare(const engines::BatchJob& job) {
   const Signature* signature = signature_of(job.service);
   if (signature == nullptr) return Error{ErrorCode::not_found, "the slice does not hold the service"};
-  // A worker that does not hear of new memory is noticed when the batch is started, and so is that there is none.
+  // Failures to announce new memory are noticed in start(): the worker is then lost or does not read.
   return tensors_.prepare(*signature, job, process_.socket);
 }
 
 std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
   TANGRAM_CHECK(state_ != State::running, "a worker runs one batch at a time");
   batch_ = job.batch;
+  // The worker may have died between dispatch and this call. The batch is reported as lost, so its requests are queued
+  // again.
   if (state_ != State::ready || !send_message(process_.socket, run_message(job))) {
     if (process_.process >= 0) {
       lose("it does not listen");
@@ -290,6 +322,7 @@ void WorkerLink::log(host::LogLevel level, std::string_view event, std::string_v
 
 void EndedWorkers::end(pid_t process, TimePoint now) {
   reaper_.kill_and_reap(process);
+  // A process that had already ended is reaped at once, and then no timer is needed.
   if (!reaper_.empty()) due_ = now + kReapEvery;
 }
 
@@ -297,6 +330,7 @@ void EndedWorkers::work(TimePoint now) {
   if (now < due_) return;
   reaper_.work();
   due_ = reaper_.empty() ? kTimeNever : now + kReapEvery;
+  // The kernel refuses to remove a control group that holds a process, so this waits until all have ended.
   if (reaper_.empty()) quotas_.clear();
 }
 
@@ -306,7 +340,7 @@ std::unique_ptr<engines::Executor> Workers::make(SliceId slice, WorkerConfig con
 }
 
 void Workers::work(TimePoint now) {
-  // Nobody comes or goes while links work: they only report, and the world acts on reports later.
+  // Links are neither created nor destroyed in here: they only report, and the World acts on reports later.
   links_.work(now);
   ended_.work(now);
 }

@@ -1,4 +1,4 @@
-// The gateway's end of its workers: one process a slice, started, fed, watched and replaced.
+// The gateway's end of its workers: one process for each slice, which is started, fed, watched and replaced.
 //
 // Everything here happens on the thread that drives the event loop and the world.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace tangram::worker {
 
-// A worker is started at once when it is first lost, then after pauses that double, until it has run a batch.
+// A worker that is lost is restarted at once, then after pauses that double, until it has run a batch.
 struct WorkerPatience {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
@@ -37,10 +37,10 @@ struct WorkerConfig {
 
 class WorkerLink;
 
-// What is left of workers whose links have let go of them: processes to reap, and core quotas.
+// Cleans up after workers whose links have released them: reaps their processes and removes their core quotas.
 class EndedWorkers {
  public:
-  // Kills the process. The kernel is asked for it now and by work() until it has gone.
+  // Kills the process. It is reaped now if it has ended, otherwise by work().
   void end(pid_t process, TimePoint now);
   // Removes the quota's control group once all processes are reaped: before, the kernel would refuse.
   void remove_later(std::unique_ptr<adapters::CoreQuota> quota) { quotas_.push_back(std::move(quota)); }
@@ -68,15 +68,15 @@ class Workers {
 
   // The executor of a slice. Its process is started by the first restart(). It is destroyed before this is.
   std::unique_ptr<engines::Executor> make(SliceId slice, WorkerConfig config, engines::ExecutorEvents& events);
-  // Starts whose pause is over, pings that are due, children that have ended.
+  // Handles starts whose pause is over, pings that are due and children that have ended.
   void work(TimePoint now);
   // When work() is due again if nothing happens.
   TimePoint next_due() const;
 
-  // The reason of the first worker that could not load, once all hope is gone: a worker of the first start that never
-  // was ready said that its models cannot be loaded. Empty: none.
+  // Why the gateway cannot start: a worker of the first start that was never ready reported that its models cannot be
+  // loaded. The first such reason; empty if there is none.
   const std::string& unrecoverable() const { return first_start_.unrecoverable; }
-  // From now on workers that cannot load are tried again and again: others serve meanwhile.
+  // From now on, workers that cannot load are tried again and again, because others serve meanwhile.
   void end_first_start() { first_start_.under_way = false; }
 
  private:

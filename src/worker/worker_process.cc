@@ -1,3 +1,8 @@
+// Starts, kills and reaps worker processes.
+//
+// posix_spawn is used instead of fork: the gateway may have many threads and much memory mapped. fork would copy its
+// page tables and could run only async-signal-safe code in the child until exec.
+
 #include "worker/worker_process.h"
 
 #include <fcntl.h>
@@ -20,20 +25,25 @@
 namespace tangram::worker {
 namespace {
 
-// What posix_spawn is told. It never copies the gateway, whatever its size and its threads.
+// The file actions and attributes for posix_spawn.
 class SpawnOrders {
  public:
   explicit SpawnOrders(int socket) {
     posix_spawn_file_actions_init(&actions_);
+    // A worker must not read the terminal of the gateway.
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    // dup2 clears CLOEXEC on the copy, so this end of the socket survives the exec.
     posix_spawn_file_actions_adddup2(&actions_, socket, kWorkerSocket);
     posix_spawnattr_init(&attributes_);
+    // A new program inherits which signals are blocked and ignored, so both are reset to their defaults.
     sigset_t none;
     sigemptyset(&none);
     sigset_t all;
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
+    // A group of its own: Ctrl-C goes to the whole foreground group and must not kill workers before the gateway
+    // drains.
     posix_spawnattr_setpgroup(&attributes_, 0);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
@@ -59,7 +69,8 @@ class SpawnOrders {
 // "NAME=" of "NAME=value".
 std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=') + 1); }
 
-// Ours, with `added` in place of what has the same name.
+// Our environment, in which each entry of `added` replaces the one with the same name. The pointers refer to `added`
+// and to `environ`.
 std::vector<char*> environment_with(const std::vector<std::string>& added) {
   std::vector<char*> environment;
   for (const auto& entry : added) environment.push_back(const_cast<char*>(entry.c_str()));
@@ -74,6 +85,7 @@ std::vector<char*> environment_with(const std::vector<std::string>& added) {
 
 }  // namespace
 
+// Beside our own binary, not on PATH: gateway and worker must come from the same build, because they share a struct.
 std::string find_worker_program() {
   std::array<char, PATH_MAX> self{};
   const ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
@@ -88,17 +100,19 @@ Result<StartedWorker> start_worker(const std::string& program, const std::vector
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return Error{ErrorCode::exhausted, fmt::format("cannot open a socket: {}", std::strerror(errno))};
   }
-  // Ours never waits: a worker that does not read is a worker that is lost.
+  // Our end never blocks. A worker that does not read its messages counts as lost.
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   StartedWorker started;
   started.socket = ends[0];
   const int problem = SpawnOrders(ends[1]).spawn(program, environment_with(environment).data(), &started.process);
+  // Only the worker holds the other end from here on, so its death closes the connection and wakes us.
   close(ends[1]);
   if (problem == 0) return started;
   close(ends[0]);
   return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
 }
 
+// SIGKILL and not SIGTERM: a worker has no state to save, and one that hangs would ignore the milder signal.
 void Reaper::kill_and_reap(pid_t process) {
   kill(process, SIGKILL);
   processes_.push_back(process);
@@ -108,10 +122,12 @@ void Reaper::kill_and_reap(pid_t process) {
 void Reaper::work() {
   std::erase_if(processes_, [](pid_t process) {
     const pid_t answer = waitpid(process, nullptr, WNOHANG);
+    // ECHILD: the process is no child of ours any more. Keeping it would poll for ever.
     return answer == process || (answer < 0 && errno == ECHILD);
   });
 }
 
+// Blocks, but only for processes that have already received SIGKILL.
 Reaper::~Reaper() {
   for (const pid_t process : processes_) {
     while (waitpid(process, nullptr, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// Processes of ours: started, killed, reaped.
+// Starts, kills and reaps worker processes.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 namespace tangram::worker {
 
-// The program that workers are, beside the one that runs; empty if it is not there.
+// The path of the worker program, beside the running program; empty if it does not exist.
 std::string find_worker_program();
 
 struct StartedWorker {
@@ -18,17 +18,17 @@ struct StartedWorker {
   int socket = -1;  // Ours; the worker has the other end at kWorkerSocket.
 };
 
-// Starts `program --serve` in a process group of its own, so that a Ctrl-C for the gateway does not reach it, with
-// `environment` added to ours, in place of what has the same name. It has no other descriptor than the socket, standard
-// output and standard error. Errors: the kernel says no.
+// Starts `program --serve` in a process group of its own, so that a Ctrl-C for the gateway does not reach it.
+// `environment` is added to ours and replaces variables of the same name. The worker has no descriptors but the socket,
+// standard output and standard error. Errors: the kernel refuses.
 Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {});
 
-// Children that have ended or are about to, until the kernel has said so.
+// Children that have ended or are about to end, until they are reaped.
 class Reaper {
  public:
-  // Kills the process and waits for it, a little later. Killing one that has ended does nothing.
+  // Kills the process and reaps it, now or in work(). Killing a process that has ended does nothing.
   void kill_and_reap(pid_t process);
-  // Asks the kernel about those that are left, without waiting.
+  // Reaps those that have ended, without waiting.
   void work();
   bool empty() const { return processes_.empty(); }
   // Waits for all of them.

@@ -1,3 +1,9 @@
+// Messages over a Unix SOCK_SEQPACKET socket, and the worker's spec as JSON.
+//
+// The kernel keeps message boundaries, so a message of fixed size needs no framing, buffer or partial read. The spec is
+// larger than a message and travels as a descriptor of shared memory (SCM_RIGHTS). Neither side trusts the other: every
+// message is checked for size, magic, kind and text length, since either process may be of another version.
+
 #include "worker/worker_protocol.h"
 
 #include <sys/socket.h>
@@ -14,13 +20,13 @@ namespace {
 
 using PlainJson = nlohmann::json;
 
-// Room for one descriptor, as the kernel wants it aligned.
+// Space for one descriptor. The union gives it the alignment that the CMSG macros require.
 union ControlRoom {
   char bytes[CMSG_SPACE(sizeof(int))];
   cmsghdr align;
 };
 
-// The first descriptor of those that came; others are closed.
+// Returns the first descriptor that came and closes all others, so that no message can leak descriptors.
 int take_descriptors(msghdr& head) {
   int first = -1;
   for (cmsghdr* part = CMSG_FIRSTHDR(&head); part != nullptr; part = CMSG_NXTHDR(&head, part)) {
@@ -39,12 +45,14 @@ int take_descriptors(msghdr& head) {
   return first;
 }
 
+// Checks everything that later code relies on: text() must not reach beyond the array, and a switch must know the kind.
 bool well_formed(const WorkerMessage& message) {
   const auto kind = static_cast<std::uint32_t>(message.kind);
   return message.magic == WorkerMessage::kMagic && kind >= static_cast<std::uint32_t>(WorkerMessageKind::load) &&
          kind <= static_cast<std::uint32_t>(WorkerMessageKind::pong) && message.text_length <= message.text.size();
 }
 
+// The worker gets the whole signature, because it computes the offsets of the tensors in shared memory by itself.
 PlainJson to_json(const std::vector<TensorSpec>& specs) {
   PlainJson list = PlainJson::array();
   for (const auto& spec : specs) {
@@ -61,12 +69,14 @@ std::vector<TensorSpec> tensors_from(const PlainJson& list) {
   std::vector<TensorSpec> specs;
   for (const auto& item : list) {
     const auto datatype = parse_datatype(item.at("datatype").get<std::string>());
+    // Turned into an error by read_worker_spec(), like the exceptions of the JSON library.
     if (!datatype) throw std::invalid_argument("not a datatype");
     specs.push_back({item.at("name"), *datatype, item.at("shape"), item.at("pad"), item.at("mask")});
   }
   return specs;
 }
 
+// Each of `shapes` is a pair of batch and size.
 PlainJson to_json(const engines::ModelSpec& model) {
   PlainJson shapes = PlainJson::array();
   for (const auto& shape : model.shapes) shapes.push_back({shape.batch, shape.size});
@@ -92,6 +102,7 @@ engines::ModelSpec model_from(const PlainJson& item) {
 
 }  // namespace
 
+// A reason that is too long is cut and marked with "...": the message has a fixed size, and the start says most.
 void WorkerMessage::set_text(std::string_view reason) {
   constexpr std::string_view kCut = "...";
   const bool fits = reason.size() <= text.size();
@@ -102,6 +113,7 @@ void WorkerMessage::set_text(std::string_view reason) {
 }
 
 bool send_message(int socket, const WorkerMessage& message, int descriptor) {
+  // iovec has no const variant; sendmsg() only reads.
   iovec part{const_cast<WorkerMessage*>(&message), sizeof message};
   msghdr head{};
   head.msg_iov = &part;
@@ -116,7 +128,10 @@ bool send_message(int socket, const WorkerMessage& message, int descriptor) {
     control->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
   }
+  // Our end of the socket does not block: with a full buffer sendmsg() fails with EAGAIN. The worker then does not read
+  // its messages, which counts as gone.
   while (true) {
+    // Without MSG_NOSIGNAL a worker that has just died would end the gateway with SIGPIPE.
     const ssize_t sent = sendmsg(socket, &head, MSG_NOSIGNAL);
     if (sent >= 0) return static_cast<std::size_t>(sent) == sizeof message;
     if (errno != EINTR) return false;
@@ -134,6 +149,7 @@ ReceivedMessage receive_message(int socket, bool wait) {
   head.msg_controllen = sizeof room.bytes;
   ssize_t got = -1;
   do {
+    // CLOEXEC from the start: another thread may spawn a process before a later fcntl().
     got = recvmsg(socket, &head, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
@@ -141,7 +157,9 @@ ReceivedMessage receive_message(int socket, bool wait) {
     received.kind = later ? ReceivedMessage::Kind::nothing : ReceivedMessage::Kind::closed;
     return received;
   }
+  // Taken even from a message that turns out to be malformed, or its descriptors would leak.
   received.descriptor = take_descriptors(head);
+  // A longer message is truncated by the kernel and flagged; a shorter one comes from another version.
   const bool whole = static_cast<std::size_t>(got) == sizeof received.message && (head.msg_flags & MSG_TRUNC) == 0;
   received.kind = got == 0                                 ? ReceivedMessage::Kind::closed
                   : whole && well_formed(received.message) ? ReceivedMessage::Kind::message
@@ -160,6 +178,7 @@ WorkerMessage run_message(const engines::BatchJob& job) {
   return message;
 }
 
+// The inverse of run_message(). Nothing is checked here: WorkerHost compares the job with its models and memory.
 engines::BatchJob job_of(const WorkerMessage& message) {
   return {BatchId(message.batch), ServiceId(message.service), message.samples, message.size,
           Duration(message.expected_ns)};
@@ -177,6 +196,7 @@ std::string write_worker_spec(const WorkerSpec& spec) {
       .dump();
 }
 
+// Every key is required: both programs come from one build, so a missing key means a damaged or foreign spec.
 Result<WorkerSpec> read_worker_spec(std::string_view text) {
   try {
     const PlainJson json = PlainJson::parse(text);

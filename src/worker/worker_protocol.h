@@ -1,13 +1,13 @@
-// What the gateway and a worker say to each other.
+// The protocol between the gateway and a worker.
 //
-// They share a Unix socket that keeps messages apart. Every message has the same size and comes whole or not at all;
-// descriptors travel beside it. Tensors never do: they lie in memory that both have mapped.
+// They share a Unix socket that keeps message boundaries. Every message has the same size and arrives whole or not at
+// all; descriptors travel beside it. Tensors are never sent: they are in memory that both have mapped.
 //
 //   gateway: load (with the spec as a descriptor)          worker: ready, or not_loaded with the reason
 //            memory (with a descriptor), then run                  done or failed with the reason, exactly once
 //            ping                                                  pong, between two batches
 //
-// Either side goes when the other has gone.
+// Each side exits or gives up when the other has closed its end.
 #pragma once
 
 #include <array>
@@ -52,7 +52,7 @@ struct WorkerMessage {
 };
 static_assert(sizeof(WorkerMessage) == 256);
 
-// What could be read from the socket.
+// The result of one read from the socket.
 struct ReceivedMessage {
   enum class Kind : std::uint8_t { message, nothing, closed, rubbish };
   Kind kind = Kind::nothing;
@@ -62,15 +62,15 @@ struct ReceivedMessage {
   std::string_view text() const { return {message.text.data(), message.text_length}; }
 };
 
-// False if the other side has gone or does not read.
+// False if the other side has closed the socket or does not read.
 bool send_message(int socket, const WorkerMessage& message, int descriptor = -1);
-// `wait` blocks until there is something. Anything that is not exactly a message is rubbish.
+// `wait` blocks until a message arrives. Anything that is not exactly one message is rubbish.
 ReceivedMessage receive_message(int socket, bool wait);
 
 WorkerMessage run_message(const engines::BatchJob& job);
 engines::BatchJob job_of(const WorkerMessage& message);
 
-// What a worker is: an engine on a share of the machine with its models.
+// What a worker runs: an engine, its models, and its share of the machine.
 struct WorkerSpec {
   std::string engine = "emulated";
   engines::BatchEngineConfig config;
@@ -78,7 +78,7 @@ struct WorkerSpec {
   std::vector<engines::ModelSpec> models;
 };
 
-// As text, and back. Errors: the text is none.
+// As JSON text, and back. Errors: the text is not a spec.
 std::string write_worker_spec(const WorkerSpec& spec);
 Result<WorkerSpec> read_worker_spec(std::string_view text);
 

@@ -1,3 +1,6 @@
+// Gives the slices of a CPU host their share: an affinity mask for whole cores, a cgroup quota for parts of one.
+//
+// Example: with two units per core, a slice of three units that starts at 0 runs on two cores and is worth 1.5.
 #include "adapters/cpu_host/core_share.h"
 
 #include <fcntl.h>
@@ -20,7 +23,7 @@
 namespace tangram::adapters {
 namespace {
 
-// The kernel's own period: shorter ones cost more, longer ones let a slice wait longer for its next turn.
+// The quota's period. A shorter one costs more switches; a longer one makes a slice wait longer for its next turn.
 constexpr int kPeriodMicroseconds = 20'000;
 
 Error failure(const std::string& path) {
@@ -39,6 +42,7 @@ Result<Nothing> write_text(const std::string& path, const std::string& text) {
 }
 
 Result<Nothing> limit(const std::string& directory, CgroupVersion version, double cores) {
+  // The kernel rejects a quota below 1 ms.
   const int quota = std::max(1000, static_cast<int>(std::lround(cores * kPeriodMicroseconds)));
   if (version == CgroupVersion::v2) {
     return write_text(directory + "/cpu.max", fmt::format("{} {}", quota, kPeriodMicroseconds));
@@ -67,10 +71,12 @@ CoreShare core_share(const Geometry& geometry, const Slice& slice, const std::ve
   const int last = (slice.start + units - 1) / per_core;
   CoreShare share;
   for (int core = first; core <= last; ++core) {
+    // Modulo, so that a plan for more cores than this host has still runs, if more slowly.
     const int number = usable[static_cast<std::size_t>(core) % usable.size()];
     if (std::ranges::find(share.cores, number) == share.cores.end()) share.cores.push_back(number);
   }
   std::ranges::sort(share.cores);
+  // Wrapped cores count once, so a slice is never worth more than the cores it has.
   share.worth = std::min(static_cast<double>(units) / per_core, static_cast<double>(share.cores.size()));
   return share;
 }
@@ -88,6 +94,7 @@ Result<Nothing> run_on_cores(const std::vector<int>& cores) {
   return Nothing{};
 }
 
+// Removes the groups `<name>-<pid>...` of processes that no longer exist. A killed process cannot remove its own.
 void remove_stale_groups(const std::string& directory, const std::string& name) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
@@ -104,10 +111,10 @@ void remove_stale_groups(const std::string& directory, const std::string& name) 
 Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, const std::string& name, double cores) {
   if (!host.quota) return Error{ErrorCode::unavailable, host.quota_reason};
   const std::string directory = host.cgroup_directory + "/" + name;
-  // One that is there already was left by a process of the same number that was killed.
+  // A group that exists was left by a killed process with the same pid.
   if (mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return failure(directory);
   auto group = std::make_unique<CoreQuota>(directory);
-  // Under v2 the files of the controller are there only where the group above has handed it down.
+  // Under v2 the controller's files exist only if the parent group has enabled the controller for its children.
   TANGRAM_RETURN_IF_ERROR(limit(directory, host.cgroup, cores));
   return group;
 }

@@ -1,3 +1,7 @@
+// Finds out how many cores and how much memory this process may use, and whether it can give slices a CPU quota.
+//
+// The numbers of the machine are not enough: in a container, an affinity mask and control groups (v1 or v2) limit both.
+// All paths are below `root`, so that tests can use a copy of /proc and /sys.
 #include "adapters/cpu_host/cpu_host.h"
 
 #include <fmt/format.h>
@@ -71,17 +75,19 @@ std::string own_group(const std::string& root, std::string_view controller) {
   return "/";
 }
 
-// A container often sees its own group as the root of the mount, while /proc tells the path from outside.
+// A container often sees its own group as the root of the mount, while /proc shows the path from outside.
 std::string directory_of(const std::string& root, const Mount& mount, std::string_view controller) {
   std::string group = own_group(root, controller);
   if (mount.root != "/" && group.starts_with(mount.root)) group = group.substr(mount.root.size());
   if (group == "/" || group.empty()) return mount.point;
   const std::string inside = mount.point + (group.starts_with('/') ? "" : "/") + group;
+  // Where the path does not exist inside the container, the mount point is taken for the own group.
   return access((root + inside).c_str(), F_OK) == 0 ? inside : mount.point;
 }
 
 bool writable(const std::string& path) { return access(path.c_str(), W_OK) == 0; }
 
+// nullopt for no limit: v2 writes "max" and v1 writes -1.
 std::optional<double> ratio(const std::string& quota, const std::string& period) {
   const auto a = text::parse_number(quota);
   const auto b = text::parse_number(period);
@@ -96,6 +102,7 @@ void inspect_v2(const std::string& root, const Mount& mount, CpuHostReport& repo
   report.cgroup_directory = directory;
   const auto limit = words(first_line(root + directory + "/cpu.max"), ' ');
   if (limit.size() == 2) report.quota_cores = ratio(limit[0], limit[1]);
+  // Under v2 a child group gets the cpu controller only through subtree_control.
   report.quota = writable(root + directory) && writable(root + directory + "/cgroup.subtree_control");
 }
 
@@ -108,7 +115,7 @@ void inspect_v1(const std::string& root, const Mount& mount, CpuHostReport& repo
   report.quota = writable(root + directory);
 }
 
-// The unified hierarchy is asked first; on hybrid systems it often holds no CPU controller.
+// v2 first; on hybrid systems it often lacks the cpu controller, and v1 has it.
 void inspect_cgroups(const std::string& root, CpuHostReport& report) {
   const auto mounts = cgroup_mounts(root);
   for (const auto& mount : mounts) {
@@ -138,7 +145,7 @@ double machine_memory_gib(const std::string& root) {
   return 0;
 }
 
-// The limits of this process's own groups; "max", and the huge number by which v1 says the same, are none.
+// The smallest limit of the machine and the own groups. "max", and the huge number that v1 uses for it, are no limits.
 double memory_gib(const std::string& root) {
   double result = machine_memory_gib(root);
   for (const auto& mount : cgroup_mounts(root)) {
@@ -170,6 +177,7 @@ CpuHostReport probe_cpu_host(const std::string& root) {
 }
 
 CpuHost to_cpu_host(const CpuHostReport& report) {
+  // Rounded down: a slice on a core of which the quota allows only a part would be slower than planned.
   const int limit = static_cast<int>(report.quota_cores.value_or(report.cores_usable));
   const int cores = std::clamp(std::min(report.cores_usable, std::max(1, limit)), 1, kCpuCoresMax);
   return {.cores = cores, .memory_gib = report.memory_gib, .quota = report.quota};

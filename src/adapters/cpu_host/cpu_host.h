@@ -23,7 +23,7 @@ struct CpuHostReport {
   std::string quota_reason;                    // Why not, or how.
 };
 
-// `root` stands in front of every path, so that a recorded machine can be looked at.
+// `root` is put before every path, so that a recorded machine can be examined.
 CpuHostReport probe_cpu_host(const std::string& root = "");
 
 // The host to plan with: cores this process may use, no more than its quota allows.

@@ -1,3 +1,4 @@
+// Loads NVML at run time, so that one binary runs on hosts with and without an NVIDIA driver.
 #include "adapters/nvml/library.h"
 
 #include <dlfcn.h>
@@ -12,6 +13,7 @@ NvmlLibrary::NvmlLibrary(const std::string& path)
     : path_(path.empty() ? kNvmlLibrary : path), handle_(dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
 
 NvmlLibrary::~NvmlLibrary() {
+  // NVML counts initialisations, so shutdown must match exactly one that succeeded.
   if (initialised_) call<Status()>("nvmlShutdown");
   if (handle_ != nullptr) dlclose(handle_);
 }

@@ -1,3 +1,7 @@
+// Changes MIG mode, slices and their parts through NVML.
+//
+// Invariant: each operation either succeeds or tries to restore what was there. A driver can refuse at every step, for
+// example because a process still uses one part, and a slice without parts could run nothing.
 #include "adapters/nvml/mig_driver.h"
 
 #include <fmt/format.h>
@@ -11,7 +15,7 @@ namespace {
 
 using namespace nvml_abi;
 
-// What a refusal means, with the driver's own words behind it.
+// Maps the driver's status to an error that says what to do, with the driver's own text in brackets.
 Error refusal(const NvmlLibrary& library, Status status) {
   const std::string words = library.describe(status);
   switch (status) {
@@ -26,7 +30,7 @@ Error refusal(const NvmlLibrary& library, Status status) {
   }
 }
 
-// One write to one GPU: the handles that it needs, and what it must undo.
+// One change of one GPU, with the handles that it needs. They live for one operation only.
 class Write {
  public:
   Write(const NvmlLibrary& library, const std::string& gpu_uuid) : library_(library) {
@@ -42,6 +46,7 @@ class Write {
       return Error{ErrorCode::denied, "switching MIG mode needs CAP_SYS_ADMIN (" + library_.describe(status) + ")"};
     }
     if (status != kSuccess) return refusal(library_, status);
+    // The mode can be stored without being active: some GPUs need a reset first.
     return activation == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, activation);
   }
 
@@ -53,7 +58,7 @@ class Write {
         &slice);
     if (status != kSuccess) return refusal(library_, status);
     auto made = make_parts(slice, order.parts);
-    // A slice on which nothing can run is no slice.
+    // A slice without parts can run nothing, so it is removed again.
     if (!made) destroy_slice(slice);
     return made;
   }
@@ -61,9 +66,11 @@ class Write {
   Result<Nothing> destroy(const SliceOrder& order) {
     TANGRAM_TRY(const auto slice, find(order));
     const auto parts = parts_of(slice);
+    // The driver destroys only a slice without parts.
     TANGRAM_RETURN_IF_ERROR(destroy_parts(slice, parts));
     const Status status = destroy_slice(slice);
     if (status == kSuccess) return Nothing{};
+    // Best effort: the error of the driver's refusal is the one to report.
     static_cast<void>(make_parts(slice, parts));
     return refusal(library_, status);
   }
@@ -73,12 +80,13 @@ class Write {
     const auto parts = parts_of(slice);
     TANGRAM_RETURN_IF_ERROR(destroy_parts(slice, parts));
     auto made = make_parts(slice, order.parts);
+    // The old parts fitted before, so they are the state to return to.
     if (!made) static_cast<void>(make_parts(slice, parts));
     return made;
   }
 
  private:
-  // How many units a profile covers only the driver's list of places says for sure.
+  // The size of a placement comes from the driver's list, the only reliable source of how many units a profile covers.
   Result<Placement> placement_of(const SliceOrder& order) {
     if (status_ != kSuccess) return refusal(library_, status_);
     Placement placements[kPlacementsMax];
@@ -109,7 +117,7 @@ class Write {
     return refusal(library_, kNotFound);
   }
 
-  // The parts that are there, as they would be ordered.
+  // The existing parts in the form of an order, so that they can be made again.
   std::vector<SlicePart> parts_of(GpuInstanceHandle slice) const {
     std::vector<SlicePart> parts;
     for (unsigned number = 0; number < kComputeProfileNumbers; ++number) {
@@ -132,6 +140,7 @@ class Write {
     return infos;
   }
 
+  // The compute profile `number` of the slice, or nullopt if the slice does not offer it.
   std::optional<ComputeProfileInfo> part_profile(GpuInstanceHandle slice, unsigned number) const {
     ComputeProfileInfo info{};
     const Status status = library_.call<Status(GpuInstanceHandle, unsigned, unsigned, ComputeProfileInfo*)>(
@@ -150,7 +159,7 @@ class Write {
     return handles;
   }
 
-  // All or, if one refuses, none: what went is made again.
+  // Destroys all parts. If the driver refuses one, the parts destroyed so far are made again.
   Result<Nothing> destroy_parts(GpuInstanceHandle slice, const std::vector<SlicePart>& before) const {
     for (unsigned number = 0; number < kComputeProfileNumbers; ++number) {
       for (const auto handle : part_handles(slice, number)) {
@@ -163,6 +172,7 @@ class Write {
     return Nothing{};
   }
 
+  // Makes the parts of `before` that are missing now. Best effort: the caller reports the first error.
   void restore_parts(GpuInstanceHandle slice, const std::vector<SlicePart>& before) const {
     const auto left = parts_of(slice);
     for (const auto& part : before) {
@@ -171,10 +181,12 @@ class Write {
     }
   }
 
+  // Makes the ordered parts, or without an order one part with all of the slice's compute. All or none.
   Result<Nothing> make_parts(GpuInstanceHandle slice, const std::optional<std::vector<SlicePart>>& ordered) const {
     if (ordered) {
       for (const auto& part : *ordered) {
         if (const Status status = make_part(slice, part); status != kSuccess) {
+          // Nothing to restore: the slice had no parts before this call.
           static_cast<void>(destroy_parts(slice, {}));
           return refusal(library_, status);
         }
@@ -187,8 +199,8 @@ class Write {
     return status == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, status);
   }
 
-  // Drivers before R525 choose the place of a part themselves: the first that is free, which is the same for parts that
-  // are made in order.
+  // Drivers before R525 choose the place of a part themselves: the first free one, which is the same for parts that are
+  // made in ascending order.
   Status make_part(GpuInstanceHandle slice, const SlicePart& part) const {
     const auto profile = part_profile(slice, static_cast<unsigned>(part.number));
     if (!profile) return kNotSupported;

@@ -1,3 +1,9 @@
+// Reads GPUs, MIG profiles and live slices from the NVIDIA driver, and compares them with Tangram's geometry tables.
+//
+// Reading never changes the driver. Every call may fail on its own (old drivers, missing rights), so a failure leaves
+// its field empty or sets `problem`, and the rest of the report stays usable.
+//
+// NVML's names: a GPU instance is a slice here, a compute instance a part of it, and a MIG device a part with a UUID.
 #include "adapters/nvml/nvml.h"
 
 #include <fmt/format.h>
@@ -17,6 +23,7 @@ namespace {
 
 using namespace nvml_abi;
 
+// Bounds the report if a driver returns an absurd count.
 constexpr unsigned kGpusMax = 1024;
 
 constexpr double kMibPerGib = 1024;
@@ -25,7 +32,7 @@ DriverProfile convert(const ProfileInfoNamed& info) {
   DriverProfile profile;
   profile.vendor_id = static_cast<int>(info.id);
   profile.name = std::string(info.name, strnlen(info.name, sizeof info.name));
-  // The driver prints "MIG 1g.5gb", we and everybody else the rest.
+  // The driver says "MIG 1g.5gb"; the usual name is without the prefix.
   if (profile.name.starts_with("MIG ")) profile.name.erase(0, 4);
   profile.sm_count = static_cast<int>(info.multiprocessor_count);
   profile.memory_gib = static_cast<double>(info.memory_mib) / kMibPerGib;
@@ -46,6 +53,7 @@ std::optional<DriverProfile> read_profile(const NvmlLibrary& library, DeviceHand
                                                                  &plain) != kSuccess) {
     return std::nullopt;
   }
+  // Start from zero: a failed call may have written a part of the struct.
   named = {};
   named.id = plain.id;
   named.multiprocessor_count = plain.multiprocessor_count;
@@ -63,6 +71,7 @@ void read_placements(const NvmlLibrary& library, DeviceHandle device, DriverProf
       kSuccess) {
     return;
   }
+  // The driver may report more placements than the array has room for.
   for (unsigned i = 0; i < std::min(count, kPlacementsMax); ++i) {
     profile.starts.push_back(static_cast<int>(placements[i].start));
     profile.units = static_cast<int>(placements[i].size);
@@ -70,7 +79,7 @@ void read_placements(const NvmlLibrary& library, DeviceHandle device, DriverProf
   std::ranges::sort(profile.starts);
 }
 
-// What the parts of a slice may have, by number.
+// The compute profiles that a part of the slice may have, by profile number.
 std::vector<std::pair<int, ComputeProfileInfo>> read_part_profiles(const NvmlLibrary& library,
                                                                    GpuInstanceHandle slice) {
   std::vector<std::pair<int, ComputeProfileInfo>> list;
@@ -94,7 +103,7 @@ std::map<std::pair<unsigned, unsigned>, std::string> read_mig_uuids(const NvmlLi
     DeviceHandle part = nullptr;
     unsigned slice_id = 0;
     unsigned part_id = 0;
-    // Numbers that no device has answer "not found"; those of others may follow.
+    // Device numbers can have gaps: "not found" for one does not end the list.
     const bool told =
         library.call<Status(DeviceHandle, unsigned, DeviceHandle*)>("nvmlDeviceGetMigDeviceHandleByIndex", device, i,
                                                                     &part) == kSuccess &&
@@ -107,6 +116,8 @@ std::map<std::pair<unsigned, unsigned>, std::string> read_mig_uuids(const NvmlLi
 
 using MigUuids = std::map<std::pair<unsigned, unsigned>, std::string>;
 
+// Appends the parts of one slice, by start. Fails as a whole, because a list with a part missing would look like a
+// slice with free room.
 Status read_parts(const NvmlLibrary& library, GpuInstanceHandle handle, const MigUuids& uuids, DriverSlice& slice) {
   const auto profiles = read_part_profiles(library, handle);
   for (const auto& [number, profile] : profiles) {
@@ -125,12 +136,13 @@ Status read_parts(const NvmlLibrary& library, GpuInstanceHandle handle, const Mi
     }
   }
   std::ranges::sort(slice.parts, {}, &SlicePart::start);
+  // A slice is whole if its only part has all of its compute: then one process can use all of it.
   const auto all = whole_part(library, handle);
   slice.whole = slice.parts.size() == 1 && all && all->matches(slice.parts[0].number);
   return kSuccess;
 }
 
-// Appends the slices of one profile. Says no when the driver does not tell.
+// Appends the slices of one profile, or returns the driver's error.
 Status read_slices(const NvmlLibrary& library, DeviceHandle device, int vendor_id, const MigUuids& uuids,
                    std::vector<DriverSlice>& slices) {
   GpuInstanceHandle handles[kInstancesMax];
@@ -154,7 +166,7 @@ Status read_slices(const NvmlLibrary& library, DeviceHandle device, int vendor_i
   return kSuccess;
 }
 
-// Those that the driver tells us of: all for root, and for others perhaps none.
+// The processes that the driver reports: all for root, possibly none for other users.
 void read_processes(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
   std::vector<ProcessInfo> infos(kProcessesMax);
   for (const char* name : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"}) {
@@ -164,6 +176,7 @@ void read_processes(const NvmlLibrary& library, DeviceHandle device, DriverGpu& 
     }
     for (unsigned i = 0; i < std::min(count, kProcessesMax); ++i) {
       DriverProcess process{static_cast<int>(infos[i].pid), std::nullopt};
+      // Without MIG the driver gives no valid instance id, so the process has no slice.
       const auto slice = std::ranges::find(gpu.slices, static_cast<int>(infos[i].gpu_instance_id), &DriverSlice::id);
       if (slice != gpu.slices.end()) process.slice_start = slice->start;
       gpu.processes.push_back(process);
@@ -180,6 +193,7 @@ void read_mig(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
   }
   gpu.mig_capable = true;
   gpu.mig_enabled = current == 1;
+  // A pending mode takes effect after the next reset of the GPU.
   gpu.mig_pending = pending == 1;
   for (unsigned number = 0; number < kProfileNumbers; ++number) {
     auto profile = read_profile(library, device, number);
@@ -188,6 +202,7 @@ void read_mig(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
     read_placements(library, device, *profile);
     gpu.profiles.push_back(std::move(*profile));
   }
+  // Profiles are listed even with MIG off, since a plan needs them; slices exist only with MIG on.
   if (!gpu.mig_enabled) return;
   const MigUuids uuids = read_mig_uuids(library, device);
   for (const auto& profile : gpu.profiles) {
@@ -197,7 +212,7 @@ void read_mig(const NvmlLibrary& library, DeviceHandle device, DriverGpu& gpu) {
   std::ranges::sort(gpu.slices, {}, &DriverSlice::start);
 }
 
-// Our profile for a driver's id. Ids are the vendor's own numbers and do not drift as names do.
+// The table's profile for a driver's id. Ids are the vendor's own numbers and do not change as names do.
 std::optional<std::size_t> profile_with_id(const Geometry& geometry, int vendor_id) {
   for (std::size_t i = 0; i < geometry.profiles.size(); ++i) {
     if (geometry.profiles[i].vendor_id == vendor_id) return i;
@@ -205,6 +220,7 @@ std::optional<std::size_t> profile_with_id(const Geometry& geometry, int vendor_
   return std::nullopt;
 }
 
+// The driver omits a field by leaving it empty or zero; only what it reports is compared.
 void compare_profile(const MigProfile& ours, const DriverProfile& theirs, std::vector<std::string>& differences) {
   const auto differs = [&](std::string text) { differences.push_back(std::move(text)); };
   if (!theirs.name.empty() && theirs.name != ours.name) {
@@ -226,6 +242,8 @@ void compare_profile(const MigProfile& ours, const DriverProfile& theirs, std::v
 
 }  // namespace
 
+// The part with the most compute. Several profiles may have the same compute and differ in engines only; all of them
+// count as whole.
 std::optional<WholePart> whole_part(const NvmlLibrary& library, GpuInstanceHandle slice) {
   std::optional<WholePart> best;
   const auto rank = [](const ComputeProfileInfo& info) {
@@ -256,6 +274,7 @@ DriverGpu read_gpu(const NvmlLibrary& library, unsigned index) {
   gpu.uuid = library.text("nvmlDeviceGetUUID", device);
   PciInfo pci{};
   if (library.call<Status(DeviceHandle, PciInfo*)>("nvmlDeviceGetPciInfo_v3", device, &pci) == kSuccess) {
+    // The upper half is the device id, the lower half the vendor's.
     gpu.pci_device_id = static_cast<std::uint16_t>(pci.pci_device_id >> 16U);
     gpu.pci_bus_id = std::string(pci.bus_id, strnlen(pci.bus_id, sizeof pci.bus_id));
   }
@@ -276,6 +295,7 @@ DriverReport read_driver(const NvmlLibrary& library) {
   if (const Status status = library.call<Status(unsigned*)>("nvmlDeviceGetCount_v2", &count); status != kSuccess) {
     report.problem = "the NVIDIA driver does not count its GPUs: " + library.describe(status);
   }
+  // A GPU that cannot be read has its own `problem` and does not hide the others.
   for (unsigned i = 0; i < std::min(count, kGpusMax); ++i) report.gpus.push_back(read_gpu(library, i));
   return report;
 }
@@ -300,6 +320,7 @@ DriverReport probe_nvml(const std::string& path) {
 std::string find_mig_uuid(const Geometry& geometry, const DriverGpu& gpu, const Slice& slice) {
   for (const auto& live : gpu.slices) {
     const bool same = live.start == slice.start && live.vendor_id == geometry.profiles[slice.profile].vendor_id;
+    // A slice that is split into parts has no single UUID to run on.
     if (same && live.whole) return live.parts[0].uuid;
   }
   return "";
@@ -310,6 +331,7 @@ RecognisedLayout recognise_layout(const Geometry& geometry, const DriverGpu& gpu
   for (const auto& slice : gpu.slices) {
     const auto profile = profile_with_id(geometry, slice.vendor_id);
     const Slice ours{static_cast<std::uint16_t>(profile.value_or(0)), static_cast<std::uint16_t>(slice.start)};
+    // Only slices that the table allows enter the layout, so that the result is always a valid one.
     if (profile && slice.start >= 0 && fits(geometry, result.layout, ours)) {
       result.layout = with_slice(geometry, std::move(result.layout), ours);
     } else {

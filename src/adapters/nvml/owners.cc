@@ -1,3 +1,4 @@
+// Finds other software on this host that changes MIG layouts. Two owners would undo each other's cuts.
 #include "adapters/nvml/owners.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMigManagerService = "nvidia-mig-manager.service";
 
-// A unit is enabled by a link in a folder `X.wants` or `X.requires`.
+// systemd enables a unit by a link in a folder `X.wants` or `X.requires`. The link counts even if its target is absent.
 bool is_enabled(const std::string& root) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root + "/etc/systemd/system", error)) {
@@ -37,12 +38,13 @@ std::string whole_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What the process in `folder` of /proc is, if it cuts GPUs. The kernel keeps 15 letters of a name.
+// Describes the process in `folder` of /proc if it changes MIG layouts, or "". The kernel keeps 15 letters of a name.
 std::string owner_process(const fs::path& folder) {
   const std::string name = first_line(folder / "comm");
   const std::string pid = folder.filename();
   if (name == "nvidia-mig-part") return fmt::format("nvidia-mig-parted is cutting GPUs now (process {})", pid);
   if (name != "nvidia-mig-mana") return "";
+  // A process in a pod belongs to the GPU operator, which acts on a node label instead of a command.
   const bool in_pod = whole_file(folder / "cgroup").find("kubepods") != std::string::npos;
   return fmt::format("{} runs (process {}) and cuts GPUs when {}",
                      in_pod ? "the MIG manager of the Kubernetes GPU operator" : "nvidia-mig-manager", pid,
@@ -66,6 +68,7 @@ std::vector<std::string> other_mig_owners(const std::string& root) {
       processes.push_back(entry.path());
     }
   }
+  // Directory order is arbitrary; a sorted report is the same on every run.
   std::ranges::sort(processes);
   for (const auto& folder : processes) {
     if (auto owner = owner_process(folder); !owner.empty()) owners.push_back(std::move(owner));

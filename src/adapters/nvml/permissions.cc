@@ -1,3 +1,4 @@
+// Finds out whether this user may change MIG, without trying: an attempt would change the GPU.
 #include "adapters/nvml/permissions.h"
 
 #include <unistd.h>
@@ -13,13 +14,14 @@ constexpr int kCapSysAdmin = 21;  // Its bit in the masks of /proc/self/status.
 
 bool has_sys_admin(const std::string& root) {
   std::ifstream file(root + "/proc/self/status");
+  // The effective set counts: a capability that is only permitted is not in use.
   for (std::string key, value; file >> key >> value; file.ignore(1 << 16, '\n')) {
     if (key == "CapEff:") return (std::strtoull(value.c_str(), nullptr, 16) >> kCapSysAdmin & 1U) != 0;
   }
   return false;
 }
 
-// The driver lists which node stands for which right, as lines `config 1`.
+// The device node of the right to configure MIG. The driver lists rights and minor numbers in lines like `config 1`.
 std::string config_node(const std::string& root) {
   std::ifstream file(root + "/proc/driver/nvidia-caps/mig-minors");
   for (std::string name, minor; file >> name >> minor;) {

@@ -13,7 +13,7 @@ struct GpuPermissions {
   bool mig_config = false;    // The node that allows slices to be made and removed can be read.
 };
 
-// `root` stands in front of every path, so that a recorded machine can be looked at.
+// `root` is put before every path, so that a recorded machine can be examined.
 GpuPermissions probe_gpu_permissions(const std::string& root = "");
 
 }  // namespace tangram::adapters

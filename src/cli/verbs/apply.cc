@@ -1,4 +1,7 @@
-// `tangram apply`: the GPUs of this machine cut as a plan says.
+// `tangram apply`: cuts the GPUs of this machine as a plan says.
+//
+// The verb chooses the devices, matches them to GPUs and passes the goals to recut::Change, which does the rest under a
+// lock and with a checkpoint. RecutView prints what happens.
 
 #include <fmt/format.h>
 
@@ -18,9 +21,11 @@ struct Options {
   RecutOptions recut;
 };
 
-// The devices that were asked for, or all. Errors: a name that the plan does not have, or a layout that no driver
-// should see.
+// The devices of --device, or all of the plan. Errors: a name that the plan does not have, or a layout that the
+// geometry does not permit. Such a layout must not reach the driver, which might reject it only after other slices are
+// gone.
 Result<Plan> chosen_devices(const Options& options, Plan plan) {
+  // Check the names before anything is removed, so that the suggestion can name any device of the plan.
   for (const auto& name : options.devices) {
     if (std::ranges::find(plan.devices, name, &PlannedDevice::name) != plan.devices.end()) continue;
     std::vector<std::string> names;
@@ -42,7 +47,7 @@ Result<Plan> chosen_devices(const Options& options, Plan plan) {
   return plan;
 }
 
-// The host needs no cuts that last. Returns what was said.
+// A host has no cuts that outlast a process. Prints that for each device of type cpu, and returns the notes.
 std::vector<std::string> tell_of_hosts(Session& session, const Plan& plan) {
   std::vector<std::string> notes;
   for (const auto& device : plan.devices) {
@@ -62,17 +67,19 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
   const auto notes = tell_of_hosts(session, plan);
   if (notes.size() == plan.devices.size()) {
-    // Not one GPU: no driver is needed, and none is asked.
+    // No device is a GPU, so no driver is needed. The verb then also works on a machine without one.
     if (session.structured()) {
       session.print_value({{"notes", notes}, {"dry_run", options.recut.dry_run}, {"status", "nothing to do"}});
     }
     return ExitCode::done;
   }
+  // open() takes the lock first, so that no other apply can change the GPUs after they are read.
   RecutView view(session, options.recut);
   recut::Change change(change_options(options.recut), view);
   TANGRAM_RETURN_IF_ERROR(change.open(recut::nvml_library()));
   view.warn_of_owners();
-  const adapters::DriverReport driver = change.now();  // `matched` refers to it while the change reads anew.
+  const adapters::DriverReport driver = change.now();  // A copy, to which `matched` refers.
+  // Which GPU a device is may depend on the current cuts; the view prints the match before anything is done.
   TANGRAM_TRY(const auto matched, recut::match_devices(plan, driver, choices));
   view.begin({{"plan", options.plan}, {"notes", notes}});
   const recut::ChangeResult result = change.apply(recut::goals_of(matched), options.plan);

@@ -1,4 +1,10 @@
-// `tangram batch`: a file of rows through a served model, with the capacity that online traffic leaves.
+// `tangram batch`: runs an offline job, a file of rows, through a served model with the capacity that online traffic
+// leaves.
+//
+// The job itself is in `client/offline_job.h`. This file describes a job from the options, keeps it in a store folder,
+// and runs it here or in a detached process. The store is the only state: the detached process receives the job's name
+// and how to reach the server, so `resume` after a crash, a reboot or a kill takes the same path as the first run. One
+// process at a time runs a job, because run_here() locks the store first.
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -51,7 +57,8 @@ struct Options {
 
 Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
 
-// "2h", "90m", "30s", "1d".
+// Parses "2h", "90m", "30s" or "1d". Spans end at 1e8 seconds, about three years, so that an instant computed from one
+// cannot overflow. `option` is for the error message.
 Result<Duration> parse_span(const std::string& option, const std::string& text) {
   static constexpr std::pair<char, double> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   for (const auto& [unit, seconds] : kUnits) {
@@ -62,7 +69,8 @@ Result<Duration> parse_span(const std::string& option, const std::string& text) 
   return invalid(fmt::format("{} {}: expected a time such as 30s, 90m, 2h or 1d", option, text));
 }
 
-// Where jobs are kept: where the user says, or where programs keep what they must not forget.
+// The folder of the jobs: --store, or the place that the XDG base directory specification gives to state that must
+// survive a reboot. Without $HOME it is below the current folder.
 std::string store_folder(const Options& options) {
   if (!options.store.empty()) return options.store;
   const char* state = std::getenv("XDG_STATE_HOME");
@@ -71,18 +79,22 @@ std::string store_folder(const Options& options) {
   return (fs::path(home == nullptr ? "." : home) / ".local" / "state" / "tangram" / "batch").string();
 }
 
+// Deadlines of jobs use the wall clock, because they must keep their meaning across a reboot.
 std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
 
-// ---- How a job stands ----
+// ---- The state of a job ----
 
+// The store only knows "open". Whether an open job is running follows from its lock, so a killed job shows as
+// "interrupted" without having written that down.
 std::string state_text(const client::OfflineJob& job, bool running) {
   if (job.state != client::OfflineState::open) return std::string(client::to_string(job.state));
   return running ? "running" : "interrupted";
 }
 
-// Whether the job will end before its deadline, as far as its rate tells.
+// The deadline and a forecast: rows left divided by the last rate. Without a rate there is no forecast.
 std::string deadline_text(const client::OfflineJob& job) {
   if (job.deadline_ms == 0) return "-";
+  // The last update of a finished job is its end.
   if (job.state == client::OfflineState::done) {
     return job.updated_ms <= job.deadline_ms
                ? "kept"
@@ -96,6 +108,7 @@ std::string deadline_text(const client::OfflineJob& job) {
   return in + (kept ? ", will be kept" : ", will be missed");
 }
 
+// Instants are milliseconds since the epoch. Keys that do not apply to the job are left out.
 report::Json job_json(const client::OfflineJob& job, bool running) {
   report::Json json{{"id", job.id},
                     {"state", state_text(job, running)},
@@ -115,6 +128,7 @@ report::Json job_json(const client::OfflineJob& job, bool running) {
   return json;
 }
 
+// Lists one job, or all jobs of the store.
 Result<ExitCode> status(Session& session, const Options& options) {
   const std::string folder = store_folder(options);
   const auto ids = options.job.empty() ? client::OfflineStore::list(folder) : std::vector<std::string>{options.job};
@@ -128,11 +142,13 @@ Result<ExitCode> status(Session& session, const Options& options) {
                        {"DEADLINE"},
                        {"OUTPUT", report::Align::left, true}});
   report::Json all = report::Json::array();
+  // Messages do not fit into a table, so they follow it.
   std::string messages;
   for (const auto& id : ids) {
     TANGRAM_TRY(const auto store, client::OfflineStore::open(folder, id));
     TANGRAM_TRY(const auto job, store.read());
     const bool running = store.running();
+    // The rate of an interrupted job is old, so a time left computed from it would be wrong.
     const bool going = running && job.rows_per_s > 0;
     all.push_back(job_json(job, running));
     if (!job.message.empty()) messages += fmt::format("{}: {}\n", id, job.message);
@@ -149,6 +165,7 @@ Result<ExitCode> status(Session& session, const Options& options) {
                job.output});
   }
   if (session.structured()) {
+    // A question about one job is answered by one object, a question about all by a list.
     session.print_value(options.job.empty() ? all : all[0]);
     return ExitCode::done;
   }
@@ -156,8 +173,9 @@ Result<ExitCode> status(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
-// ---- Running ----
+// ---- Running a job ----
 
+// The text before the progress bar.
 std::string label_of(const std::string& id, const client::OfflineView& view) {
   std::string label = fmt::format("{}  {:.0f} rows/s", id, view.rows_per_s);
   if (view.failed > 0) label += fmt::format(", {} failed", view.failed);
@@ -170,7 +188,8 @@ std::string label_of(const std::string& id, const client::OfflineView& view) {
   return label;
 }
 
-// Says why nothing moves: once it is known, and again when it has changed, but not every few seconds.
+// Prints the reason of a stall: when it is first known, and again when the reason changes, at most once a minute. A
+// server that alternates between two errors would otherwise fill the terminal.
 class StallNotes {
  public:
   explicit StallNotes(Session& session) : session_(session) {}
@@ -180,7 +199,7 @@ class StallNotes {
     if (!view.stalled || view.trouble == told_ || (!told_.empty() && now - told_at_ < kNoteEvery)) return;
     told_ = view.trouble;
     told_at_ = now;
-    if (session_.err_terminal.interactive) session_.err << "\r\x1b[K";  // The bar is drawn anew below.
+    if (session_.err_terminal.interactive) session_.err << "\r\x1b[K";  // Clears the bar; it is drawn again below.
     session_.note(fmt::format("{}: nothing moves: {}", id, view.trouble));
     session_.err.flush();
   }
@@ -193,7 +212,8 @@ class StallNotes {
   std::chrono::steady_clock::time_point told_at_;
 };
 
-// Says how the job ended, and whether all went well.
+// Prints how the job ended. A job with failed rows or a missed deadline ends with `answer_is_no`: its output exists,
+// but not all of what was asked for.
 Result<ExitCode> conclude(Session& session, const client::OfflineStore& store, client::OfflineEnd end) {
   TANGRAM_TRY(const auto job, store.read());
   if (end == client::OfflineEnd::interrupted) {
@@ -214,7 +234,7 @@ Result<ExitCode> conclude(Session& session, const client::OfflineStore& store, c
   return job.failed > 0 || late ? ExitCode::answer_is_no : ExitCode::done;
 }
 
-// Who asks, and how the server is spoken to.
+// Reads the key and the TLS material into `config`.
 Result<Nothing> identify(const CallerOptions& caller, client::OfflineRunConfig& config) {
   TANGRAM_TRY(auto key, caller.key());
   config.key = std::move(key);
@@ -224,10 +244,15 @@ Result<Nothing> identify(const CallerOptions& caller, client::OfflineRunConfig& 
   return Nothing{};
 }
 
+// Runs the job in this process until it ends, fails or is interrupted. `patience` is how long a server that does not
+// answer is waited for.
 Result<ExitCode> run_here(Session& session, client::OfflineStore& store, const Options& options, Duration patience) {
+  // Lock first, then read: what another process wrote before it released the lock must be in `job`.
   TANGRAM_RETURN_IF_ERROR(store.lock());
   TANGRAM_TRY(const auto job, store.read());
   const InterruptGuard guard;
+  // The bar covers the rows of this run only. With rows of earlier runs its estimate of the time left would be too
+  // short.
   const std::uint64_t before = job.rows - job.left();
   Progress progress = session.progress(job.id, job.left());
   client::OfflineRunConfig config;
@@ -246,7 +271,8 @@ Result<ExitCode> run_here(Session& session, client::OfflineStore& store, const O
   progress.finish();
   if (!end) {
     const ExitCode code = session.fail(end.error());
-    // What is wrong with the input is wrong for good: a file that was mended is another one.
+    // An invalid input stays invalid for this job: the job is bound to the digest of its input, and a corrected file
+    // has another digest. Any other error may go away, so resuming makes sense.
     session.note(end.error().code == ErrorCode::invalid
                      ? fmt::format("mend it and submit the job anew; {} cannot go on", job.id)
                      : fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job.id));
@@ -255,8 +281,11 @@ Result<ExitCode> run_here(Session& session, client::OfflineStore& store, const O
   return conclude(session, store, *end);
 }
 
-// Starts this program anew, without a terminal, to run the job.
+// Runs the job in a new process without a terminal: `tangram batch resume ID` with the same connection options. The
+// child needs its own session (setsid), or closing the terminal would send it SIGHUP.
 ExitCode run_apart(Session& session, const client::OfflineStore& store, const Options& options) {
+  // Paths become absolute, because the child resolves them by itself. The key is passed as the path of its file and
+  // never as an argument, which every user of the machine can read in /proc.
   std::vector<std::string> words{"tangram",
                                  "batch",
                                  "resume",
@@ -282,6 +311,7 @@ ExitCode run_apart(Session& session, const client::OfflineStore& store, const Op
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  // Output and errors share one log, in the order in which they were written.
   const std::string log = store.log_path();
   posix_spawn_file_actions_t streams;
   posix_spawn_file_actions_init(&streams);
@@ -292,6 +322,7 @@ ExitCode run_apart(Session& session, const client::OfflineStore& store, const Op
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t child = 0;
+  // /proc/self/exe is this very program, also when `tangram` in $PATH is another version or was replaced.
   const int failed = posix_spawn(&child, "/proc/self/exe", &streams, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&streams);
   posix_spawnattr_destroy(&attributes);
@@ -303,7 +334,8 @@ ExitCode run_apart(Session& session, const client::OfflineStore& store, const Op
 
 // ---- The actions ----
 
-// The file that --output stands for. Links are followed, and what is no file, a device for one, is not replaced by one.
+// The file that --output names, with symbolic links resolved. Anything but a regular file is an error: the output
+// appears by renaming a finished file, which would replace a device or a pipe instead of writing to it.
 Result<std::string> output_file(const Options& options) {
   std::error_code error;
   const fs::path path = fs::weakly_canonical(fs::absolute(options.output), error);
@@ -312,8 +344,10 @@ Result<std::string> output_file(const Options& options) {
     return invalid(
         fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
   }
+  // Two jobs with one output would each replace the other's answers at their end, hours after the mistake.
   for (const auto& id : client::OfflineStore::list(store_folder(options))) {
     const auto store = client::OfflineStore::open(store_folder(options), id);
+    // An unreadable job of the store is no reason to refuse this one.
     if (!store) continue;
     const auto job = store->read();
     if (job && store->running() && job->output == path) {
@@ -323,6 +357,7 @@ Result<std::string> output_file(const Options& options) {
   return path.string();
 }
 
+// Describes a new job from the options. Reads the whole input once, to count its rows, check them and take its digest.
 Result<client::OfflineJob> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
     return invalid("submit needs --model NAME, --input FILE and --output FILE");
@@ -330,6 +365,7 @@ Result<client::OfflineJob> describe(const Options& options) {
   if (!options.job.empty()) return invalid(fmt::format("{}: a job gets its name by itself", options.job));
   const auto format = client::parse_row_format(options.format.empty() ? options.input : options.format);
   if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
+  // Rows are read again after a resume, which a pipe cannot do.
   std::error_code error;
   if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
     return invalid(fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
@@ -348,6 +384,7 @@ Result<client::OfflineJob> describe(const Options& options) {
     TANGRAM_TRY(const auto span, parse_span("--deadline", options.deadline));
     job.deadline_ms = job.submitted_ms + span / 1ms;
   }
+  // Size and digest detect an input that changes between two runs: its rows would no longer match the answers.
   TANGRAM_TRY(const auto facts, client::scan_input(job.input, job.format));
   job.rows = facts.rows;
   job.input_bytes = facts.bytes;
@@ -355,19 +392,23 @@ Result<client::OfflineJob> describe(const Options& options) {
   return job;
 }
 
+// Parse --wait first: a job with a wrong option must not be created.
 Result<ExitCode> submit(Session& session, const Options& options) {
   TANGRAM_TRY(const auto patience, parse_span("--wait", options.wait));
   TANGRAM_TRY(auto job, describe(options));
   TANGRAM_TRY(auto store, client::OfflineStore::create(store_folder(options), job));
   session.remark(fmt::format("{}: {} rows\n", store.id(), job.rows));
-  session.out.flush();  // Whoever wants to resume after a kill must know the name.
+  session.out.flush();  // The user needs the name to resume after a kill.
   return options.detach ? run_apart(session, store, options) : run_here(session, store, options, patience);
 }
 
+// Continues a job that no process runs. A cancelled job becomes open again. The server may have moved, so --address and
+// --http-port replace the stored ones.
 Result<ExitCode> resume(Session& session, const Options& options) {
   TANGRAM_TRY(const auto patience, parse_span("--wait", options.wait));
   TANGRAM_TRY(auto store, client::OfflineStore::open(store_folder(options), options.job));
   TANGRAM_TRY(const auto job, store.read());
+  // Checked here as well as by lock(), because a detached child could only report it in its log.
   if (store.running()) {
     return session.fail({ErrorCode::unavailable, fmt::format("{}: another process runs this job", options.job)});
   }
@@ -382,9 +423,11 @@ Result<ExitCode> resume(Session& session, const Options& options) {
   return options.detach ? run_apart(session, store, options) : run_here(session, store, options, patience);
 }
 
+// Cancels an open job. A running process notices the new state and ends; nothing is killed.
 Result<ExitCode> cancel(Session& session, const Options& options) {
   TANGRAM_TRY(auto store, client::OfflineStore::open(store_folder(options), options.job));
   TANGRAM_TRY(const auto changed, store.change_state(client::OfflineState::open, client::OfflineState::cancelled));
+  // The change is a compare-and-swap: the job may have ended in the meantime, and a finished job stays finished.
   if (!changed) {
     TANGRAM_TRY(const auto job, store.read());
     session.note(fmt::format("{}: it is {} already", options.job, client::to_string(job.state)));
@@ -394,13 +437,15 @@ Result<ExitCode> cancel(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
-// The other actions write no file, so there --output may name the form of the answer, as everywhere else.
+// For `submit`, --output is a file. The other actions write none, so there it selects the output format as it does for
+// every other verb.
 void choose_form(Session& session, const Options& options) {
   if (options.action == "submit") return;
   if (options.output == "json") session.format = OutputFormat::json;
   if (options.output == "yaml") session.format = OutputFormat::yaml;
 }
 
+// `submit` names the job itself and `status` can list all; the other actions need a name.
 Result<ExitCode> run(Session& session, const Options& options) {
   choose_form(session, options);
   if (options.action == "submit") return submit(session, options);

@@ -1,4 +1,7 @@
-// `tangram capacity`: how much load a scenario's plan carries.
+// `tangram capacity`: the highest load at which a scenario's plan keeps every Slo.
+//
+// Each policy has its own bisection over one factor for all rates. All trials use the same random numbers, so a higher
+// factor meets the same requests in less time, and the answer does not jump with the seed between trials.
 
 #include <fmt/format.h>
 
@@ -24,17 +27,19 @@ struct Options {
   std::optional<std::uint64_t> seed;
 };
 
-// A promise to all requests leaves no share that may be late, so that no number of them could prove it; services files
-// refuse it for the same reason.
+// A percentile of 100 leaves no share of requests that may be late, so no number of requests could prove it. Services
+// files reject it for the same reason.
 std::string not_below_hundred(const std::string& text) {
   const auto percentile = text::parse_number(text);
   const bool right = percentile && *percentile > 0 && *percentile < 100;
   return right ? "" : fmt::format("expected a number above 0 and below 100, read \"{}\"", text);
 }
 
-// What a search usually takes, for the bar.
+// The usual number of trials of a bisection, for the bar. The search does not know in advance how many it needs.
 constexpr std::uint64_t kTrialsUsual = 12;
 
+// One search for each policy, on all cores. Each writes only to its own index, so results need no lock and are in the
+// order of the policies. The first error, by that order, is returned.
 Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Scenario& scenario,
                                                 const Options& options) {
   std::vector<lab::CapacityResult> results(options.policies.size());
@@ -46,10 +51,12 @@ Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Sce
       [&](std::size_t i) {
         auto result = lab::find_capacity(
             scenario, {.policy = options.policies[i], .percentile = options.percentile, .tolerance = options.tolerance},
+            // Returning true continues the search.
             [&trials](int) {
               ++trials;
               return true;
             });
+        // An error does not stop the other searches; it is returned after all of them have ended.
         if (result) {
           results[i] = std::move(*result);
         } else {
@@ -63,10 +70,12 @@ Result<std::vector<lab::CapacityResult>> search(Session& session, const lab::Sce
   return results;
 }
 
+// `answer_is_no` if some policy cannot keep the Slos at any load.
 Result<ExitCode> run(Session& session, Options options) {
   TANGRAM_TRY(auto scenario, load_scenario(options.scenario));
   TANGRAM_RETURN_IF_ERROR(needs_plan(scenario, options.scenario));
   if (options.seed) scenario.config.seed = *options.seed;
+  // Without --policies, the scenario's own.
   if (options.policies.empty()) options.policies = {scenario.config.scheduler.policy};
   TANGRAM_RETURN_IF_ERROR(check_policies(options.policies));
   warn(session, scenario);

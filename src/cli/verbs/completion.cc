@@ -1,4 +1,4 @@
-// `tangram completion`: the shell finishes what you begin to type.
+// `tangram completion`: prints a script that lets a shell complete the command line.
 
 #include "cli/completion.h"
 
@@ -7,6 +7,7 @@
 namespace tangram::cli {
 namespace {
 
+// SHELL was checked against the three names when it was parsed.
 std::string script_for(const std::string& shell, const CommandTree& tree) {
   if (shell == "bash") return bash_completion(tree);
   return shell == "zsh" ? zsh_completion(tree) : fish_completion(tree);

@@ -1,7 +1,8 @@
 // `tangram demo`: the examples that come with Tangram, shown at work.
 //
-// A demo is a list of scenes. Each takes the same inputs, prints, and knows nothing of the others; a new
-// ability of Tangram is shown by one more scene.
+// A demo is a list of scenes. Each scene takes the same inputs, prints, and does not depend on the others, so a new
+// ability of Tangram is shown by one more function in kScenes. The simulated day comes last because it writes a file
+// and can fail.
 
 #include <fmt/format.h>
 
@@ -45,17 +46,18 @@ struct Inputs {
   std::string services_path;
   std::string measurements_path;
   std::string scenario_path;
-  std::string html;  // Where the report was asked to go; empty: we choose.
+  std::string html;  // Where the user wants the report; empty: place_report() chooses.
   Fleet fleet;
   Workload workload;
   lab::Scenario scenario;
 };
 
-// A group with what follows from it, for every scene alike. Its layout's profiles are indices into `geometry`.
+// A device group with its geometry and layout. The layout's profiles are indices into `geometry`. `group` refers to the
+// fleet in Inputs.
 struct Group {
   const DeviceGroup& group;
   Geometry geometry;
-  Layout layout;  // Empty where it is not cut yet.
+  Layout layout;  // Empty if the group is not cut yet.
 };
 
 std::vector<Group> groups_of(const Inputs& inputs) {
@@ -66,6 +68,7 @@ std::vector<Group> groups_of(const Inputs& inputs) {
   return groups;
 }
 
+// A group without a count may have any number of devices; a planner decides how many.
 std::string count_text(const DeviceGroup& group) {
   return group.count ? fmt::format("{} x {}", *group.count, group.name) : "any number of " + group.name;
 }
@@ -75,14 +78,14 @@ void scene_title(Session& session, int number, const std::string& text, const st
                             paint(session.terminal, Style::dim, more)));
 }
 
-// The path as one would type it here, where that is shorter.
+// The path relative to the current folder if it is below it, otherwise as it is.
 std::string near_path(const std::string& path) {
   std::error_code error;
   const std::string relative = std::filesystem::proximate(path, error).string();
   return error || relative.starts_with("..") ? path : relative;
 }
 
-// The fleet as it is cut today.
+// Scene: the fleet as it is cut now.
 void show_fleet(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "The fleet", near_path(inputs.fleet_path));
   for (const auto& [group, geometry, layout] : groups_of(inputs)) {
@@ -103,6 +106,7 @@ std::string size_text(const SizeDistribution& distribution) {
   return std::holds_alternative<HistogramSize>(distribution) ? "from a histogram" : "from its trace";
 }
 
+// At least one eighth of a column, so that a service with little traffic is still visible.
 std::string bar(double share, int width) {
   static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const int eighths = std::max(1, static_cast<int>(share * width * 8));
@@ -111,7 +115,7 @@ std::string bar(double share, int width) {
   return text + kEighths[eighths % 8];
 }
 
-// What is to be served, and how much of it.
+// Scene: the services, their Slos and their mean rates. Bars are relative to the largest rate.
 void show_services(Session& session, int number, const Inputs& inputs) {
   constexpr int kBarWidth = 16;
   scene_title(session, number, "The services", near_path(inputs.services_path));
@@ -136,12 +140,14 @@ void show_services(Session& session, int number, const Inputs& inputs) {
   session.print("\n" + table.render(session.terminal, 2));
 }
 
+// True if every slice of `part` is in `whole` at the same place.
 bool contains(const Layout& whole, const Layout& part) {
   return std::ranges::all_of(
       part.slices, [&](const Slice& slice) { return std::ranges::find(whole.slices, slice) != whole.slices.end(); });
 }
 
-// The ways to fill what is left of the device. None where a host has too many to count.
+// The maximal layouts that contain `layout`: the ways to fill the rest of the device. Empty if a host has too many to
+// list.
 std::vector<Layout> ways_to_fill(const Geometry& geometry, const Layout& layout) {
   auto maximal = maximal_layouts(geometry);
   if (!maximal) return {};
@@ -150,7 +156,9 @@ std::vector<Layout> ways_to_fill(const Geometry& geometry, const Layout& layout)
   return std::move(*maximal);
 }
 
-// The group with only its plain profiles, where the layout allows: fewer rows, the same point.
+// The same group with only the base profiles, if its layout uses no others. Variants with more memory or media engines
+// multiply the rows without showing anything new. The layout goes through text, because profile indices differ between
+// the two geometries.
 Group simplest(const Group& whole) {
   const std::string text = to_string(whole.geometry, whole.layout);
   Geometry base = restrict_to(whole.geometry, ProfileSet::base);
@@ -159,7 +167,7 @@ Group simplest(const Group& whole) {
   return {whole.group, std::move(base), std::move(parsed.layout)};
 }
 
-// What each device could still become.
+// Scene: the layouts that each device could still have.
 void show_free_layouts(Session& session, int number, const Inputs& inputs) {
   constexpr std::size_t kRowsMax = 6;
   scene_title(session, number, "What is still free", "every way to fill the rest of a device");
@@ -167,6 +175,7 @@ void show_free_layouts(Session& session, int number, const Inputs& inputs) {
     const Group group = simplest(whole);
     const auto ways = ways_to_fill(group.geometry, group.layout);
     const std::string name = paint(session.terminal, Style::accent, group.group.name);
+    // A full device has exactly one way to fill it: its own layout.
     if (ways.size() == 1 && ways.front() == group.layout) {
       session.print(fmt::format("\n  {}: full\n", name));
       continue;
@@ -180,13 +189,14 @@ void show_free_layouts(Session& session, int number, const Inputs& inputs) {
   }
 }
 
-// Where the next small slice goes so that large ones stay possible.
+// Scene: where the next small slice should start so that large ones stay possible.
 void show_next_slice(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "Where the next slice goes", "so that the largest ones stay possible");
   report::Table table({{"DEVICE"}, {"NEXT"}, {"GOES TO"}, {"THEN STILL FITS", report::Align::left, true}});
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
     const auto& [device, geometry, layout] = group;
+    // Profiles are in ascending order, so the first is the smallest.
     const std::string& smallest = geometry.profiles.front().name;
     const auto advice = advise_placement(geometry, layout, 0);
     if (!advice) {
@@ -194,6 +204,7 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
       continue;
     }
     const Layout after = with_slice(geometry, layout, *advice);
+    // The largest profile that still fits shows what the advice has preserved.
     std::string room = "nothing";
     for (std::size_t i = geometry.profiles.size(); i-- > 0 && room == "nothing";) {
       const auto places = report::places_left(geometry, after, i);
@@ -204,15 +215,18 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
   session.print("\n" + table.render(session.terminal, 2));
 }
 
-// How the fleet is cut anew for its services. Nothing is shown where nothing was measured.
+// Scene: the plan that serves the services on the fewest devices. A missing measurements file ends this scene and not
+// the demo.
 void show_plan(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "The plan", "every promise simulated, as few devices as can be");
+  // Planning takes seconds; the title tells the user what is happening.
   session.out.flush();
   const auto latency = load_latency({.measurements = inputs.measurements_path, .model = ""});
   if (!latency) {
     session.print("\n  " + latency.error().message + "\n");
     return;
   }
+  // The planner, rule and seed are the defaults of `tangram plan`, so the user can repeat this plan.
   lab::SimulatedCertifier certifier(**latency);
   plan::Problem problem;
   problem.fleet = inputs.fleet;
@@ -229,7 +243,8 @@ void show_plan(Session& session, int number, const Inputs& inputs) {
   session.print(report::plan_text(story, session.terminal, 2));
 }
 
-constexpr std::size_t kTimelineSteps = 288;  // Five minutes each, of a day.
+constexpr std::size_t kTimelineSteps = 288;  // Five minutes each, over a day.
+// The report draws single batches; these are the first ones of the day. More would only make the page larger.
 constexpr std::size_t kBatchesForPicture = 2000;
 
 std::vector<lab::Run> simulate_day(Session& session, const lab::Scenario& scenario) {
@@ -237,7 +252,8 @@ std::vector<lab::Run> simulate_day(Session& session, const lab::Scenario& scenar
                       {.timeline_steps = kTimelineSteps, .batches_max = kBatchesForPicture, .decisions = false});
 }
 
-// A report of ours may be replaced by the next; anything else of that name is left alone.
+// True if nothing is at `path`, or a report that Tangram wrote, which the next demo may replace. Anything else is the
+// user's own file and must not be overwritten.
 bool free_or_ours(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return !error;
@@ -245,17 +261,20 @@ bool free_or_ours(const std::string& path) {
   return content && content->substr(0, 1000).find("name=\"generator\" content=\"tangram ") != std::string::npos;
 }
 
-// tangram-demo.html in this folder, or the first tangram-demo-N.html that may be written; in a new folder for temporary
-// files where this one cannot be written to.
+// Writes the report to tangram-demo.html in the current folder, or to the first tangram-demo-N.html that may be
+// written. If the folder is not writable, the report goes to a new temporary folder, so that the demo also works in a
+// read-only place.
 Result<std::string> place_report(const std::string& report) {
   for (int n = 1; n <= 9; ++n) {
     const std::string name = n == 1 ? "tangram-demo.html" : fmt::format("tangram-demo-{}.html", n);
     if (!free_or_ours(name)) continue;
+    // A name is free, but the write failed: the folder is the problem, and further names will not help.
     if (host::write_file_atomically(name, report)) return name;
     break;
   }
   std::error_code error;
   std::string folder = (std::filesystem::temp_directory_path(error) / "tangram-XXXXXX").string();
+  // mkdtemp creates the folder under an unpredictable name, so the path cannot be a link planted by another user.
   if (error || ::mkdtemp(folder.data()) == nullptr) {
     return Error{ErrorCode::unavailable, "no place was found for the report; name one with --html"};
   }
@@ -264,6 +283,7 @@ Result<std::string> place_report(const std::string& report) {
   return path;
 }
 
+// Writes the report where the user said, or where place_report() finds room. Returns the path.
 Result<std::string> write_report(const std::string& wanted, const lab::Scenario& scenario,
                                  const std::vector<lab::Run>& runs) {
   const std::string report = report::html_report(report_head(scenario), scenario, runs);
@@ -272,10 +292,11 @@ Result<std::string> write_report(const std::string& wanted, const lab::Scenario&
   return wanted;
 }
 
-// The scheduler at work, in virtual time.
+// The last scene: a day of traffic in virtual time, and the report about it.
 Result<ExitCode> show_day(Session& session, int number, const Inputs& inputs) {
   scene_title(session, number, "A day, simulated", near_path(inputs.scenario_path));
   session.out.flush();
+  // Only the simulation is timed, and not the pictures.
   const auto begin = std::chrono::steady_clock::now();
   const auto runs = simulate_day(session, inputs.scenario);
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -291,7 +312,8 @@ Result<ExitCode> show_day(Session& session, int number, const Inputs& inputs) {
   session.remark(
       fmt::format("\n  The whole story with pictures: {}\n", paint(session.terminal, Style::accent, report)));
   session.out.flush();
-  // To standard error, as the only thing here that another day would change.
+  // The speed goes to standard error: it is the only line that differs between runs, and the rest can be compared as
+  // text.
   session.note(fmt::format("  simulated {:.1f} h in {:.1f} s: {:.0f} x real time, {:.2g} million requests/s",
                            view.end_s / 3600, wall_s, view.end_s / wall_s,
                            1e-6 * static_cast<double>(view.requests) / wall_s));
@@ -299,7 +321,7 @@ Result<ExitCode> show_day(Session& session, int number, const Inputs& inputs) {
 }
 
 using Scene = void (*)(Session&, int, const Inputs&);
-// In the order of the show; the day comes last.
+// In the order in which they are shown. The day follows separately, because it can fail.
 constexpr Scene kScenes[] = {show_fleet, show_services, show_free_layouts, show_next_slice, show_plan};
 
 report::Json day_json(Session& session, const lab::Scenario& scenario) {
@@ -310,6 +332,7 @@ report::Json day_json(Session& session, const lab::Scenario& scenario) {
   return json;
 }
 
+// For programs: the numbers behind the scenes. The plan is left out, which `tangram plan --output json` gives in full.
 report::Json demo_json(Session& session, const Inputs& inputs) {
   report::Json devices = report::Json::array();
   for (const auto& whole : groups_of(inputs)) {
@@ -336,8 +359,11 @@ report::Json demo_json(Session& session, const Inputs& inputs) {
       {"fleet", std::move(devices)}, {"services", std::move(services)}, {"day", day_json(session, inputs.scenario)}};
 }
 
+// The files of the options, with the shipped examples for those that are missing. The examples are looked for only if
+// at least one is needed, so a complete command line works without them.
 Result<Inputs> load(const Options& options) {
   Inputs inputs{options.fleet, options.services, options.measurements, options.scenario, options.html, {}, {}, {}};
+  // Each file can be replaced alone; the others stay the examples.
   if (inputs.fleet_path.empty() || inputs.services_path.empty() || inputs.scenario_path.empty() ||
       inputs.measurements_path.empty()) {
     TANGRAM_TRY(const auto examples, examples_directory());
@@ -349,6 +375,7 @@ Result<Inputs> load(const Options& options) {
   TANGRAM_TRY(auto fleet, load_fleet(inputs.fleet_path));
   TANGRAM_TRY(auto workload, load_workload(inputs.services_path));
   TANGRAM_TRY(auto scenario, load_scenario(inputs.scenario_path));
+  // --hours shortens the scenario and never extends it.
   scenario.config.duration = std::min(scenario.config.duration, from_seconds(3600 * options.hours));
   inputs.fleet = std::move(fleet);
   inputs.scenario = std::move(scenario);

@@ -1,4 +1,9 @@
 // `tangram diff`: what changes between two plans, and how to get from one to the other.
+//
+// The comparison and the search for an order of steps are in the room `plan`. This file turns options into one
+// Question, asks for one Transition, and shows that value twice: as tables and mosaics for people, or as one JSON
+// document for programs. Both come from the same Transition, so they cannot disagree. With --live the plan before is
+// not a file: it is the layouts of this machine's GPUs as the driver reports them.
 
 #include <fmt/format.h>
 
@@ -21,7 +26,9 @@
 namespace tangram::cli {
 namespace {
 
-constexpr std::size_t kDevicesDrawn = 16;  // More are only listed.
+// A mosaic takes several lines, so a large fleet would push the summary off the screen.
+constexpr std::size_t kDevicesDrawn = 16;  // The table lists the rest.
+// Each spare is a device in the search for steps, so a typing error such as TYPE:1000000 must not become a fleet.
 constexpr int kSparesMax = 1000;
 
 struct Options {
@@ -44,7 +51,8 @@ struct Options {
   std::string to;
 };
 
-// What the options mean. The workload and the latency model live here because the capacity refers to them.
+// The options, read and checked. The workload and the latency model are members because `options.capacity` keeps
+// references to them: a Question must not be copied or moved once read_capacity() has run.
 struct Question {
   Plan before;
   Plan after;
@@ -55,7 +63,8 @@ struct Question {
   std::vector<std::string> apart;  // With --live: slices that are there, but not as one part.
 };
 
-// "a100-80gb:2" stands for two empty devices that may help out.
+// Parses --spare: "a100-80gb:2" means two empty devices, spare-a100-80gb-0 and spare-a100-80gb-1, that may hold
+// temporary replicas. A missing count means one.
 Result<std::vector<PlannedDevice>> spares_of(const std::vector<std::string>& texts) {
   std::vector<PlannedDevice> spares;
   for (const auto& text : texts) {
@@ -73,6 +82,9 @@ Result<std::vector<PlannedDevice>> spares_of(const std::vector<std::string>& tex
   return spares;
 }
 
+// Chooses the unit of capacity. Without --services and run times, capacity stays in compute slices, which every plan
+// has. With both, it is requests per second. One of them alone gives neither unit, and that is an error rather than a
+// silent return to compute slices.
 Result<Nothing> read_capacity(const Options& options, Question& question) {
   if (options.services.empty() && !options.latency.given()) return Nothing{};
   if (options.services.empty() || !options.latency.given()) {
@@ -85,7 +97,7 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   question.options.capacity =
       plan::capacity_by(*question.workload, *question.latency, {&question.before, &question.after});
   for (const auto& service : question.workload->services) {
-    // A closed loop and a job have no rate of their own; there the two plans set the floor.
+    // A closed loop and an offline job have no rate of their own. Their floor is what both plans give them.
     const double rate = plan::planning_rate_per_s(service);
     if (rate > 0) question.options.demand[service.name] = rate;
   }
@@ -94,11 +106,13 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   return Nothing{};
 }
 
+// "3g.40gb@4": the profile and the first unit.
 std::string slice_text(const Geometry& geometry, const Slice& slice) {
   return fmt::format("{}@{}", geometry.profiles[slice.profile].name, slice.start);
 }
 
-// The GPUs of this machine as they are cut, and the plan as far as it cuts GPUs of this machine.
+// Reads --live: `before` becomes the layouts of this machine's GPUs, `after` the layouts of the plan for those GPUs.
+// Neither has replicas, because a driver does not report them.
 Result<Nothing> read_live(const Options& options, Question& question) {
   TANGRAM_TRY(auto plan, load_plan(options.before));
   TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
@@ -110,6 +124,7 @@ Result<Nothing> read_live(const Options& options, Question& question) {
   return Nothing{};
 }
 
+// Two plan files. Whether their devices can be matched is for plan::transition() to say.
 Result<Nothing> read_plans(const Options& options, Question& question) {
   TANGRAM_TRY(auto before, load_plan(options.before));
   TANGRAM_TRY(auto after, load_plan(options.after));
@@ -118,14 +133,17 @@ Result<Nothing> read_plans(const Options& options, Question& question) {
   return Nothing{};
 }
 
+// Fills `question` in place, because its options keep references to it.
 Result<Nothing> read_question(const Options& options, Question& question) {
+  // The positional BEFORE holds the only plan with --live, so AFTER must be empty exactly when --live is given.
   if (options.live != options.after.empty()) {
     return Error{ErrorCode::invalid, options.live ? "--live compares one plan with this machine; found two plans"
                                                   : "expected two plans, BEFORE and AFTER, or --live and one"};
   }
   TANGRAM_RETURN_IF_ERROR(options.live ? read_live(options, question) : read_plans(options, question));
   auto& wanted = question.options;
-  // A GPU is a device by its match above, and a slice is one by its place: programs find it there.
+  // With --live, devices are already matched to GPUs, and running programs address a slice by its place. Renaming a
+  // device or moving an equal slice would then hide a real difference.
   wanted.match = {.rename = !options.by_name && !options.live, .move = !options.keep_places && !options.live};
   wanted.temporaries = !options.no_temporaries;
   wanted.load_default = from_seconds(options.load_s);
@@ -139,8 +157,9 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   return read_capacity(options, question);
 }
 
-// Words.
+// ---- Text for people ----
 
+// "bert 64:8,512:2 x2": the service, each bucket as size:batch, and the processes if there are several.
 std::string replica_text(const Replica& replica) {
   std::vector<std::string> buckets;
   for (const auto& bucket : replica.buckets)
@@ -149,6 +168,7 @@ std::string replica_text(const Replica& replica) {
                      replica.processes > 1 ? fmt::format(" x{}", replica.processes) : "");
 }
 
+// "free" for a slice that the plan cuts but does not use.
 std::string replicas_text(const std::vector<Replica>& replicas) {
   std::vector<std::string> texts;
   for (const auto& replica : replicas) texts.push_back(replica_text(replica));
@@ -170,10 +190,12 @@ Style style_of(plan::SliceChange change) {
   return change == plan::SliceChange::destroyed ? Style::bad : Style::plain;
 }
 
+// True if at least one slice of the device is not kept. Only these devices are drawn.
 bool differs(const plan::DeviceDifference& device) {
   return std::ranges::any_of(device.slices, [](const auto& slice) { return slice.change != plan::SliceChange::kept; });
 }
 
+// One sentence of counts; it comes first, so that "nothing changes" is visible without reading a table.
 std::string summary(const plan::DifferenceCounts& c) {
   return fmt::format(
       "{} devices become {}. Slices: {} kept, {} changed, {} destroyed, {} created. Replicas: {} kept, {} "
@@ -182,12 +204,15 @@ std::string summary(const plan::DifferenceCounts& c) {
       c.replicas_kept, c.replicas_retuned, c.replicas_stopped, c.replicas_loaded);
 }
 
+// Draws each device that differs, before above after, so that a slice that moved is visible as a shift.
 void print_mosaics(Session& session, const plan::Difference& difference) {
   std::size_t drawn = 0;
   for (const auto& device : difference.devices) {
     if (!differs(device)) continue;
     if (++drawn > kDevicesDrawn) break;
     const report::MosaicRow rows[] = {{layout_of(device.before), "before", ""}, {layout_of(device.after), "after", ""}};
+    // An empty role means that the new plan does not use this device. A role that is another device's name means that
+    // the matching gave this device the place that the new plan calls by that name.
     const std::string role = device.role.empty()                 ? ", no longer used"
                              : device.role == device.before.name ? ""
                                                                  : fmt::format(", {} in the new plan", device.role);
@@ -198,12 +223,14 @@ void print_mosaics(Session& session, const plan::Difference& difference) {
   if (drawn > kDevicesDrawn) session.remark(fmt::format("... and more devices; the table has them all\n"));
 }
 
+// Kept slices are left out: in a large fleet they are most of the rows and say nothing about the change.
 std::string slices_table(const plan::Difference& difference, const Terminal& terminal) {
   report::Table table(
       {{"DEVICE"}, {"SLICE"}, {""}, {"BEFORE", report::Align::left, true}, {"AFTER", report::Align::left, true}});
   for (const auto& device : difference.devices) {
     for (const auto& slice : device.slices) {
       if (slice.change == plan::SliceChange::kept) continue;
+      // A dash means that the slice does not exist on that side, which is different from existing and being free.
       const bool created = slice.change == plan::SliceChange::created;
       const bool destroyed = slice.change == plan::SliceChange::destroyed;
       table.add({{device.before.name, Style::accent},
@@ -216,7 +243,8 @@ std::string slices_table(const plan::Difference& difference, const Terminal& ter
   return table.empty() ? "" : "\n" + table.render(terminal);
 }
 
-// Geometries of every device that a step may name.
+// The geometry of every device that a step can name. Steps hold only names, and a temporary replica may be on a spare
+// that neither plan contains. The pointers refer to both arguments.
 std::map<std::string, const Geometry*> geometries_of(const plan::Difference& difference,
                                                      const plan::TransitionOptions& options) {
   std::map<std::string, const Geometry*> geometries;
@@ -231,6 +259,7 @@ std::string slices_text(const Geometry& geometry, const plan::Step& step) {
   return text::join(slices, " + ");
 }
 
+// What every service can take after this step; a service below its floor is marked.
 std::string capacity_text(const plan::Step& step) {
   std::vector<std::string> texts;
   for (const auto& [service, value] : step.capacity) {
@@ -240,6 +269,7 @@ std::string capacity_text(const plan::Step& step) {
   return text::join(texts, ", ");
 }
 
+// `requests` chooses the unit in the heading and must match what read_capacity() chose.
 std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries,
                         bool requests, const Terminal& terminal) {
   report::Table table({{"#", report::Align::right},
@@ -254,6 +284,7 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const plan::Step& step = steps[i];
     const Style style = step.below.empty() ? Style::plain : Style::bad;
+    // A retuned replica is shown with its new buckets, because they are what the step does.
     const bool retune = step.action == plan::StepAction::retune;
     const std::string replica = step.replica.service.empty() ? "" : replica_text(retune ? step.retuned : step.replica);
     table.add({fmt::format("{}", i + 1),
@@ -269,7 +300,8 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
   return table.render(terminal);
 }
 
-// Needs are means where traffic comes in bursts, and a mean is no promise for a burst.
+// The floor of a service with bursts is its mean rate. A transition that keeps the mean can still break the Slo during
+// a burst, so the user gets the burst rate as well.
 std::string burst_notes(const std::optional<Workload>& workload) {
   std::string text;
   if (!workload) return text;
@@ -283,6 +315,8 @@ std::string burst_notes(const std::optional<Workload>& workload) {
   return text;
 }
 
+// The conclusion in sentences. It claims that no order exists only if the search was exhaustive; otherwise it only says
+// that none was found.
 std::string verdict(const plan::Transition& moved, bool all_known) {
   std::string text = fmt::format("{} steps in {} phases, {:.1f} s; steps of one phase run at once.\n",
                                  moved.steps.size(), moved.phases, to_seconds(moved.takes));
@@ -290,6 +324,8 @@ std::string verdict(const plan::Transition& moved, bool all_known) {
     text += fmt::format("{} {} on spare room for a while.\n", moved.temporaries,
                         moved.temporaries == 1 ? "replica is copied" : "replicas are copied");
   }
+  // A replica without run times has capacity zero, so a service that runs only on such replicas cannot fall below its
+  // floor.
   if (!all_known) text += "What has no run times counts nothing, so that nobody watches over its services.\n";
   if (!moved.first_below) return text + "No service falls below what it needs on the way.\n";
   const plan::Step& step = moved.steps[*moved.first_below];
@@ -304,8 +340,9 @@ std::string verdict(const plan::Transition& moved, bool all_known) {
          "Spare devices would help: --spare TYPE.\n";
 }
 
-// Values.
+// ---- JSON for programs ----
 
+// The same keys as in a plan file, so that programs can share their reader.
 report::Json replicas_json(const std::vector<Replica>& replicas) {
   report::Json list = report::Json::array();
   for (const auto& replica : replicas) {
@@ -326,6 +363,7 @@ report::Json counts_json(const plan::DifferenceCounts& c) {
           {"replicas_stopped", c.replicas_stopped}, {"replicas_loaded", c.replicas_loaded}};
 }
 
+// Unlike the table, the document also lists kept slices, so that a program sees every slice of a device.
 report::Json difference_json(const plan::Difference& difference) {
   report::Json devices = report::Json::array();
   for (const auto& device : difference.devices) {
@@ -347,6 +385,7 @@ report::Json difference_json(const plan::Difference& difference) {
   return {{"same", difference.empty()}, {"counts", counts_json(difference.counts)}, {"devices", std::move(devices)}};
 }
 
+// Phases are numbered from 1, as in the table. Only a retune has both `replica` (before) and `retuned` (after).
 report::Json step_json(const plan::Step& step, const Geometry& geometry) {
   report::Json slices = report::Json::array();
   for (const auto& slice : step.slices) slices.push_back(slice_text(geometry, slice));
@@ -369,6 +408,8 @@ report::Json steps_json(const std::vector<plan::Step>& steps,
   return list;
 }
 
+// The unit is part of the document, because a number alone does not say whether it is requests or slices. Step numbers
+// count from 1, as in the table.
 report::Json transition_json(const plan::Transition& moved, const Question& question) {
   const auto geometries = geometries_of(moved.difference, question.options);
   report::Json json{{"capacity_unit", question.workload ? "requests_per_s" : "compute_slices"},
@@ -384,6 +425,8 @@ report::Json transition_json(const plan::Transition& moved, const Question& ques
   return json;
 }
 
+// `json` is null for text output. Otherwise the result goes there and nothing is printed, so that the steps can be
+// added to the same document.
 ExitCode print_difference(Session& session, const plan::Difference& difference, report::Json* json) {
   if (json != nullptr) {
     *json = difference_json(difference);
@@ -395,8 +438,11 @@ ExitCode print_difference(Session& session, const plan::Difference& difference, 
   return ExitCode::done;
 }
 
+// Prints the steps and, with --rollback N, the way back after N of them. Answers `answer_is_no` if some service falls
+// below its floor, so that a script can stop before it starts such a change.
 Result<ExitCode> print_steps(Session& session, const Options& options, const Question& question,
                              const plan::Transition& moved, report::Json* json) {
+  // plan::rollback() requires N <= steps, and N comes from the user.
   const bool rolls_back = options.rollback.has_value();
   if (rolls_back && *options.rollback > moved.steps.size()) {
     return Error{ErrorCode::invalid,
@@ -420,25 +466,32 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   return moved.first_below ? ExitCode::answer_is_no : ExitCode::done;
 }
 
+// Reads the question, computes one transition, prints the difference, and then the steps if they were asked for.
 Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
   TANGRAM_RETURN_IF_ERROR(read_question(options, question));
+  // The transition contains the difference, so both kinds of output need only this one call.
   TANGRAM_TRY(const auto moved, plan::transition(question.before, question.after, question.options));
   report::Json json;
   report::Json* structured = session.structured() ? &json : nullptr;
   ExitCode code = print_difference(session, moved.difference, structured);
   if (options.steps || options.rollback) {
+    // Each replica without run times is named, because the verdict below does not cover its service.
     for (const auto& what : question.unknown)
       session.note("no run times are known for " + what + ": it counts nothing");
     TANGRAM_TRY(const auto printed, print_steps(session, options, question, moved, structured));
     code = printed;
   }
+  // The target differs from AFTER in names and places: it has the devices of BEFORE that take over the roles. It is the
+  // plan to serve after the change.
   if (!options.to.empty()) {
     TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.to, formats::write_plan(moved.difference.target)));
     session.note("wrote " + options.to);
   }
+  // The document is printed once at the end; parts of it come from both functions above.
   if (structured != nullptr) session.print_value(json);
   for (const auto& slice : question.apart) session.note(slice + " is not one part with all of its compute");
+  // A slice in several parts has the right shape, but no worker can use all of it. It counts as a difference.
   const bool differs_live = options.live && (!moved.difference.empty() || !question.apart.empty());
   return differs_live ? ExitCode::answer_is_no : code;
 }
@@ -471,6 +524,7 @@ VerbInfo info() {
           {"tangram diff --live examples/serving/plan.json", "Whether this machine is cut as the plan says."}}};
 }
 
+// The times from which the length of the change is estimated.
 void add_time_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("--recut-times", options.recut_times,
                                        "Measured times of re-cuts, as CSV; medians of an A100 without it.")

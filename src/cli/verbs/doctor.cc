@@ -1,4 +1,9 @@
 // `tangram doctor`: what is on this machine, and what follows from it.
+//
+// The verb reads the host, the driver, permissions and other owners of the GPUs into one Findings, and changes nothing.
+// The last part, "What follows", translates the findings into what the user can do here. It never fails: a machine
+// without a GPU or with a broken driver is a finding, because this is the verb that users run when something does not
+// work.
 
 #include <fmt/format.h>
 
@@ -15,11 +20,12 @@
 namespace tangram::cli {
 namespace {
 
+// Everything that was read from the machine. Both forms of output are computed from this value alone.
 struct Findings {
   adapters::CpuHostReport host;
   adapters::DriverReport driver;
   adapters::GpuPermissions permissions;
-  std::vector<std::string> owners;  // Of the GPUs, besides us.
+  std::vector<std::string> owners;  // Other programs that manage the GPUs.
 };
 
 const char* to_text(adapters::CgroupVersion version) {
@@ -31,7 +37,8 @@ const char* to_text(adapters::CgroupVersion version) {
   return "";
 }
 
-// True for a board that is cut like a type and is another one, such as the PCIe board beside the SXM.
+// True for a board that is cut like a known type but is another product, such as the PCIe board beside the SXM one. Its
+// layouts are right, but its multiprocessors and memory are not in the tables.
 bool only_cut_alike(const adapters::DriverGpu& gpu) {
   const Geometry* geometry = recut::geometry_of(gpu);
   return geometry != nullptr && geometry->title != find_geometry(geometry->type)->title;
@@ -48,18 +55,22 @@ std::vector<std::string> consequences(const Findings& findings) {
   std::vector<std::string> list;
   const CpuHost host = adapters::to_cpu_host(findings.host);
   const int units = cpu_geometry(host).units;
+  // The host is always first, since every machine has one.
   list.push_back(host.quota
                      ? fmt::format("The host's cores can be cut into {} units of a quarter core.", units)
                      : fmt::format("The host's cores can be cut into {} whole cores; for quarters, CPU quotas must "
                                    "be writable.",
                                    units));
+  // Everything below is about MIG.
   if (count_mig_capable(findings.driver) == 0) {
     list.push_back("No GPU that can be cut was found: everything that needs no GPU works, for every device type.");
     return list;
   }
+  // One sentence about MIG mode for all GPUs together: on a machine with eight GPUs it would otherwise repeat.
   bool any_off = false;
   for (const auto& gpu : findings.driver.gpus) {
     any_off = any_off || (gpu.mig_capable && !gpu.mig_enabled);
+    // Tangram cuts only types that are in its tables: without them it does not know which starts are valid.
     if (gpu.mig_capable && recut::geometry_of(gpu) == nullptr) {
       list.push_back(fmt::format("GPU {} can be cut, but its type (PCI id 0x{:04X}) is not in the tables.", gpu.index,
                                  gpu.pci_device_id));
@@ -75,17 +86,19 @@ std::vector<std::string> consequences(const Findings& findings) {
     list.push_back(findings.permissions.sys_admin ? "MIG mode is off on a GPU; this user may switch it on."
                                                   : "MIG mode is off on a GPU; switching it on needs CAP_SYS_ADMIN.");
   }
+  // Two ways give the right to cut: root, or the capability node that an administrator can share with a group.
   list.push_back(findings.permissions.root || findings.permissions.mig_config
                      ? "This user may cut the GPUs."
                      : "This user may look but not cut: that needs root, or access to the mig/config node in "
                        "/dev/nvidia-caps.");
+  // The same warning that `tangram apply` prints.
   for (const auto& owner : findings.owners) {
     list.push_back(fmt::format("Another owner: {}. GPUs should have one, or each undoes what the other did.", owner));
   }
   return list;
 }
 
-// `3g.40gb@4`, or the vendor's id where the table does not know it.
+// "3g.40gb@4", or "id 9@4" with the vendor's number if the tables do not know the profile.
 std::string slice_text(const Geometry* geometry, const adapters::DriverSlice& slice) {
   if (geometry != nullptr) {
     for (const auto& profile : geometry->profiles) {
@@ -95,6 +108,7 @@ std::string slice_text(const Geometry* geometry, const adapters::DriverSlice& sl
   return fmt::format("id {}@{}", slice.vendor_id, slice.start);
 }
 
+// A slice is identified by its start, since slices of one GPU do not overlap.
 std::vector<int> processes_on(const adapters::DriverGpu& gpu, const adapters::DriverSlice& slice) {
   std::vector<int> pids;
   for (const auto& process : gpu.processes) {
@@ -103,6 +117,7 @@ std::vector<int> processes_on(const adapters::DriverGpu& gpu, const adapters::Dr
   return pids;
 }
 
+// Keys that need the tables (layout, differences) are missing for an unknown type.
 report::Json gpu_json(const adapters::DriverGpu& gpu) {
   const Geometry* geometry = recut::geometry_of(gpu);
   report::Json json{{"index", gpu.index},
@@ -137,6 +152,7 @@ report::Json gpu_json(const adapters::DriverGpu& gpu) {
   return json;
 }
 
+// A problem that does not exist and a limit that is not set are null.
 report::Json findings_json(const Findings& findings) {
   const auto& host = findings.host;
   report::Json gpus = report::Json::array();
@@ -165,15 +181,18 @@ report::Json findings_json(const Findings& findings) {
   return json;
 }
 
-// Lines of `  term   text`, long texts wrapped under themselves.
+// Prints lines of `  term   text`, with long texts wrapped under themselves.
 class Report {
  public:
   explicit Report(Session& session) : session_(session) {}
 
+  // A blank line before every heading but the first.
   void heading(const std::string& text) {
     session_.print((begun_ ? "\n" : "") + paint(session_.terminal, Style::bold, text) + "\n");
     begun_ = true;
   }
+  // wrap() is called without an indent, because the first line begins after the term; the indent is inserted at each
+  // break.
   void line(const std::string& term, const std::string& text, Style style = Style::plain) {
     const std::string wrapped = report::wrap(text, session_.terminal.width - kIndent, 0);
     std::string body;
@@ -182,12 +201,15 @@ class Report {
   }
 
  private:
+  // The longest fixed terms, such as "driver and table", have 16 letters.
   static constexpr int kIndent = 19;
 
   Session& session_;
   bool begun_ = false;
 };
 
+// Cores that are online, cores that this process may use, and the time that its cgroup allows are three different
+// limits.
 void report_host(Report& report, const adapters::CpuHostReport& host) {
   report.heading("Host");
   std::string cores = fmt::format("{} usable of {}", host.cores_usable, host.cores_online);
@@ -199,7 +221,8 @@ void report_host(Report& report, const adapters::CpuHostReport& host) {
               host.quota ? Style::good : Style::plain);
 }
 
-// Where each slice is reached, and by whom it is.
+// One line for a slice: its UUIDs, and the processes on it. A slice without a part exists but cannot run anything, and
+// one in several parts has no UUID for all of its compute.
 void report_slice(Report& report, const Geometry* geometry, const adapters::DriverGpu& gpu,
                   const adapters::DriverSlice& slice) {
   std::vector<std::string> texts;
@@ -210,6 +233,7 @@ void report_slice(Report& report, const Geometry* geometry, const adapters::Driv
   report.line(slice_text(geometry, slice), text::join(texts, ", "), slice.whole ? Style::plain : Style::bad);
 }
 
+// Ends early where the rest would have no meaning: without an answer, without a known type, or without MIG mode.
 void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu) {
   const Geometry* geometry = recut::geometry_of(gpu);
   report.heading(fmt::format("GPU {}: {}", gpu.index, gpu.name.empty() ? "no answer" : gpu.name));
@@ -223,10 +247,12 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   report.line("identity", fmt::format("{} at {}", gpu.uuid, gpu.pci_bus_id));
   report.line("memory", fmt::format("{:.1f} GiB", gpu.memory_gib));
   std::string mode = !gpu.mig_capable ? "cannot be cut" : gpu.mig_enabled ? "on" : "off";
+  // A change of MIG mode may only come into force at the next reset; until then both states are true.
   if (gpu.mig_pending != gpu.mig_enabled)
     mode += fmt::format(", {} after the next reset", gpu.mig_pending ? "on" : "off");
   report.line("MIG mode", mode, gpu.mig_enabled ? Style::good : Style::plain);
   if (geometry == nullptr || !gpu.mig_capable) return;
+  // The driver is the authority. A difference means that the tables are wrong or too old for this board.
   const auto differences = adapters::compare_profiles(*geometry, gpu);
   if (differences.empty()) report.line("driver and table", "agree");
   for (const auto& difference : differences) report.line("driver and table", difference);
@@ -239,6 +265,7 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   for (const auto& slice : gpu.slices) report_slice(report, geometry, gpu, slice);
 }
 
+// What an administrator needs to see when a user reports that `tangram apply` was denied.
 void report_permissions(Report& report, const adapters::GpuPermissions& permissions) {
   report.heading("Permissions");
   report.line("user", permissions.root ? "root" : "not root");
@@ -248,6 +275,7 @@ void report_permissions(Report& report, const adapters::GpuPermissions& permissi
                                                             : "there, mig/config not readable");
 }
 
+// All probes run before anything is printed; none of them changes the machine.
 ExitCode run(Session& session) {
   const Findings findings{adapters::probe_cpu_host(), adapters::probe_nvml(recut::nvml_library()),
                           adapters::probe_gpu_permissions(), adapters::other_mig_owners()};

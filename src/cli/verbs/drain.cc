@@ -1,4 +1,5 @@
-// `tangram drain`: a running server ends when everything is answered.
+// `tangram drain`: asks a running server to answer the requests that it has and then to end. The verb returns once the
+// server has accepted; it does not wait for the end.
 
 #include "cli/program.h"
 #include "cli/server_options.h"

@@ -1,4 +1,8 @@
-// `tangram export`: a plan in the words of other tools.
+// `tangram export`: writes a plan for other tools, such as mig-parted, Kubernetes, Slurm or Triton.
+//
+// The formats are in the room `formats`, one entry of a registry each. This file reads the plan, checks the options
+// that refer to it, and puts the files on standard output, into one file or into a folder. What a format cannot express
+// is printed as a note on standard error, so that standard output can be piped into the other tool.
 
 #include <fmt/format.h>
 
@@ -18,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// `shared` is what formats take as they are; --uuid and --board still have to be parsed.
 struct Options {
   std::string format;
   std::string plan;
@@ -34,6 +39,7 @@ std::vector<std::string> format_names() {
   return names;
 }
 
+// Without a FORMAT the verb lists the registry, so that users need no manual to find the names.
 ExitCode list_formats(Session& session) {
   if (session.structured()) {
     report::Json list = report::Json::array();
@@ -53,7 +59,8 @@ ExitCode list_formats(Session& session) {
   return ExitCode::done;
 }
 
-// NAME=VALUE pairs of one option.
+// Parses the NAME=VALUE pairs of one option. A name that is given twice is an error: either value could be the wrong
+// one.
 Result<std::map<std::string, std::string>> pairs_of(const char* option, const std::vector<std::string>& texts) {
   std::map<std::string, std::string> pairs;
   for (const auto& text : texts) {
@@ -68,7 +75,8 @@ Result<std::map<std::string, std::string>> pairs_of(const char* option, const st
   return pairs;
 }
 
-// GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f: 32 digits to the base of 16 in groups, as nvidia-smi -L prints them.
+// True for a UUID such as GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f: 32 hexadecimal digits in groups, as nvidia-smi -L
+// prints them. A wrong UUID would be noticed only by the other tool, much later.
 bool is_uuid_of_gpu(std::string_view text) {
   constexpr std::string_view kForm = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
   const auto fits = [](char c, char form) {
@@ -78,8 +86,10 @@ bool is_uuid_of_gpu(std::string_view text) {
   return std::ranges::equal(text, kForm, fits);
 }
 
-// A pair whose name means nothing in the plan is a slip of the keyboard, not a wish.
+// Checks that the names of --uuid and --board are in the plan: one that is not is a typing error and would have no
+// effect.
 Result<Nothing> check_names(const Plan& plan, const formats::ExportOptions& options) {
+  // The same search serves names and types of devices.
   const auto known = [&](const std::string& name, auto field) {
     return std::ranges::any_of(plan.devices, [&](const PlannedDevice& device) { return device.*field == name; });
   };
@@ -102,6 +112,7 @@ Result<Nothing> check_names(const Plan& plan, const formats::ExportOptions& opti
   return Nothing{};
 }
 
+// The files, read, and the options that all formats share.
 struct Inputs {
   Plan plan;
   std::optional<Workload> workload;
@@ -124,7 +135,8 @@ Result<Inputs> read_inputs(const Options& options) {
   return inputs;
 }
 
-// Each file whole or not at all; files that were there and are not written again stay.
+// Writes each file whole or not at all. Older files in the folder that are not written again stay: they may be the
+// user's.
 Result<Nothing> write_folder(const std::string& folder, const std::vector<formats::ExportedFile>& files) {
   for (const auto& file : files) {
     const fs::path path = fs::path(folder) / file.path;
@@ -139,11 +151,15 @@ Result<Nothing> write_folder(const std::string& folder, const std::vector<format
   return Nothing{};
 }
 
+// "1 file", "2 files".
 std::string counted_files(std::size_t count) { return fmt::format("{} file{}", count, count == 1 ? "" : "s"); }
 
+// A format with several files takes -o as a folder, even if it has only one file for this plan, so that the path means
+// the same for every plan.
 Result<Nothing> write(Session& session, const Options& options, const formats::ExportFormat& format,
                       const formats::Export& result) {
   if (!format.several) {
+    // A format that makes one file always has exactly one.
     const auto written = host::write_file_atomically(options.to, result.files.front().text);
     if (written) session.note("wrote " + options.to);
     return written;
@@ -153,7 +169,8 @@ Result<Nothing> write(Session& session, const Options& options, const formats::E
   return written;
 }
 
-// Several files on one stream are told apart by a comment in front of each.
+// Prints the files to standard output. Several files are separated by a comment with the name of each; a format without
+// comments cannot be separated and needs a folder.
 Result<Nothing> print(Session& session, const formats::ExportFormat& format, const formats::Export& result) {
   if (result.files.size() > 1 && !format.comments) {
     return Error{ErrorCode::invalid, fmt::format("{} makes {} here; give a folder with -o", format.name,
@@ -166,10 +183,12 @@ Result<Nothing> print(Session& session, const formats::ExportFormat& format, con
   return Nothing{};
 }
 
+// The document holds the texts only if they were not written to files.
 report::Json answer_json(const Options& options, bool to_file, const formats::ExportFormat& format,
                          const formats::Export& result) {
   report::Json files = report::Json::array();
   for (const auto& file : result.files) {
+    // Paths are those on disk if files were written, and otherwise relative to a folder that the user may choose.
     const std::string path = !to_file         ? file.path
                              : format.several ? (fs::path(options.to) / file.path).string()
                                               : options.to;
@@ -192,19 +211,23 @@ Result<ExitCode> run(Session& session, const Options& options) {
   }
   if (options.plan.empty()) return session.fail({ErrorCode::invalid, "expected a PLAN to export"});
   TANGRAM_TRY(const auto inputs, read_inputs(options));
+  // The format does not know the file name, so the error gets it here.
   const auto result = format->write({&inputs.plan, inputs.workload ? &*inputs.workload : nullptr, inputs.options});
   if (!result) return session.fail({result.error().code, fmt::format("{}: {}", options.plan, result.error().message)});
+  // "-" is standard output, as for other tools.
   const bool to_file = !options.to.empty() && options.to != "-";
   if (to_file) {
     TANGRAM_RETURN_IF_ERROR(write(session, options, *format, *result));
   } else if (!session.structured()) {
     TANGRAM_RETURN_IF_ERROR(print(session, *format, *result));
   }
+  // Notes come after the files: they say what the format could not express.
   for (const auto& note : result->notes) session.note(note);
   if (session.structured()) session.print_value(answer_json(options, to_file, *format, *result));
   return ExitCode::done;
 }
 
+// The text for help and the reference page.
 VerbInfo info() {
   return {.name = "export",
           .group = "Plan",

@@ -1,4 +1,9 @@
 // `tangram geometry`: what a device can be cut into.
+//
+// The verb answers four questions: which device types exist (no TYPE), which layouts one type permits (TYPE), what
+// still fits beside a given layout (--layout), and where one more slice should start (--place). All answers are
+// computed from tables and need no GPU. A host's cores are a device as well; it has so many layouts that listing them
+// fails from a few cores on, and the verb then still shows its profiles.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,12 +22,13 @@
 namespace tangram::cli {
 namespace {
 
-constexpr std::size_t kBoxedRowsMax = 24;  // More rows than that are drawn without lines between them.
+constexpr std::size_t kBoxedRowsMax = 24;  // With more rows, lines between them would double the height.
+// Enough for every maximal layout of the base profiles of a GPU, and still a few screens at most.
 constexpr std::size_t kLimitDefault = 64;
 
 struct Options {
   std::string type;
-  std::string set;  // Empty: base, or as large as --layout needs.
+  std::string set;  // Empty: base, or the smallest set that knows the names of --layout and --place.
   std::string layouts = "maximal";
   std::string layout;
   bool layout_given = false;
@@ -33,24 +39,30 @@ struct Options {
   std::size_t limit = kLimitDefault;
 };
 
+// --cores replaces only the number of cores. Whether quotas can be set, and so whether cores are cut in quarters, stays
+// that of this machine.
 Geometry host_geometry(const Options& options) {
   CpuHost host = adapters::to_cpu_host(adapters::probe_cpu_host());
   if (options.cores > 0) host.cores = options.cores;
   return cpu_geometry(host);
 }
 
+// The whole geometry of the type, with the profiles of all sets.
 Result<Geometry> geometry_for(const Options& options) {
   if (options.type == "cpu") return host_geometry(options);
   if (options.cores > 0) return Error{ErrorCode::invalid, "--cores: only the type cpu has cores"};
   if (const Geometry* found = find_geometry(options.type)) return *found;
   const auto names = device_type_names();
+  // Types have similar names, such as a100-40gb and a100-80gb, so near misses are common.
   const auto near = text::nearest(options.type, names);
   return Error{ErrorCode::invalid,
                fmt::format("unknown device type \"{}\"{}; known: {}", options.type,
                            near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", "))};
 }
 
+// The table marks which numbers were verified, because some of them come from documents only.
 ExitCode list_types(Session& session) {
+  // The host comes last: it is the only type that depends on the machine.
   std::vector<Geometry> all(known_geometries().begin(), known_geometries().end());
   all.push_back(host_geometry({}));
   if (session.structured()) {
@@ -66,12 +78,14 @@ ExitCode list_types(Session& session) {
   return ExitCode::done;
 }
 
-// What is listed: layouts, or multisets with one layout that holds each.
+// What is listed: layouts, or multisets of profiles, each with one layout that realises it. If `multisets` is not empty
+// it has the same length as `layouts`.
 struct Listing {
   std::vector<Layout> layouts;
   std::vector<Multiset> multisets;  // Empty where layouts themselves are listed.
 };
 
+// `kind` is one of --layouts. Errors: the geometry has too many layouts to enumerate, as a host with many cores does.
 Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) {
   Listing listing;
   if (kind == "valid" || kind == "maximal") {
@@ -81,11 +95,12 @@ Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) 
     return listing;
   }
   TANGRAM_TRY(auto multisets, kind == "pareto" ? pareto_multisets(geometry) : distinct_multisets(geometry));
-  // People look at the large ones first: compare from the largest profile down.
+  // Show the largest profiles first: profiles are in ascending order, so compare the counts from the back.
   std::ranges::sort(multisets, [](const Multiset& a, const Multiset& b) {
     return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
   });
   for (const auto& multiset : multisets) {
+    // Every multiset comes from a valid layout, so this search always succeeds.
     const auto layout = realise(geometry, multiset);
     TANGRAM_CHECK(layout.has_value(), "a multiset of a valid layout has a layout");
     listing.layouts.push_back(*layout);
@@ -94,6 +109,8 @@ Result<Listing> list_layouts(const Geometry& geometry, const std::string& kind) 
   return listing;
 }
 
+// The empty layout counts as valid, and so does the empty multiset; the titles say so, because the counts look off by
+// one.
 std::string listing_title(const std::string& kind, std::size_t count) {
   if (kind == "valid") return fmt::format("{} valid layouts, the empty one included", count);
   if (kind == "maximal") return fmt::format("{} maximal layouts: no slice can be added", count);
@@ -101,10 +118,12 @@ std::string listing_title(const std::string& kind, std::size_t count) {
   return fmt::format("{} distinct multisets of slices, the empty one included", count);
 }
 
+// Draws at most --limit rows. The title counts all layouts, so a cut list is recognisable as such.
 std::string draw_listing(const Geometry& geometry, const Listing& listing, const Options& options,
                          const Terminal& terminal) {
   const std::size_t shown =
       options.limit == 0 ? listing.layouts.size() : std::min(options.limit, listing.layouts.size());
+  // A host has no compute slices apart from its units, so the column of used slices would repeat the picture.
   const bool host = geometry.units_per_core > 0;
   std::vector<report::MosaicRow> rows;
   for (std::size_t i = 0; i < shown; ++i) {
@@ -123,6 +142,7 @@ std::string draw_listing(const Geometry& geometry, const Listing& listing, const
   return text;
 }
 
+// Prints only the counts, on one line each. Errors: as for list_layouts().
 Result<ExitCode> count(Session& session, const Geometry& geometry) {
   TANGRAM_TRY(const auto counts, count_layouts(geometry));
   if (session.structured()) {
@@ -134,6 +154,7 @@ Result<ExitCode> count(Session& session, const Geometry& geometry) {
   return ExitCode::done;
 }
 
+// A multiset and its layout are one object: what is in it, and where it could be placed.
 report::Json listing_json(const Geometry& geometry, const Listing& listing) {
   report::Json list = report::Json::array();
   for (std::size_t i = 0; i < listing.layouts.size(); ++i) {
@@ -145,6 +166,7 @@ report::Json listing_json(const Geometry& geometry, const Listing& listing) {
   return list;
 }
 
+// The picture always has all layouts; --limit is for the terminal.
 Result<ExitCode> write_svg(Session& session, const Geometry& geometry, const Listing& listing, const Options& options) {
   std::string subtitle = listing_title(options.layouts, listing.layouts.size());
   if (options.layouts == "maximal") {
@@ -165,6 +187,7 @@ Result<ExitCode> write_svg(Session& session, const Geometry& geometry, const Lis
   return ExitCode::done;
 }
 
+// Shows one type. A listing that is too long is an error only for --svg, which would have nothing to draw.
 Result<ExitCode> show(Session& session, const Geometry& geometry, const Options& options) {
   const auto listing = list_layouts(geometry, options.layouts);
   if (!options.svg.empty()) {
@@ -175,6 +198,7 @@ Result<ExitCode> show(Session& session, const Geometry& geometry, const Options&
     report::Json json = report::geometry_json(geometry);
     const auto counts = count_layouts(geometry);
     json["set"] = options.set;
+    // Null, rather than a missing key, tells programs that the number is unknown.
     json["counts"] = counts ? report::counts_json(*counts) : report::Json(nullptr);
     json["layouts_kind"] = options.layouts;
     json["layouts"] = listing ? listing_json(geometry, *listing) : report::Json(nullptr);
@@ -187,13 +211,14 @@ Result<ExitCode> show(Session& session, const Geometry& geometry, const Options&
                             geometry.compute_slices));
   session.print(report::profile_table(geometry).render(session.terminal));
   if (listing) session.print(draw_listing(geometry, *listing, options, session.terminal));
-  // A host has too many layouts to list from about five cores on; its slices are still worth showing.
+  // From about five cores on a host has too many layouts to list; its profiles are still worth showing.
   if (!listing) session.remark(fmt::format("\nIts layouts are not listed: {}.\n", listing.error().message));
   return ExitCode::done;
 }
 
-// --layout and --place.
+// ---- --layout and --place ----
 
+// All problems of the text are reported at once, each with its column, as for files.
 Result<Layout> parse_given(const Geometry& geometry, const Options& options) {
   if (!options.layout_given) return Layout{};
   const ParsedLayout parsed = parse_layout(geometry, options.layout);
@@ -205,12 +230,16 @@ Result<Layout> parse_given(const Geometry& geometry, const Options& options) {
   return Error{ErrorCode::invalid, message};
 }
 
+// A layout, and the profile to place beside it, both as indices into `geometry`. Without a profile the question is what
+// still fits.
 struct Question {
   Geometry geometry;
   Layout layout;
   std::optional<std::size_t> profile;
 };
 
+// Reads --layout and --place with the profiles of one set. Errors: a name that the set does not have, or a layout that
+// the device does not permit.
 Result<Question> understand(const Geometry& whole, ProfileSet set, const Options& options) {
   Question question{restrict_to(whole, set), {}, std::nullopt};
   TANGRAM_TRY(const auto layout, parse_given(question.geometry, options));
@@ -222,7 +251,8 @@ Result<Question> understand(const Geometry& whole, ProfileSet set, const Options
   return question;
 }
 
-// Without --set, the smallest set that knows every name; the errors of the largest where none does.
+// Without --set, tries the sets from the smallest up until one knows every name, so that advice does not count places
+// for profiles that the user does not use. If none does, the errors of the largest set are the most helpful ones.
 Result<Question> understand(const Geometry& whole, const Options& options) {
   if (const auto set = parse_profile_set(options.set)) return understand(whole, *set, options);
   for (const ProfileSet set : {ProfileSet::base, ProfileSet::double_memory, ProfileSet::media}) {
@@ -232,16 +262,18 @@ Result<Question> understand(const Geometry& whole, const Options& options) {
   return understand(whole, ProfileSet::all, options);
 }
 
-// One start at which the slice would fit, and how many places it would leave for every profile.
+// One start at which the slice fits, and the number of places that it leaves for every profile.
 struct Candidate {
   int start = 0;
   std::vector<std::size_t> places;  // By profile.
 };
 
+// Every start that is free, in ascending order, with its consequences. Requires question.profile.
 std::vector<Candidate> candidates_for(const Question& question) {
   std::vector<Candidate> candidates;
   const auto profile = static_cast<std::uint16_t>(*question.profile);
   for (const int start : report::places_left(question.geometry, question.layout, profile)) {
+    // What the start is worth shows only after the slice is placed.
     const Layout after = with_slice(question.geometry, question.layout, {profile, static_cast<std::uint16_t>(start)});
     Candidate candidate{start, {}};
     for (std::size_t i = 0; i < question.geometry.profiles.size(); ++i) {
@@ -252,11 +284,12 @@ std::vector<Candidate> candidates_for(const Question& question) {
   return candidates;
 }
 
-// At most this many columns of places: a host has hundreds of profiles.
+// At most this many columns of places. A host has hundreds of profiles, and the largest ones decide.
 constexpr std::size_t kCandidateColumnsMax = 8;
 
 std::string candidate_table(const Question& question, const std::vector<Candidate>& candidates, int advised,
                             const Terminal& terminal) {
+  // Columns go from the largest profile down, in the order in which they decide.
   const auto& profiles = question.geometry.profiles;
   std::vector<report::Column> columns{{"START", report::Align::right}};
   const std::size_t shown = std::min(profiles.size(), kCandidateColumnsMax);
@@ -277,6 +310,7 @@ std::string candidate_table(const Question& question, const std::vector<Candidat
   return table.render(terminal, 2);
 }
 
+// The document has all profiles, the largest first; only the table is limited.
 report::Json candidates_json(const Question& question, const std::vector<Candidate>& candidates) {
   report::Json list = report::Json::array();
   for (const auto& candidate : candidates) {
@@ -289,6 +323,7 @@ report::Json candidates_json(const Question& question, const std::vector<Candida
   return list;
 }
 
+// Answers --layout alone: the layout drawn, and what still fits beside it.
 ExitCode describe_layout(Session& session, const Question& question) {
   const std::string room = report::room_left(question.geometry, question.layout);
   if (session.structured()) {
@@ -308,12 +343,15 @@ ExitCode describe_layout(Session& session, const Question& question) {
   return ExitCode::done;
 }
 
+// Answers --place: the best start and the reason, as a table of what each start leaves. `answer_is_no` if the slice
+// fits nowhere.
 ExitCode advise(Session& session, const Question& question) {
   const Geometry& geometry = question.geometry;
   const std::string& name = geometry.profiles[*question.profile].name;
   const auto advice = advise_placement(geometry, question.layout, *question.profile);
   const auto candidates = candidates_for(question);
   const std::string before = to_string(geometry, question.layout);
+  // Without advice the layout stays as it is, and only the message differs.
   const Layout after = advice ? with_slice(geometry, question.layout, *advice) : question.layout;
   if (session.structured()) {
     report::Json json{{"layout", before}, {"mig_profile", name}, {"start", nullptr}, {"layout_after", nullptr}};
@@ -337,8 +375,10 @@ ExitCode advise(Session& session, const Question& question) {
   return ExitCode::done;
 }
 
+// Four questions, told apart by which options are given.
 Result<ExitCode> run(Session& session, Options options) {
   if (options.type.empty()) {
+    // The options --count, --svg, --layout and --place need a type; the list of types would silently ignore them.
     const bool alone = !options.count && options.svg.empty() && !options.layout_given && options.place.empty();
     if (alone) return list_types(session);
     return session.fail({ErrorCode::invalid, "expected a device type; tangram geometry lists them"});
@@ -348,6 +388,7 @@ Result<ExitCode> run(Session& session, Options options) {
     TANGRAM_TRY(const auto question, understand(whole, options));
     return question.profile ? advise(session, question) : describe_layout(session, question);
   }
+  // Set before the JSON is written, which names the set that was used.
   if (options.set.empty()) options.set = "base";
   const Geometry geometry = restrict_to(whole, *parse_profile_set(options.set));
   return options.count ? count(session, geometry) : show(session, geometry, options);
@@ -390,6 +431,7 @@ void add_geometry(Program& program) {
                      ->capture_default_str(),
                  {"valid", "maximal", "multisets", "pareto"});
   verb.add_flag("--count", options->count, "Print only how many there are of each kind.");
+  // --layout needs a flag beside its text, because an empty layout ("") is a valid one: the device before any cut.
   verb.add_option_function(
           "--layout",
           [options](const std::string& text) {

@@ -1,4 +1,8 @@
-// `tangram import`: files of others become files of ours.
+// `tangram import`: converts published measurements and traces into files of Tangram.
+//
+// The formats are in the room `formats`, one entry of a registry each. This file finds the files, selects those of the
+// format and of one kind, and writes the result. One import makes one file of one kind, because every kind has its own
+// parser and users.
 
 #include <fmt/format.h>
 
@@ -18,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kFilesMax = 10'000;  // Of one import. A folder with more was hardly meant.
+constexpr std::size_t kFilesMax = 10'000;  // Of one import. A folder with more was probably not intended.
 
 struct Options {
   std::string format;
@@ -27,6 +31,7 @@ struct Options {
   std::string kind;
 };
 
+// Shown below the list of formats.
 constexpr const char* kColon = "Some formats take a choice behind a colon, as in text-lengths:CORPUS.";
 
 std::vector<std::string> format_names() {
@@ -56,7 +61,9 @@ ExitCode list_formats(Session& session) {
   return ExitCode::done;
 }
 
-// A folder stands for the files in it and below, in the order of their names; hidden ones are left out.
+// The files in a folder and below, sorted by name so that the result does not depend on the file system. Hidden files
+// and folders, such as .git, are left out. A path that is no folder is returned as it is; reading it reports what is
+// wrong.
 Result<std::vector<std::string>> files_below(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
@@ -77,15 +84,16 @@ Result<std::vector<std::string>> files_below(const std::string& path) {
   return files;
 }
 
-// What is imported, and which files were passed over.
+// The files to import, those that were skipped, and the kinds that the former become.
 struct Input {
   std::vector<formats::Source> files;
   std::vector<std::string> skipped;
   std::set<std::string> kinds;
 };
 
-// Of a folder, only files of the format are taken. A file that is named itself is always taken: if it is wrong, the
-// reader says how. A wanted kind leaves out what becomes another one.
+// Reads the files. In a folder only files of the format are taken, because folders of published data also hold scripts
+// and notes. A file that is named itself is always taken: if it is wrong, the parser says how. With --kind, files that
+// become another kind are skipped.
 Result<Input> read_all(const formats::ImportFormat& format, const Options& options) {
   Input input;
   for (const auto& path : options.paths) {
@@ -93,6 +101,7 @@ Result<Input> read_all(const formats::ImportFormat& format, const Options& optio
     for (const auto& file : files) {
       TANGRAM_TRY(auto source, read_source(file));
       const std::string kind(formats::import_kind(format, source));
+      // Found in a folder, and not of this format.
       const bool foreign = kind.empty() && file != path;
       if (foreign || (!options.kind.empty() && kind != options.kind)) {
         input.skipped.push_back(file);
@@ -105,11 +114,13 @@ Result<Input> read_all(const formats::ImportFormat& format, const Options& optio
   return input;
 }
 
+// All files were skipped, so the message says what was looked for.
 Error nothing_to_import(const Options& options) {
   const std::string what = options.kind.empty() ? options.format : options.format + " that becomes " + options.kind;
   return {ErrorCode::invalid, fmt::format("{}: holds no file of {}", text::join(options.paths, ", "), what)};
 }
 
+// Three names are enough to recognise a wrong choice.
 std::string skipped_text(const std::vector<std::string>& skipped) {
   constexpr std::size_t kShown = 3;
   std::vector<std::string> shown(skipped.begin(),
@@ -120,7 +131,8 @@ std::string skipped_text(const std::vector<std::string>& skipped) {
   return text;
 }
 
-// Services and plans have no rows; a curve has rates and comments.
+// The number of data rows, or null for services and plans, which are documents. A curve has no header; comments do not
+// count.
 report::Json rows_json(const std::string& kind, const std::string& text) {
   if (kind == "services" || kind == "plan") return nullptr;
   std::int64_t rows = kind == "curve" ? 0 : -1;  // Without the header.
@@ -128,6 +140,8 @@ report::Json rows_json(const std::string& kind, const std::string& text) {
   return rows;
 }
 
+// Writes the result to the file of -o or to standard output. In structured output without a file, the text is part of
+// the document, so that standard output stays one valid document.
 Result<ExitCode> answer(Session& session, const Options& options, const Input& input, const std::string& text) {
   const bool to_file = !options.to.empty() && options.to != "-";
   if (to_file) {
@@ -163,6 +177,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (options.paths.empty()) return session.fail({ErrorCode::invalid, "expected a PATH to import"});
   TANGRAM_TRY(const auto input, read_all(*format, options));
   if (input.files.empty()) return session.fail(nothing_to_import(options));
+  // Files of several kinds cannot become one file. The advice is added here, because `formats` does not know the option
+  // --kind.
   const auto imported = formats::import_text(options.format, input.files);
   if (!imported) {
     const char* advice = input.kinds.size() > 1 ? "\nChoose one with --kind, or name its files.\n" : "";
@@ -177,7 +193,7 @@ std::vector<std::string> kinds() {
   return {"measurements", "services", "plan", "trace", "curve", "jobs", "training", "recuts", "histogram"};
 }
 
-// "parvagpu[:SCENARIO], migprofiler[:train], ..."
+// "parvagpu[:SCENARIO], migprofiler[:train], ...": the formats that take a selection.
 std::string choices_text() {
   std::vector<std::string> usages;
   for (const auto& format : formats::import_formats()) {

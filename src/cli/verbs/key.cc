@@ -1,4 +1,7 @@
-// `tangram key`: keys for the access file.
+// `tangram key`: makes keys for the access file, and checks which tenant a key belongs to.
+//
+// A key is shown once and stored nowhere. The access file holds a salted digest, so a leaked access file gives no key
+// away.
 
 #include <fmt/format.h>
 
@@ -22,12 +25,16 @@ struct Options {
   std::string token_file;
 };
 
+// Expiry is a date in UTC, hence the wall clock.
 std::int64_t now_s() { return std::chrono::system_clock::now().time_since_epoch() / std::chrono::seconds(1); }
 
+// The key goes to standard output and the entry for the access file to standard error, so that `tangram key make > key`
+// leaves a file with only the key.
 ExitCode make(Session& session, const Options& options) {
   serve::NewKey made = serve::make_key();
   if (!options.expires.empty()) {
     made.kept.expires_s = formats::parse_instant(options.expires);
+    // A day in the past is most often a wrong year; the key would be rejected from the start.
     if (!made.kept.expires_s || *made.kept.expires_s <= now_s()) {
       return session.fail({ErrorCode::invalid, fmt::format("--expires {}: expected a day to come, like 2027-01-31 or "
                                                            "2027-01-31T12:30:00Z",
@@ -40,6 +47,7 @@ ExitCode make(Session& session, const Options& options) {
     session.print_value(value);
     return ExitCode::done;
   }
+  // The entry is written by the writer of the access file, so it can be pasted as it is.
   formats::AccessTenant tenant;
   tenant.name = options.tenant;
   tenant.role = options.role == "admin"    ? formats::AccessRole::admin
@@ -52,6 +60,8 @@ ExitCode make(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
+// Uses the server's own code to identify the key, so the answer here is the answer there. `answer_is_no` if no tenant
+// has the key or it has expired.
 Result<ExitCode> check(Session& session, const Options& options) {
   if (options.access.empty()) {
     return session.fail({ErrorCode::invalid, "expected the access file: check FILE --token-file FILE"});
@@ -62,6 +72,7 @@ Result<ExitCode> check(Session& session, const Options& options) {
   caller.token_file = options.token_file;
   TANGRAM_TRY(const auto key, caller.key());
   if (key.empty()) return session.fail({ErrorCode::invalid, "expected a key: --token-file FILE, or TANGRAM_TOKEN"});
+  // The key is passed as an API key; the server treats it like a bearer token.
   serve::Access access;
   access.set(parsed);
   std::string why;

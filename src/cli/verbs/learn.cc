@@ -1,4 +1,9 @@
-// `tangram learn`: measurements become a model that predicts what was not measured.
+// `tangram learn`: fits a latency model to measurements, and reports how well it predicts.
+//
+// Wrong measurements are the usual reason of a wrong model, so the verb looks for them in three ways before it fits:
+// runs that contradict each other about memory, runs that use more memory than their slice has, and latencies that no
+// amount of work explains. It reports each with its line in the file and learns from all of them. Then it fits,
+// predicts each run from the others, and reports error, coverage of the intervals, and what to measure next.
 
 #include <fmt/format.h>
 
@@ -36,10 +41,12 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
+// A wrong unit usually affects many rows. Five examples show the pattern; line numbers are enough for the rest.
 constexpr std::size_t kContradictionsShown = 5;
-constexpr std::size_t kLinesShown = 30;  // Runs that are named by their lines at least.
+constexpr std::size_t kLinesShown = 30;  // Runs whose line numbers are listed, the examples included.
 
-// Says the first of `found`, and of the others in which lines they are.
+// Prints the first few of `found` in full and the others by line number. `lines` maps the index of a measurement to its
+// line in the file, `where` is the member of Found that holds that index.
 template <typename Found, typename Tell>
 void note_first(Session& session, const std::string& path, const std::vector<int>& lines,
                 const std::vector<Found>& found, std::size_t Found::*where, Tell&& tell) {
@@ -54,25 +61,29 @@ void note_first(Session& session, const std::string& path, const std::vector<int
                            text::join(more, ", "), found.size() > kLinesShown ? ", ..." : ""));
 }
 
-// What cannot be true. Still learnt from, because an allocator may fail by chance, and because nobody but who measured
-// can tell which of two runs is in the wrong unit; but not silently.
+// Reports measurements that cannot all be true. They are still used: an allocator can fail by chance, and only the
+// person who measured can tell which of two runs has the wrong unit.
 void warn_of_contradictions(Session& session, const std::string& path, const Measurements& measurements,
                             const std::vector<int>& lines) {
   const auto shape = [&](std::size_t index) {
     const Measurement& m = measurements[index];
     return fmt::format("on {} with batch {}, size {}, processes {}", m.mig_profile, m.batch, m.size, m.processes);
   };
+  // A run failed although a run at least as large fitted into no more memory.
   const auto memory = learn::contradictions_of(measurements);
   note_first(session, path, lines, memory, &learn::Contradiction::failed, [&](const learn::Contradiction& c) {
     return fmt::format("{} ran out of memory {}, but line {} fitted {}", measurements[c.failed].model, shape(c.failed),
                        lines[c.fitted], shape(c.fitted));
   });
+  // A run used more memory than its slice has, which is most often bytes or GiB in the column for MiB.
   const auto overfull = learn::overfull_of(measurements);
   note_first(session, path, lines, overfull, &learn::Overfull::run, [&](const learn::Overfull& o) {
     const Measurement& m = measurements[o.run];
     return fmt::format("{} is said to have taken {} MiB {}, which has {:.0f}; is it in MiB?", m.model,
                        text::shortest(*m.memory_mib), shape(o.run), o.slice_mib);
   });
+  // Two latencies differ by more than batch, size, processes and slice explain, which is most often seconds beside
+  // milliseconds.
   const auto mismatches = learn::mismatches_of(measurements);
   note_first(session, path, lines, mismatches, &learn::Mismatch::run, [&](const learn::Mismatch& m) {
     return fmt::format(
@@ -82,6 +93,7 @@ void warn_of_contradictions(Session& session, const std::string& path, const Mea
   });
 }
 
+// Files of --known are checked in the same way: their runs shape the intervals of the new model.
 Result<Measurements> load_measurements(Session& session, const std::string& path) {
   TANGRAM_TRY(const auto source, read_source(path));
   std::vector<int> lines;
@@ -91,7 +103,7 @@ Result<Measurements> load_measurements(Session& session, const std::string& path
   return measurements;
 }
 
-// What models measured elsewhere tell, and what is known of all without measuring.
+// What is known before the new measurements: the runs of --known, and the features of --features.
 Result<learn::Knowledge> load_knowledge(Session& session, const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
@@ -104,11 +116,13 @@ Result<learn::Knowledge> load_knowledge(Session& session, const Options& options
     TANGRAM_TRY(auto features, lab::parse_features(source));
     knowledge.features = std::move(features);
   }
+  // After the features are known, because they change the predictions whose errors are learnt here.
   learn::learn_errors(knowledge, all);
   return knowledge;
 }
 
-// All that is known while one target of `measurements` is learnt from its own.
+// Everything known about all targets, those of `measurements` included. The report on one target removes that target
+// first.
 learn::Knowledge all_knowledge(const Measurements& measurements, const learn::Knowledge& elsewhere) {
   learn::Knowledge knowledge = learn::know(measurements);
   knowledge.seen.insert(knowledge.seen.end(), elsewhere.seen.begin(), elsewhere.seen.end());
@@ -116,6 +130,7 @@ learn::Knowledge all_knowledge(const Measurements& measurements, const learn::Kn
   return knowledge;
 }
 
+// Targets are independent and each report predicts every run from the others, so they run on all cores.
 std::vector<report::LearnReport> report_all(const learn::Knowledge& knowledge, const learn::FittedModel& model) {
   std::vector<report::LearnReport> reports(model.runs().size());
   run_all(reports.size(), [&](std::size_t i) {
@@ -125,7 +140,7 @@ std::vector<report::LearnReport> report_all(const learn::Knowledge& knowledge, c
   return reports;
 }
 
-// Features that change nothing are said to, with the reason.
+// Says which features have no effect, and why. Without this a user who supplies features would believe that they help.
 void note_unused_features(Session& session, const Options& options, const learn::Knowledge& knowledge,
                           const learn::FittedModel& model) {
   if (options.features.empty()) return;
@@ -138,13 +153,17 @@ void note_unused_features(Session& session, const Options& options, const learn:
   }
 }
 
-// Few runs that contradict what they predict of each other: the intervals hold them, and somebody should look.
+// Reports models whose runs predict each other worse than chance explains. The intervals are wide enough to be right,
+// but the measurements deserve a look.
 void warn_of_misfits(Session& session, const Options& options, const std::vector<report::LearnReport>& reports) {
   for (const auto& report : reports) {
+    // Trees were asked for, but there are too few runs for them.
     if (options.kind == "boosted" && report.members == "analytic") {
       session.note(fmt::format("{}: {} on {}: fewer than {} runs that fitted, so the formula answers without trees",
                                options.measurements, report.model, report.device, learn::kBoostedMin));
     }
+    // Below this number of runs a model normally borrows its intervals. If it uses its own, the borrowed ones did not
+    // hold.
     const bool widened =
         report.calibration == learn::Calibration::own && report.unseen.size() < learn::kOwnCalibrationMin;
     if (!widened) continue;
@@ -164,6 +183,7 @@ Result<Nothing> write_outputs(const Options& options, const learn::FittedModel& 
   return Nothing{};
 }
 
+// Every file that is read, so that no output can overwrite one.
 std::vector<std::string> inputs_of(const Options& options) {
   std::vector<std::string> inputs = options.known;
   inputs.push_back(options.measurements);
@@ -182,6 +202,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (!model) {
     return session.fail({model.error().code, fmt::format("{}: {}", options.measurements, model.error().message)});
   }
+  // The report predicts a target from all others, so it needs the runs of this file as well as those of --known.
   const auto everything = all_knowledge(measurements, knowledge);
   const auto reports = report_all(everything, *model);
   note_unused_features(session, options, everything, *model);

@@ -1,4 +1,10 @@
-// `tangram load`: requests for a server, and what became of them.
+// `tangram load`: sends requests to a server and reports which of them were answered within the Slo.
+//
+// An open loop is the default. Each request is due at an instant drawn in advance, and its latency counts from that
+// instant, so a slow server cannot slow the load down and thereby look better (coordinated omission). With --clients
+// the load is a closed loop, which measures throughput and hides queueing. Arrivals come from the simulator's own
+// source, so `tangram load` and `tangram simulate` with one seed see the same requests. The file has three parts: which
+// requests are sent, how the run is driven, and how the answers are summarised.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,9 +32,10 @@
 namespace tangram::cli {
 namespace {
 
-// Requests of one run; a run of an hour at 2,000/s has as many.
+// All requests of a run are in memory before the first is sent. One hour at 2,000 requests/s is 7.2 million.
 constexpr std::size_t kRequestsMax = 8'000'000;
 
+// Options in the units of the command line; config_of() converts them.
 struct Options {
   std::string services;
   std::vector<std::string> only;
@@ -36,10 +43,11 @@ struct Options {
   double rate_per_s = 10;
   std::string size = "1";
   double slo_ms = 100;
+  // Over which protocol requests go: "http", "grpc" or "both".
   std::string protocol = "http";
   double seconds = 20;
   double rate_scale = 1;
-  std::size_t clients = 0;  // Of a closed loop; 0: an open one.
+  std::size_t clients = 0;  // Of a closed loop; 0 means an open loop.
   std::uint64_t requests = 1000;
   std::uint64_t seed = 1;
   std::string html;
@@ -53,9 +61,10 @@ struct Options {
 
 Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
 
-// ---- What is sent ----
+// ---- Which requests are sent ----
 
-// "64", or "log-normal:MEDIAN,SIGMA,MAX".
+// Parses --size: "64" for a constant, "log-normal:48,0.7,512" for a median, a sigma and a maximum. Sizes are at most
+// 1e9, which also keeps the conversion to an integer exact.
 Result<SizeDistribution> parse_size(const std::string& text) {
   const Error wrong = invalid(fmt::format("--size {}: expected a number, or log-normal:MEDIAN,SIGMA,MAX", text));
   if (!text.starts_with("log-normal:")) {
@@ -68,12 +77,13 @@ Result<SizeDistribution> parse_size(const std::string& text) {
   const auto median = text::parse_number(parts[0]);
   const auto sigma = text::parse_number(parts[1]);
   const auto max = text::parse_number(parts[2]);
+  // A sigma of 0 is allowed and makes every size equal to the median.
   if (!median || !sigma || !max || *median < 1 || *sigma < 0 || *max < 1 || *max > 1e9) return wrong;
   return SizeDistribution(
       LogNormalSize{.median = *median, .sigma = *sigma, .min = 1, .max = static_cast<std::int64_t>(*max)});
 }
 
-// How the server knows us.
+// Adds the credentials: the bearer token to the headers, and the TLS material if any TLS option is given.
 Result<Nothing> introduce(const CallerOptions& caller, client::LoadConfig& config) {
   TANGRAM_TRY(const auto key, caller.key());
   if (!key.empty()) config.headers.push_back("Authorization: Bearer " + key);
@@ -84,6 +94,8 @@ Result<Nothing> introduce(const CallerOptions& caller, client::LoadConfig& confi
   return Nothing{};
 }
 
+// Asks for the metadata of the model. The question goes to the inference port: a server of another vendor has no
+// metrics port that we know.
 Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   ServerOptions server;
   server.address = options.config.address;
@@ -98,7 +110,8 @@ Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   return client::read_model_inputs(answer.body);
 }
 
-// What goes with every request.
+// The configuration of the run without its callbacks. In a closed loop the number of connections is the number of
+// clients: all requests are due at once, and each waits for a free connection, which is what a client does.
 Result<client::LoadConfig> config_of(const Options& options) {
   client::LoadConfig config = options.config;
   config.http_port = static_cast<std::uint16_t>(options.http_port);
@@ -110,7 +123,8 @@ Result<client::LoadConfig> config_of(const Options& options) {
   return config;
 }
 
-// Asks the server what the model takes, by the protocol that is used: there may be no port for the other.
+// Asks the server which inputs the model takes, over the protocol of the load: the server may not listen on the other
+// port. Inputs of BYTES are an error, because their type does not say which bytes the model accepts.
 Result<Signature> ask_signature(const Options& options) {
   TANGRAM_TRY(const auto config, config_of(options));
   TANGRAM_TRY(auto inputs, options.protocol == "grpc" ? client::ask_inputs_by_grpc(config, options.model)
@@ -122,10 +136,11 @@ Result<Signature> ask_signature(const Options& options) {
   return Signature{std::move(inputs), {}};
 }
 
-// One model, described by options instead of a file.
+// A workload of one service, from --model, --rate, --size and --slo-ms. Its traffic is Poisson and its Slo is a p99.
 Result<Workload> single_model(const Options& options) {
   TANGRAM_TRY(auto size, parse_size(options.size));
   TANGRAM_TRY(auto signature, ask_signature(options));
+  // Model and service have the same name: the server knows only models, and tables show services.
   Service service;
   service.name = options.model;
   service.model = options.model;
@@ -138,6 +153,8 @@ Result<Workload> single_model(const Options& options) {
   return workload;
 }
 
+// The services to send to: those of the file, reduced to --only, or the single model. An unknown name in --only is an
+// error; otherwise a misspelt service would simply not be tested.
 Result<Workload> workload_of(const Options& options) {
   if (options.services.empty() == options.model.empty()) {
     return invalid("expected one of --services FILE and --model NAME: what to send");
@@ -152,13 +169,15 @@ Result<Workload> workload_of(const Options& options) {
       return invalid(fmt::format("--only {}: {} has the services {}", name, options.services, fmt::join(names, ", ")));
     }
   }
+  // Erasing keeps the order of the file, and with it the order of the rows in the table.
   std::erase_if(workload->services, [&](const Service& service) {
     return std::ranges::find(options.only, service.name) == options.only.end();
   });
   return workload;
 }
 
-// The arrivals of a service, as the simulator would have them of the same seed.
+// The arrivals of the service at this index, the same as the simulator draws for the same seed and index. The source is
+// shared because std::function must be copyable.
 client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::size_t index, double rate_scale) {
   const auto source = std::make_shared<sim::ArrivalSource>(service, rng, index, rate_scale);
   return [source]() -> std::optional<client::LoadArrival> {
@@ -168,7 +187,7 @@ client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::si
   };
 }
 
-// Error: a service whose clients wait for their answers, in a load that does not.
+// A closed-loop service has no arrival times: its next request depends on the last answer. An open loop cannot send it.
 Result<Nothing> check_open(const Workload& workload) {
   for (const auto& service : workload.services) {
     if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
@@ -179,10 +198,13 @@ Result<Nothing> check_open(const Workload& workload) {
 
 Result<std::vector<client::LoadRequest>> requests_of(const Options& options, const Workload& workload) {
   const Rng rng(options.seed);
+  // A closed loop ignores arrival times and uses only the sizes, so scaling the rate would have no effect.
   const bool closed = options.clients > 0;
   if (!closed) {
     TANGRAM_RETURN_IF_ERROR(check_open(workload));
   }
+  // The index of a service is part of its random stream, so removing a service with --only changes the draws of those
+  // behind it.
   std::vector<client::LoadArrivals> arrivals;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     arrivals.push_back(arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale));
@@ -191,11 +213,13 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
       closed ? client::requests_at_once(arrivals, options.requests)
              : client::requests_as_due(arrivals, client::parse_load_mix(options.protocol),
                                        {.length = from_seconds(options.seconds), .requests_max = kRequestsMax});
+  // Zero requests would make an empty table in which every Slo is kept.
   if (requests && requests->empty()) return invalid("not one request is due in that time");
   return requests;
 }
 
-// A service that is asked for nothing keeps its promise in every table.
+// A service that receives no request has broken no promise, so every table shows its Slo as kept. Warn, because the
+// user would read that as a result.
 void warn_of_silence(Session& session, const Workload& workload, const std::vector<client::LoadRequest>& requests) {
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const auto its = [&](const client::LoadRequest& request) { return request.target == i; };
@@ -208,8 +232,9 @@ void warn_of_silence(Session& session, const Workload& workload, const std::vect
   }
 }
 
-// ---- What became of it ----
+// ---- Results ----
 
+// The room `report` does not depend on `client`, so outcomes are translated here.
 report::LoadEnd end_of(client::LoadOutcome outcome) {
   switch (outcome) {
     case client::LoadOutcome::answered: return report::LoadEnd::answered;
@@ -220,6 +245,7 @@ report::LoadEnd end_of(client::LoadOutcome outcome) {
   return report::LoadEnd::unanswered;
 }
 
+// Requests that an interrupt left unsent are dropped: the server never saw them, so they are neither late nor failed.
 std::vector<report::LoadSample> samples_of(const std::vector<client::LoadRequest>& requests,
                                            const client::LoadResult& result) {
   std::vector<report::LoadSample> samples;
@@ -235,8 +261,10 @@ std::vector<report::LoadSample> samples_of(const std::vector<client::LoadRequest
   return samples;
 }
 
+// Sketches hold nanoseconds.
 double quantile_ms(const QuantileSketch& sketch, double q) { return 1e-6 * static_cast<double>(sketch.quantile(q)); }
 
+// Colour marks whether the share in time reaches the percentile of the Slo.
 std::string load_table(const Workload& workload, const report::LoadReport& report, const Terminal& terminal) {
   report::Table table({{"SERVICE"},
                        {"PROMISE", report::Align::right},
@@ -270,6 +298,7 @@ std::string load_table(const Workload& workload, const report::LoadReport& repor
   return table.render(terminal);
 }
 
+// The table adds unanswered requests to the failed ones; the document keeps them apart.
 report::Json tally_json(const report::LoadTally& tally, const report::LoadReport& report) {
   return {{"sent", tally.sent},
           {"in_time", tally.in_time},
@@ -289,6 +318,7 @@ report::Json tally_json(const report::LoadTally& tally, const report::LoadReport
           {"client_late_p99_ms", quantile_ms(tally.sent_after, 0.99)}};
 }
 
+// Names program, commit and seed, so that a result can be reproduced.
 report::Json load_json(const Options& options, const Workload& workload, const report::LoadReport& report) {
   const BuildInfo build = build_info();
   report::Json json{{"program", "tangram " + build.version},
@@ -311,7 +341,8 @@ report::Json load_json(const Options& options, const Workload& workload, const r
   return json;
 }
 
-// A client that is late measures itself.
+// Warns if this client was a bottleneck. Latency counts from the due instant, so the client's own delay is part of it.
+// The warning needs a p99 delay above 5 ms and above a fifth of the median latency: less does not change a conclusion.
 void warn_of_client(Session& session, const report::LoadReport& report) {
   const double late_ms = quantile_ms(report.total.sent_after, 0.99);
   const double median_ms = quantile_ms(report.total.latency, 0.5);
@@ -321,6 +352,7 @@ void warn_of_client(Session& session, const report::LoadReport& report) {
   }
 }
 
+// The page shows the load over time, so it needs the samples and not only their summary.
 Result<Nothing> write_page(const Options& options, const Workload& workload,
                            const std::vector<report::LoadSample>& samples, const report::LoadReport& report) {
   const BuildInfo build = build_info();
@@ -328,14 +360,17 @@ Result<Nothing> write_page(const Options& options, const Workload& workload,
   return host::write_file_atomically(options.html, report::load_html(head, "Load", workload, samples, report));
 }
 
+// Runs the load with Ctrl-C turned into a stop: the requests sent so far are still reported.
 Result<client::LoadResult> drive(Session& session, const Options& options, const Workload& workload,
                                  const std::vector<client::LoadRequest>& requests, bool& interrupted) {
   std::vector<client::LoadTarget> targets;
   for (const auto& service : workload.services) targets.push_back({service.name, service.signature()});
+  // The guard comes first, so that Ctrl-C during the preparation is a stop as well.
   const InterruptGuard guard;
   Progress progress = session.progress("sending", requests.size());
   TANGRAM_TRY(auto made, config_of(options));
   client::LoadConfig& config = made;
+  // With both protocols every other request goes over HTTP, and only the HTTP sender reports how many it has sent.
   config.progress = [&](std::size_t sent) { progress.set(sent * (options.protocol == "both" ? 2 : 1)); };
   config.interrupted = [&] { return guard.interrupted(); };
   auto result = client::run_load(targets, requests, config);
@@ -343,7 +378,9 @@ Result<client::LoadResult> drive(Session& session, const Options& options, const
   return result;
 }
 
-// In a closed loop a request begins when its client sends it. Returns how long the whole took.
+// Rewrites samples for a closed loop. There all requests are due at zero, so the time until a request was sent is the
+// wait for a free client and not latency. Ensures that samples are in order of sending. Returns the length of the run
+// in seconds.
 double close_loop(std::vector<report::LoadSample>& samples) {
   double end_s = 0;
   for (auto& sample : samples) {
@@ -356,9 +393,12 @@ double close_loop(std::vector<report::LoadSample>& samples) {
   return end_s;
 }
 
+// `answer_is_no` if any service broke its Slo, so that a script can use the verb as a test.
 Result<ExitCode> run(Session& session, const Options& options) {
+  // gRPC multiplexes requests over one connection, so connections cannot stand for clients there.
   if (options.clients > 0 && options.protocol != "http")
     return session.fail(invalid("--clients needs --protocol http"));
+  // Check before the run that the page can be written: a load of an hour must not end in a wrong path.
   TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--html", options.html}}, {options.services}));
   TANGRAM_TRY(const auto workload, workload_of(options));
   TANGRAM_TRY(const auto requests, requests_of(options, workload));
@@ -366,6 +406,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   bool interrupted = false;
   TANGRAM_TRY(const auto result, drive(session, options, workload, requests, interrupted));
   auto samples = samples_of(requests, result);
+  // Rates are per second of load. After an interrupt the load ended at the last request that was sent.
   double seconds = interrupted && !samples.empty() ? samples.back().at_s : options.seconds;
   if (options.clients > 0) seconds = close_loop(samples);
   const auto report = report::summarise_load(workload, samples, seconds);
@@ -377,10 +418,12 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (!result.first_failure.empty()) session.note("the first failure: " + result.first_failure);
   warn_of_client(session, report);
   if (!options.html.empty()) {
+    // The table is printed before the page is written, so a failure here does not lose the result.
     if (const auto written = write_page(options, workload, samples, report); !written)
       return session.fail(written.error());
     session.remark(fmt::format("{}: the same with pictures\n", options.html));
   }
+  // An interrupted run has no verdict on the Slos, even though its table was printed.
   if (interrupted) return ExitCode::interrupted;
   bool kept = true;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
@@ -389,6 +432,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   return kept ? ExitCode::done : ExitCode::answer_is_no;
 }
 
+// The options that say which requests are sent.
 void add_what(Program& program, Arguments& verb, Options& options) {
   program.offers_files(
       verb.add_option("--services", options.services,
@@ -410,6 +454,7 @@ void add_what(Program& program, Arguments& verb, Options& options) {
       ->range(1e-3, 1e9);
 }
 
+// The options that say how requests are sent, and to which server.
 void add_how(Program& program, Arguments& verb, Options& options) {
   program.one_of(verb.add_option("--protocol", options.protocol, "http, grpc, or both in turn.")
                      ->type_name("P")

@@ -1,4 +1,4 @@
-// `tangram log-level`: what a running server logs.
+// `tangram log-level`: shows or changes what a running server logs, without a restart.
 
 #include <fmt/format.h>
 
@@ -14,10 +14,12 @@ struct Options {
 };
 
 Result<ExitCode> run(Session& session, const Options& options) {
+  // The level was checked against a list of plain words, so it needs no escaping in the JSON.
   const bool asks = options.level.empty();
   TANGRAM_TRY(const auto answer, ask_server(options.server, asks ? "GET" : "POST", "/logging",
                                             asks ? "" : fmt::format(R"({{"level":"{}"}})", options.level)));
   const report::Json told = report::Json::parse(answer, nullptr, false);
+  // Another server may answer on the port.
   if (!told.is_object() || !told.contains("level")) {
     return session.fail({ErrorCode::unavailable, "not the metrics port of a Tangram server"});
   }

@@ -1,4 +1,9 @@
 // `tangram measure`: drives an engine to produce measurements.
+//
+// There are two kinds of engines. `replay` and `emulated` answer from a file and need no hardware, so a campaign can be
+// tried in seconds. `torch` runs the model in a worker process on this host's cores. Each kind accepts options that
+// mean nothing to the other, and those are errors here rather than ignored. After prepare_real() or prepare_answering()
+// the rest of the verb treats all engines alike: candidates, sampler, result file, report.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,6 +40,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The campaign reports progress as a share; the bar counts whole parts.
 constexpr std::uint64_t kProgressParts = 1'000;
 
 struct Options {
@@ -49,6 +55,7 @@ struct Options {
   measure::Axes axes;
   std::vector<double> slos_ms;
   std::string sampler = "active";
+  // By default, measuring stops at an expected median error of 5 %, once plans lose little by not knowing more.
   learn::SamplerOptions sampling{.target_error = 0.05};
   std::optional<double> minutes_max;
   measure::RepeatOptions repeats;
@@ -67,7 +74,9 @@ Result<Measurements> load_measurements(const std::string& path) {
   return formats::parse_measurements(source);
 }
 
-// A model file is a JSON document.
+// Reads what the engine answers from. A text that begins with `{` is a fitted model, anything else is a CSV of
+// measurements; `replay` only takes the latter. --memory-limit without any measured memory is an error, because it
+// could not reject a run.
 Result<measure::RecordedSource> load_engine_source(const Options& options, const std::string& path) {
   TANGRAM_TRY(const auto source, read_source(path));
   if (options.engine == "replay" || !text::trim(source.text).starts_with('{')) {
@@ -82,6 +91,8 @@ Result<measure::RecordedSource> load_engine_source(const Options& options, const
   return measure::source_of(std::move(fitted));
 }
 
+// "cpu" is this machine; every other type comes from the tables. An unknown name gets the nearest known one as a
+// suggestion.
 Result<Geometry> geometry_of(const std::string& device) {
   if (device == "cpu") return cpu_geometry(this_host());
   if (const Geometry* found = find_geometry(device)) return *found;
@@ -91,11 +102,11 @@ Result<Geometry> geometry_of(const std::string& device) {
                              near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
 }
 
-// ---- Engines that really run ----
+// ---- Engines that run the model ----
 
 bool really_runs(const Options& options) { return options.engine == "torch"; }
 
-// The service of the file that uses the model.
+// The first service of the file that uses the model. Its tensors and input sizes describe the model.
 Result<Service> service_of(const Options& options) {
   TANGRAM_TRY(const auto workload, load_workload(options.services));
   std::set<std::string> models;
@@ -107,7 +118,8 @@ Result<Service> service_of(const Options& options) {
                              options.model, fmt::join(models, ", ")));
 }
 
-// The model as its services file says, or as one of ours.
+// Which tensors the model takes: from the services file, or from the table of example models. An example text encoder
+// has the largest size that it accepts, so that the sizes to measure span its whole range.
 Result<Service> described(const Options& options) {
   if (!options.services.empty()) return service_of(options);
   const auto* const example = engines::find_example_model(options.model);
@@ -123,6 +135,8 @@ Result<Service> described(const Options& options) {
   return service;
 }
 
+// Requires weights at MODELS/MODEL.pt. A missing file is reported here; a worker could only report it after it was
+// started.
 Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
   if (options.models.empty()) {
     return invalid(
@@ -136,6 +150,7 @@ Result<engines::ModelSpec> model_spec(const Options& options, const Service& ser
         fmt::format("{}.pt: is not there{}", path,
                     engines::find_example_model(options.model) != nullptr ? "; `tangram models make` writes it" : "")};
   }
+  // The worker runs only this model, so the number of its service has no meaning.
   return engines::ModelSpec{.service = ServiceId(0),
                             .name = options.model,
                             .network = options.model,
@@ -143,19 +158,23 @@ Result<engines::ModelSpec> model_spec(const Options& options, const Service& ser
                             .signature = service.signature()};
 }
 
-// Fills in what the options left open.
+// The engine that runs the model in a worker process. Fills the axes that the options leave open, which depends on the
+// service and the geometry. All checks that need no worker come first.
 Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   if (!options.measurements.empty() || !options.emulate.empty()) {
     return invalid(
         fmt::format("the engine {} runs the model itself: neither --measurements nor --emulate", options.engine));
   }
+  // A real run takes its own time and varies by itself.
   if (options.noise || options.real_time)
     return invalid("--noise and --real-time are for engines that only tell times");
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
+  // units_per_core is zero for every GPU.
   if (geometry.units_per_core == 0) {
     return invalid(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
                                options.device, options.engine));
   }
+  // The next checks are about this installation rather than about the options.
   if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
   const std::string program = worker::find_worker_program();
   if (program.empty()) return Error{ErrorCode::not_found, "there is no tangram-worker beside this program"};
@@ -171,7 +190,8 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
 
 // ---- Engines that answer from a file ----
 
-// The path of the file that the engine answers from.
+// The path of the file that the engine answers from: --measurements for `replay`, --emulate for `emulated`. Both at
+// once is an error, because the user would not know which one was used.
 Result<std::string> source_path(const Options& options) {
   if (!options.models.empty() || !options.services.empty()) {
     return invalid(
@@ -191,6 +211,7 @@ Result<std::string> source_path(const Options& options) {
   return wanted;
 }
 
+// Without --real-time `config.sleep` stays empty and runs take no wall time, so a campaign of hours ends in seconds.
 engines::EngineConfig engine_config(const Options& options, const measure::RecordedSource& source) {
   engines::EngineConfig config;
   config.noise = options.noise;
@@ -205,7 +226,8 @@ engines::EngineConfig engine_config(const Options& options, const measure::Recor
   return config;
 }
 
-// What the files of --known say about other models.
+// What the files of --known say about other models. Rows about the target are removed: the sampler must not know the
+// answers that it is about to measure.
 Result<learn::Knowledge> knowledge_of(const Options& options) {
   Measurements all;
   for (const auto& path : options.known) {
@@ -215,7 +237,8 @@ Result<learn::Knowledge> knowledge_of(const Options& options) {
   return measure::knowledge_without(std::move(all), options.target());
 }
 
-// What plans lose by not knowing: with the promises of the options, or with some between the latencies seen so far.
+// How much worse plans are for not knowing more: with the Slos of --slo-ms, or with typical ones between the latencies
+// measured so far. The result keeps a reference to `options`.
 measure::RegretOf regret_of(const Options& options) {
   return [&options](std::span<const learn::Candidate> candidates, std::span<const Measurement> measured) {
     std::vector<double> slos = options.slos_ms;
@@ -226,6 +249,7 @@ measure::RegretOf regret_of(const Options& options) {
   };
 }
 
+// The document names program, commit and seed, so that a result can be reproduced.
 ExitCode print(Session& session, const Options& options, const measure::Report& report) {
   if (session.structured()) {
     const BuildInfo build = build_info();
@@ -248,6 +272,7 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
   return ExitCode::interrupted;
 }
 
+// Runs the campaign. Each point is stored as soon as it is measured, so Ctrl-C loses at most the point at hand.
 Result<measure::Report> drive(Session& session, const measure::Task& task, engines::Engine& engine,
                               const measure::Choose& choose, const measure::ResultFile& output) {
   const InterruptGuard guard;
@@ -262,11 +287,11 @@ Result<measure::Report> drive(Session& session, const measure::Task& task, engin
              .progress = [&](double share) { progress.set(static_cast<std::uint64_t>(share * kProgressParts)); }});
 }
 
-// An engine, and what is known of the target before it is asked.
+// An engine that is ready to run, and what is known about the target before the first run.
 struct Prepared {
   std::unique_ptr<engines::Engine> engine;
-  std::string path;   // What it answers from, or runs.
-  Measurements rows;  // Of the target, where it answers from a file.
+  std::string path;   // The file that it answers from or runs.
+  Measurements rows;  // Rows about the target; empty for an engine that runs the model.
 };
 
 Result<Prepared> prepare_real(Options& options) {
@@ -278,12 +303,15 @@ Result<Prepared> prepare_answering(Session& session, const Options& options) {
   TANGRAM_TRY(const auto path, source_path(options));
   TANGRAM_TRY(const auto source, load_engine_source(options, path));
   TANGRAM_TRY(auto rows, measure::select_target(source.rows, options.target(), path));
+  // --noise scales with the recorded spread. Without any spread it has no effect, and the user should know.
   if (options.noise && !source.fitted && !measure::has_spread(rows)) {
     session.note(path + ": has no spread of this model; runs will not vary");
   }
   return Prepared{engines::find_engine(options.engine)->make(engine_config(options, source)), path, std::move(rows)};
 }
 
+// A replay of a whole file offers only the configurations in it. Once the user names an axis, the product of the axes
+// is what was asked for, gaps in the file included.
 measure::Campaign campaign_of(const Options& options) {
   return {.target = options.target(),
           .axes = options.axes,
@@ -293,22 +321,28 @@ measure::Campaign campaign_of(const Options& options) {
           .repeats = options.repeats};
 }
 
+// By value: real_engine() fills the axes in, and a verb must not change the parsed options.
 Result<ExitCode> run(Session& session, Options options) {
   options.sampling.kind = *learn::parse_sampler_kind(options.sampler);
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
   TANGRAM_TRY(const auto prepared, really_runs(options) ? prepare_real(options) : prepare_answering(session, options));
   const measure::Campaign campaign = campaign_of(options);
   TANGRAM_TRY(auto task, measure::task_of(campaign, geometry, prepared.rows));
+  // Otherwise a campaign that can run nothing would end at once with an empty report that looks like success.
   TANGRAM_RETURN_IF_ERROR(measure::check_candidates(task, *prepared.engine, prepared.path));
   TANGRAM_TRY(const auto knowledge, knowledge_of(options));
+  // Opened before the first run: a file that cannot be written must not cost hours of measurements.
   TANGRAM_TRY(const auto output, measure::ResultFile::open(options.to, options.target(), prepared.path));
+  // Rows of an earlier, interrupted run count towards the budget and are not measured again.
   task.before = learn::select(output.rows(), task.target);
+  // The sampler refers to `knowledge` and `regret`, so both live until the campaign ends.
   const measure::RegretOf regret = regret_of(options);
   const auto sampler = measure::sampler_of(campaign, knowledge, regret);
   TANGRAM_TRY(const auto report, drive(session, task, *prepared.engine, sampler, output));
   return print(session, options, report);
 }
 
+// `torch` is not in the registry of engines, because it needs a worker process and a geometry to be made.
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::engines()) names.emplace_back(engine.name);
@@ -316,6 +350,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
+// The options that say what is measured, and with which engine.
 void add_what(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--model", options.model, "The model to measure.")->required()->type_name("MODEL");
   program.offers(verb.add_option("--device", options.device, "The device type.")->required()->type_name("TYPE"),
@@ -340,6 +375,7 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
 }
 
+// The options that restrict the candidates.
 void add_candidates(Program& program, Arguments& verb, Options& options) {
   program.offers(
       verb.add_option(
@@ -357,6 +393,7 @@ void add_candidates(Program& program, Arguments& verb, Options& options) {
        "Processes that share the slice, 1,2,3; those of the file, or some, without it.");
 }
 
+// The options that say how the sampler chooses, and when it stops.
 void add_choice(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--max-measurements", options.sampling.budget,
                   "Points in all, with those that the file has of this model and device already.")
@@ -383,6 +420,7 @@ void add_choice(Program& program, Arguments& verb, Options& options) {
       ->capture_default_str();
 }
 
+// The options that say how one point is timed.
 void add_runs(Arguments& verb, Options& options) {
   verb.add_option("--precision", options.repeats.precision,
                   "Repeat a point until the 95 % interval of its mean is within this share.")

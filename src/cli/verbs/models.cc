@@ -1,4 +1,7 @@
-// `tangram models`: networks to try things with.
+// `tangram models`: example networks to measure and serve without downloading anything.
+//
+// Weights are random but come from a seed, so two users with the same seed have the same files. Random weights take the
+// same time as trained ones, which is all that measuring and serving need.
 
 #include <fmt/format.h>
 
@@ -49,7 +52,8 @@ ExitCode list(Session& session) {
   return ExitCode::done;
 }
 
-// A service for each model, to plan and serve with as it is or to write one's own after.
+// A service for the model, to plan and serve with as it is, or as a start for one's own. Rate and Slo are starting
+// values for a few cores; `tangram measure` says what this machine can do.
 Service example_service(const engines::ExampleModel& model) {
   Service service;
   service.model = std::string(model.name);
@@ -58,16 +62,20 @@ Service example_service(const engines::ExampleModel& model) {
   service.name = std::string(model.service);
   service.slo = {.latency = from_milliseconds(text ? 300 : 200), .percentile = 95};
   service.traffic = PoissonTraffic{10};
+  // Most texts are short and a few are long, which is what buckets are for.
   if (text) service.input_size = LogNormalSize{.median = 24, .sigma = 0.7, .min = 2, .max = 128};
   return service;
 }
 
+// Writes NAME.pt for each model and one services.yaml for all. Fails early if libtorch is missing, before a folder is
+// made.
 Result<ExitCode> make(Session& session, const Options& options) {
   TANGRAM_TRY(const auto library, engines::load_torch_library());
   std::error_code error;
   fs::create_directories(options.folder, error);
   Workload workload;
   for (const auto& name : options.names) {
+    // Never null: --only was checked against the list when it was parsed.
     const auto* const model = engines::find_example_model(name);
     const std::string path = (fs::path(options.folder) / (name + ".pt")).string();
     TANGRAM_RETURN_IF_ERROR(library->write_model(*model, options.seed, path));
@@ -83,6 +91,7 @@ Result<ExitCode> make(Session& session, const Options& options) {
 Result<ExitCode> run(Session& session, Options options) {
   if (options.action.empty()) return list(session);
   if (options.folder.empty()) return session.fail({ErrorCode::invalid, "expected the folder to write to: make DIR"});
+  // The two small models; the large ones are made only on request.
   if (options.names.empty()) options.names = {"text-encoder", "image-classifier"};
   return make(session, options);
 }

@@ -1,4 +1,8 @@
-// `tangram plan`: from services to the fewest devices.
+// `tangram plan`: cuts the fleet for the services, on the fewest devices.
+//
+// The planner searches, the certifier simulates, and check_plan() verifies the result independently of both. This file
+// reads the Question, connects a progress bar to the search, and writes the answer as text, JSON, a plan file, a
+// picture or a page. "No plan exists" is an answer (exit code 1), with the reason and the nearest change that helps.
 
 #include <fmt/format.h>
 
@@ -37,17 +41,20 @@ struct Options {
   std::string html;
 };
 
-// Everything a plan is made from. The problem refers to the other members.
+// Everything that a plan is made from. `problem` holds a pointer to the latency model, so `latency` keeps it alive.
 struct Question {
   std::shared_ptr<const LatencyModel> latency;
   plan::Problem problem;
 };
 
+// Parses --buckets: "chosen" lets the planner choose the edges, "longest" makes one bucket of the largest size, and
+// "fixed:32,64,128" takes the user's edges, which must ascend.
 Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options) {
   if (text == "chosen" || text == "longest") {
     options.bucketing = text == "chosen" ? plan::Bucketing::chosen : plan::Bucketing::longest;
     return Nothing{};
   }
+  // One message for every mistake in the list, with the expected form.
   const Error wrong{
       ErrorCode::invalid,
       fmt::format("--buckets: expected chosen, longest or fixed:32,64,... ascending, found \"{}\"", text)};
@@ -61,7 +68,8 @@ Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options
   return Nothing{};
 }
 
-// ParvaGPU's way of planning simulates nothing, so its plans must not be called certified.
+// ParvaGPU's planner leaves half of the Slo for waiting and simulates nothing, so its plans must not be called
+// certified. The default rule is `certified`; the user has to say --rule half and thereby know the difference.
 Result<Nothing> check_rule(const Options& options) {
   if (options.planner != "parva" || options.rule != "certified") return Nothing{};
   return Error{ErrorCode::invalid,
@@ -78,6 +86,7 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   problem.fleet = std::move(fleet);
   problem.workload = std::move(workload);
   problem.latency = question.latency.get();
+  // Rule and objective were checked against the list of names when the options were parsed.
   problem.options.rule = *plan::parse_rule(options.rule);
   problem.options.objective = *plan::parse_objective(options.objective);
   problem.options.processes_max = options.processes;
@@ -85,7 +94,8 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   return read_buckets(options.buckets, problem.options);
 }
 
-// Tells a watcher that simulations go on.
+// A certifier that reports to the progress bar and passes every question on. Without it the bar would not move while a
+// service is simulated.
 class WatchedCertifier final : public plan::Certifier {
  public:
   WatchedCertifier(plan::Certifier& certifier, Progress& progress) : certifier_(certifier), progress_(progress) {}
@@ -101,16 +111,21 @@ class WatchedCertifier final : public plan::Certifier {
   Progress& progress_;
 };
 
-// The bar shows how much of the price the bound explains; what is missing is the gap.
+// The bar shows the lower bound as a share of the best price so far. At 100 % the plan is proved optimal; the rest is
+// the gap.
 constexpr std::uint64_t kProgressTotal = 1000;
 
+// Ensures that `question.problem` refers to nothing local on return: the watched certifier and the bar end with this
+// function, and --explain plans again later with the plain certifier.
 plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Planner& planner,
                            plan::Certifier& certifier) {
   Progress progress = session.progress("planning", kProgressTotal);
   WatchedCertifier watched(certifier, progress);
   question.problem.certifier = &watched;
   question.problem.budget.progress = [&](double price, double bound) {
+    // Before the first plan is found the price is not a number that can be shown. The negations also catch NaN.
     if (!(price > 0) || !(bound >= 0) || price > 1e9) return;
+    // Clamped, because rounding may put the bound above the price.
     const double share = std::clamp(bound / price, 0.0, 1.0);
     progress.label(fmt::format("planning: {:.4g}, bound {:.4g}, gap {:.1f} %", price, bound, 100 * (1 - share)));
     progress.set(static_cast<std::uint64_t>(share * kProgressTotal));
@@ -121,12 +136,14 @@ plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Pla
   return answer;
 }
 
-// Services whose model the run times do not know at all: mostly a slip of the keyboard.
+// One line for each service whose model has no run times at all, which is most often a misspelt name.
 std::string unknown_models(const Options& options, const Question& question) {
   std::set<std::string> known;
   if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
     for (const auto& run : fitted->runs()) known.insert(run.model);
   } else if (const auto source = read_source(options.latency.measurements)) {
+    // A table model does not list its models, so the file is read a second time. This runs only after planning has
+    // failed.
     const auto measurements = formats::parse_measurements(*source);
     if (!measurements) return {};
     for (const auto& row : *measurements) known.insert(row.model);
@@ -140,6 +157,7 @@ std::string unknown_models(const Options& options, const Question& question) {
   return text;
 }
 
+// No plan exists. The reason goes to standard error even with --quiet, because it is what the user needs next.
 ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer) {
   if (session.structured())
     session.print_value(report::plan_json({question.problem, answer, options.planner, options.seed}));
@@ -147,6 +165,7 @@ ExitCode refuse(Session& session, const Options& options, const Question& questi
   return ExitCode::answer_is_no;
 }
 
+// Each file is written whole or not at all; the first failure ends it.
 Result<Nothing> write_files(Session& session, const Options& options, const report::PlanStory& story) {
   const auto write = [&](const std::string& path, const std::string& content) -> Result<Nothing> {
     const auto written = host::write_file_atomically(path, content);
@@ -165,23 +184,29 @@ Result<Nothing> write_files(Session& session, const Options& options, const repo
   return Nothing{};
 }
 
+// Everything that the report shows. With --explain this also plans again with longer Slos, to find out what each would
+// save.
 report::PlanStory tell(Session& session, const Options& options, const Question& question,
                        const plan::PlanAnswer& answer, const plan::Planner& planner) {
   report::PlanStory story{question.problem, answer, options.planner, options.seed};
   story.costs = plan::service_costs(question.problem, answer);
+  // The rest plans again, so it is computed only on request.
   if (!options.explain) return story;
   story.explained = true;
   Progress progress = session.progress("explaining", 0);
   story.relief = plan::slo_relief(question.problem, planner, answer);
+  // Only a fitted model knows how sure its predictions are.
   if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
     story.confidence = lab::confidence_of(question.problem, answer, *fitted);
   }
   return story;
 }
 
-// A planner that breaks its own promise is a bug, and what it made must not be used.
+// A planner whose plan violates its own constraints has a bug, and the plan must not be used. The check shares no code
+// with the search.
 Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) {
   plan::Problem problem = question.problem;
+  // With the objective `headroom` the planner claims more than the demand. The plan has to carry what was claimed.
   problem.options.demand_factor = answer.headroom;
   const auto wrong = plan::check_plan(problem, answer.plan);
   if (wrong.empty()) return Nothing{};
@@ -194,11 +219,14 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
                                         options.latency.model};
+  // Planning can take minutes, so find out first whether its results can be written.
   TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, inputs));
+  // Never null: the name was checked against the registry when it was parsed.
   const auto planner = plan::find_planner(options.planner)->make();
   lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
   const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
   if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer);
+  // A failed check is a bug of ours and not wrong input, so it has its own exit code.
   if (const auto right = check(question, answer); !right) {
     session.err << right.error().message << "\n";
     return ExitCode::internal_bug;
@@ -214,6 +242,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
+// The help lists the registry, so a new planner is documented by its own summary.
 std::string planners_text() {
   std::string text;
   for (const auto& planner : plan::planners()) text += fmt::format(" {}: {}", planner.name, planner.summary);

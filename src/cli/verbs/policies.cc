@@ -1,4 +1,4 @@
-// `tangram policies`: how work can be dispatched.
+// `tangram policies`: lists the dispatch policies, in the order of the registry, which has the default first.
 
 #include "cli/program.h"
 #include "report/table.h"
@@ -7,6 +7,7 @@
 namespace tangram::cli {
 namespace {
 
+// A new policy appears here by its entry in the registry.
 ExitCode run(Session& session) {
   if (session.structured()) {
     report::Json list = report::Json::array();

@@ -1,4 +1,6 @@
 // `tangram predict`: what a learned model says about one run.
+//
+// The exit code answers whether the run fits into memory, so that scripts can search for the largest batch.
 
 #include <fmt/format.h>
 
@@ -22,15 +24,17 @@ struct Options {
   std::string device;
 };
 
+// Far above any real batch; the limit keeps products of the three numbers within range.
 constexpr std::int64_t kCountMax = 1'000'000;
 
+// The choices, for the error message.
 std::string names_of(const learn::FittedModel& model) {
   std::vector<std::string> names;
   for (const auto& run : model.runs()) names.push_back(fmt::format("{} on {}", run.model, run.device));
   return text::join(names, ", ");
 }
 
-// The only run that the options mean.
+// The one fitted run that the options select. None or several is an error that lists the choices.
 Result<const learn::FittedRun*> find_run(const learn::FittedModel& model, const Options& options) {
   std::vector<const learn::FittedRun*> found;
   for (const auto& run : model.runs()) {
@@ -44,7 +48,8 @@ Result<const learn::FittedRun*> find_run(const learn::FittedModel& model, const 
                            found.empty() ? "holds no such model" : "holds several models", names_of(model))};
 }
 
-// The profile's name as the tables spell it.
+// The profile's full name, so that "1g" finds "1g.10gb". For a device type that is not in the tables the name is taken
+// as it is.
 Result<std::string> profile_name(const learn::FittedRun& run, const std::string& slice) {
   const Geometry* geometry = find_geometry(run.device);
   if (geometry == nullptr) return slice;
@@ -59,6 +64,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const learn::FittedRun& fitted = *found;
   TANGRAM_TRY(const auto profile, profile_name(fitted, options.slice));
   const learn::Candidate candidate{profile, options.batch, options.size, options.processes};
+  // No estimate means that the device has no such slice, since batch, size and processes are in range.
   const auto estimate = fitted.estimate(candidate);
   if (!estimate) {
     return session.fail({ErrorCode::invalid, fmt::format("{} has no slice {}", fitted.device, options.slice)});
@@ -68,6 +74,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   } else {
     session.print(report::estimate_text(fitted, candidate, *estimate));
   }
+  // The answer is "no" if the run more probably runs out of memory. The estimate is printed in both cases.
   return estimate->fits_probability < 0.5 ? ExitCode::answer_is_no : ExitCode::done;
 }
 

@@ -1,4 +1,7 @@
-// `tangram reload`: a running server reads its files again.
+// `tangram reload`: asks a running server to read its files again.
+//
+// The server answers at once with the number of the reload and reads the files on another thread. The verb then polls
+// the status until that number has ended, because users want to know whether their files were accepted.
 
 #include <chrono>
 #include <thread>
@@ -10,9 +13,11 @@
 namespace tangram::cli {
 namespace {
 
+// Reading files takes milliseconds, so the answer comes soon after the reload ends; the server sees at most 50 polls/s.
 constexpr std::chrono::milliseconds kPause{20};
 
-// What the server says of the reload with this number, once it has ended.
+// Waits until the reload with this number has ended and returns its problem, empty if there was none or after Ctrl-C.
+// Numbers ascend, so a later reload that has ended also ends the wait.
 Result<std::string> wait_for(const ServerOptions& options, std::int64_t number, const InterruptGuard& guard) {
   while (!guard.interrupted()) {
     TANGRAM_TRY(const auto status, ask_status(options));
@@ -27,6 +32,7 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
   const InterruptGuard guard;
   TANGRAM_TRY(const auto answer, ask_server(options, "POST", "/reload"));
   const report::Json asked = report::Json::parse(answer, nullptr, false);
+  // Something else may listen on the port, and at() below would throw.
   if (!asked.is_object() || !asked.contains("number"))
     return session.fail(Error{ErrorCode::unavailable, "the server answered something else than expected"});
   TANGRAM_TRY(const auto problem, wait_for(options, asked.at("number").get<std::int64_t>(), guard));

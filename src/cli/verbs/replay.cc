@@ -1,4 +1,7 @@
-// `tangram replay`: a recording decided anew.
+// `tangram replay`: feeds a recording to a new scheduler and compares its decisions with the recorded ones.
+//
+// The scheduler takes all input as events, time included, so the same events must give the same decisions. A difference
+// means that the scheduler has changed since the recording, or that it depends on something that is not an event.
 
 #include <fmt/format.h>
 
@@ -22,6 +25,7 @@ Result<ExitCode> run(Session& session, const std::string& path) {
          {"difference_line", report->same ? report::Json(nullptr) : report::Json(report->difference_line)}});
   } else if (report->same) {
     session.print(fmt::format("the same decisions: {} events, {} actions\n", report->events, report->actions));
+    // A server that was killed leaves a recording without an end. Its decisions can still be compared.
     if (!report->complete) session.remark("the recording stops in the middle, and is the same as far as it goes\n");
   } else {
     session.print(fmt::format("{}:{}: another decision\nrecorded: {}\nreplayed: {}\n", path, report->difference_line,

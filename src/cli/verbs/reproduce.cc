@@ -1,5 +1,9 @@
-// `tangram reproduce`: published results, made again from public data. Files are read and printed here; the results are
-// those of the room `experiments`.
+// `tangram reproduce`: reproduces published results from public data.
+//
+// The results are computed in the room `experiments`, which opens no files and prints nothing. This file reads the
+// public data, passes it on as values, and prints the answer. A file that cannot be read is passed on as an error
+// value, because only the experiment knows whether it needs that file. A new result is one function and one row of
+// kPublished.
 
 #include <algorithm>
 #include <array>
@@ -28,13 +32,16 @@ struct Options {
   std::optional<int> seeds;
 };
 
-// All cores, a bar on standard error, messages where the session puts them.
+// Runs the parts of an experiment on all cores, with a bar on standard error, and prints its messages through the
+// session.
 class SessionRunner final : public experiments::Runner {
  public:
   explicit SessionRunner(Session& session) : session_(session) {}
 
   void run_all(std::string_view activity, std::size_t count, const std::function<void(std::size_t)>& run) override {
+    // Work without the name of an activity gets no bar.
     if (activity.empty()) return cli::run_all(count, run);
+    // Parts end on several threads, but only the calling thread draws the bar, at each tick.
     std::atomic<std::uint64_t> done = 0;
     Progress progress = session_.progress(std::string(activity), count);
     cli::run_all(
@@ -54,11 +61,12 @@ class SessionRunner final : public experiments::Runner {
 
 std::string path_in(const std::string& data, const std::string& file) { return (fs::path(data) / file).string(); }
 
-// A missing file is most often a wrong folder: `holds` says what the right one has.
+// Adds a hint to an error: a missing file is most often a wrong --data. `holds` says what the right folder contains.
 Error with_hint(const Error& error, const std::string& holds) {
   return {error.code, error.message + "\n--data names the folder that holds " + holds};
 }
 
+// One file of the data folder. `holds` is for the hint where an experiment needs several folders.
 experiments::File read_data(const std::string& data, const std::string& file, const std::string& holds) {
   auto source = read_source(path_in(data, file));
   if (!source) return with_hint(source.error(), holds);
@@ -66,12 +74,15 @@ experiments::File read_data(const std::string& data, const std::string& file, co
 }
 experiments::File read_data(const std::string& data, const std::string& file) { return read_data(data, file, file); }
 
+// Every .csv file in the folder and below, sorted by path: the order of a directory differs between file systems, and
+// results must not depend on it.
 Result<std::vector<formats::Source>> read_csv_files(const fs::path& folder) {
   std::vector<std::string> paths;
   std::error_code bad;
   for (fs::recursive_directory_iterator entry(folder, bad), end; !bad && entry != end; entry.increment(bad)) {
     if (entry->is_regular_file() && entry->path().extension() == ".csv") paths.push_back(entry->path().string());
   }
+  // An empty folder gets the same hint as a missing one: most often --data is wrong.
   if (bad || paths.empty()) {
     const std::string reason = bad ? "cannot read: " + bad.message() : "holds no .csv file";
     return with_hint({ErrorCode::not_found, folder.string() + ": " + reason},
@@ -91,6 +102,8 @@ experiments::Folder read_folder(const std::string& data, const std::string& fold
   return {path.string(), read_csv_files(path)};
 }
 
+// One function for each result: it names the files of the data set, and passes on the options that the experiment
+// knows.
 using Answered = Result<experiments::Answer>;
 
 Answered paris_elsa(const Options& options, experiments::Runner& runner) {
@@ -107,7 +120,7 @@ Answered parvagpu(const Options& options, experiments::Runner& runner) {
                             runner);
 }
 
-// Lengths are optional, so their message has no hint.
+// The lengths are optional, so an error in reading them gets no hint about --data.
 Answered elastic_batch(const Options& options, experiments::Runner& runner) {
   return reproduce_elastic_batch({.profiles = read_data(options.data, "migprofiler/profiles.csv"),
                                   .lengths = read_source(path_in(options.data, "text_lengths/length_histograms.csv")),
@@ -115,6 +128,8 @@ Answered elastic_batch(const Options& options, experiments::Runner& runner) {
                                  runner);
 }
 
+// Each data set may be missing: the experiment runs on those that were found. Zero seeds means the default of the
+// experiment.
 Answered few_shot(const Options& options, experiments::Runner& runner) {
   experiments::FewShotInput input{
       .folder = options.data,
@@ -122,6 +137,7 @@ Answered few_shot(const Options& options, experiments::Runner& runner) {
       .datasets = {},
       .full = options.full,
       .seeds = options.seeds.value_or(0)};
+  // The name of the folder is also the name of the import format.
   for (const std::string format : {"parvagpu", "migprofiler"}) {
     const std::string path = path_in(options.data, format + "/profiles.csv");
     input.datasets.push_back({format, path, read_source(path)});
@@ -147,6 +163,7 @@ Answered deepboot(const Options& options, experiments::Runner& runner) {
                             runner);
 }
 
+// The three files come from two folders, and the hint names both at once.
 Answered slices(const Options& options, experiments::Runner& runner) {
   constexpr const char* kHolds = "parvagpu/ and miso/";
   return reproduce_slices({.profiles = read_data(options.data, "parvagpu/profiles.csv", kHolds),
@@ -157,7 +174,7 @@ Answered slices(const Options& options, experiments::Runner& runner) {
                           runner);
 }
 
-// One result, and which options it knows beside --data and --full.
+// One published result, and the options that it understands besides --data and --full.
 struct Published {
   const char* name;
   Answered (*run)(const Options& options, experiments::Runner& runner);
@@ -175,7 +192,8 @@ constexpr std::array kPublished{
     Published{.name = "slices", .run = slices, .quick = true},
 };
 
-// An option that only some results know would do nothing for the others.
+// An option that this result does not understand is an error: the user would otherwise believe that, say, --quick had
+// an effect.
 Result<Nothing> check_options(const Published& published, const Options& options) {
   const auto does_nothing = [&](const std::string& option, const std::string& for_these) {
     return Error{ErrorCode::invalid, option + " does nothing for " + options.result + "; it is for " + for_these};
@@ -186,6 +204,7 @@ Result<Nothing> check_options(const Published& published, const Options& options
   return Nothing{};
 }
 
+// Sections are printed in order; tables are rendered here because only the session knows the width of the terminal.
 void print(Session& session, const experiments::Answer& answer) {
   if (session.structured()) return session.print_value(answer.json);
   for (const auto& section : answer.sections) {
@@ -195,6 +214,7 @@ void print(Session& session, const experiments::Answer& answer) {
 }
 
 Result<ExitCode> run(Session& session, const Options& options) {
+  // Always found: RESULT was checked against names() when it was parsed.
   const auto& published = *std::ranges::find(kPublished, options.result, &Published::name);
   TANGRAM_RETURN_IF_ERROR(check_options(published, options));
   SessionRunner runner(session);
@@ -203,6 +223,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
     TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(options.report, answer.page));
   }
   print(session, answer);
+  // `found` is false if the data is fine but the experiment has no result on it. That is an answer and not an error.
   return answer.found ? ExitCode::done : ExitCode::answer_is_no;
 }
 

@@ -1,4 +1,7 @@
-// `tangram rollback`: the GPUs of this machine as they were before the last `tangram apply`.
+// `tangram rollback`: cuts the GPUs of this machine as they were before the last `tangram apply`.
+//
+// The checkpoint of that apply says how the GPUs were. recut::Change compares it with how they are now and does what is
+// missing, so the verb works after an apply that was done, failed or killed.
 
 #include <fmt/format.h>
 
@@ -22,7 +25,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
   view.warn_of_owners();
   const std::string path = options.checkpoint.empty() ? change.checkpoint_file() : options.checkpoint;
   std::error_code error;
+  // The user may name the current checkpoint explicitly, through another path to the same file.
   const bool own = std::filesystem::equivalent(path, change.checkpoint_file(), error);
+  // A missing default file means that nothing was applied. A missing file that the user named is an ordinary read error
+  // below.
   if (options.checkpoint.empty() && !std::filesystem::exists(path, error)) {
     return session.fail({ErrorCode::not_found, fmt::format("{}: there is no checkpoint, so nothing was applied from "
                                                            "here; --state DIR looks elsewhere",
@@ -34,7 +40,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (!checkpoint.made.empty()) {
     session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint.made, checkpoint.plan));
   }
-  // A file that was named is a goal like any other, with a way back of its own.
+  // Another file than the current checkpoint is a goal like a plan: it is applied with a checkpoint of its own, so that
+  // it can be undone. So is the current one once it is undone: going to it again is a new change.
   const bool named = !options.checkpoint.empty() && (!own || checkpoint.state == recut::ChangeState::undone);
   const recut::ChangeResult result = named ? change.apply(checkpoint.gpus, path) : change.roll_back(checkpoint);
   return view.end(result, change.now());

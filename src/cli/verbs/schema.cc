@@ -1,4 +1,6 @@
-// `tangram schema`: what the files look like, for editors.
+// `tangram schema`: prints the JSON Schema of a kind of file, for editors.
+//
+// Schemas are generated from the shapes that the parsers use, so they cannot differ from what the parsers accept.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +17,8 @@ namespace {
 constexpr const char* kScenario = "scenario";
 constexpr const char* kModel = "model";
 
-// Scenarios and models are described where they are used, all other files in the room of formats.
+// The schema, or nullopt for an unknown name. Scenarios and models are described in `lab`, all other files in
+// `formats`.
 std::optional<std::string> schema_of(const std::string& name) {
   if (name == kScenario) return formats::json_schema(lab::scenario_shape());
   if (name == kModel) return formats::json_schema(lab::model_shape());
@@ -23,6 +26,7 @@ std::optional<std::string> schema_of(const std::string& name) {
 }
 
 std::vector<std::string> all_names() {
+  // For the list, for completion and for the suggestion after a wrong name.
   auto names = formats::schema_names();
   names.emplace_back(kScenario);
   names.emplace_back(kModel);
@@ -46,7 +50,7 @@ ExitCode run(Session& session, const std::string& name) {
   if (session.format == OutputFormat::yaml) {
     session.print_value(report::Json::parse(*schema));
   } else {
-    session.print(std::string_view(*schema));  // A schema is JSON already, whatever is asked for.
+    session.print(std::string_view(*schema));  // A schema is JSON in both other forms.
   }
   return ExitCode::done;
 }

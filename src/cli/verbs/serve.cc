@@ -1,4 +1,11 @@
-// `tangram serve`: a plan behind an address.
+// `tangram serve`: serves a plan over HTTP and gRPC.
+//
+// This file turns options and files into one serve::ServerConfig and runs the server until it is asked to stop. The
+// files are read at the start and again at every reload, by the same functions, so a reload accepts exactly what a
+// start accepts. A reload happens on SIGHUP, on `tangram reload`, and when the drift watch has fitted a new latency
+// model.
+//
+// Lifetimes: the server's callbacks refer to `log`, `recording` and `model` in run(), so the server is destroyed first.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,7 +35,8 @@
 namespace tangram::cli {
 namespace {
 
-// What the command line sets beside the fields of `config`, or in other units.
+// The options that are not fields of `config`, or that have another unit there. Defaults come from the configuration
+// itself, so that help and server cannot disagree.
 struct Options {
   serve::ServerConfig config;
   std::string plan;
@@ -53,28 +61,33 @@ struct Options {
   double head_max_kib = static_cast<double>(config.limits.head_max) / (1 << 10);
 };
 
+// A chain of certificates takes a few KiB. The limit keeps a wrong path, such as a model file, out of memory.
 constexpr std::uint64_t kPemMax = 1 << 20;
 
+// The files, read and compiled.
 struct Served {
   Workload workload;
   sched::Deployment deployment;
-  std::shared_ptr<const learn::FittedModel> fitted;  // With --model; else null.
+  std::shared_ptr<const learn::FittedModel> fitted;  // Null unless --model was given.
 };
 
-// Everything that the user's files say, compiled; with `fitted`, that takes the place of the model file.
+// Reads plan, services and run times and compiles them. If `fitted` is given it replaces the model file, which is how a
+// model fitted by the drift watch comes into force.
 Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedModel> fitted = nullptr) {
   TANGRAM_TRY(const auto source, read_source(options.plan));
   TANGRAM_TRY(const auto plan, formats::parse_plan(source));
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency,
               fitted == nullptr ? load_latency(options.latency) : std::shared_ptr<const LatencyModel>(fitted));
+  // Null for a table of measurements: only a fitted model can be watched for drift and fitted again.
   fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
   auto deployment = sched::compile(plan, workload, *latency);
+  // compile() does not know the name of the file, so the message gets it here.
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
   return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
 }
 
-// Certificates and access, as the files say now.
+// Reads the certificates and the access file. Renewed certificates come into force by a reload, without a restart.
 Result<serve::Security> load_security(const Options& options) {
   serve::Security security;
   if (!options.access.empty()) {
@@ -84,6 +97,7 @@ Result<serve::Security> load_security(const Options& options) {
   }
   if (options.tls_certificate.empty()) return security;
   host::TlsMaterial material;
+  // An empty path means that the option was not given, and the text stays empty.
   const auto read = [](const std::string& path, std::string& text) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
     TANGRAM_TRY(auto content, host::read_file(path, kPemMax));
@@ -93,6 +107,7 @@ Result<serve::Security> load_security(const Options& options) {
   TANGRAM_RETURN_IF_ERROR(read(options.tls_certificate, material.certificate));
   TANGRAM_RETURN_IF_ERROR(read(options.tls_key, material.key));
   TANGRAM_RETURN_IF_ERROR(read(options.tls_client_ca, material.authorities));
+  // The paths are for messages: TLS errors name the file.
   material.certificate_file = options.tls_certificate;
   material.key_file = options.tls_key;
   material.authorities_file = options.tls_client_ca;
@@ -100,7 +115,7 @@ Result<serve::Security> load_security(const Options& options) {
   return security;
 }
 
-// The devices of a deployment as a plan has them.
+// The devices and slices of a deployment, without replicas: all that is needed to find the MIG devices.
 Plan devices_of(const sched::Deployment& deployment) {
   Plan plan;
   for (const auto& device : deployment.devices) {
@@ -110,17 +125,21 @@ Plan devices_of(const sched::Deployment& deployment) {
   return plan;
 }
 
-// Workers of slices of GPUs run on their MIG devices, which are looked up now and at each reload.
+// Looks up the MIG device of each slice, so that its worker sees no other. The lookup is repeated at each reload,
+// because the UUID of a MIG device changes whenever it is cut again. Returns a note for the log, or an empty text.
 Result<std::string> pin_workers(const Options& options, const sched::Deployment& deployment,
                                 serve::ServerConfig& config) {
+  // Parsed even without workers, so that a wrong --gpu is always an error.
   TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
   if (!config.workers) return std::string();
+  // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
   const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated");
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
     return pins->environment(device, slice);
   };
+  // A reload whose slices cannot be found fails as a whole, and the server keeps its old plan.
   config.reload = [pins, read = config.reload]() -> Result<sched::Deployment> {
     auto again = read();
     if (!again) return again;
@@ -130,17 +149,20 @@ Result<std::string> pin_workers(const Options& options, const sched::Deployment&
   return note;
 }
 
-// What the server goes by: the services, and the model in force and whether it is newer than its file.
+// What reloads must remember: the services as first served, and whether the model in force is newer than its file.
 struct WatchedModel {
-  Workload workload;  // As served since the start.
+  Workload workload;  // As served from the start.
   std::atomic<bool> renewed{false};
-  std::unique_ptr<serve::DriftWatch> watch;  // Null: nothing to watch.
+  std::unique_ptr<serve::DriftWatch> watch;  // Null if there is no fitted model to watch.
 };
 
-// The files again; the model only if it is not the server itself that asks, with one that it has fitted.
+// Reads the files for a reload. If the drift watch asked for it, its model replaces the model file; if a user asked,
+// the file wins and the watch starts over with it. `renewed` is taken with exchange(), so one new model causes one such
+// reload.
 Result<sched::Deployment> load_again(const Options& options, WatchedModel& model) {
   const bool renewed = model.renewed.exchange(false) && model.watch != nullptr;
   TANGRAM_TRY(auto again, load(options, renewed ? model.watch->model() : nullptr));
+  // Clients and workers know tensors and priorities from the start; those cannot change while the server runs.
   if (const auto alike = serve::check_served_alike(model.workload, again.workload); !alike) {
     return Error{alike.error().code, options.services + ": " + alike.error().message};
   }
@@ -148,18 +170,20 @@ Result<sched::Deployment> load_again(const Options& options, WatchedModel& model
   return std::move(again.deployment);
 }
 
-// `model` outlives what is made of it.
+// The server's configuration. Requires that `model` outlives it: the reload callback refers to it.
 serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   serve::ServerConfig config = options.config;
   if (serve::has_grpc() && !options.no_grpc) config.grpc_port = options.grpc_port;
   config.limits.body_max = static_cast<std::uint64_t>(options.body_max_mib * 1024 * 1024);
   config.limits.head_max = static_cast<std::size_t>(options.head_max_kib * 1024);
   config.scheduler.admission = !options.no_admission;
+  // An engine that loads models runs in worker processes, so that a crash in a model does not end the server.
   config.workers |= config.engine != "emulated" && config.engine != engines::kRemoteEngine;
   config.version = build_info().version;
   config.log_level = options.log_requests ? host::LogLevel::requests
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
+  // `options` is copied, because the callbacks run on another thread for as long as the server lives.
   config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
     config.reload_security = [options] { return load_security(options); };
@@ -167,10 +191,10 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
   return config;
 }
 
-// How the servers behind --remote know us, and we them.
+// The credentials for the servers behind --remote.
 Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
   engines::RemoteCaller caller;
-  // Not $TANGRAM_TOKEN, which is for whoever asks this server.
+  // $TANGRAM_TOKEN is for clients of this server. Sending it to other servers would leak it.
   if (!options.token_file.empty()) {
     TANGRAM_TRY(auto key, options.key());
     caller.key = std::move(key);
@@ -181,7 +205,8 @@ Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
   return caller;
 }
 
-// What of the options cannot be checked one by one.
+// Checks the options that depend on each other, and sets up the remote engine. A security option without --engine
+// remote is an error: the user would believe that a connection is protected which does not exist.
 Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
   const bool remote = options.config.engine == engines::kRemoteEngine;
   if (remote == options.remotes.empty()) {
@@ -200,6 +225,7 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
     config.remote_caller = std::move(caller);
     config.reload_remote_caller = [caller_options = options.remote_caller] { return remote_caller(caller_options); };
   }
+  // One error here is clearer than a failed start for each slice.
   if (config.workers && worker::find_worker_program().empty()) {
     return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
   }
@@ -216,13 +242,13 @@ Result<Nothing> check_security_options(const Options& options) {
   return Nothing{};
 }
 
-// "127.0.0.1:8000", "[::1]:8000".
+// "127.0.0.1:8000" or "[::1]:8000": an IPv6 address needs brackets before a port.
 std::string host_and_port(const std::string& address, std::uint16_t port) {
   const bool v6 = address.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", v6 ? "[" : "", address, v6 ? "]" : "", port);
 }
 
-// Where clients find it. Written whatever the log's level is, because free ports are known from nowhere else.
+// Logs the addresses. Written at every log level, because port 0 takes a free port that the user can learn only here.
 void tell_where(host::LogWriter& log, const Options& options, const serve::Server& server, std::size_t models) {
   const char* scheme = options.tls_certificate.empty() ? "http" : "https";
   host::LogLine line(host::LogLevel::info, "serving");
@@ -234,8 +260,8 @@ void tell_where(host::LogWriter& log, const Options& options, const serve::Serve
   log.write(line.done());
 }
 
-// Watches the model that the server runs by. What it learns is written to the file of --refit and comes into force as a
-// reload does.
+// Watches whether batches take as long as the model says. A newly fitted model is written to the file of --refit and
+// comes into force by a reload. `log` and `renewed` must outlive the watch.
 std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shared_ptr<const learn::FittedModel> fitted,
                                                host::LogWriter& log, std::atomic<bool>& renewed) {
   const auto tell = [&log](const serve::DriftWatch::News& news) {
@@ -252,13 +278,16 @@ std::unique_ptr<serve::DriftWatch> watch_model(const Options& options, std::shar
         log.write(line);
       }
     }
-    if (options.config.engine == "emulated") return;  // It runs by the model: to change that would be to move the goal.
+    if (options.config.engine == "emulated") return;  // It takes its run times from the model itself.
+    // The reload starts by a signal, as a user's does, so there is only one way to change the plan of a running server.
+    // The flag is set first: load_again() may run as soon as the signal is sent.
     renewed = true;
     kill(getpid(), SIGHUP);
   });
 }
 
 Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& path, host::LogWriter& log) {
+  // A recording that cannot be written is an error in the log. It does not stop the server.
   serve::RecordingFile::Config config;
   config.on_problem = [&log](const Error& problem) {
     log.write(host::LogLine(host::LogLevel::error, "recording_failed").text("reason", problem.message));
@@ -268,10 +297,12 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
 
 Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
+  // Both would be ambiguous, and without run times the scheduler cannot tell which requests will be late.
   if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
         {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
   }
+  // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(auto served, load(options));
   WatchedModel model;
   model.workload = served.workload;
@@ -280,6 +311,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
+  // Before the first thread starts, because threads inherit the signal mask.
   serve::keep_signals_for_server();
   host::LogWriter log(STDERR_FILENO);
   std::unique_ptr<serve::RecordingFile> recording;
@@ -290,15 +322,20 @@ Result<ExitCode> run(Session& session, const Options& options) {
   }
   if (!pinned.empty()) log.write(host::LogLine(host::LogLevel::info, "workers_not_pinned").text("reason", pinned));
   bool all_answered = true;
+  // With a time scale of 0 batches take no time, and every model would seem to have drifted.
   if (served.fitted != nullptr && options.config.emulated.time_scale > 0) {
+    // No batch can arrive before the server starts, so the callback never sees a null watch.
     config.on_batch = [&model](const serve::ServedBatch& batch) { model.watch->served(batch); };
     model.watch = watch_model(options, served.fitted, log, model.renewed);
   }
   {
+    // The inner scope destroys the server, and with it every thread that calls back, before the watch and the
+    // recording.
     serve::Server server(std::move(served.deployment), served.workload, std::move(config), log);
     TANGRAM_RETURN_IF_ERROR(server.open());
     tell_where(log, options, server, served.workload.services.size());
     all_answered = server.run();
+    // A worker that could never start is a wrong setup: end with an error instead of serving without that slice.
     if (!server.unrecoverable().empty()) return session.fail({ErrorCode::unavailable, server.unrecoverable()});
   }
   model.watch.reset();
@@ -306,10 +343,12 @@ Result<ExitCode> run(Session& session, const Options& options) {
     log.write(host::LogLine(host::LogLevel::warning, "stopped")
                   .text("reason", "requests are unanswered: the exit timeout had passed"));
   }
+  // The reason is in the log already, through on_problem.
   if (recording != nullptr && !recording->finish()) return ExitCode::no_access;
   return all_answered ? ExitCode::done : ExitCode::answer_is_no;
 }
 
+// `remote` is not in the registry of batch engines: its batches run on another server.
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::batch_engines()) names.emplace_back(engine.name);
@@ -323,6 +362,7 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
+// The options that name files.
 void add_files(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
@@ -343,6 +383,7 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   file("--record", options.record, "Write every event and decision, for `tangram replay`.");
 }
 
+// The options with a number in a range.
 void add_numbers(Program& program, Arguments& verb, Options& options) {
   const auto whole = [&](const char* name, auto& value, std::int64_t min, std::int64_t max, const char* help) {
     program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);

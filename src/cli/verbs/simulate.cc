@@ -1,4 +1,9 @@
-// `tangram simulate`: a scenario in virtual time.
+// `tangram simulate`: runs a scenario in virtual time.
+//
+// The scheduler is the one that serves; only time and engines are simulated. The same scenario and seed give the same
+// answer byte for byte, so everything that depends on the machine, such as the speed of the run, goes to standard
+// error. --replan is a second mode: plans follow the traffic, and they are compared with one plan for the peak and with
+// an oracle.
 
 #include <fmt/format.h>
 
@@ -19,11 +24,15 @@
 namespace tangram::cli {
 namespace {
 
+// A step is a share of the duration, so a timeline has this many steps however long the run is.
 constexpr std::size_t kTimelineSteps = 240;
+// A page draws the first batches one by one. A trace viewer can show many more, but its file grows with each of them.
 constexpr std::size_t kBatchesForPicture = 4000;
 constexpr std::size_t kBatchesForTrace = 200'000;
+// The same limit as --under-way of `tangram batch`, so that a simulated offline job can be run.
 constexpr std::int64_t kRowsUnderWayMax = 16'384;
 
+// An optional is set only if the option was given; otherwise the scenario decides.
 struct Options {
   std::string scenario;
   std::optional<std::string> policy;
@@ -43,8 +52,10 @@ struct Options {
   std::string rule = "certified";
 };
 
+// What the run must record. Details cost time and memory, so only those are recorded that a requested file needs.
 lab::RunDetail detail_of(const Options& options) {
   lab::RunDetail detail;
+  // A timeline is part of every picture.
   const bool pictures = !options.html.empty() || !options.trace.empty();
   if (pictures || !options.timeline.empty()) detail.timeline_steps = kTimelineSteps;
   if (!options.html.empty()) detail.batches_max = kBatchesForPicture;
@@ -53,6 +64,7 @@ lab::RunDetail detail_of(const Options& options) {
   return detail;
 }
 
+// The options override the scenario. An option that was not given leaves its value alone.
 void apply(const Options& options, lab::Scenario& scenario) {
   if (options.policy) scenario.config.scheduler.policy = *options.policy;
   if (options.seed) scenario.config.seed = *options.seed;
@@ -60,7 +72,8 @@ void apply(const Options& options, lab::Scenario& scenario) {
   if (options.rate_scale) scenario.config.rate_scale = *options.rate_scale;
 }
 
-// SERVICE=ROWS: an offline job of so many rows under way.
+// Parses --background SERVICE=ROWS: an offline job that keeps this many rows under way. Without "=" the number is
+// empty, which is the same error as a wrong number.
 Result<Nothing> apply_background(const Options& options, lab::Scenario& scenario) {
   for (const auto& text : options.background) {
     const auto equals = std::min(text.find('='), text.size());
@@ -78,9 +91,11 @@ Result<Nothing> apply_background(const Options& options, lab::Scenario& scenario
   return Nothing{};
 }
 
-// The files that were asked for, in the order of the options. The first that cannot be written ends it.
+// Writes the files that were asked for, in the order of the options, until one fails. A file that was not asked for is
+// not even rendered: `make` is called only for a path.
 Result<Nothing> write_files(Session& session, const Options& options, const lab::Scenario& scenario,
                             const std::vector<lab::Run>& runs) {
+  // The head names program, commit, configuration and seed, so that each file can be reproduced by itself.
   const report::ReportHead head = report_head(scenario);
   const auto write = [&](const std::string& path, auto&& make) -> Result<Nothing> {
     if (path.empty()) return Nothing{};
@@ -93,6 +108,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   if (auto r = write(options.trace, [&] { return report::perfetto_trace(head, scenario, runs); }); !r) return r;
   for (const auto& run : runs) {
     const auto& metrics = run.result.metrics;
+    // A trace that ends early looks like a server that stopped, so the user is told that it was cut.
     if (options.trace.empty() || metrics.batches_beyond == 0) continue;
     session.note(
         fmt::format("the trace holds the first {} of {} batches of {}: shorten the run with --duration to see all",
@@ -101,6 +117,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
   return write(options.log, [&] { return report::decision_log(head, runs); });
 }
 
+// Prints the answer, then the speed.
 void print(Session& session, const lab::Scenario& scenario, const std::vector<lab::Run>& runs, double wall_s) {
   std::vector<report::RunView> views;
   double simulated_s = 0;
@@ -115,12 +132,12 @@ void print(Session& session, const lab::Scenario& scenario, const std::vector<la
   } else {
     session.print(report::runs_text(scenario, runs, views, session.terminal));
   }
-  // To standard error: the answer itself is the same on every machine and every day.
+  // The speed goes to standard error, because the answer itself is the same on every machine.
   session.note(fmt::format("simulated {:.0f} s in {:.2f} s: {:.0f} x real time, {:.0f} requests/s", simulated_s, wall_s,
                            simulated_s / wall_s, requests / wall_s));
 }
 
-// The fleet of --fleet, or that of the scenario, which is named relative to it.
+// The fleet of --fleet, or that of the scenario. The path in a scenario is relative to the scenario file.
 Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
   if (!options.fleet.empty()) return load_fleet(options.fleet);
   if (!scenario.fleet.empty()) {
@@ -131,17 +148,21 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
       options.scenario + ": --replan needs a fleet to plan for: --fleet FLEET, or a key fleet in the scenario"};
 }
 
+// Runs the scenario three times: with replanning, with one plan for the peak, and with an oracle that knows the
+// traffic.
 Result<ExitCode> run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
   TANGRAM_TRY(const auto fleet, fleet_for(options, scenario));
   if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet});
       !possible) {
     return session.fail(possible.error());
   }
+  // Each of the three runs fills a third of the bar.
   constexpr std::uint64_t kRunUnits = 1000;
   Progress progress = session.progress("planning", 3 * kRunUnits);
   lab::ReplanOptions settings;
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
+  // One seed for traffic and certification, so that --seed reproduces the whole run.
   settings.certify.seed = scenario.config.seed;
   settings.progress = [&](const std::string& name, double share) {
     const std::uint64_t before = name == "replan" ? 0 : name == "static" ? kRunUnits : 2 * kRunUnits;
@@ -166,7 +187,8 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   return ExitCode::done;
 }
 
-// Lets the run write to the file of --record as it goes on; null without the option.
+// Connects the scenario to the file of --record, which is written while the run goes on. Null without the option. The
+// scenario then refers to the file, which must outlive the run.
 Result<std::unique_ptr<serve::RecordingFile>> open_recording(const Options& options, lab::Scenario& scenario) {
   if (options.record.empty()) return std::unique_ptr<serve::RecordingFile>();
   auto file = serve::RecordingFile::open(options.record, {});
@@ -174,12 +196,16 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const Options& opti
   return file;
 }
 
+// The order matters: everything that can be wrong with options and files is checked before the run, which may take
+// minutes.
 Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_TRY(auto scenario, load_scenario(options.scenario));
   apply(options, scenario);
   TANGRAM_RETURN_IF_ERROR(apply_background(options, scenario));
   if (options.replan) return run_replan(session, options, scenario);
+  // Only --replan can do without a plan.
   TANGRAM_RETURN_IF_ERROR(needs_plan(scenario, options.scenario));
+  // --compare replaces the policy of the scenario.
   const std::vector<std::string> policies =
       options.compare.empty() ? std::vector{scenario.config.scheduler.policy} : options.compare;
   TANGRAM_RETURN_IF_ERROR(check_policies(policies));
@@ -190,6 +216,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
                                               {"--record", options.record}};
   TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, {options.scenario}));
   TANGRAM_TRY(auto recording, open_recording(options, scenario));
+  // Before the run, so that a user who sees a warning can stop it.
   warn(session, scenario);
   const auto begin = std::chrono::steady_clock::now();
   const auto runs = run_policies(session, scenario, policies, detail_of(options));
@@ -197,6 +224,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   print(session, scenario, runs, wall_s);
   TANGRAM_RETURN_IF_ERROR(write_files(session, options, scenario, runs));
   if (recording == nullptr) return ExitCode::done;
+  // The run itself succeeded and was printed, but the file is incomplete, and a replay would end in the middle.
   if (!recording->finish()) {
     return session.fail({ErrorCode::denied, options.record + ": the recording cannot be written"});
   }
@@ -204,6 +232,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
+// For completion and the check of --policy; --compare is checked by check_policies(), which also finds duplicates.
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
   for (const auto& policy : sched::policies()) names.emplace_back(policy.name);

@@ -1,4 +1,6 @@
-// `tangram status`: how a running server stands.
+// `tangram status`: shows the state of a running server.
+//
+// Structured output is the server's own document, so new keys reach programs without a change here.
 
 #include "cli/program.h"
 #include "cli/server_status.h"

@@ -1,4 +1,7 @@
-// `tangram top`: a running server, looked at again and again.
+// `tangram top`: shows the status of a running server again and again.
+//
+// On a terminal each picture replaces the last; elsewhere they follow each other, so that the output can be kept in a
+// file.
 
 #include <fmt/format.h>
 
@@ -20,9 +23,11 @@ struct Options {
   std::int64_t times = 0;
 };
 
+// Moves the cursor to the top and clears from there, which flickers less than clearing the whole screen first.
 constexpr const char* kHomeAndClear = "\x1b[H\x1b[J";
 
-// The devices as they are cut, one below the other.
+// The layout of each device, one below the other. A type that is not in the tables, such as a host, is named but not
+// drawn.
 std::string mosaics(const report::Json& status, const Terminal& terminal) {
   std::string out;
   for (const auto& device : status.at("devices")) {
@@ -38,10 +43,13 @@ std::string mosaics(const report::Json& status, const Terminal& terminal) {
 }
 
 Result<ExitCode> run(Session& session, const Options& options) {
+  // Ctrl-C ends the loop between two looks, so a picture is never cut off in the middle. Ending it is the normal way
+  // out, hence `done`.
   const InterruptGuard guard;
   const bool screen = session.terminal.interactive;
   for (std::int64_t n = 0; !guard.interrupted() && (options.times == 0 || n < options.times); ++n) {
     if (n > 0) std::this_thread::sleep_for(std::chrono::duration<double>(options.every_s));
+    // A signal does not end sleep_for, so look again before the next question.
     if (guard.interrupted()) break;
     TANGRAM_TRY(const auto status, ask_status(options.server));
     session.print((screen ? kHomeAndClear : "") + report::status_text(server_status(status), session.terminal) +

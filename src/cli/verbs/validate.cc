@@ -1,4 +1,9 @@
-// `tangram validate`: are these files right?
+// `tangram validate`: checks files and reports everything that is wrong with them.
+//
+// Each file goes through the parser that the other verbs use, so a file that passes here is accepted there. The kind is
+// detected from the content unless --kind names it. For a valid file the answer is one line of counts, a quick check
+// that the file holds what its author thinks it holds. With --services, plans are also checked against what they must
+// carry.
 
 #include <fmt/format.h>
 
@@ -36,13 +41,16 @@ struct Options {
   std::string rule = "certified";
   double memory_headroom = plan::PlanOptions{}.memory_headroom;
 
+  // The other options of a plan check need --services, so it decides.
   bool checks_plans() const { return !services.empty(); }
 };
 
+// "1 device", "2 devices".
 std::string counted(std::size_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+// One overload of summary_of() for each kind of file; summarise() selects it by the type that the parser returns.
 std::string summary_of(const Fleet& fleet) {
   int devices = 0;
   bool unlimited = false;
@@ -50,11 +58,13 @@ std::string summary_of(const Fleet& fleet) {
     devices += group.count.value_or(0);
     unlimited = unlimited || !group.count;
   }
+  // A fleet with only unlimited groups has no number of devices worth printing.
   std::string text = counted(fleet.groups.size(), "group", "groups");
   if (devices > 0 || !unlimited) text += ", " + counted(static_cast<std::size_t>(devices), "device", "devices");
   return text + (unlimited ? ", unlimited others" : "");
 }
 
+// An offline job has rows instead of a rate, so jobs are counted apart and do not add to the rate.
 std::string summary_of(const Workload& workload) {
   double rate = 0;
   std::size_t jobs = 0;
@@ -72,6 +82,7 @@ std::string summary_of(const Workload& workload) {
   return jobs == 0 ? text : fmt::format("{}; {}, {} rows", text, counted(jobs, "job", "jobs"), rows);
 }
 
+// A run that ran out of memory is a valid row, so these are counted separately.
 std::string summary_of(const Measurements& measurements) {
   std::set<std::string> devices;
   std::set<std::string> models;
@@ -86,6 +97,7 @@ std::string summary_of(const Measurements& measurements) {
                      out_of_memory);
 }
 
+// Requires a trace in order of time, which the parser ensures.
 std::string summary_of(const Trace& trace) {
   if (trace.empty()) return "no requests";
   const auto [smallest, largest] = std::ranges::minmax(trace, {}, &TraceEntry::size);
@@ -93,6 +105,7 @@ std::string summary_of(const Trace& trace) {
                      to_seconds(trace.back().at - trace.front().at), smallest.size, largest.size);
 }
 
+// A curve is a rate for each step of time.
 std::string summary_of(const std::vector<double>& curve) {
   double sum = 0;
   for (const double rate : curve) sum += rate;
@@ -115,6 +128,7 @@ std::string summary_of(const std::vector<formats::Recut>& recuts) {
   return counted(recuts.size(), "summary of re-cuts", "summaries of re-cuts");
 }
 
+// A slice without replicas is valid: it is free.
 std::string summary_of(const Plan& plan) {
   std::size_t slices = 0;
   std::size_t replicas = 0;
@@ -137,6 +151,7 @@ std::string summary_of(const lab::Scenario& scenario) {
                      scenario.config.scheduler.policy);
 }
 
+// A model file holds one fitted run for each pair of network and device type.
 std::string summary_of(const learn::FittedModel& model) {
   std::set<std::string> devices;
   std::size_t measured = 0;
@@ -149,23 +164,27 @@ std::string summary_of(const learn::FittedModel& model) {
                      counted(measured, "measurement", "measurements"));
 }
 
-// What stands in a file, and what is odd about it though it is right.
+// What a valid file contains, in one line, and what is allowed but probably not intended.
 struct Summary {
   std::string text;
   std::vector<std::string> warnings;
 };
 
+// Keeps the parser's error, or replaces the parsed value by its summary. The value is dropped at once: only one file is
+// in memory at a time.
 template <typename T>
 Result<Summary> summarise(const Result<T>& parsed) {
   if (!parsed) return parsed.error();
   return Summary{summary_of(*parsed), {}};
 }
 
+// Only scenarios have warnings of their own.
 Result<Summary> summarise(const Result<lab::Scenario>& parsed) {
   if (!parsed) return parsed.error();
   return Summary{summary_of(*parsed), parsed->warnings};
 }
 
+// Parses the file as `kind`. Files that it names are read relative to `path` and checked with it.
 Result<Summary> inspect(FileKind kind, const formats::Source& source, const std::string& path) {
   switch (kind) {
     case FileKind::fleet: return summarise(formats::parse_fleet(source, this_host()));
@@ -185,20 +204,24 @@ Result<Summary> inspect(FileKind kind, const formats::Source& source, const std:
   return Error{ErrorCode::invalid, "no such kind"};
 }
 
-// What the plan is held against, read once.
+// What plans are checked against, read once for all files. `problem` refers to `latency`.
 struct PlanCheck {
   std::shared_ptr<const LatencyModel> latency;
   plan::Problem problem;
 };
 
-// A fleet that has as many of the plan's devices as it takes, where none was named.
+// A fleet with any number of each device type in the plan, for use without --fleet: the check is then about slices,
+// buckets and capacity, and not about the number of devices.
 Fleet fleet_for(const Plan& plan) {
   Fleet fleet;
   std::set<std::string> types;
   for (const auto& device : plan.devices) {
+    // One group for each type is enough, because a group without a count is unlimited.
     if (!types.insert(device.type).second) continue;
     DeviceGroup group;
     group.name = group.type = device.type;
+    // The cores of a plan need not be those of this machine. The host is rebuilt from the plan's own geometry: a slice
+    // cannot have more memory than the host, and more than one unit per core means that quotas could be set.
     if (device.type == "cpu") {
       const auto& geometry = device.geometry;
       double memory = 0;
@@ -210,6 +233,7 @@ Fleet fleet_for(const Plan& plan) {
   return fleet;
 }
 
+// Errors in these files end the verb: without them no plan can be judged.
 Result<PlanCheck> read_plan_check(const Options& options) {
   PlanCheck check;
   TANGRAM_TRY(auto workload, load_workload(options.services));
@@ -219,13 +243,14 @@ Result<PlanCheck> read_plan_check(const Options& options) {
   check.problem.latency = check.latency.get();
   check.problem.options.rule = *plan::parse_rule(options.rule);
   check.problem.options.memory_headroom = options.memory_headroom;
+  // Without --fleet each plan gets its own fleet, see fleet_for().
   if (options.fleet.empty()) return check;
   TANGRAM_TRY(auto fleet, load_fleet(options.fleet));
   check.problem.fleet = std::move(fleet);
   return check;
 }
 
-// What was found right. Nothing is simulated here, so nothing is called certified.
+// What the check has established. Nothing is simulated here, so the text must not say "certified".
 std::string carried_text(const plan::Problem& problem) {
   const std::string services = counted(problem.workload.services.size(), "service", "services");
   if (problem.options.rule != plan::Rule::certified) {
@@ -234,7 +259,8 @@ std::string carried_text(const plan::Problem& problem) {
   return fmt::format("carries {} by capacity and run time; waiting was not simulated", services);
 }
 
-// Everything that is wrong with the plan for its services, one line each.
+// Checks a plan against its services. All problems are in the message of the error, one line each, like those of a
+// parser.
 Result<Summary> inspect_plan(const formats::Source& source, const PlanCheck& check) {
   const auto plan = formats::parse_plan(source);
   if (!plan) return plan.error();
@@ -248,20 +274,25 @@ Result<Summary> inspect_plan(const formats::Source& source, const PlanCheck& che
   return Summary{summary_of(*plan) + "; " + carried_text(problem), {}};
 }
 
+// What was found about one file.
 struct Verdict {
   std::string file;
-  std::string name;  // What problems call it.
+  std::string name;  // The name in its problems: "standard input" for "-".
   std::optional<FileKind> kind;
   Result<Summary> summary;
 };
 
+// Never fails as a whole: a file that cannot be read or recognised is a verdict like any other, so the next file is
+// still checked.
 Verdict judge(const std::string& path, const Options& options, const std::optional<PlanCheck>& check) {
   const auto source = read_source(path);
   if (!source) return {path, path, std::nullopt, source.error()};
+  // An empty file has no kind to detect. With --kind, the parser of that kind decides whether empty is valid.
   if (options.kind.empty() && text::trim(source->text).empty()) {
     return {path, source->name, std::nullopt, Error{ErrorCode::invalid, source->name + ": the file is empty"}};
   }
   const auto kind = options.kind.empty() ? detect_file_kind(path, source->text) : parse_file_kind(options.kind);
+  // The message has the place 1:1, so that editors treat it like every other problem of a file.
   if (!kind) {
     return {path, source->name, kind,
             Error{ErrorCode::invalid,
@@ -272,6 +303,7 @@ Verdict judge(const std::string& path, const Options& options, const std::option
   return {path, source->name, kind, inspect(*kind, *source, path)};
 }
 
+// All keys are present for every file, so that programs need no case distinction.
 report::Json verdict_json(const Verdict& verdict) {
   report::Json json{{"file", verdict.file},
                     {"kind", verdict.kind ? report::Json(to_string(*verdict.kind)) : report::Json(nullptr)},
@@ -283,8 +315,10 @@ report::Json verdict_json(const Verdict& verdict) {
   return json;
 }
 
-// A file that could not be read is worse than one that is wrong, because nothing is known about it.
+// The exit code is that of the worst file. A file that cannot be read (3) is worse than a wrong one (2), because
+// nothing is known about it; the numbers of the exit codes are in that order.
 Result<ExitCode> run(Session& session, const Options& options) {
+  // Read once, before the first file: it is the same for all plans.
   std::optional<PlanCheck> check;
   if (options.checks_plans()) {
     TANGRAM_TRY(auto read, read_plan_check(options));
@@ -294,6 +328,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   report::Json list = report::Json::array();
   for (const auto& path : options.files) {
     const Verdict verdict = judge(path, options, check);
+    // Problems go to standard error in every form, and into the document as well.
     if (!verdict.summary) worst = std::max(worst, session.fail(verdict.summary.error()));
     if (session.structured()) list.push_back(verdict_json(verdict));
     if (!verdict.summary) continue;

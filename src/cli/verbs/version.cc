@@ -1,4 +1,4 @@
-// `tangram version`: which Tangram this is.
+// `tangram version`: prints the version and how the program was built.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@ namespace tangram::cli {
 namespace {
 
 ExitCode run(Session& session) {
+  // An empty commit means a build from a plain copy of the source; programs get null for it.
   const BuildInfo info = build_info();
   if (session.structured()) {
     session.print_value(
@@ -19,6 +20,7 @@ ExitCode run(Session& session) {
                      {"sanitizers", info.sanitizers}});
     return ExitCode::done;
   }
+  // The version is the answer, so --quiet keeps it. Compiler and build type are remarks.
   session.print(fmt::format("tangram {}{}\n", info.version, info.commit.empty() ? "" : " (" + info.commit + ")"));
   session.remark(fmt::format("{}, {}{}\n", info.compiler, info.build_type,
                              info.sanitizers.empty() ? "" : ", sanitizers " + info.sanitizers));

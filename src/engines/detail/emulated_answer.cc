@@ -1,3 +1,7 @@
+// Computes an answer that depends on every element of a sample's input and on nothing else.
+//
+// Tests can thus detect a mixed-up sample, a wrong offset or a leak between samples without a real model. Padding is
+// left out of the sums, so a sample has the same answer at any padded size and in any batch.
 #include "engines/detail/emulated_answer.h"
 
 #include <array>
@@ -11,7 +15,7 @@
 namespace tangram::engines {
 namespace {
 
-// A bijection of 64 bits in which every input bit moves every output bit: the finaliser of SplitMix64.
+// The finaliser of SplitMix64: a bijection of 64 bits in which every input bit affects every output bit.
 std::uint64_t mix(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ULL;
@@ -30,7 +34,8 @@ void store_text(std::uint64_t bits, std::byte* at) {
   std::memcpy(at, slot.data(), slot.size());
 }
 
-// Any 64 bits as a plain number of the type: numbers with a point lie in [0, 1), or for half floats in [0.5, 1).
+// Turns 64 bits into an ordinary number of the type, never NaN or infinity: fp32 and fp64 in [0, 1), half floats in
+// [0.5, 1), whose exponent is fixed and whose mantissa is random.
 void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
   if (datatype == Datatype::bytes) return store_text(bits, at);
   switch (datatype) {
@@ -52,18 +57,19 @@ void store(Datatype datatype, std::uint64_t bits, std::byte* at) {
   std::memcpy(at, &bits, size_of(datatype));
 }
 
-// Odd numbers far from each other, so that elements and places do not cancel each other out.
+// Large odd constants, so that an element and its position do not cancel out in the sum.
 constexpr std::uint64_t kOuterStep = 0x9e3779b97f4a7c15ULL;
 constexpr std::uint64_t kPlaceStep = 0xc2b2ae3d27d4eb4fULL;
 constexpr std::uint64_t kInnerStep = 0x165667b19e3779f9ULL;
 
-// Sums over one sample of an input: one for each place of the variable axis, and one over all.
+// Sums over one sample of the inputs: one per place of the variable axis, and one over all. Addition commutes, so the
+// order of the elements is encoded by their position in mix().
 struct Sums {
   std::span<std::uint64_t> by_place;
   std::uint64_t whole = 0;
 };
 
-// An element of BYTES as one number; zero for an empty one, which is padding.
+// A BYTES element as one number; zero for an empty one, which is padding.
 struct TextElement {
   std::array<char, kBytesSlot> slot;
 
@@ -77,7 +83,7 @@ struct TextElement {
 // Adds one sample of an input. Elements that equal the padding are left out, so padding changes nothing.
 template <typename Element>
 void add_elements(const TensorSpec& spec, std::int64_t size, const std::byte* data, Sums& sums) {
-  // Widened without a sign, as the padding is.
+  // Elements are widened without a sign, and so is the padding.
   const auto padding = element_bits(spec.datatype, spec.pad);
   const TensorAxes axes = axes_of(spec, size);
   const bool variable = has_variable_axis(spec);
@@ -108,6 +114,7 @@ void add_input(const TensorSpec& spec, std::int64_t size, const std::byte* data,
   }
 }
 
+// An output with a variable axis depends, at each place, on that place of the inputs only, as a per-token model does.
 void write_output(const TensorSpec& spec, std::int64_t size, const Sums& sums, std::byte* data) {
   const std::size_t width = size_of(spec.datatype);
   const TensorAxes axes = axes_of(spec, size);

@@ -1,3 +1,5 @@
+// Draws run times around an expected one. Each placement and shape has a random stream of its own, so the draws of one
+// point do not depend on which other points are measured, or in which order.
 #include "engines/detail/noise.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,8 @@ Rng& Noise::stream(const BatchShape& shape) {
 
 Duration Noise::draw(const BatchShape& shape, const Expected& expected) {
   if (expected.spread <= Duration::zero()) return expected.mean;
-  // A log-normal with mean m and deviation s has sigma^2 = log(1 + (s / m)^2) and mu = log(m) - sigma^2 / 2.
+  // Run times are positive and skewed upwards, hence a log-normal. One with mean m and deviation s has
+  // sigma^2 = log(1 + (s / m)^2) and mu = log(m) - sigma^2 / 2.
   const double mean = to_seconds(expected.mean);
   const double ratio = to_seconds(expected.spread) / mean;
   const double variance = math::log(1 + ratio * ratio);

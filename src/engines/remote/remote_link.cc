@@ -20,16 +20,16 @@ namespace {
 
 using client::HttpConnection;
 
-// Large enough for any batch of tensors; it only keeps a server that went wrong from filling the memory.
+// Larger than any batch of tensors; it only keeps a faulty server from exhausting the memory.
 constexpr client::HttpAnswerLimits kAnswerLimits{.body_max = std::uint64_t{4} << 30};
-// What clients are told who were turned away by a server that does not say for how long.
+// The Retry-After for clients when the remote server rejects a batch without giving one.
 constexpr Duration kTurnedAway = std::chrono::seconds(1);
 
 Error rubbish(std::string what) {
   return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
 }
 
-// Texts lie in slots here and travel with their lengths in front; everything else travels as it lies.
+// BYTES elements are fixed-size slots in memory and length-prefixed on the wire; other types are the same in both.
 std::string wire_of(const TensorSpec& spec, std::span<const std::byte> tensor) {
   const std::string_view bytes(reinterpret_cast<const char*>(tensor.data()), tensor.size());
   return spec.datatype == Datatype::bytes ? slots_to_wire(bytes) : std::string(bytes);
@@ -42,7 +42,8 @@ std::string reason_of(const client::HttpAnswerReader& answer) {
 
 Duration retry_after(const client::HttpAnswerReader& answer) { return answer.retry_after().value_or(kTurnedAway); }
 
-// Copies what the server sent for one output to its place.
+// Copies one output of the answer into `place`. Type and size are checked first, since the remote server is not trusted
+// to match the signature: a wrong size would write past the tensor.
 Result<Nothing> take_output(const TensorSpec& spec, const client::InferOutput& output, std::span<std::byte> place) {
   std::string slots;
   std::string_view bytes = output.bytes;
@@ -64,7 +65,7 @@ Result<host::Endpoint> parse_remote_address(std::string_view text) {
   const auto colon = text.rfind(':');
   const auto port = text::parse_integer(colon == std::string_view::npos ? "" : text.substr(colon + 1));
   std::string_view address = text.substr(0, colon);
-  // The colons of an IPv6 address need brackets around them, and only they have any.
+  // An IPv6 address needs brackets, "[::1]:8000", because its colons would hide the port; an IPv4 address has none.
   const bool bracketed = address.starts_with('[') && address.ends_with(']');
   if (bracketed) address = address.substr(1, address.size() - 2);
   const bool v6 = address.find(':') != std::string_view::npos;
@@ -97,7 +98,7 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
   if (!outputs) return rubbish(outputs.error().message);
   for (std::size_t i = 0; i < model.signature.outputs.size(); ++i) {
     const TensorSpec& spec = model.signature.outputs[i];
-    // Servers may answer in any order.
+    // Servers may list the outputs in any order.
     const auto output = std::ranges::find(*outputs, spec.name, &client::InferOutput::name);
     if (output == outputs->end()) return rubbish(fmt::format("no output '{}'", spec.name));
     TANGRAM_RETURN_IF_ERROR(take_output(spec, *output, memory.outputs[i]));
@@ -105,8 +106,8 @@ Result<Nothing> read_remote_answer(const ModelSpec& model, std::string_view body
   return Nothing{};
 }
 
-// The link of one slice. Each request is answered, given up or lost before the next one begins, so the connection
-// carries one at a time.
+// The executor of one slice that is a model server elsewhere. A slice runs one batch at a time, so one connection with
+// one request under way is enough.
 class RemoteLink final : public Executor, private host::Readiness {
  public:
   RemoteLink(LinkContext context, LinkList<RemoteLink>& all, SliceId slice, RemoteConfig config, ExecutorEvents& events)
@@ -149,19 +150,26 @@ class RemoteLink final : public Executor, private host::Readiness {
   void disconnect();
   // Sends a request, over the connection that is open or over a new one. Ends in answered() or connection_lost().
   void send(std::string request);
-  // Goes on after something happened to the connection.
+  // Handles one event of the connection.
   void take(HttpConnection::Event event);
+  // Watches for writing exactly while output is left. Requires an open stream.
   void watch();
+  // The reason for a lost connection in words; only TLS knows a specific one.
   std::string why_lost() const;
   void on_ready(bool readable, bool writable, bool broken) override;
+  // Ends the request under way: not_ready() while asking, one retry or on_lost() while running, else nothing.
   void connection_lost();
   void answered();
+  // Requires an answer to ask_ready(). Asks for the next model, or reports the slice as ready after the last.
   void answered_ready();
+  // Requires an answer to a batch. Ends in exactly one on_done() or on_lost().
   void answered_batch();
+  // Asks whether model `model_asked_` is ready. Ends in answered_ready() or not_ready(), at `due_` at the latest.
   void ask_ready();
   // Ends an attempt to get ready: the scheduler hears of it and asks for the next by restart().
   void not_ready(std::string reason);
   void log_not_ready(std::string_view reason) const;
+  // Requires a running batch, whose slice is lost until the server reports ready again.
   void close_doors(const std::string& reason);
   // Requires a running batch. The server goes on to serve.
   void fail_batch(std::string reason);
@@ -206,13 +214,14 @@ void RemoteLink::disconnect() {
   if (!http_.stream().is_open()) return;
   context_.loop.remove(http_.stream().descriptor(), this);
   http_.stream().close();
+  // The reader keeps the last answer, which close_doors() still needs.
   http_.abandon();
 }
 
 void RemoteLink::send(std::string request) {
   if (!http_.stream().is_open() && !connect_now()) return connection_lost();
   http_.begin(std::move(request));
-  // A new connection must become writable first.
+  // A new connection must become writable first; the loop reports it.
   if (used_before_) take(http_.write());
 }
 
@@ -237,16 +246,18 @@ void RemoteLink::watch() {
 }
 
 void RemoteLink::on_ready(bool readable, bool writable, bool broken) {
-  // Reading a broken connection says why it broke.
+  // Reading a broken connection gives the reason.
   take(broken ? http_.read() : http_.on_ready(readable, writable));
 }
 
-// An idle connection may end at any time. A request that went into one that had just ended is sent once more.
+// A server may close an idle connection at any time. A request sent on one that had just ended is sent once more, on a
+// new connection. Without a byte of an answer the server has most likely not seen it.
 void RemoteLink::connection_lost() {
   const bool stale = used_before_ && !http_.answer().anything();
   const std::string why = why_lost();
   disconnect();
   if (state_ == State::asking) return not_ready(why);
+  // An idle connection that ends loses nothing; the next batch opens another.
   if (state_ != State::running) return;
   if (stale && connect_now()) return http_.begin_again();
   state_ = State::cold;
@@ -264,6 +275,7 @@ std::string RemoteLink::why_lost() const {
 bool RemoteLink::restart() {
   if (state_ == State::running) log_not_ready("it does not answer: a batch takes too long");
   disconnect();
+  // Exponential pauses, so that a server that is down is not asked in a tight loop.
   const Duration pause = pause_before_attempt(attempts_in_vain_, config_.pause_min, config_.pause_max);
   ++attempts_in_vain_;
   state_ = State::pausing;
@@ -282,6 +294,7 @@ void RemoteLink::work(TimePoint now) {
   due_ = kTimeNever;
   if (state_ == State::asking) return not_ready("it does not answer");
   if (state_ != State::pausing) return;
+  // All models are asked for on every attempt: the server may have restarted without one of them.
   model_asked_ = 0;
   ask_ready();
 }
@@ -331,6 +344,7 @@ Result<BatchMemory*> RemoteLink::prepare(const BatchJob& job) {
   if (model == nullptr) return Error{ErrorCode::not_found, "the slice does not hold the service"};
   const auto needed = memory_needed(model->signature, job);
   if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+  // Grows only, so that a steady load allocates nothing.
   if (memory_.size() < *needed) memory_.resize(*needed);
   cut_memory(model->signature, job, memory_.data(), tensors_);
   return &tensors_;
@@ -341,6 +355,7 @@ std::optional<Duration> RemoteLink::start(const BatchJob& job) {
   job_ = job;
   state_ = State::running;
   send(write_remote_request(*find_model(job.service), job, tensors_, fields_));
+  // No duration: the end comes as an event.
   return std::nullopt;
 }
 
@@ -349,7 +364,7 @@ void RemoteLink::fail_batch(std::string reason) {
   events_.on_done(slice_, job_.batch, std::move(reason));
 }
 
-// A server that lets nobody in now is asked whether it is ready, as at the start, before it gets another batch.
+// A server that rejects everything now must report ready, as at the start, before it gets another batch.
 void RemoteLink::close_doors(const std::string& reason) {
   disconnect();
   log_not_ready(reason);
@@ -362,13 +377,14 @@ void RemoteLink::answered_batch() {
   const int status = http_.answer().status();
   if (status == 401 || status == 403) return close_doors("it does not let us in: " + reason_of(http_.answer()));
   if (status == 503) return close_doors(reason_of(http_.answer()));
-  // It serves, but has no room for this batch.
+  // The server works but has no capacity for this batch, so the batch fails and the slice stays ready.
   if (status == 429) events_.on_turned_away(slice_, retry_after(http_.answer()));
   if (status != 200) return fail_batch(fmt::format("the remote server {}: {}", place_, reason_of(http_.answer())));
   const std::string& body = http_.answer().body();
   const std::size_t json_length = http_.answer().json_length().value_or(body.size());
   const auto read = read_remote_answer(*find_model(job_.service), body, json_length, tensors_);
   if (!read) return fail_batch(read.error().message);
+  // Only a batch that worked resets the backoff: a server can report ready and still fail at once.
   attempts_in_vain_ = 0;
   state_ = State::ready;
   events_.on_done(slice_, job_.batch, "");

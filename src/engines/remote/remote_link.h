@@ -55,7 +55,7 @@ class Remotes {
   std::unique_ptr<Executor> make(SliceId slice, RemoteConfig config, ExecutorEvents& events);
   // From the next request on they know us by another key, and from the next connection on by another certificate.
   void set_caller(const RemoteCaller& caller);
-  // Attempts whose pause is over, and questions that nobody answered in time.
+  // Starts the attempts whose pause is over, and ends those without an answer in time.
   void work(TimePoint now);
   // When work() is due again if nothing happens.
   TimePoint next_due() const;

@@ -1,3 +1,7 @@
+// Runs TorchScript models with libtorch, on the cores or the GPU of one slice.
+//
+// Inputs are used in place (from_blob) and outputs copied once. Everything slow that libtorch does on the first run of
+// a shape happens in warm_up(), so that batches take the time that was measured.
 #include "engines/torch/torch_engine.h"
 
 #include <ATen/Parallel.h>
@@ -30,6 +34,7 @@ std::optional<at::ScalarType> scalar_type(Datatype datatype) {
   }
 }
 
+// The batch axis first, then the sample's axes with the variable one at the batch's padded size.
 std::vector<std::int64_t> shape_of(const TensorSpec& spec, const BatchJob& job) {
   std::vector<std::int64_t> shape{job.samples};
   for (const auto axis : spec.shape) shape.push_back(axis == kVariableAxis ? job.size : axis);
@@ -66,7 +71,8 @@ class TorchEngine final : public BatchEngine {
   Result<Nothing> warm_up() override {
     for (const auto& model : models_) {
       for (const auto& shape : model.spec.shapes) {
-        // Smaller batches come, too, and each number of samples has preparations of its own.
+        // Smaller batches occur as well, and libtorch prepares for each number of samples. Powers of two are a sample
+        // of them that takes log2(batch) steps.
         for (std::int64_t batch = 1; batch < shape.batch; batch *= 2) {
           TANGRAM_RETURN_IF_ERROR(warm_up(model, {batch, shape.size}));
         }
@@ -86,7 +92,8 @@ class TorchEngine final : public BatchEngine {
   }
 
  private:
-  // Third-party exceptions end here. The allocator's own tells of memory in words only.
+  // Turns exceptions of libtorch into errors; none may leave this library. Not every allocator has a type for "out of
+  // memory", so error_of() recognises it by its text.
   template <typename F>
   static Result<Nothing> guarded(const std::string& name, F&& body) {
     const std::string prefix = name.empty() ? "" : name + ": ";
@@ -100,8 +107,8 @@ class TorchEngine final : public BatchEngine {
       return error_of(prefix, problem.what());
     }
   }
-  // Of an error inside a TorchScript program, which is told as a trace through its lines with the error at the end,
-  // only that; of others the first line, below which libtorch lists its own calls.
+  // The useful line of an error text. An error inside a TorchScript program is a trace with the error at the end; other
+  // errors have it in the first line, followed by libtorch's own call stack.
   static std::string essence_of(const std::string& text) {
     constexpr std::string_view kRaised = "\nRuntimeError: ";
     const std::size_t raised = text.rfind(kRaised);
@@ -116,10 +123,11 @@ class TorchEngine final : public BatchEngine {
     return {ErrorCode::invalid, prefix + text};
   }
 
-  // Threads are as many as the slice has cores: more would take turns on them. The executor that specialises by
-  // watching is off, because it would compile in the middle of serving whenever a shape is new.
+  // As many threads as the slice has cores: more would take turns on them. The profiling executor is off, because it
+  // would compile in the middle of serving whenever a shape is new.
   void set_threads() const {
     at::set_num_threads(config_.threads);
+    // Once per process: libtorch rejects a second call of set_num_interop_threads.
     static const bool once = [] {
       at::set_num_interop_threads(1);
       torch::jit::getExecutorMode() = false;
@@ -133,6 +141,7 @@ class TorchEngine final : public BatchEngine {
       return Error{ErrorCode::invalid, fmt::format("{}: the engine torch needs the weights of {}: name their folder",
                                                    spec.name, spec.network)};
     }
+    // Check at load: run() relies on every datatype having a scalar type.
     for (const auto& tensors : {spec.signature.inputs, spec.signature.outputs}) {
       for (const auto& tensor : tensors) {
         if (!scalar_type(tensor.datatype)) {
@@ -143,11 +152,13 @@ class TorchEngine final : public BatchEngine {
     }
     auto module = torch::jit::load(spec.path + ".pt", device_);
     module.eval();
+    // Minus one for `self`.
     const std::size_t takes = module.get_method("forward").function().getSchema().arguments().size() - 1;
     if (takes != spec.signature.inputs.size()) {
       return Error{ErrorCode::invalid, fmt::format("{}: {}.pt takes {} inputs, and the services file names {}",
                                                    spec.name, spec.path, takes, spec.signature.inputs.size())};
     }
+    // Freezing turns weights into constants, which lets libtorch fold and fuse them.
     models_.push_back({spec, torch::jit::freeze(module)});
     return Nothing{};
   }
@@ -171,15 +182,18 @@ class TorchEngine final : public BatchEngine {
   }
 
   Result<Nothing> run(Loaded& model, const BatchJob& job, const BatchMemory& memory) {
+    // Saves the bookkeeping for gradients, which serving never needs.
     const c10::InferenceMode no_gradients;
     std::vector<c10::IValue> inputs;
     for (std::size_t i = 0; i < model.spec.signature.inputs.size(); ++i) {
       const auto& spec = model.spec.signature.inputs[i];
       const auto tensor = at::from_blob(memory.inputs[i].data(), shape_of(spec, job), *scalar_type(spec.datatype));
+      // On the CPU the tensor is a view of the batch's memory, which outlives this call.
       inputs.emplace_back(device_.is_cuda() ? tensor.to(device_) : tensor);
     }
     const c10::IValue answer = model.module.forward(std::move(inputs));
     const auto& outputs = model.spec.signature.outputs;
+    // A model with one output may return it bare or as a tuple of one.
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
     if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
       return Error{ErrorCode::invalid,
@@ -202,6 +216,7 @@ class TorchEngine final : public BatchEngine {
                                                    text_of(spec.datatype, shape), c10::toString(answer.scalar_type()),
                                                    fmt::join(answer.sizes().begin(), answer.sizes().end(), ", "))};
     }
+    // Both calls return the tensor itself where there is nothing to do. The shape check above makes the sizes equal.
     const at::Tensor plain = answer.cpu().contiguous();
     std::memcpy(to.data(), plain.data_ptr(), to.size());
     return Nothing{};

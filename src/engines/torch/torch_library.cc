@@ -1,4 +1,4 @@
-// What the shared object hands out. Includes nothing of libtorch, and so compiles fast.
+// The entry point of the shared object. It includes nothing of libtorch and so compiles fast.
 
 #include "engines/torch_library.h"
 
@@ -22,6 +22,7 @@ class Library final : public TorchLibrary {
 }  // namespace
 }  // namespace tangram::engines
 
+// The number in the name is the version of the interface: a library of another version lacks the symbol.
 extern "C" __attribute__((visibility("default"))) const tangram::engines::TorchLibrary* tangram_torch_library_1() {
   static const tangram::engines::Library library;
   return &library;

@@ -1,3 +1,7 @@
+// Writes the example models as TorchScript files with random weights.
+//
+// The same seed gives the same weights on any machine, and a sample gets the same answer in any batch and at any
+// padding, so tests can compare batched answers with single ones.
 #include "engines/torch/torch_models.h"
 
 #include <fmt/format.h>
@@ -12,8 +16,8 @@ namespace {
 
 using torch::jit::Module;
 
-// Draws weights with a generator of ours, so that the bytes do not depend on the version of libtorch. Each has a stream
-// of its own name.
+// Draws weights with Tangram's generator, so that they do not depend on the version of libtorch. Each weight has its
+// own stream, named after it, so a change of one layer does not change the others.
 class Weights {
  public:
   Weights(Module& module, std::uint64_t seed) : module_(module), rng_(seed) {}
@@ -28,7 +32,7 @@ class Weights {
   void constant(const std::string& name, std::int64_t length, double value) {
     module_.register_parameter(name, at::full({length}, value), false);
   }
-  // A matrix that keeps the size of what it is applied to, and its bias.
+  // A matrix and its bias. The deviation 1/sqrt(in) keeps the variance of the activations constant through the layers.
   void linear(const std::string& name, std::int64_t in, std::int64_t out) {
     normal("w_" + name, {out, in}, 1 / std::sqrt(static_cast<double>(in)));
     normal("b_" + name, {out}, 0.01);
@@ -37,6 +41,7 @@ class Weights {
     constant("w_" + name, length, 1);
     constant("b_" + name, length, 0);
   }
+  // He initialisation: sqrt(2 / fan-in) keeps the variance through a ReLU.
   void convolution(const std::string& name, std::int64_t in, std::int64_t out) {
     normal("w_" + name, {out, in, 3, 3}, std::sqrt(2 / static_cast<double>(9 * in)));
     normal("b_" + name, {out}, 0.01);
@@ -56,8 +61,7 @@ def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
     x = torch.embedding(self.tokens, input_ids) + torch.narrow(self.positions, 0, 0, n)
 )";
 
-// Padding gets -1e9 before the softmax, of which the exponential is exactly zero: it adds nothing to what real tokens
-// see.
+// Padding gets -1e9 before the softmax, whose exponential is exactly zero, so it adds nothing to what real tokens see.
 constexpr const char* kEncoderLayer = R"(
     y = torch.layer_norm(x, [{d}], self.w_before_{i}, self.b_before_{i})
     q = torch.linear(y, self.w_query_{i}, self.b_query_{i}).view([b, n, {h}, {w}]).transpose(1, 2)
@@ -71,6 +75,7 @@ constexpr const char* kEncoderLayer = R"(
     x = x + torch.linear(y, self.w_narrow_{i}, self.b_narrow_{i})
 )";
 
+// The mean over real tokens only. The clamp avoids 0/0 for a sample that is all padding.
 constexpr const char* kEncoderTail = R"(
     x = torch.layer_norm(x, [{d}], self.w_last, self.b_last)
     w = mask.view([b, n, 1])
@@ -101,10 +106,11 @@ void define(Module& module, Weights weights, const TextEncoder& network) {
     weights.normalisation(of_layer("between"), d);
   }
   weights.normalisation("last", d);
+  // After the parameters: the compiler resolves `self.name` against those registered.
   module.define(source_of(network));
 }
 
-// Scores are sums of products and no product with a matrix, because a BLAS multiplies one row in another order than
+// Scores are a sum of products instead of a matrix product, because a BLAS multiplies one row in another order than
 // many. Layers are large enough (more than 20,480 numbers of an image) that libtorch convolves one image in the same
 // way as many.
 constexpr const char* kImageSource = R"(

@@ -1,3 +1,8 @@
+// Finds the bracket or quote that a YAML text never closes.
+//
+// yaml-cpp notices the mistake only where the text stops making sense, often many lines later. This scan is no parser:
+// it knows comments, quotes and where a value can begin, which is enough to match brackets in files that people write.
+
 #include "formats/detail/flow_brackets.h"
 
 #include <algorithm>
@@ -10,8 +15,8 @@ namespace {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// Just behind the quote that closes the one at `offset`, or nothing. A quote inside is doubled in single quotes and
-// escaped in double ones.
+// The offset after the quote that closes the one at `offset`, or nullopt. Inside, a quote is doubled in single quotes
+// and escaped in double quotes.
 std::optional<std::size_t> end_of_quoted(std::string_view text, std::size_t offset) {
   const char quote = text[offset++];
   while (offset < text.size()) {
@@ -23,6 +28,7 @@ std::optional<std::size_t> end_of_quoted(std::string_view text, std::size_t offs
   return std::nullopt;
 }
 
+// Invariant: open_ holds the offsets of the brackets that are open at offset_, innermost last.
 class BracketScan {
  public:
   explicit BracketScan(std::string_view text) : text_(text) {}
@@ -38,13 +44,16 @@ class BracketScan {
  private:
   char at(std::size_t offset) const { return offset < text_.size() ? text_[offset] : '\n'; }
 
-  // False where a bracket closes another one.
+  // Consumes at least one byte. False if a closing bracket does not match the open one; the parser's message is better
+  // then.
   bool step() {
     const char c = text_[offset_];
+    // A '#' inside a word, as in a#b, begins no comment.
     if (c == '#' && (offset_ == 0 || is_blank(text_[offset_ - 1]))) {
       offset_ = std::min(text_.find('\n', offset_), text_.size());
     } else if ((c == '"' || c == '\'') && value_begins_) {
       skip_quoted();
+    // Outside of brackets, a bracket inside a plain scalar is text: `note: see [1`.
     } else if ((c == '[' || c == '{') && (value_begins_ || !open_.empty())) {
       open_.push_back(offset_++);
       value_begins_ = true;
@@ -59,7 +68,8 @@ class BracketScan {
     return true;
   }
 
-  // A value begins behind a line end, a colon, a dash and a comma, whatever blanks follow.
+  // A value can begin after a line end, after ": " and "- ", and inside brackets after a comma; blanks do not change
+  // that.
   void pass(char c) {
     const bool indicator = (c == ':' || c == '-') && is_blank(at(offset_ + 1));
     const bool comma = c == ',' && !open_.empty();
@@ -79,7 +89,7 @@ class BracketScan {
   std::string_view text_;
   std::size_t offset_ = 0;
   bool value_begins_ = true;
-  std::vector<std::size_t> open_;  // Where each open bracket stands.
+  std::vector<std::size_t> open_;  // The offset of each open bracket.
 };
 
 }  // namespace
@@ -88,6 +98,7 @@ std::optional<OpenBracket> unclosed_bracket(std::string_view text) { return Brac
 
 std::optional<OpenBracket> unclosed_quote(std::string_view text, std::size_t offset) {
   const auto at = [&] { return offset < text.size() ? text[offset] : '\0'; };
+  // Anchors and tags come before the value that they belong to: `&name !!str "text"`.
   while (at() == '&' || at() == '!') {
     while (offset < text.size() && !is_blank(at())) ++offset;
     while (offset < text.size() && is_blank(at())) ++offset;

@@ -1,4 +1,4 @@
-// Brackets and quotes in YAML, for better words about a text that does not parse.
+// Unclosed brackets and quotes in YAML, for better messages about a text that does not parse.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,13 @@ struct OpenBracket {
   char bracket = '[';
 };
 
-// The innermost `[` or `{` that nothing closes; nothing where all are closed, or where another bracket closes one.
-// Quotes and comments are respected, the text of blocks is not, so the answer is for texts that are wrong anyway.
+// The innermost `[` or `{` that is never closed; nullopt if all are closed, or if a closing bracket does not match.
+// Quotes and comments are respected but block scalars are not, so it is meant for texts that have already failed to
+// parse.
 std::optional<OpenBracket> unclosed_bracket(std::string_view text);
 
-// The quote with which the value at `offset` begins, behind its anchor and tag, if nothing closes it; nothing where it
-// is closed or the value is not quoted.
+// The opening quote of the value at `offset`, after its anchor and tag, if it is never closed; nullopt if it is closed
+// or the value is not quoted.
 std::optional<OpenBracket> unclosed_quote(std::string_view text, std::size_t offset);
 
 }  // namespace tangram::formats

@@ -1,3 +1,5 @@
+// Canonical names of MigProfiles: files may spell a profile differently, and tables compare names.
+
 #include "formats/detail/profiles.h"
 
 #include <fmt/format.h>
@@ -11,7 +13,8 @@
 namespace tangram::formats {
 namespace {
 
-// The geometry of a host depends on its cores, which a file of measurements does not say.
+// A host's geometry depends on its cores, which a file of measurements does not give. So any number of quarter cores up
+// to the limit is accepted, and "1.50c" becomes "1.5c", the name that a geometry would use.
 Result<std::string> host_profile_name(std::string_view name) {
   const auto cores = name.ends_with('c') ? text::parse_number(name.substr(0, name.size() - 1)) : std::nullopt;
   const double quarters = cores.value_or(0) * 4;

@@ -1,3 +1,9 @@
+// A tree from parser events, within the limits of a document.
+//
+// Invariant: open_ is the path from the root to the node under construction; in each map of it except the last, the
+// last entry has a key and waits for its value. nodes_ counts everything that was built or copied, so the memory is
+// bounded whatever the input does with aliases.
+
 #include "formats/detail/tree_builder.h"
 
 #include <fmt/format.h>
@@ -11,7 +17,7 @@ namespace tangram::formats {
 
 namespace {
 
-// What a copy of a tree costs, in nodes. Long text counts as well: aliases could multiply it as easily.
+// The cost of copying a tree, in nodes. Long text counts too, because aliases can multiply it just as well.
 std::size_t weight_of(const Node& node) {
   constexpr std::size_t kTextPerNode = 64;
   std::size_t weight = 1 + node.text.size() / kTextPerNode;
@@ -20,6 +26,7 @@ std::size_t weight_of(const Node& node) {
   return weight;
 }
 
+// Recursion is safe: a tree that was built here is at most kDocumentDepthMax deep.
 std::size_t depth_of(const Node& node) {
   std::size_t deepest = 0;
   for (const auto& item : node.items) deepest = std::max(deepest, depth_of(item));
@@ -38,12 +45,14 @@ void TreeBuilder::scalar(Node node) {
 
 void TreeBuilder::copy_of(const Node& tree, Position at) {
   charge(tree, at);
+  // An alias deep in the document can exceed the depth although its anchor did not.
   if (open_.size() + depth_of(tree) > kDocumentDepthMax) throw DocumentStopped{at, too_deep().message};
   place(tree);
 }
 
 void TreeBuilder::charge(const Node& tree, Position at) { count(weight_of(tree), at); }
 
+// Throws before the node is stored, so the limit also bounds the memory at the moment of the error.
 void TreeBuilder::count(std::size_t weight, Position at) {
   nodes_ += weight;
   if (nodes_ > kDocumentNodesMax) {
@@ -70,10 +79,12 @@ void TreeBuilder::end() {
 
 void TreeBuilder::key(std::string text, Position at) {
   TANGRAM_CHECK(expects_key(), "a key stands in a map, before its value");
+  // The entry exists before its value, so a map under construction always knows the key that the value belongs to.
   open_.back().node.entries.push_back({std::move(text), at, {}});
   open_.back().keyed = true;
 }
 
+// A finished node has already been given to its parent, where it is the last value or item.
 const Node& TreeBuilder::last() const {
   if (open_.empty()) return root_;
   const Node& node = open_.back().node;
@@ -99,11 +110,13 @@ void TreeBuilder::merge(std::string_view key) {
   const auto is_merge = [&](const Entry& entry) { return entry.key == key; };
   const auto found = std::ranges::find_if(entries, is_merge);
   if (found == entries.end()) return;
+  // The merge key itself is no key of the result.
   const Entry merged = std::move(*found);
   entries.erase(found);
   if (const auto again = std::ranges::find_if(entries, is_merge); again != entries.end()) {
     throw DocumentStopped{again->at, fmt::format("{} stands here twice; first in line {}", key, merged.at.line)};
   }
+  // Own keys win over merged ones, and earlier maps over later ones (YAML 1.1, merge key type).
   std::set<std::string> known;
   for (const auto& entry : entries) known.insert(entry.key);
   const bool list = merged.value.kind == Node::Kind::sequence;
@@ -117,7 +130,8 @@ void TreeBuilder::merge(std::string_view key) {
   }
 }
 
-// Sorting finds the pairs in n log n; a map of a million keys must not cost their square.
+// Reports repeated keys and keeps the first of each. Sorting costs n log n; comparing all pairs would be quadratic, and
+// a map may have a million keys. The sort is stable, so the first in the order is the first in the file.
 void TreeBuilder::report_duplicates(Node& map) {
   auto& entries = map.entries;
   std::vector<std::size_t> order(entries.size());

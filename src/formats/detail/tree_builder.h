@@ -1,4 +1,4 @@
-// Builds a Node from the events of a parser and holds it to the limits of a document.
+// Builds a Node from the events of a parser, within the limits of a document.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 
 namespace tangram::formats {
 
-// Parsers of others report by exceptions or by return values; this one is thrown through the former and caught at the
-// door of this room.
+// Thrown by the builder through a foreign parser to stop it, and caught in the file that called the parser.
 struct DocumentStopped {
   Position at;
   std::string text;
@@ -21,28 +20,28 @@ class TreeBuilder {
 
   // Each throws DocumentStopped where a limit is reached.
   void scalar(Node node);
-  // A whole tree at once, as an alias brings it. Keeping a copy for later aliases costs the same, by `charge`.
+  // Adds a copy of a whole tree, for an alias. charge() counts a copy that is kept for later aliases.
   void copy_of(const Node& tree, Position at);
   void charge(const Node& tree, Position at);
   void begin(Node::Kind kind, Position at);
   void end();
   void key(std::string text, Position at);
-  // Puts what stands under `key` in the open map, a map or a list of maps, into that map itself, as YAML's `<<` asks
-  // for. What the map says itself goes before, and earlier maps before later ones. To be called before end().
+  // Merges the value of `key` in the open map, a map or a list of maps, into that map, as YAML's `<<` does. Own keys
+  // win over merged ones, and earlier maps over later ones. Must be called before end().
   void merge(std::string_view key);
 
-  // True where the next value needs a key first.
+  // True if the open node is a map and its next value has no key yet.
   bool expects_key() const {
     return !open_.empty() && open_.back().node.kind == Node::Kind::map && !open_.back().keyed;
   }
-  // Where the key of the next value stands; a zero place outside a map.
+  // The place of the key of the next value; a zero place outside a map.
   Position key_place() const {
     return open_.empty() || !open_.back().keyed ? Position{} : open_.back().node.entries.back().at;
   }
   // The finished document.
   Node take() { return std::move(root_); }
 
-  // The node that was finished last, for anchors. There is one.
+  // The node that was finished last, for anchors. Requires that there is one.
   const Node& last() const;
 
  private:
@@ -51,8 +50,11 @@ class TreeBuilder {
     bool keyed = false;
   };
 
+  // Gives the node to the open map or list, or makes it the root.
   void place(Node node);
+  // Counts against kDocumentNodesMax. Throws at the limit.
   void count(std::size_t weight, Position at);
+  // Reports keys that occur again and removes them; the first of each stays.
   void report_duplicates(Node& map);
 
   Problems& problems_;

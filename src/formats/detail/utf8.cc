@@ -1,3 +1,5 @@
+// Checks that a text is UTF-8 before a parser sees it, so that messages can quote any part of it.
+
 #include "formats/detail/utf8.h"
 
 #include <algorithm>
@@ -12,7 +14,9 @@ std::size_t character_length(std::string_view text) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
   };
   const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  // A missing byte at the end reads as 0, which never continues a character, so a cut character is refused.
   const std::uint8_t first = byte(0);
+  // A zero byte is valid UTF-8 but never text; C libraries would end the text there.
   if (first == 0) return 0;
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
@@ -44,6 +48,7 @@ std::optional<Position> first_bad_byte(std::string_view text) {
   return std::nullopt;
 }
 
+// Linear in the offset, so it serves messages only.
 Position position_of(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);
   const auto lines = std::ranges::count(before, '\n');

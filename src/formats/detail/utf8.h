@@ -11,7 +11,7 @@ namespace tangram::formats {
 // The text without the byte-order mark that some editors put in front.
 std::string_view without_byte_order_mark(std::string_view text);
 
-// The place of the first byte that no UTF-8 text holds, zero bytes included; nothing if all is well.
+// The place of the first byte that is not well-formed UTF-8, or is zero; nullopt if there is none.
 std::optional<Position> first_bad_byte(std::string_view text);
 
 // The place of the byte `offset`.

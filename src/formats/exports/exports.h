@@ -1,4 +1,4 @@
-// What the exporters take from each other.
+// Functions that exporters share.
 #pragma once
 
 #include "formats/exports/naming.h"

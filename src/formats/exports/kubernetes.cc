@@ -1,8 +1,9 @@
-// Kubernetes: the layouts for the MIG manager, the label that applies one to a node, and a Deployment for all slices
-// that are alike.
+// Kubernetes: the layouts for the MIG manager, the label that applies one to a node, and one Deployment for each kind
+// of slice.
 //
-// One pod serves one slice with everything that is loaded there, because a process sees one slice only. Two ways to ask
-// for a slice: the device plugin's resource nvidia.com/mig-PROFILE, and a claim of dynamic resource allocation.
+// One pod serves one slice with everything that is loaded there, because a process sees one slice only. A pod can ask
+// for its slice in two ways: by the device plugin's resource nvidia.com/mig-PROFILE, or by a claim of dynamic resource
+// allocation (DRA).
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@
 namespace tangram::formats::exports {
 namespace {
 
-// Kubernetes appends to the names of Deployments to name pods, whose names are labels.
+// A pod's name is its Deployment's name with "-", a hash of ten letters, "-" and five more, and has at most 63 letters.
 constexpr std::size_t kNameLengthMax = 46;
 
 // Slices of one kind with the same replicas on them: one Deployment.
@@ -28,11 +29,13 @@ struct Workers {
   const MigProfile& profile() const { return device->geometry.profiles[slice->slice.profile]; }
 };
 
+// Replicas are compared with their buckets and batch sizes, because all pods of a Deployment get the same annotation.
 bool alike(const Workers& workers, const PlannedDevice& device, const PlannedSlice& slice) {
   return workers.device->type == device.type && workers.slice->slice.profile == slice.slice.profile &&
          workers.slice->replicas == slice.replicas;
 }
 
+// "bert-resnet-1g-5gb". The services share what the profile leaves of the length.
 std::string base_name(const Workers& workers) {
   std::vector<std::string> services;
   for (const auto& replica : workers.slice->replicas) services.push_back(replica.service);
@@ -44,6 +47,7 @@ struct Collected {
   int free_slices = 0;
 };
 
+// Groups the slices of all nodes. Deployments appear in the order of the plan, so the same plan gives the same names.
 Collected collect(const ExportInput& input, const std::vector<ClusterNode>& nodes) {
   Collected all;
   std::set<std::string> taken;
@@ -69,7 +73,7 @@ Collected collect(const ExportInput& input, const std::vector<ClusterNode>& node
   return all;
 }
 
-// "1g.5gb+me" is nvidia.com/mig-1g.5gb.me; a dash stays.
+// "1g.5gb+me" is nvidia.com/mig-1g.5gb.me: a resource name cannot hold a plus. A dash stays.
 std::string resource_name(const MigProfile& profile) {
   std::string name = "nvidia.com/mig-" + profile.name;
   std::ranges::replace(name, '+', '.');
@@ -84,14 +88,14 @@ Fields labels_of(const Workers& workers) {
           {"tangram/device-type", text_node(workers.device->type)}};
 }
 
-// JSON without the breaks and margins of its lines; within strings a break is written as an escape.
+// JSON without line breaks and indentation. Safe, because a line break inside a string is written as an escape.
 std::string on_one_line(std::string_view json) {
   std::string line;
   for (const auto part : text::split(json, '\n')) line += text::trim(part);
   return line;
 }
 
-// What the pod is to serve, for whatever runs in it.
+// The models of the pod with their buckets and batch sizes, as an annotation for whatever server runs in it.
 std::string replicas_json(const ExportInput& input, const PlannedSlice& slice) {
   std::string text;
   for (const auto& replica : slice.replicas) {
@@ -110,6 +114,7 @@ std::string replicas_json(const ExportInput& input, const PlannedSlice& slice) {
   return "[" + on_one_line(text) + "]";
 }
 
+// Without a namespace in the options, `kubectl` uses that of the current context.
 Node metadata(const ExportInput& input, const std::string& name, Fields labels) {
   Fields fields{{"name", text_node(name)}};
   if (!input.options.name_space.empty()) fields.emplace_back("namespace", text_node(input.options.name_space));
@@ -117,7 +122,8 @@ Node metadata(const ExportInput& input, const std::string& name, Fields labels) 
   return map_node(std::move(fields));
 }
 
-// Pods run only where the plan has cut their slices: profiles of different boards may have one name.
+// Pods run only on nodes whose layout contains their slices: profiles of different boards may share a name. The state
+// keeps pods away until the MIG manager has finished cutting.
 Node affinity(const Workers& workers) {
   std::vector<Node> labels;
   for (const auto& label : workers.layouts) labels.push_back(text_node(label));
@@ -148,7 +154,8 @@ Node deployment(const ExportInput& input, const Workers& workers, Node pod) {
   const Node pod_metadata =
       map_node({{"labels", map_node(labels_of(workers))},
                 {"annotations", map_node({{"tangram/replicas", text_node(replicas_json(input, *workers.slice))}})}});
-  // There are exactly as many slices as pods, so an update takes one pod away before it starts the next.
+  // There are exactly as many slices as pods. With a surge, the new pod would wait for ever for a slice that the old
+  // one holds, so an update removes one pod before it starts the next.
   const Node strategy =
       map_node({{"type", text_node("RollingUpdate")},
                 {"rollingUpdate", map_node({{"maxSurge", number_node(0)}, {"maxUnavailable", number_node(1)}})}});
@@ -168,6 +175,7 @@ Node plugin_pod(const ExportInput& input, const Workers& workers) {
       {{"affinity", affinity(workers)}, {"containers", list_node({container(input, map_node({{"limits", limits}}))})}});
 }
 
+// The container refers to the pod's claim by the name "slice", and the claim to the template of the Deployment's name.
 Node claim_pod(const ExportInput& input, const Workers& workers) {
   const Node claim = map_node({{"name", text_node("slice")}, {"resourceClaimTemplateName", text_node(workers.name)}});
   const Node claims = list_node({map_node({{"name", text_node("slice")}})});
@@ -175,7 +183,8 @@ Node claim_pod(const ExportInput& input, const Workers& workers) {
                    {"containers", list_node({container(input, map_node({{"claims", claims}}))})}});
 }
 
-// What stands in the product's name for a device type and in no other's: " H200" is not in "NVIDIA GH200 480GB".
+// A part of the product's name that only boards of this device type have. The leading blank matters: "H200" is a part
+// of "NVIDIA GH200 480GB", but " H200" is not.
 std::string product_mark(const std::string& type) {
   if (type == "h100-96gb") return " GH200";
   if (type.starts_with("rtx-pro-")) return " RTX PRO " + type.substr(8);
@@ -185,6 +194,7 @@ std::string product_mark(const std::string& type) {
   return " " + mark;
 }
 
+// Profile and product both select: the profile alone could match a slice of another board.
 Node claim_template(const ExportInput& input, const Workers& workers) {
   const auto selector = [](const std::string& expression) {
     return map_node({{"cel", map_node({{"expression", text_node(expression)}})}});
@@ -203,7 +213,8 @@ Node claim_template(const ExportInput& input, const Workers& workers) {
        {"spec", map_node({{"spec", map_node({{"devices", map_node({{"requests", list_node({request})}})}})}})}});
 }
 
-// The MIG manager reads the layouts under the key config.yaml.
+// The MIG manager reads the layouts as text under the key config.yaml. The block scalar is put together here, because
+// to_yaml would write that text as one long quoted line.
 std::string layouts_text(const ExportInput& input, const std::vector<ClusterNode>& nodes) {
   std::string text =
       to_yaml(map_node({{"apiVersion", text_node("v1")},
@@ -229,7 +240,8 @@ void note_free_slices(int count, std::vector<std::string>& notes) {
                               count == 1 ? "" : "s", count == 1 ? "is" : "are"));
 }
 
-// With the device plugin, a node with two types of boards cannot tell their slices of one name apart.
+// The device plugin counts slices by profile name. On a node with two types of boards, slices of one name are one
+// resource.
 void note_mixed(const std::vector<ClusterNode>& nodes, std::vector<std::string>& notes) {
   for (const auto& node : nodes) {
     std::set<std::string> types;
@@ -240,6 +252,7 @@ void note_mixed(const std::vector<ClusterNode>& nodes, std::vector<std::string>&
   }
 }
 
+// "---" separates the documents of one YAML stream, so `kubectl apply -f` takes the whole file.
 std::string join_documents(const std::vector<std::string>& documents) {
   std::string text;
   for (const auto& document : documents) text += (text.empty() ? "" : "---\n") + document;
@@ -248,6 +261,8 @@ std::string join_documents(const std::vector<std::string>& documents) {
 
 }  // namespace
 
+// For clusters with the device plugin and the MIG manager. The layouts and labels come first, because pods wait for
+// them.
 Result<Export> kubernetes(const ExportInput& input) {
   Export result;
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
@@ -263,6 +278,7 @@ Result<Export> kubernetes(const ExportInput& input) {
   return result;
 }
 
+// For clusters with dynamic resource allocation. There are no layouts and labels: claims name the profile.
 Result<Export> kubernetes_dra(const ExportInput& input) {
   Export result;
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));

@@ -1,8 +1,7 @@
 // A checkpoint of nvidia-mig-parted: what its `restore` puts back, with the place of every slice.
 //
-// Profiles are numbered as the driver's library enumerates them, which is not the id that nvidia-smi prints. The
-// devices of a node stand in the order of their indices, because mig-parted compares them one by one with what it
-// finds.
+// Profiles are numbered as the driver's library (NVML) enumerates them, which is not the id that nvidia-smi prints. The
+// devices of a node are in the order of their indices, because mig-parted compares them one by one with those it finds.
 
 #include <fmt/format.h>
 
@@ -14,7 +13,8 @@
 namespace tangram::formats::exports {
 namespace {
 
-// NVML_GPU_INSTANCE_PROFILE_*, by compute slices.
+// NVML_GPU_INSTANCE_PROFILE_*, by compute slices; -1 where NVML has none. They are not in order: 7 slices are 4, 8 are
+// 5 and 6 are 6, as in nvml.h.
 constexpr int kPlain[] = {-1, 0, 1, 2, 3, -1, 6, 4, 5};
 constexpr int kWithMedia[] = {-1, 7, 8};  // 1_SLICE_REV1, 2_SLICE_REV1
 constexpr int kDoubleMemory = 9;          // 1_SLICE_REV2
@@ -30,6 +30,7 @@ int at(const int (&table)[N], int compute_slices) {
   return known ? table[compute_slices] : -1;
 }
 
+// The number of the profile in NVML, or -1 if it is not known. check() refuses the latter before anything is written.
 int profile_number(const MigProfile& profile) {
   const int slices = profile.compute_slices;
   switch (profile.family) {
@@ -43,8 +44,8 @@ int profile_number(const MigProfile& profile) {
   return profile.name.ends_with("+me.all") ? at(kAllMedia, slices) : -1;
 }
 
-// From Hopper on a double-memory slice has more multiprocessors than its plain sibling, and only this compute profile
-// brings them out.
+// From Hopper on, a double-memory slice has more multiprocessors than the plain profile of the same size, and only this
+// compute profile uses them all. Where both have the same number, as on Ampere, the plain one is right.
 int compute_number(const Geometry& geometry, const MigProfile& profile) {
   if (profile.family != ProfileFamily::double_memory) return at(kPlain, profile.compute_slices);
   for (const auto& other : geometry.profiles) {
@@ -63,7 +64,8 @@ Node slice_node(const Geometry& geometry, const Slice& slice) {
                    {"ComputeInstances", list_node({compute})}});
 }
 
-// In the order in which the driver's library lists them: by number of the profile.
+// In the order in which NVML lists instances, by the number of the profile. Equal profiles keep the order of their
+// starts.
 std::vector<Slice> sorted_slices(const PlannedDevice& device) {
   std::vector<Slice> slices = layout_of(device).slices;
   std::ranges::stable_sort(slices, {},
@@ -74,12 +76,13 @@ std::vector<Slice> sorted_slices(const PlannedDevice& device) {
 Node device_node(const PlannedDevice& device, const std::string& uuid) {
   std::vector<Node> slices;
   for (const auto& slice : sorted_slices(device)) slices.push_back(slice_node(device.geometry, slice));
-  // The tool writes an absent list as null.
+  // mig-parted writes an absent list as null.
   return map_node({{"UUID", text_node(uuid)},
                    {"MigMode", number_node(1)},
                    {"GpuInstances", slices.empty() ? Node{} : list_node(std::move(slices))}});
 }
 
+// A device may be named by its UUID in the plan; otherwise the options give it. Empty if neither does.
 std::string uuid_of(const ExportInput& input, const PlannedDevice& device) {
   if (device.name.starts_with("GPU-")) return device.name;
   const auto found = input.options.uuids.find(device.name);
@@ -120,6 +123,7 @@ Result<Export> mig_checkpoint(const ExportInput& input) {
   TANGRAM_RETURN_IF_ERROR(check(input, nodes));
   for (const auto& node : nodes) {
     result.files.push_back({node.name + ".json", checkpoint_text(input, node)});
+    // Indices ascend and are unique, so the last one tells whether any GPU of the node is missing.
     if (node.seats.back().index + 1 == static_cast<int>(node.seats.size())) continue;
     result.notes.push_back(fmt::format(
         "{}: mig-parted compares the GPUs of a node in order, and the plan leaves some of them out", node.name));

@@ -1,7 +1,8 @@
-// The file of nvidia-mig-parted.
+// The configuration file of nvidia-mig-parted.
 //
-// `version: v1`, and under `mig-configs` a list of entries for each label. An entry says which GPUs of a node it means
-// and how many of each profile they hold; it never says where. GPUs that no entry names keep their state.
+// It has `version: v1`, and under `mig-configs` a list of entries for each label. An entry says which GPUs of a node it
+// applies to and how many slices of each profile they have; it cannot say where. GPUs that no entry names keep their
+// state.
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 
 constexpr unsigned kVendorNvidia = 0x10DE;
 
-// GPUs that hold the same: they share an entry.
+// GPUs of one type with the same multiset of profiles. They share an entry, since the file cannot tell their places
+// apart.
 struct Group {
   const PlannedDevice* device = nullptr;
   std::vector<int> indices;
@@ -36,7 +38,7 @@ std::vector<Group> groups_of(const ClusterNode& node) {
   return groups;
 }
 
-// The ids of all boards of the type, so that a layout cannot reach a board of another type in the same place.
+// The PCI ids of all boards of the type, so that a layout is not applied to a board of another type at the same index.
 Node device_filter(const Geometry& geometry) {
   std::vector<Node> ids;
   for (const auto id : geometry.pci_ids) ids.push_back(text_node(fmt::format("0x{:04X}{:04X}", id, kVendorNvidia)));

@@ -1,3 +1,9 @@
+// Names for other tools, and the assignment of the plan's devices to machines.
+//
+// Every name depends on the plan and the options only, so exporting the same plan twice gives the same files. A name
+// that a tool would refuse is changed and gets a hash of the original, so that "a_b" and "a.b" do not become the same
+// label.
+
 #include "formats/exports/naming.h"
 
 #include <fmt/format.h>
@@ -12,12 +18,13 @@
 namespace tangram::formats::exports {
 namespace {
 
-// More GPUs than that in one machine were hardly meant.
+// A higher index probably means that --gpus-per-node was forgotten. It is a note, no error: such machines may exist.
 constexpr int kGpusPerNodeUsual = 16;
 
 bool is_label_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-// FNV-1a: short, and the same on every machine.
+// FNV-1a, 32 bits: eight digits as a suffix, and the same on every machine. It only has to separate names, not to
+// resist an attacker.
 std::uint32_t hash_of(std::string_view text) {
   std::uint32_t hash = 2166136261u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -29,14 +36,16 @@ struct NumberedName {
   int number = 0;
 };
 
-// "rack1-12" is number 12 of rack1. A name without a number stands alone.
+// "rack1-12" is number 12 of rack1. A name without a number is number 0 of itself.
 NumberedName split_number(std::string_view name) {
   constexpr std::int64_t kNumberMax = 1'000'000;
   const std::size_t dash = name.rfind('-');
+  // A dash in front would leave an empty prefix, and a node without a name.
   if (dash == std::string_view::npos || dash == 0) return {name, 0};
   const std::string_view digits = name.substr(dash + 1);
   const bool all_digits = !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
   const auto number = all_digits ? text::parse_integer(digits) : std::nullopt;
+  // A number above kNumberMax is taken for a part of the name, not for an index.
   if (!number || *number > kNumberMax) return {name, 0};
   return {name.substr(0, dash), static_cast<int>(*number)};
 }
@@ -46,12 +55,14 @@ struct Address {
   int index = 0;
 };
 
+// With 8 GPUs per node, rack1-12 is GPU 4 of the node rack1-1. Without a count, it is GPU 12 of the node rack1.
 Address address_of(const PlannedDevice& device, int gpus_per_node) {
   const NumberedName name = split_number(device.name);
   if (gpus_per_node <= 0) return {std::string(name.prefix), name.number};
   return {fmt::format("{}-{}", name.prefix, name.number / gpus_per_node), name.number % gpus_per_node};
 }
 
+// Requires seats in ascending order of their indices, so two devices on one seat are neighbours.
 std::optional<Error> why_wrong(const ClusterNode& node) {
   if (!is_host_name(node.name)) {
     return Error{ErrorCode::invalid,
@@ -71,6 +82,7 @@ std::optional<Error> why_wrong(const ClusterNode& node) {
 
 Result<std::vector<ClusterNode>> nodes_of(const ExportInput& input, std::vector<std::string>& notes) {
   std::vector<ClusterNode> nodes;
+  // The map finds a node by name; the vector keeps the order of the plan.
   std::map<std::string, std::size_t> places;
   for (const auto& device : input.plan->devices) {
     if (device.geometry.units_per_core > 0) {
@@ -94,6 +106,7 @@ Result<std::vector<ClusterNode>> nodes_of(const ExportInput& input, std::vector<
   return nodes;
 }
 
+// Lower-case letters, digits and single dashes between them. Everything else becomes a dash.
 std::string dns_label(std::string_view text, std::size_t length_max) {
   std::string label;
   for (const char c : text::lower(text)) {
@@ -103,13 +116,16 @@ std::string dns_label(std::string_view text, std::size_t length_max) {
       label += '-';
   }
   while (!label.empty() && label.back() == '-') label.pop_back();
+  // Unchanged names stay readable. Only a changed or shortened one needs the hash.
   if (label == text && label.size() <= length_max) return label;
   const std::string suffix = fmt::format("{:08x}", hash_of(text));
+  // Room for the dash and the suffix. Cutting may leave a dash at the end, which the next line removes.
   label.resize(std::min(label.size(), length_max - suffix.size() - 1));
   while (!label.empty() && label.back() == '-') label.pop_back();
   return label.empty() ? "x-" + suffix : label + "-" + suffix;
 }
 
+// A plus is spelled out, because the suffixes "+me" and "-me" mean different profiles and must not become one label.
 std::string profile_label(std::string_view profile) {
   std::string label;
   for (const char c : profile) {
@@ -121,6 +137,7 @@ std::string profile_label(std::string_view profile) {
   return label;
 }
 
+// RFC 1123: labels of at most 63 letters, digits and dashes, no dash at an end, at most 253 letters in all.
 bool is_host_name(std::string_view text) {
   if (text.size() > 253) return false;
   return std::ranges::all_of(text::split(text, '.'), [](std::string_view label) {

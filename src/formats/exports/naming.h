@@ -1,4 +1,4 @@
-// Names that other tools accept, and where the devices of a plan stand.
+// Names that other tools accept, and the machine and index of each device of a plan.
 #pragma once
 
 #include <cstddef>
@@ -40,10 +40,10 @@ bool is_host_name(std::string_view text);
 // The first of NAME, NAME-2, NAME-3, ... that is not in `taken`, which then holds it.
 std::string unique_name(const std::string& name, std::set<std::string>& taken);
 
-// How the devices' layouts on `node` are called in mig-parted's file, and as the value of a node label.
+// The name of the layouts on `node`: the key in mig-parted's file and the value of the node's label.
 std::string layout_label(const ExportInput& input, const ClusterNode& node);
 
-// The network behind a service; the service's own name where no workload says.
+// The service of this name in the workload; null if there is no workload or no such service.
 const Service* find_service(const ExportInput& input, std::string_view name);
 
 // Maps and lists to be written.

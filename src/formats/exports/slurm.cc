@@ -1,7 +1,7 @@
 // Slurm: gres.conf, and the lines of slurm.conf that name the slices.
 //
-// The type of a resource must be a part of what slurmd calls the slice, `nvidia_a100_3g.20gb`. Boards are called
-// differently by different drivers, so the profile alone is written unless the board's name is given.
+// The type of a resource must be a part of slurmd's name for the slice, `nvidia_a100_3g.20gb`. Drivers name boards
+// differently, so only the profile is written unless the board's name is given.
 
 #include <fmt/format.h>
 
@@ -38,7 +38,7 @@ std::string node_line(const std::string& name, const Counts& counts) {
   return fmt::format("NodeName={} Gres={}\n", name, text::join(items, ","));
 }
 
-// Slurm looks for the type within its own name of a slice, so one type that contains another meets both.
+// Slurm matches a type anywhere in its name of a slice, so a type that is contained in another matches both.
 void note_ambiguous(const std::string& node, const Counts& counts, std::vector<std::string>& notes) {
   for (const auto& [a, count_a] : counts) {
     for (const auto& [b, count_b] : counts) {
@@ -55,6 +55,7 @@ Result<Export> slurm(const ExportInput& input) {
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
   std::string gres = "# The driver's library finds the slices; AutoDetect=nvidia does not see MIG.\n";
   std::string lines;
+  // The types of all nodes, each once: AccountingStorageTRES is a setting of the whole cluster.
   std::set<std::string> tres;
   for (const auto& node : nodes) {
     const Counts counts = counts_of(input, node);

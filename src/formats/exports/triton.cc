@@ -1,6 +1,7 @@
 // Triton: a model repository for each slice, with one config.pbtxt for each replica.
 //
-// Triton knows no MIG: one server runs for each slice, with CUDA_VISIBLE_DEVICES=MIG-<uuid>, and sees it as GPU 0.
+// Triton does not know MIG. One server runs for each slice, with CUDA_VISIBLE_DEVICES=MIG-<uuid>, and sees the slice as
+// GPU 0. So each slice gets a folder, for example rack1-0/4g.40gb-0/rank/config.pbtxt.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +15,7 @@
 namespace tangram::formats::exports {
 namespace {
 
-// A string of the protobuf text format.
+// A string literal of the protobuf text format: control characters as three octal digits.
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -29,7 +30,8 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-// A name of a folder: what could lead elsewhere or confuse a shell becomes a label.
+// A safe folder name. "..", a leading dash or a slash could leave the folder of the export or be read as an option, so
+// a name with anything unusual becomes a DNS label.
 std::string folder_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -40,7 +42,7 @@ std::string folder_name(const std::string& name) {
   return safe ? name : dns_label(name);
 }
 
-// How many processes of the plan answer for a service.
+// The number of processes in the plan that serve a service; requests are assumed to spread evenly over them.
 std::int64_t processes_of(const Plan& plan, const std::string& service) {
   std::int64_t count = 0;
   for (const auto& device : plan.devices) {
@@ -55,12 +57,13 @@ std::int64_t batch_max(const Replica& replica) {
   return std::ranges::max_element(replica.buckets, {}, &PlannedBucket::batch_size)->batch_size;
 }
 
-// How long a server may wait for a batch to fill: as long as its share of the requests takes to bring one, and never
-// more than a quarter of the promise, so that waiting and a run of half the promise leave room.
+// How long a server may wait for a batch to fill: the time in which its share of the requests fills the largest batch,
+// but at most a quarter of the Slo's latency. A batch that runs for half the latency then still meets its deadline.
 std::int64_t queue_delay_us(const ExportInput& input, const Service& service, const Replica& replica) {
   constexpr double kShareOfSlo = 0.25;
   const double limit_us = kShareOfSlo * to_seconds(service.slo.latency) * 1e6;
   const double rate = mean_rate_per_s(service.traffic);
+  // The rate is unknown, for example of a closed loop.
   if (rate <= 0) return static_cast<std::int64_t>(limit_us);
   const auto processes = static_cast<double>(processes_of(*input.plan, replica.service));
   const double fill_us = static_cast<double>(batch_max(replica) - 1) * processes * 1e6 / rate;
@@ -73,7 +76,7 @@ std::string batching(const ExportInput& input, const Replica& replica) {
   std::string text = fmt::format("dynamic_batching {{\n  preferred_batch_size: [ {} ]\n", fmt::join(sizes, ", "));
   if (const Service* service = find_service(input, replica.service)) {
     text += fmt::format("  max_queue_delay_microseconds: {}\n", queue_delay_us(input, *service, replica));
-    // A request that has waited for the whole promise cannot be in time any more.
+    // A queued request that has waited for the whole latency can no longer meet its deadline, so Triton rejects it.
     text += fmt::format(
         "  default_queue_policy {{\n    timeout_action: REJECT\n    default_timeout_microseconds: {}\n"
         "    allow_timeout_override: true\n  }}\n",
@@ -82,6 +85,7 @@ std::string batching(const ExportInput& input, const Replica& replica) {
   return text + "}\n";
 }
 
+// Triton has one batch size for a model and no buckets. They go along as a parameter for a backend that reads them.
 std::string parameters(const Replica& replica) {
   std::vector<std::string> buckets;
   for (const auto& bucket : replica.buckets)
@@ -104,7 +108,7 @@ std::string model_text(const ExportInput& input, const PlannedDevice& device, co
   return text + parameters(replica);
 }
 
-// The models of one slice, whose names must differ: a slice may hold a service twice.
+// The models of one slice. Their names must differ, and a slice may hold a service twice.
 void add_slice(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice, Export& result) {
   const std::string& profile = device.geometry.profiles[slice.slice.profile].name;
   const std::string folder = fmt::format("{}/{}-{}", folder_name(device.name), profile, slice.slice.start);

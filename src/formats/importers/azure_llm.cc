@@ -1,4 +1,7 @@
 // Azure's public traces of language-model requests: when each arrived and how many tokens it brought.
+//
+// Times are absolute with a resolution of 100 ns, so they are read as integers of nanoseconds; a double would lose
+// digits. The output counts from the first request of all files.
 
 #include <fmt/format.h>
 
@@ -33,6 +36,7 @@ std::int64_t digits_at(std::string_view text, std::size_t begin, std::size_t len
 
 // Nanoseconds since 1970 from "2023-11-16 18:15:46.6805900", with or without "+00:00" or "Z" behind it.
 std::optional<std::int64_t> parse_timestamp(std::string_view text) {
+  // Only UTC is accepted; the files of one trace must share a clock.
   if (text.ends_with('Z')) text.remove_suffix(1);
   if (text.ends_with("+00:00")) text.remove_suffix(6);
   const bool separated = text.size() >= 19 && text[4] == '-' && text[7] == '-' &&
@@ -43,6 +47,7 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
                                          std::chrono::day(static_cast<unsigned>(digits_at(text, 8, 2)))};
   const std::int64_t hour = digits_at(text, 11, 2);
   const std::int64_t minute = digits_at(text, 14, 2);
+  // A leap second is 60.
   Limits seconds{.min = 0, .below = 61};
   std::int64_t nanoseconds = 0;
   const bool right = date.ok() && digits_at(text, 0, 4) >= 1900 && digits_at(text, 0, 4) < 2200 && hour >= 0 &&
@@ -63,11 +68,12 @@ Result<std::string> azure_llm(const Files& files, std::string_view) {
       return bad.add(place.of("TIMESTAMP"), fmt::format("TIMESTAMP must be like 2023-11-16 18:15:46.680, not {}",
                                                         detail::excerpt(row.timestamp)));
     }
-    // A request without input still occupies its place in a batch.
+    // A request without input tokens still takes a place in a batch, and sizes begin at 1.
     trace.push_back({TimePoint(Duration(*at)), std::max<std::int64_t>(1, row.tokens), 1});
   });
   if (!problems.empty()) return problems.error();
   if (trace.empty()) return no_rows(files);
+  // Several files may overlap in time. Stable, so that equal times keep the order of the files.
   std::ranges::stable_sort(trace, {}, &TraceEntry::at);
   const Duration first = trace.front().at.time_since_epoch();
   for (auto& entry : trace) entry.at -= first;

@@ -1,8 +1,8 @@
 // DeepBoot's simulator: training jobs among inference tasks that hold a device for a while.
 //
-// The application of an inference task begins with "infer-". Training jobs end when their work is done: files of
-// training alone say so by a duration of -1, mixed files by a number of tasks of -1, beside a duration that is filled
-// in for all rows and means nothing there.
+// The application of an inference task begins with "infer-". A training job ends when its work is done. Files with
+// training only mark this by a duration of -1. Mixed files mark it by a num_task of -1; they fill in a duration for all
+// rows, which means nothing for training.
 
 #include "formats/detail/limits.h"
 #include "formats/importers/importers.h"
@@ -34,6 +34,7 @@ void describe(Visitor& v, Row& c) {
   v.field("duration", c.duration, {.min = -1, .max = kSecondsMax, .required = true}, "");
   v.field("num_task", c.num_task, {.min = -1, .max = 1e12}, "");
   v.rule(!c.inference() || c.lasts(), {"duration", "application"}, "an inference task needs a duration of at least 0");
+  // A training row with a duration and without the mark is ambiguous, so it is refused instead of guessed.
   v.rule(c.inference() || !c.lasts() || c.num_task == -1, {"duration", "application", "num_task"},
          "a training job has a duration of -1 or a num_task of -1");
 }

@@ -1,3 +1,5 @@
+// Functions that several importers share: headers, prefixes of names, and errors with the same wording.
+
 #include "formats/importers/importers.h"
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@ void FileProblems::take(const Problems& problems) {
   message_ += problems.error().message;
 }
 
+// Problems are ignored here, because the reader of the rows reports them again with the right context.
 std::set<std::string, std::less<>> header_of(const Source& file) {
   Problems ignored(file.name);
   CsvReader reader(file.text, ignored);
@@ -24,6 +27,7 @@ std::set<std::string, std::less<>> header_of(const Source& file) {
   return columns;
 }
 
+// One file with the column is enough: the others are then reported by the reader of that kind.
 bool have_column(const Files& files, std::string_view name) {
   return std::ranges::any_of(files, [&](const Source& file) { return header_of(file).contains(name); });
 }
@@ -31,6 +35,7 @@ bool have_column(const Files& files, std::string_view name) {
 Error unknown_selection(std::string_view format, std::string_view selection, const std::set<std::string>& known) {
   const std::vector<std::string> names(known.begin(), known.end());
   const std::string list = text::join(names, ", ");
+  // Without a selection there are several to choose from; with one, it does not exist.
   if (selection.empty()) {
     return {ErrorCode::invalid,
             fmt::format("there are several; write {}:NAME with one of these names: {}", format, list)};
@@ -57,12 +62,14 @@ Result<std::map<std::string, std::string>> prefixes_of(const Files& files, std::
   std::map<std::string, std::string> owners;
   for (const auto& file : files) {
     const std::string stem = stem_of(file.name);
+    // Prefixes are stems, so a/x.csv and b/x.csv could not be told apart.
     const auto [owner, fresh] = owners.emplace(stem, file.name);
     if (!fresh) {
       return Error{ErrorCode::invalid,
                    fmt::format("{}: {} has the same name, which is to tell their rows apart; import one of them",
                                file.name, owner->second)};
     }
+    // A single file needs no prefix, so its names stay as they were published.
     prefixes[file.name] = files.size() > 1 ? stem + std::string(separator) : "";
   }
   return prefixes;

@@ -1,4 +1,4 @@
-// The readers of public formats, one file each, and what they share.
+// The readers of public formats, one source file each, and the functions that they share.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace tangram::formats::importers {
 
 using Files = std::vector<Source>;
 
-// Each takes at least one file. `selection` is what stood behind the colon, or empty.
+// Each requires at least one file. `selection` is the text behind the colon, or empty.
 Result<std::string> parvagpu(const Files& files, std::string_view selection);
 Result<std::string> migprofiler(const Files& files, std::string_view selection);
 Result<std::string> azure_llm(const Files& files, std::string_view selection);
@@ -55,7 +55,7 @@ std::set<std::string, std::less<>> header_of(const Source& file);
 // True if any of the files has a column of this name.
 bool have_column(const Files& files, std::string_view name);
 
-// What was selected behind the colon of `format` is not among `known`, or nothing was and there are several.
+// The error for a selection that is not among `known`, or for no selection where there are several.
 Error unknown_selection(std::string_view format, std::string_view selection, const std::set<std::string>& known);
 Error no_rows(const Files& files);
 inline constexpr std::string_view kNoRows = "no rows to import";
@@ -64,8 +64,8 @@ inline constexpr std::string_view kNoRows = "no rows to import";
 std::string stem_of(std::string_view path);
 std::string folder_of(std::string_view path);
 
-// What goes in front of names so that they stay unique where several files are put together: the stem of the file, or
-// nothing where there is only one. Files whose stems are the same are an error.
+// The prefix of names for each file, so that they stay unique when several files are merged: the stem of the file, or
+// nothing for a single file. Two files with the same stem are an error.
 Result<std::map<std::string, std::string>> prefixes_of(const Files& files, std::string_view separator);
 
 }  // namespace tangram::formats::importers

@@ -1,4 +1,4 @@
-// How long creating and destroying the slices of an A100 took, run by run, summed up for each layout.
+// Times to create and to destroy the slices of an A100, run by run, summarised for each layout and action.
 
 #include <algorithm>
 #include <map>
@@ -27,6 +27,7 @@ void describe(Visitor& v, Row& c) {
 }  // namespace
 
 Result<std::string> mig_reconfig(const Files& files, std::string_view) {
+  // Ordered by layout and action, which is also the order of the output.
   std::map<std::pair<std::string, RecutAction>, std::vector<double>> times;
   const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace&, Problems&, const Source&) {
     times[{std::move(row.slices), row.action == "create" ? RecutAction::create : RecutAction::destroy}].push_back(
@@ -36,6 +37,7 @@ Result<std::string> mig_reconfig(const Files& files, std::string_view) {
   if (times.empty()) return no_rows(files);
   std::vector<Recut> recuts;
   for (auto& [key, values] : times) {
+    // Sorted before summing, so that the mean does not depend on the order of the rows or files.
     std::ranges::sort(values);
     double sum = 0;
     for (const double value : values) sum += value;
@@ -43,6 +45,7 @@ Result<std::string> mig_reconfig(const Files& files, std::string_view) {
                       .action = key.second,
                       .runs = static_cast<std::int64_t>(values.size()),
                       .mean_ms = sum / static_cast<double>(values.size()),
+                      // Nearest ranks: each quoted time is one that was measured.
                       .p50_ms = quantile_nearest_rank(values, 0.5),
                       .p99_ms = quantile_nearest_rank(values, 0.99),
                       .max_ms = values.back()});

@@ -1,9 +1,9 @@
 // MIGProfiler: latency against batch and against sequence length on A100 slices.
 //
-// Its throughput column has a wrong unit in part of the files (three batches of one a second, whatever the batch was),
-// so throughput is computed from latency; a column that is right neither way contradicts the latency and is refused.
-// The two sweeps cross in one configuration, which is then measured twice: the first row is kept. Two rows of one sweep
-// that differ are refused, because nobody can tell which of them holds.
+// Part of the files have a wrong unit in the throughput column (they divide 3 by the latency, whatever the batch was),
+// so throughput is computed from the latency. A throughput that fits neither the right unit nor this one contradicts
+// the latency, and the row is refused. The two sweeps cross in one configuration, which is then measured twice: the
+// first row is kept. Two different rows of one sweep are refused, because the file does not say which of them is right.
 
 #include <fmt/format.h>
 
@@ -24,6 +24,7 @@ constexpr double kThroughputTolerance = 0.1;  // Relative; published files agree
 constexpr double kWrongUnitBatch = 3;         // What part of the files divides by the latency instead of the batch.
 constexpr double kSweepsRatioMax = 2;         // Of the latencies of one configuration in two sweeps.
 
+// One measured configuration. A blank latency means that it ran out of memory.
 struct Row {
   std::string gpu;
   std::string mig_profile;
@@ -59,7 +60,7 @@ bool is_training(const Row& row) { return row.task.starts_with("train"); }
 
 bool near(double value, double expected) { return std::abs(value - expected) <= kThroughputTolerance * expected; }
 
-// True where the throughput is that of the latency, in the right unit or in the one known slip.
+// True if the throughput follows from the latency, in the right unit or in the known wrong one.
 bool agrees(const Row& row) {
   if (!row.latency_ms || !row.throughput_samples_s) return true;
   const double batches_per_s = 1e3 / *row.latency_ms;
@@ -67,14 +68,15 @@ bool agrees(const Row& row) {
          near(*row.throughput_samples_s, batches_per_s * kWrongUnitBatch);
 }
 
-// What was read first of a configuration.
+// The first row of a configuration.
 struct First {
   std::string sweep;
   std::optional<double> latency_ms;
   std::string place;
 };
 
-// True where a second row of a configuration may be dropped: the sweeps cross in it, or the row says the same again.
+// True if a second row of a configuration may be dropped: the sweeps cross in it, or it repeats the first. Latencies of
+// two sweeps may differ by a factor of kSweepsRatioMax; out of memory in one and a latency in the other never agree.
 bool repeats(const First& first, const Row& row) {
   if (first.latency_ms == row.latency_ms) return true;
   if (!row.sweep.empty() && first.sweep == row.sweep) return false;
@@ -98,6 +100,7 @@ std::string disagreement(const Row& row) {
                      1e3 * static_cast<double>(row.batch_size) / *row.latency_ms);
 }
 
+// Without a latency the run was out of memory, and spread and throughput stay empty.
 Measurement measurement_of(Row row) {
   Measurement m;
   m.device = text::lower(row.gpu);
@@ -125,11 +128,14 @@ Result<std::string> migprofiler(const Files& files, std::string_view selection) 
     if (!is_training(row) && !row.task.starts_with("infer")) {
       return bad.add(place.of("task"), fmt::format("task must be infer or train, not \"{}\"", row.task));
     }
+    // Before the choice of rows, so that a broken file is reported whichever part of it is imported.
     if (!agrees(row)) return bad.add(place.of("throughput_samples_s"), disagreement(row));
+    // Training and inference are different work; one import takes one of them.
     if (is_training(row) != training) return;
     Measurement m = measurement_of(row);
     const auto profile = profile_name(m.device, m.mig_profile);
     if (!profile) return bad.add(place.of("mig_profile"), profile.error().message);
+    // The canonical name, so that two spellings of one profile count as one configuration.
     m.mig_profile = *profile;
     const First first{row.sweep, row.latency_ms, fmt::format("{}:{}", file.name, place.line())};
     const auto [at, is_new] = seen.try_emplace({m.device, m.mig_profile, m.model, m.batch, m.size}, first);

@@ -1,8 +1,8 @@
 // MISO (SoCC'22): how long one training iteration takes on each slice of an A100-40GB.
 //
-// Configurations that did not fit into memory are missing there, so none comes out as out of memory here. The spread is
-// taken from the range between the 5th and the 95th percentile, which is 3.29 standard deviations of a normal
-// distribution.
+// Configurations that did not fit into memory are missing from the files, so no row of the output is out of memory. The
+// standard deviation is estimated from the range between the 5th and the 95th percentile, which is 3.29 standard
+// deviations of a normal distribution.
 
 #include "formats/detail/limits.h"
 #include "formats/detail/profiles.h"
@@ -26,6 +26,7 @@ struct Row {
 
 template <typename Visitor>
 void describe(Visitor& v, Row& c) {
+  // Zero is excluded, because the throughput divides by the time.
   const Limits seconds{.max = 1e6, .above = 0, .required = true};
   v.field("mig_profile", c.mig_profile, {.required = true}, "");
   v.field("model", c.model, {.required = true}, "");

@@ -1,8 +1,8 @@
 // ParvaGPU (SC'24): inference measured on slices of an A100-80GB, service scenarios, and published layouts.
 //
-// Which of its three files is given shows in the header. In the measurements throughput is per process and latency is
-// rounded to a millisecond, so latency is taken from the throughput: each process runs one batch after another. The two
-// must agree, or one of them has another unit and nobody can tell which.
+// The header tells which of the three files is given. In the measurements, throughput is per process and latency is
+// rounded to a millisecond, so latency is computed from the throughput: each process runs one batch after another. The
+// two columns must agree. If they do not, one has another unit, and the file does not say which.
 
 #include <fmt/format.h>
 
@@ -28,6 +28,7 @@ constexpr double kLatencyRoundingS = 0.001;
 constexpr double kLatencyTolerance = 0.1;
 constexpr double kLatencySMax = kLatencyMsMax / 1e3;
 
+// profiles.csv: one measured configuration in each row.
 struct ProfileRow {
   std::string model;
   int mig_gpcs = 0;
@@ -38,7 +39,7 @@ struct ProfileRow {
   int feasible = 0;
 };
 
-// True where latency and throughput of one process mean the same, or one of them is not there.
+// True if latency and throughput of one process agree, or one of them is missing.
 bool agrees(const ProfileRow& row) {
   if (row.feasible == 0 || !row.latency_s || row.throughput_req_s.value_or(0) <= 0) return true;
   const double expected_s = static_cast<double>(row.batch_size) / *row.throughput_req_s;
@@ -58,6 +59,7 @@ void describe(Visitor& v, ProfileRow& c) {
          "a feasible run needs a throughput");
 }
 
+// scenarios.csv: one service of a scenario in each row.
 struct ScenarioRow {
   std::string scenario;
   std::string model;
@@ -73,6 +75,7 @@ void describe(Visitor& v, ScenarioRow& c) {
   v.field("request_rate_per_s", c.request_rate_per_s, {.max = kRateMax, .above = 0, .required = true}, "");
 }
 
+// A deployment: one slice of one GPU in each row.
 struct DeploymentRow {
   int gpu = 0;
   std::string model;
@@ -92,6 +95,7 @@ void describe(Visitor& v, DeploymentRow& c) {
   v.field("Num proc", c.processes, {.min = 1, .max = kProcessesMax, .required = true}, "");
 }
 
+// The files give the number of compute slices only. "1g" names the plain profile of that size.
 Result<std::size_t> profile_of(int compute_slices) {
   return find_profile(*find_geometry(kDevice), fmt::format("{}g", compute_slices));
 }
@@ -115,6 +119,7 @@ Result<std::string> measurements(const Files& files) {
         m.model = row.model;
         m.batch = row.batch_size;
         m.processes = row.mps_procs;
+        // An infeasible run has no latency, which the measurements file reads as out of memory.
         if (row.feasible == 1) {
           m.latency_ms = 1e3 * static_cast<double>(row.batch_size) / *row.throughput_req_s;
           m.throughput_per_s = *row.throughput_req_s * static_cast<double>(row.mps_procs);
@@ -126,7 +131,8 @@ Result<std::string> measurements(const Files& files) {
   return write_measurements(result);
 }
 
-// A text as a name in a plan, which holds fewer characters.
+// `text` as a name for a plan: characters that a name may not hold become dashes, and the first one is a letter or
+// digit.
 std::string as_name(std::string text) {
   for (char& c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
@@ -136,7 +142,7 @@ std::string as_name(std::string text) {
   return text;
 }
 
-// The name of a service: `text` as a name, with a number behind it where that is taken.
+// A unique service name from `text`: bert, bert-2, bert-3.
 std::string service_name(const std::string& text, std::set<std::string>& taken) {
   std::string name = as_name(text);
   if (name.empty()) name = "service";
@@ -145,8 +151,8 @@ std::string service_name(const std::string& text, std::set<std::string>& taken) 
   return name;
 }
 
-// Scenarios serve the same models, so unless one is chosen its name goes in front: SLO1-bert. Models are called as in
-// the measurements, whatever characters that takes.
+// Scenarios serve the same models, so unless one is selected, its name becomes a prefix: SLO1-bert. The model keeps its
+// name, because that is what connects a service with its measurements.
 Result<std::string> services(const Files& files, std::string_view selection) {
   Workload workload;
   std::set<std::string> scenarios;
@@ -155,6 +161,7 @@ Result<std::string> services(const Files& files, std::string_view selection) {
   const auto problems =
       for_each_row_of<ScenarioRow>(files, [&](ScenarioRow row, const RowPlace& place, Problems& bad, const Source&) {
         scenarios.insert(row.scenario);
+        // Checked before the selection, so that a broken file is reported whichever scenario is imported.
         if (!seen.emplace(row.scenario, row.model).second) {
           return bad.add(place.of("model"), fmt::format("{} has the model {} already", row.scenario, row.model));
         }
@@ -172,7 +179,7 @@ Result<std::string> services(const Files& files, std::string_view selection) {
   return write_workload(workload);
 }
 
-// The slices of one GPU where they were published, or nothing if they overlap there.
+// The slices of one GPU at their published places, in the order of their starts; nullopt if they overlap.
 std::optional<std::vector<PlannedSlice>> as_published(const Geometry& geometry,
                                                       const std::vector<PlannedSlice>& wanted) {
   PlannedDevice device;
@@ -185,11 +192,12 @@ std::optional<std::vector<PlannedSlice>> as_published(const Geometry& geometry,
   return device.slices;
 }
 
-// The same slices in places that the hardware has. Published layouts put 1g.10gb at 6 beside 3g.40gb at 4, though the
-// latter covers four units; the same multiset fits otherwise.
+// The same slices at places that the hardware permits. Some published layouts put 1g.10gb at 6 beside 3g.40gb at 4,
+// although the latter covers four units. The multiset of profiles is kept; only the places change.
 std::optional<std::vector<PlannedSlice>> laid_out_anew(const Geometry& geometry, std::vector<PlannedSlice> wanted) {
   Multiset multiset(geometry.profiles.size());
   for (const auto& planned : wanted) ++multiset[planned.slice.profile];
+  // Any layout of the multiset will do: slices of one profile are interchangeable.
   const auto layout = realise(geometry, multiset);
   if (!layout) return std::nullopt;
   std::vector<PlannedSlice> slices;
@@ -225,7 +233,7 @@ Result<std::string> plan_of(const PublishedGpus& gpus) {
   return write_plan(plan);
 }
 
-// The files whose name, which is that of a scenario, was selected; all if nothing was.
+// The file whose name is the selected scenario, or all files without a selection.
 Result<Files> deployments_of(const Files& files, std::string_view selection) {
   if (selection.empty()) return files;
   std::set<std::string> names;
@@ -236,8 +244,8 @@ Result<Files> deployments_of(const Files& files, std::string_view selection) {
   return unknown_selection("parvagpu", selection, names);
 }
 
-// Each file is one deployment with GPUs of its own. Where there are several, the name of the file goes in front of
-// devices and services, as that of the scenario does in front of services.
+// Each file is one deployment with its own GPUs. With several files, the file's name becomes a prefix of devices and
+// services, as the scenario does in services().
 Result<std::string> plan(const Files& all, std::string_view selection) {
   TANGRAM_TRY(const auto files, deployments_of(all, selection));
   TANGRAM_TRY(const auto prefixes, prefixes_of(files, "-"));
@@ -249,8 +257,10 @@ Result<std::string> plan(const Files& all, std::string_view selection) {
         if (!profile) return bad.add(place.of("Instance size"), profile.error().message);
         PlannedSlice planned;
         planned.slice = {static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(row.placement)};
+        // The files say nothing about input sizes, so each replica has one bucket for size 1.
         planned.replicas.push_back(
             {.service = prefix + row.model, .buckets = {{1, row.batch}}, .processes = row.processes});
+        // `file` is an element of `files`, so the difference is its position. GPU numbers begin again in each file.
         PublishedGpu& gpu = gpus[{&file - files.data(), row.gpu}];
         if (gpu.slices.empty()) gpu.place = fmt::format("{}:{}", file.name, place.line());
         gpu.name = fmt::format("{}{}-{}", prefix, kDevice, row.gpu);
@@ -264,6 +274,7 @@ Result<std::string> plan(const Files& all, std::string_view selection) {
 }  // namespace
 
 Result<std::string> parvagpu(const Files& files, std::string_view selection) {
+  // Each kind has a column that the others lack.
   if (have_column(files, "scenario")) return services(files, selection);
   if (have_column(files, "Placement")) return plan(files, selection);
   if (!selection.empty()) {

@@ -1,7 +1,8 @@
 // Pollux (OSDI'21): workloads of training jobs, and traces of six applications.
 //
-// A workload becomes jobs. The files of the traces (placements, scalability, validation-<batch>) become one table with
-// an application column taken from their folder; columns that a kind of file does not have stay blank.
+// A workload becomes a jobs file. The files of the traces (placements, scalability, validation-<batch>) become one
+// training table with an application column, which is the name of their folder: bert/placements.csv has the application
+// bert. Columns that a kind of file does not have stay blank.
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 namespace tangram::formats::importers {
 namespace {
 
+// A workload: one training job in each row.
 struct WorkloadRow {
   std::string name;
   double time = 0;
@@ -31,6 +33,7 @@ void describe(Visitor& v, WorkloadRow& c) {
   v.field("batch_size", c.batch_size, {.min = 1, .max = 1e9, .required = true}, "");
 }
 
+// placements.csv or scalability.csv: one timed step in each row.
 struct StepRow {
   std::optional<std::string> placement;  // A digit for each node: how many replicas run there.
   std::optional<std::int64_t> num_nodes;
@@ -50,6 +53,7 @@ void describe(Visitor& v, StepRow& c) {
   v.field("sync_time", c.sync_time, {.min = 0, .max = kSecondsMax, .required = true}, "");
 }
 
+// validation-<batch>.csv: progress and gradient statistics after some iterations.
 struct ValidationRow {
   double progress = 0;
   std::int64_t iteration = 0;
@@ -69,7 +73,7 @@ void describe(Visitor& v, ValidationRow& c) {
 
 Result<std::string> jobs(const Files& files) {
   std::vector<Job> result;
-  // The workloads use the same names, so where there are several the file's goes in front.
+  // Different workloads use the same job names, so with several files the file's name becomes a prefix.
   TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems =
       for_each_row_of<WorkloadRow>(files, [&](WorkloadRow row, const RowPlace&, Problems&, const Source& file) {
@@ -86,6 +90,7 @@ Result<std::string> jobs(const Files& files) {
   return write_jobs(result);
 }
 
+// Collects rows of several files and the problems of all of them, so that one run reports every broken file.
 class TrainingTable {
  public:
   void add_steps(const Source& file) {
@@ -93,6 +98,8 @@ class TrainingTable {
       TrainingRow out = row_of(file, row.placement ? TrainingRowKind::placement : TrainingRowKind::scalability);
       out.nodes = row.num_nodes;
       out.replicas = row.num_replicas;
+      // A placement says more than node and replica counts, which are computed from it; the other kind of file has the
+      // counts.
       if (row.placement && !spread(*row.placement, out)) {
         return bad.add(place.of("placement"), "placement must be a digit from 1 to 9 for each node");
       }
@@ -106,6 +113,7 @@ class TrainingTable {
   }
 
   void add_validation(const Source& file) {
+    // The batch size is in the name of the file only: validation-128.csv.
     const std::string stem = stem_of(file.name);
     const auto batch = text::parse_integer(std::string_view(stem).substr(stem.rfind('-') + 1));
     problems_.take(read<ValidationRow>(file, [&](const ValidationRow& row, const RowPlace&, Problems& bad) {
@@ -122,12 +130,14 @@ class TrainingTable {
     }));
   }
 
+  // Adds a problem of the whole file.
   void refuse(const Source& file, std::string text) {
     Problems problems(file.name);
     problems.add({}, std::move(text));
     problems_.take(problems);
   }
 
+  // Problems win over rows: nothing is written if any file is broken.
   Result<std::string> finish(const Files& files) const {
     if (!problems_.empty()) return problems_.error();
     if (rows_.empty()) return no_rows(files);
@@ -135,6 +145,7 @@ class TrainingTable {
   }
 
  private:
+  // Lenient: the published files have columns that are not needed here.
   template <typename Row, typename Use>
   static Problems read(const Source& file, Use&& use) {
     Problems problems(file.name);
@@ -143,6 +154,7 @@ class TrainingTable {
     return problems;
   }
 
+  // The folder is not empty: pollux() refuses files without one.
   static TrainingRow row_of(const Source& file, TrainingRowKind kind) {
     TrainingRow row;
     row.application = folder_of(file.name);
@@ -150,6 +162,7 @@ class TrainingTable {
     return row;
   }
 
+  // "12" means one worker on the first node and two on the second. False if it is no such text.
   static bool spread(const std::string& placement, TrainingRow& out) {
     if (placement.find_first_not_of("123456789") != std::string::npos) return false;
     out.placement = placement;
@@ -166,7 +179,8 @@ class TrainingTable {
 }  // namespace
 
 Result<std::string> pollux(const Files& files, std::string_view) {
-  // A workload that lacks a column still has others that no trace has; its reader names the one that is missing.
+  // One column of a workload is enough to recognise it. If another one is missing, the reader of workloads names it,
+  // which is more helpful than "no file of Pollux".
   const auto of_workload = [&](const char* column) { return have_column(files, column); };
   if (of_workload("application") || of_workload("batch_size") || of_workload("time")) return jobs(files);
   TrainingTable table;

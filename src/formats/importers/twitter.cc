@@ -1,6 +1,7 @@
 // A rate curve with one second on each line, in which 0 marks seconds that were not recorded.
 //
-// Gaps are filled on the straight line between their neighbours, and a comment in the output says where.
+// Gaps are filled linearly between their neighbours, and a comment in the output marks each of them. A simulator that
+// replayed the zeros would see pauses that never happened.
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 namespace tangram::formats::importers {
 namespace {
 
+// The rate of second `i` in the gap [begin, end). A gap at either end of the file has one neighbour and repeats it.
 double between(const std::vector<double>& rates, std::size_t begin, std::size_t end, std::size_t i) {
   if (begin == 0) return rates[end];
   if (end == rates.size()) return rates[begin - 1];

@@ -1,3 +1,7 @@
+// Checks of a plan against its workload that need no simulation. Whatever the load, a request is lost if no bucket
+// takes its size, no slice its number of samples, or if the fastest slice alone needs longer than the Slo. Such a
+// scenario runs, and its poor attainment would otherwise look like a lack of capacity.
+
 #include "lab/detail/servable.h"
 
 #include <fmt/format.h>
@@ -10,6 +14,7 @@
 namespace tangram::lab {
 namespace {
 
+// Sizes or numbers of samples, both ends included.
 struct Range {
   std::int64_t low = 1;
   std::int64_t high = 1;
@@ -68,6 +73,7 @@ class Inspection {
  private:
   void add(const std::string& text) { doubts_.push_back(fmt::format("service {}: {}", service_.name, text)); }
 
+  // Inputs beyond the last edge have no bucket.
   void too_large(const Range& sizes) {
     const std::int64_t largest = deployed_.edges.back();
     if (sizes.high <= largest) return;
@@ -78,6 +84,8 @@ class Inspection {
                           sizes.high));
   }
 
+  // Buckets whose fastest run, with an empty queue, takes longer than the Slo. Only buckets that inputs can reach
+  // count.
   void too_slow(const Range& sizes) {
     const double slo_ms = to_milliseconds(service_.slo.latency);
     std::size_t reached = 0;
@@ -101,6 +109,7 @@ class Inspection {
                   text::join(slow, ", "), ms_text(slo_ms)));
   }
 
+  // A request is never split, so all of its samples must fit into one batch.
   void too_many() {
     const Range samples = std::visit(RangeOf{service_, &TraceEntry::samples}, service_.samples);
     if (samples.high <= deployed_.samples_max) return;
@@ -134,6 +143,7 @@ std::vector<std::string> doubts(const Workload& workload, std::span<const sched:
   for (std::size_t s = 0; s < workload.services.size(); ++s) {
     for (const sched::Deployment* plan : plans) {
       for (auto& doubt : Inspection(workload.services[s], *plan, s).run()) {
+        // Plans of one scenario often share the same doubt.
         if (std::ranges::find(all, doubt) == all.end()) all.push_back(std::move(doubt));
       }
     }

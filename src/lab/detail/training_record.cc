@@ -1,3 +1,7 @@
+// The section `training` of a scenario, from its record to a TrainingSetup: reads the files that it names and checks
+// that jobs, applications and speeds belong together. All problems are reported at the place in the scenario that names
+// the file.
+
 #include "lab/detail/training_record.h"
 
 #include <fmt/format.h>
@@ -16,11 +20,13 @@ namespace {
 using formats::Position;
 using formats::Problems;
 
+// Each part comes back empty, with a problem added, if it cannot be built.
 class RecordAssembler {
  public:
   RecordAssembler(const formats::ReadFile& read_file, Problems& problems)
       : read_file_(read_file), problems_(problems) {}
 
+  // The applications by name. Synthetic ones bring their own restart costs, which go into `setup`.
   train::Applications applications(const formats::Located<ApplicationsSource>& source, TrainingSetup& setup) {
     train::Applications applications;
     if (const auto* synthetic = std::get_if<std::vector<SyntheticApplication>>(&source.value)) {
@@ -43,17 +49,21 @@ class RecordAssembler {
     return std::move(*known);
   }
 
+  // The training jobs. Inference jobs of a published workload are left out: the services of the scenario take their
+  // place.
   std::vector<formats::Job> jobs(const formats::Located<JobsSource>& source, const train::Applications& applications,
                                  std::uint64_t seed) {
     if (const auto* synthetic = std::get_if<SyntheticJobs>(&source.value)) {
       for (const auto& name : synthetic->applications) {
         if (!applications.contains(name)) problems_.add(source.at, fmt::format("there is no application {}", name));
       }
+      // An unknown application cannot be drawn from.
       return problems_.empty() ? jobs_of(*synthetic, applications, seed) : std::vector<formats::Job>{};
     }
     const std::string& path = std::get<JobsFile>(source.value).path;
     auto text = read(path, source.at);
     if (!text) return {};
+    // Lines are counted before an import, so that messages point into the file that the user has.
     const JobsOrigin origin{path, formats::row_lines({path, *text})};
     if (!as_ours(path, *text, source.at)) return {};
     auto jobs = formats::parse_jobs({path, *text});
@@ -76,7 +86,8 @@ class RecordAssembler {
   }
 
  private:
-  // A published workload becomes a jobs file first.
+  // Converts a published workload into a jobs file; a text that is one already stays as it is. False, with a problem
+  // added, if the conversion fails.
   bool as_ours(const std::string& path, std::string& text, Position at) {
     for (const char* format : {"deepboot", "pollux"}) {
       const auto* known = formats::find_import_format(format);
@@ -90,7 +101,7 @@ class RecordAssembler {
   }
 
   std::optional<std::string> read(const std::string& path, Position at) {
-    if (path.empty()) return std::nullopt;  // It is missing or wrong, which has been said.
+    if (path.empty()) return std::nullopt;  // A missing path has been reported already.
     auto text = read_file_(path);
     if (text) return std::move(*text);
     problems_.add(at, fmt::format("cannot read {}: {}", path, text.error().message));
@@ -118,6 +129,7 @@ std::shared_ptr<const TrainingSetup> training_setup(const TrainingRecord& record
   setup->applications = assembler.applications(record.applications, *setup);
   if (!problems.empty()) return nullptr;
   setup->jobs = assembler.jobs(record.jobs, setup->applications, seed);
+  // Kept beside the jobs drawn for this seed, so that a run with another seed can draw its own.
   if (const auto* synthetic = std::get_if<SyntheticJobs>(&record.jobs.value)) setup->synthetic_jobs = *synthetic;
   setup->slice_speeds = assembler.speeds(record.slice_speeds);
   if (!problems.empty()) return nullptr;

@@ -1,4 +1,4 @@
-// The section `training` of a scenario, as it stands in the file.
+// The section `training` of a scenario, as it is written in the file.
 #pragma once
 
 #include <memory>

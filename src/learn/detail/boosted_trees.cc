@@ -1,3 +1,9 @@
+// Training by XGBoost; the result is a plain array of nodes.
+//
+// The trained booster is saved as JSON and converted at once. So no handle of the library outlives train_trees, and a
+// prediction is a walk over an array. The options fix what the library would otherwise choose by the machine: one
+// thread and the exact method, so that the same seed gives the same trees.
+
 #include "learn/detail/boosted_trees.h"
 
 #include <fmt/format.h>
@@ -11,14 +17,16 @@
 namespace tangram::learn::detail {
 namespace {
 
-// The library fails only for wrong arguments or exhausted memory, and either is a bug here.
+// The library fails only for wrong arguments or exhausted memory; either is a bug here.
 void require(int status) { TANGRAM_CHECK(status == 0, XGBGetLastError()); }
 
+// Owns a data matrix of the library.
 class Matrix {
  public:
   Matrix(std::span<const float> rows, std::span<const float> targets) {
     const auto count = static_cast<bst_ulong>(targets.size());
     const auto columns = static_cast<bst_ulong>(rows.size() / targets.size());
+    // The value that marks a missing feature; no logarithm of a feature is near it.
     require(XGDMatrixCreateFromMat(rows.data(), count, columns, -1e30F, &handle_));
     require(XGDMatrixSetFloatInfo(handle_, "label", targets.data(), count));
   }
@@ -32,6 +40,7 @@ class Matrix {
   DMatrixHandle handle_ = nullptr;
 };
 
+// Owns a booster of the library.
 class Booster {
  public:
   explicit Booster(const Matrix& matrix) {
@@ -49,6 +58,7 @@ class Booster {
   nlohmann::json model() const {
     bst_ulong length = 0;
     const char* text = nullptr;
+    // The library owns the text and may reuse it, so it is parsed at once.
     require(XGBoosterSaveModelToBuffer(handle_, R"({"format": "json"})", &length, &text));
     return nlohmann::json::parse(text, text + length);
   }
@@ -57,6 +67,7 @@ class Booster {
   BoosterHandle handle_ = nullptr;
 };
 
+// Appends one tree. Children are numbered within their tree, so they are shifted by its offset.
 void append_tree(const nlohmann::json& tree, Trees& trees) {
   const auto offset = static_cast<std::int32_t>(trees.nodes.size());
   trees.roots.push_back(offset);
@@ -67,6 +78,7 @@ void append_tree(const nlohmann::json& tree, Trees& trees) {
   for (std::size_t i = 0; i < left.size(); ++i) {
     const auto child = left[i].get<std::int32_t>();
     TreeNode node{.feature = feature[i].get<std::int32_t>(), .value = value[i].get<float>()};
+    // The library marks a leaf by a negative child; TreeNode has -1 there by default.
     if (child >= 0) {
       node.left = offset + child;
       node.right = offset + right[i].get<std::int32_t>();
@@ -85,6 +97,7 @@ Trees trees_of(const nlohmann::json& model) {
 
 }  // namespace
 
+// Sums the leaf of each tree. A row goes left if its feature is below the threshold, as in the library.
 double Trees::predict(std::span<const float> row) const {
   double sum = base;
   for (std::int32_t at : roots) {
@@ -105,6 +118,7 @@ Trees train_trees(std::span<const float> rows, std::span<const float> targets, c
   booster.set("verbosity", "0");
   booster.set("objective", "reg:squarederror");
   booster.set("tree_method", "exact");
+  // Residuals have a mean near 0; a fixed base makes a model without trees predict 0.
   booster.set("base_score", "0");
   booster.set("seed", std::to_string(options.seed));
   booster.set("max_depth", std::to_string(options.depth));

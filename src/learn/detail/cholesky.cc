@@ -1,3 +1,6 @@
+// Cholesky factorisation and triangular solves, row by row. The matrices have at most some hundred rows, so a blocked
+// algorithm or a library would gain little; a fixed order of additions makes results repeat bit by bit.
+
 #include "learn/detail/cholesky.h"
 
 #include <algorithm>
@@ -21,6 +24,7 @@ double dot(const double* a, const double* b, std::size_t n) {
 
 }  // namespace
 
+// Row by row (Cholesky-Banachiewicz): each element needs only rows that are complete. n^3 / 3 operations.
 void factor(std::vector<double>& matrix, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     double* const row = &matrix[i * n];
@@ -29,6 +33,7 @@ void factor(std::vector<double>& matrix, std::size_t n) {
       row[j] = (row[j] - dot(row, other, j)) / other[j];
     }
     const double pivot = row[i] - dot(row, row, i);
+    // Nearly equal points make a pivot that rounding may turn negative. Lifting it adds a tiny noise to that point.
     row[i] = std::sqrt(std::max(pivot, kPivotMin * std::max(row[i], 1e-300)));
   }
 }
@@ -40,10 +45,12 @@ void solve_lower(std::span<const double> lower, std::size_t n, std::span<double>
 void solve_upper(std::span<const double> lower, std::size_t n, std::span<double> b) {
   for (std::size_t i = n; i-- > 0;) {
     b[i] /= lower[i * n + i];
+    // By columns of L^T, which are rows of L: memory is read in order.
     for (std::size_t j = 0; j < i; ++j) b[j] -= lower[i * n + j] * b[i];
   }
 }
 
+// Column by column, 2 n^3 operations: only leave-one-out errors and the prior need it.
 std::vector<double> inverse(std::span<const double> lower, std::size_t n) {
   std::vector<double> result(n * n);
   std::vector<double> column(n);

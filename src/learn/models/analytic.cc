@@ -1,3 +1,6 @@
+// A formula with hand-written parameters, for planning before anything has been measured. Whether a run fits is decided
+// by the memory in the tables of the device type.
+
 #include "learn/models/analytic.h"
 
 #include <algorithm>
@@ -15,6 +18,7 @@ struct SliceSize {
 };
 
 std::optional<SliceSize> size_of(std::string_view device, std::string_view profile) {
+  // A host slice is a number of cores, "1.5c", and has no memory of its own.
   if (device == "cpu") {  // "1.5c"
     const auto cores = text::parse_number(profile.substr(0, profile.size() - (profile.ends_with('c') ? 1 : 0)));
     if (!cores || *cores <= 0) return std::nullopt;
@@ -32,6 +36,7 @@ std::optional<SliceSize> size_of(std::string_view device, std::string_view profi
 
 }  // namespace
 
+// The entry for exactly this device wins over the general one, in whatever order they are listed.
 const AnalyticRun* AnalyticModel::find(std::string_view model, std::string_view device) const {
   const AnalyticRun* general = nullptr;
   for (const auto& run : runs_) {
@@ -50,8 +55,11 @@ std::optional<Prediction> AnalyticModel::predict(const RunPoint& point) const {
   const auto batch = static_cast<double>(point.batch);
   const auto processes = static_cast<double>(point.processes);
   const double memory = processes * (run->memory_gib + run->memory_sample_gib * batch * work_per_sample);
+  // A slice of unknown memory, and the host, hold everything.
   if (slice->memory_gib && memory > *slice->memory_gib) return std::nullopt;
+  // Below proportional if slice_exponent is less than 1: large slices are harder to fill.
   const double speed = math::pow(slice->slices, run->slice_exponent);
+  // A batch never takes less than the launch, however little work it is.
   const double mean_ms = std::max(run->launch_ms, run->sample_ms * batch * work_per_sample * processes / speed);
   Prediction prediction{from_milliseconds(mean_ms), from_milliseconds(mean_ms * run->p99_factor)};
   if (memory > 0) prediction.memory_mib = 1024 * memory;

@@ -1,4 +1,4 @@
-// Predictions from a formula, for what nobody has measured yet.
+// Predictions from a formula, for models that have not been measured yet.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@ class AnalyticModel final : public LatencyModel {
   std::optional<Prediction> predict(const RunPoint& point) const override;
 
  private:
+  // The entry of this device, else the general one of the model, else null.
   const AnalyticRun* find(std::string_view model, std::string_view device) const;
 
   std::vector<AnalyticRun> runs_;

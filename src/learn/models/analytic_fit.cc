@@ -1,3 +1,12 @@
+// The formula, its derivatives, and its fit by Levenberg-Marquardt.
+//
+// The fit finds the most probable parameters: it minimises the squared residuals of log latency, whitened by their
+// covariance, plus the squared distance to the prior. The prior is what makes twelve parameters safe to fit from a
+// handful of measurements; a parameter that no measurement depends on stays where the prior puts it.
+//
+// All derivatives are exact and computed together with the value, in one pass. A finite difference would cost twelve
+// more evaluations for each point and lose half of the digits.
+
 #include "learn/models/analytic_fit.h"
 
 #include <algorithm>
@@ -20,7 +29,8 @@ struct Usual {
   double mean;
   double deviation;
 };
-// Wide on purpose: milliseconds differ by orders of magnitude between networks, shares and exponents do not.
+// The general prior. Wide on purpose: milliseconds differ by orders of magnitude between networks, shares and exponents
+// do not.
 constexpr std::array<Usual, kParameterCount> kUsual{{
     {"launch_log_ms", 1.6, 1.5},          // 5 ms
     {"work_log_ms", 1.0, 2.0},            // 2.7 ms a sample
@@ -43,6 +53,8 @@ std::optional<Features> host_features(std::string_view profile) {  // "1.5c"
   return Features{.compute = *cores, .bandwidth = *cores};
 }
 
+// Prefers the number of multiprocessors to that of compute slices where it is published, because slices of one size
+// differ in it between devices. Bandwidth is in eighths of the device.
 std::optional<Features> slice_features(std::string_view device, std::string_view profile) {
   if (device == "cpu") return host_features(profile);
   const Geometry* geometry = find_geometry(device);
@@ -55,22 +67,25 @@ std::optional<Features> slice_features(std::string_view device, std::string_view
                   .bandwidth = 8.0 * found.units / geometry->units};
 }
 
-// The time of one batch when several processes take turns on the GPU and work beside it in between.
+// The time of one batch when several processes share the GPU and do host work in between.
 struct Cycle {
   double time = 0;
   double host_slope = 0;     // Derivative by `host`.
   double overlap_slope = 0;  // Derivative by `overlap`.
 };
 
-// How each process spends its time beside the others.
+// The demands of one process: its time on the GPU, its time beside it, and how far host work of one overlaps GPU work
+// of others (1: as chance has it, 0: all processes run in step).
 struct Turns {
   double gpu = 0;
   double host = 0;
   double overlap = 1;
 };
 
-// Mean value analysis of a closed queue: each process is `host` away from the GPU, then queues for `gpu`. With n
-// processes an arriving one finds what n - 1 leave queued on average, or all of them where they run in step.
+// Mean value analysis of a closed queue (Reiser and Lavenberg, 1980): each process spends `host` away from the GPU,
+// then queues for `gpu`. By the arrival theorem a process among n finds the queue that n - 1 processes leave on
+// average, so the recursion goes up from one process. Where processes run in step it finds all n - 1 others. The
+// derivatives follow the same recursion. Cost: linear in the number of processes.
 Cycle cycle_of(const Turns& turns, double processes) {
   double queued = 0;
   double queued_host = 0;  // Derivatives of `queued`.
@@ -115,7 +130,7 @@ std::optional<Features> features_of(std::string_view device, const Candidate& ca
 AnalyticValue evaluate(const Parameters& parameters, double size_reference, const Features& at) {
   AnalyticValue value;
   Parameters& slope = value.gradient;
-  // The launch.
+  // The launch. Each further process makes it slower by a constant share.
   const double growth = math::exp(parameters[kLaunchGrowth]) * (at.processes - 1);
   const double log_launch = parameters[kLaunch] + math::log(1 + growth);
   // The size: log g and its derivatives.
@@ -123,6 +138,7 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   const double log_ratio = exponent * math::log(at.size / size_reference);
   const double quadratic = math::exp(parameters[kQuadratic]);
   const double curved = quadratic * math::exp(log_ratio);
+  // Divided by 1 + quadratic, so that the factor is 1 at the reference size and W keeps its meaning.
   const double log_size_factor = log_ratio + math::log((1 + curved) / (1 + quadratic));
   // The roofline in the bracket.
   const double memory = math::exp(parameters[kMemoryShare]);
@@ -136,15 +152,18 @@ AnalyticValue evaluate(const Parameters& parameters, double size_reference, cons
   const double host = math::exp(parameters[kHost]) * at.batch;
   const double overlap = 1 / (1 + math::exp(-parameters[kOverlap]));
   const Cycle cycle = cycle_of({gpu, host, overlap}, at.processes);
+  // The cycle time is homogeneous of degree one in gpu and host, so the two logarithmic derivatives sum to 1.
   const double gpu_share = 1 - cycle.host_slope * host / cycle.time;
   const double log_work = parameters[kWork] + log_size_factor + math::log(cycle.time);
   // The smooth maximum: log T = log launch + softplus(n * (log work - log launch)) / n.
   const double n = math::exp(parameters[kSharpness]);
   const double gap = log_work - log_launch;
+  // Written with -|gap|, so that the exponential cannot overflow.
   const double softplus = (gap > 0 ? n * gap : 0) + math::log(1 + math::exp(-n * std::abs(gap)));
   value.work_share = 1 / (1 + math::exp(-n * gap));
   value.log_ms = log_launch + softplus / n;
   const double work_share = value.work_share;
+  // Launch and work share the derivative: where one is far larger, the other has no influence.
   slope[kLaunch] = 1 - work_share;
   slope[kLaunchGrowth] = (1 - work_share) * growth / (1 + growth);
   slope[kWork] = work_share;
@@ -178,6 +197,7 @@ class Objective {
     precision_ = detail::inverse(precision_, kParameterCount);
   }
 
+  // The value that the fit minimises: whitened residuals and the distance to the prior, both squared.
   double cost(const Parameters& parameters) const {
     auto residuals = whitened_residuals(parameters);
     double sum = 0;
@@ -197,6 +217,7 @@ class Objective {
       residuals[i] = observations_[i].log_ms - value.log_ms;
       for (std::size_t p = 0; p < kParameterCount; ++p) columns[p][i] = value.gradient[p];
     }
+    // Whitening turns correlated residuals into independent ones: points that repeat each other count less.
     detail::solve_lower(whitening_, n, residuals);
     for (auto& column : columns) detail::solve_lower(whitening_, n, column);
     const Parameters away = from_prior(parameters);
@@ -204,6 +225,7 @@ class Objective {
     for (std::size_t p = 0; p < kParameterCount; ++p) {
       descent[p] = -pull(away, p);
       for (std::size_t i = 0; i < n; ++i) descent[p] += columns[p][i] * residuals[i];
+      // Only the lower triangle: the factorisation does not read the rest.
       for (std::size_t q = 0; q <= p; ++q) {
         double sum = 0;
         for (std::size_t i = 0; i < n; ++i) sum += columns[p][i] * columns[q][i];
@@ -229,6 +251,7 @@ class Objective {
     return away;
   }
 
+  // One row of precision * away: the gradient of half the prior term.
   double pull(const Parameters& away, std::size_t parameter) const {
     double sum = 0;
     for (std::size_t j = 0; j < kParameterCount; ++j) sum += precision_[parameter * kParameterCount + j] * away[j];
@@ -242,7 +265,8 @@ class Objective {
   std::vector<double> precision_;
 };
 
-// Scales come from the data, shapes from the prior: the shortest run is launching, the longest is work.
+// The start of the iteration. The two scales come from the data: the shortest run bounds the launch time, and work is
+// shifted so that the longest run is matched. Shapes come from the prior.
 Parameters first_guess(std::span<const Observation> observations, const AnalyticPrior& prior, double size_reference) {
   Parameters guess = prior.mean;
   const auto by_latency = [](const auto& a, const auto& b) { return a.log_ms < b.log_ms; };
@@ -253,6 +277,7 @@ Parameters first_guess(std::span<const Observation> observations, const Analytic
   return guess;
 }
 
+// One damped Gauss-Newton step. Large damping shortens it and turns it towards steepest descent.
 Parameters improved(const Parameters& from, std::vector<double> curvature, const Parameters& descent, double damping) {
   for (std::size_t i = 0; i < kParameterCount; ++i) curvature[i * kParameterCount + i] *= 1 + damping;
   detail::factor(curvature, kParameterCount);
@@ -260,7 +285,7 @@ Parameters improved(const Parameters& from, std::vector<double> curvature, const
   detail::solve_lower(curvature, kParameterCount, step);
   detail::solve_upper(curvature, kParameterCount, step);
   Parameters to = from;
-  // No parameter is trusted to move by more than a factor of e^2 on one linearisation.
+  // A linearisation says nothing about points far away, so no parameter moves by more than a factor of e^2 at once.
   for (std::size_t i = 0; i < kParameterCount; ++i) to[i] += std::clamp(step[i], -2.0, 2.0);
   return to;
 }
@@ -277,9 +302,11 @@ AnalyticFit fit_analytic(std::span<const Observation> observations, const Analyt
   std::vector<double> curvature;
   Parameters descent{};
   objective.linearise(best, curvature, descent);
+  // The usual damping schedule: a step that fails is tried again ten times as cautiously, without a new linearisation.
   for (int step = 0; step < kStepsMax && damping < 1e8; ++step) {
     const Parameters next = improved(best, curvature, descent, damping);
     const double cost = objective.cost(next);
+    // Written so that a cost that is not a number counts as a failure.
     if (!(cost < best_cost)) {
       damping *= 10;
       continue;

@@ -3,10 +3,10 @@
 //   T = ( launch^n + turns(gpu, host, processes)^n )^(1/n)      a smooth maximum
 //   launch = L * (1 + e * (processes - 1))                      what starting the kernels costs, whatever they do
 //   gpu    = W * (batch + b0)^y * g(size) * (a / compute + m / bandwidth + d)
-//   host   = H * W * batch * g(size)                            work beside the GPU, which processes overlap in part
+//   host   = H * W * batch * g(size)                            work on the host, which processes overlap in part
 //   g      = r^x * (1 + q * r^x) / (1 + q), r = size / reference   attention's quadratic term
 //
-// The roofline stands in the bracket: a share `a` of the work scales with the compute of the slice, `m` with its memory
+// The bracket is the roofline: a share `a` of the work scales with the compute of the slice, `m` with its memory
 // bandwidth, and `d` not at all; a + m + d = 1. Processes take turns on the GPU: `turns` is the cycle time of that
 // closed queue, gpu + host for one process. How far they overlap what they do beside it is the share o: with o = 1 a
 // process finds queued what chance leaves there, with o = 0 all others, so that it cycles in processes * gpu + host.

@@ -1,3 +1,6 @@
+// The trees learn what the formula leaves over. Beyond the data they are constant, so there the formula alone gives the
+// shape.
+
 #include "learn/models/boosted.h"
 
 #include <array>
@@ -29,6 +32,7 @@ Boosted fit_boosted(std::span<const Observation> observations, const AnalyticFit
     rows.insert(rows.end(), row.begin(), row.end());
     targets.push_back(static_cast<float>(o.log_ms - analytic.log_ms(o.features)));
   }
+  // More batch or size never takes less time, a larger slice never more. Processes may do either.
   return {detail::train_trees(rows, targets, {.monotone = {1, 1, -1, -1, 0}, .seed = seed})};
 }
 

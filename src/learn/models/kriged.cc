@@ -1,3 +1,12 @@
+// The Gaussian process over log latency: covariance, forecast, leave-one-out errors and joint covariance.
+//
+// The mean is the formula linearised at its fit. The covariance has two parts: uncertain parameters of the formula,
+// carried to latency by its gradient, and a residual that is similar at similar points. Example: a kernel that is slow
+// at batch 9 is slow at batch 9 on every slice, so a measurement on one slice corrects the others.
+//
+// Everything is solved once in the constructor, n^3 / 3 operations; a forecast then costs n^2. n is at most
+// kKrigedPointsMax.
+
 #include "learn/models/kriged.h"
 
 #include <algorithm>
@@ -10,7 +19,7 @@
 namespace tangram::learn {
 namespace {
 
-// How far along an axis residuals resemble each other, in octaves.
+// The distance along an axis, in octaves, at which the correlation of residuals has fallen to 1/e.
 constexpr std::array<double, 4> kOctaves{2.0, 1.5, 2.0, 2.0};
 
 // exp(-|a - b| / length) of an axis, from e^(a / length) and e^(b / length): no exponential for each pair of points.
@@ -23,11 +32,15 @@ std::array<double, 4> axes_of(const Features& f) {
   return axes;
 }
 
+// What the residual's covariance needs to know of a point.
 struct Located {
   std::array<double, 4> axes;
   double work_share;
 };
 
+// A sum of one function for each axis, which all points with the same batch (or slice, size, processes) share, and one
+// of all axes together. Where the launch decides, none of the work's residuals show, so the parts are weighted by the
+// share of work at both points. A sum of products of exponential kernels is positive definite.
 double residual_covariance(const KrigedScale& scale, const Located& a, const Located& b) {
   const double batch = alike(a.axes[0], b.axes[0]);
   const double slice = alike(a.axes[1], b.axes[1]);
@@ -46,11 +59,13 @@ double residual_covariance(const KrigedScale& scale, const Located& a, const Loc
 std::vector<Observation> thinned(std::vector<Observation> observations) {
   const std::size_t n = observations.size();
   if (n <= kKrigedPointsMax) return observations;
+  // Evenly over the input order, so that no part of the data is left out.
   std::vector<Observation> kept;
   for (std::size_t i = 0; i < kKrigedPointsMax; ++i) kept.push_back(observations[i * n / kKrigedPointsMax]);
   return kept;
 }
 
+// The covariance of the residuals alone, without that of the parameters, which the fit of the formula estimates itself.
 std::vector<double> residual_factor(std::span<const Observation> observations, const AnalyticFit& analytic,
                                     const KrigedScale& scale) {
   const std::size_t n = observations.size();
@@ -94,13 +109,14 @@ Kriged::Point Kriged::point_of(const Features& features) const {
   return point;
 }
 
-// The parameters vary around their prior, linearised at the fit, and the residual comes on top.
+// The prior covariance of two points: uncertain parameters, linearised at the fit, and the residual on top.
 double Kriged::covariance(const Point& a, const Point& b) const {
   double parameters = 0;
   for (std::size_t p = 0; p < kParameterCount; ++p) parameters += a.value.gradient[p] * b.loaded[p];
   return parameters + residual_covariance(scale_, {a.axes, a.value.work_share}, {b.axes, b.value.work_share});
 }
 
+// The formula at the prior mean of its parameters, linearised at the fit: the process then moves the parameters itself.
 double Kriged::mean(const Point& point) const {
   double log_ms = point.value.log_ms;
   for (std::size_t p = 0; p < kParameterCount; ++p) {
@@ -112,6 +128,7 @@ double Kriged::mean(const Point& point) const {
 Forecast Kriged::forecast(const Features& features) const {
   const std::size_t n = points_.size();
   const Point point = point_of(features);
+  // Conditioning of a normal distribution: mean + k^T C^-1 r, and variance k0 - |L^-1 k|^2.
   std::vector<double> shared(n);
   for (std::size_t i = 0; i < n; ++i) shared[i] = covariance(points_[i], point);
   double log_ms = mean(point);
@@ -119,6 +136,7 @@ Forecast Kriged::forecast(const Features& features) const {
   detail::solve_lower(factor_, n, shared);
   double variance = covariance(point, point) + scale_.noise * scale_.noise;
   for (const double s : shared) variance -= s * s;
+  // Rounding can make the difference negative; a new measurement is never more certain than its noise.
   return {log_ms, inflation_ * std::sqrt(std::max(variance, scale_.noise * scale_.noise))};
 }
 
@@ -151,6 +169,7 @@ Kriged::Joint Kriged::joint(std::span<const Features> at) const {
     joint.log_ms.push_back(log_ms);
     detail::solve_lower(factor_, n, row);
   }
+  // Cost: m^2 n for m points. The posterior covariance, symmetric, without noise.
   joint.covariance.resize(m * m);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {

@@ -62,10 +62,13 @@ class Kriged {
     Features features;
     AnalyticValue value;
     Parameters loaded;           // prior covariance times gradient
-    std::array<double, 4> axes;  // log2 of batch, compute, size, processes
+    std::array<double, 4> axes;  // e^(octaves / length) of batch, compute, size, processes
   };
+  // Evaluates the formula and its gradient at `features`, once for each point.
   Point point_of(const Features& features) const;
+  // The prior covariance of log latency at two points, without noise.
   double covariance(const Point& a, const Point& b) const;
+  // The prior mean of log latency: the formula linearised at its fit, at the prior mean of the parameters.
   double mean(const Point& point) const;
 
   AnalyticFit analytic_;

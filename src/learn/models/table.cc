@@ -1,3 +1,7 @@
+// Interpolation in a table of measurements: first over batches at the two nearest sizes, then between the sizes. A
+// batch below the smallest measured one is charged as the smallest. Latency does not fall with the batch, so that is an
+// upper bound. Nothing is extrapolated upwards, because a larger batch may not fit into memory.
+
 #include "learn/models/table.h"
 
 #include <fmt/format.h>
@@ -26,6 +30,8 @@ TableModel::TableModel(const Measurements& measurements) {
     const double p99 = mean + kP99Deviations * m.latency_spread_ms.value_or(0);
     runs_[key_of(m.device, m.mig_profile, m.model, m.processes)][m.size].push_back({m.batch, mean, p99, m.memory_mib});
   }
+  // A second pass, because a failure also removes larger batches that come later in the file. A larger batch that is
+  // said to have fitted contradicts the failure, and the cautious reading wins.
   for (const auto& m : measurements) {
     if (!m.out_of_memory()) continue;
     const auto run = runs_.find(key_of(m.device, m.mig_profile, m.model, m.processes));
@@ -48,6 +54,7 @@ TableModel::Row TableModel::between(const Row& low, const Row& high, std::int64_
 
 std::optional<TableModel::Row> TableModel::at_batch(const std::vector<Row>& rows, std::int64_t batch) {
   const auto above = std::ranges::lower_bound(rows, batch, {}, &Row::batch);
+  // Larger than any batch that was measured.
   if (above == rows.end()) return std::nullopt;
   if (above->batch == batch || above == rows.begin()) {
     return Row{batch, above->mean_ms, above->p99_ms, above->memory_mib};
@@ -66,6 +73,7 @@ std::optional<Prediction> TableModel::predict(const RunPoint& point) const {
   auto row = at_batch(above->second, point.batch);
   if (row && above->first != point.size && above != sizes.begin()) {
     const auto below = std::prev(above);
+    // The smaller size may not have been measured up to this batch. The larger size alone is then an upper bound.
     if (const auto low = at_batch(below->second, point.batch)) {
       const double share =
           static_cast<double>(point.size - below->first) / static_cast<double>(above->first - below->first);

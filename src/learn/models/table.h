@@ -27,7 +27,9 @@ class TableModel final : public LatencyModel {
   };
   using BySize = std::map<std::int64_t, std::vector<Row>>;  // Ascending batches.
 
+  // The row at `share` of the way from `low` to `high`; memory only if both state it.
   static Row between(const Row& low, const Row& high, std::int64_t batch, double share);
+  // Interpolates over batches. Requires ascending rows; nullopt above the largest batch.
   static std::optional<Row> at_batch(const std::vector<Row>& rows, std::int64_t batch);
 
   std::map<std::string, BySize, std::less<>> runs_;  // By device, profile, model and processes.

@@ -1,3 +1,8 @@
+// Assignment of rows to columns at the least total cost.
+//
+// The exact method is O(rows * columns * rows) with a table of all costs; beyond kExactAssignmentMax columns a greedy
+// method takes over. Costs are integers, so there are no tolerances and the result is the same on every machine.
+
 #include "plan/detail/assignment.h"
 
 #include <algorithm>
@@ -11,8 +16,11 @@ namespace {
 
 constexpr std::int64_t kUnreached = std::numeric_limits<std::int64_t>::max();
 
-// The Hungarian method with potentials, one row at a time (Kuhn 1955; Jonker and Volgenant 1987). Index 0 of all arrays
-// stands for "none".
+// The Hungarian method with potentials, one row at a time (Kuhn 1955; Jonker and Volgenant 1987). Index 0 of all
+// arrays means "none".
+//
+// Invariant: cost - row potential - column potential is never negative, and is zero for every assigned pair. By
+// duality an assignment with that property is a cheapest one.
 class Hungarian {
  public:
   Hungarian(std::size_t rows, std::size_t columns)
@@ -22,6 +30,8 @@ class Hungarian {
         row_of_(columns + 1),
         way_(columns + 1) {}
 
+  // Assigns one more row. Grows a tree of alternating paths from it until a free column is reached, then flips the
+  // path, so rows that were assigned before stay assigned.
   template <typename Cost>
   void add_row(std::size_t row, const Cost& cost) {
     row_of_[0] = row;
@@ -38,7 +48,7 @@ class Hungarian {
   std::size_t row_of(std::size_t column) const { return row_of_[column]; }
 
  private:
-  // The free or tight column that the tree reaches next, with the potentials moved so far that it can.
+  // Returns the next column that the tree reaches, after raising the potentials just enough to make its slack zero.
   template <typename Cost>
   std::size_t extend(std::size_t from, const Cost& cost, std::vector<std::int64_t>& least,
                      const std::vector<char>& used) {
@@ -69,6 +79,7 @@ class Hungarian {
   std::vector<std::size_t> way_;
 };
 
+// Rows and columns are numbered from 1 inside the method and from 0 outside.
 template <typename Cost>
 std::vector<std::size_t> assign_exactly(std::size_t rows, std::size_t columns, const Cost& cost) {
   Hungarian method(rows, columns);
@@ -103,6 +114,7 @@ std::vector<std::size_t> assign(std::size_t rows, std::size_t columns,
                                 const std::function<std::int64_t(std::size_t, std::size_t)>& cost) {
   TANGRAM_CHECK(rows <= columns, "every row needs a column of its own");
   if (columns > kExactAssignmentMax) return assign_in_turn(rows, columns, cost);
+  // Each cost is needed many times, and computing one compares two devices.
   std::vector<std::int64_t> table(rows * columns);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t column = 0; column < columns; ++column) table[row * columns + column] = cost(row, column);

@@ -1,4 +1,4 @@
-// Who takes which role at the least cost.
+// Assigns rows to columns at the least total cost, such as roles of a plan to devices.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,8 @@
+// The only file that knows COIN-OR: CLP for linear programs, CBC for mixed-integer ones.
+//
+// Both are used through their libraries with limits by nodes, never by time, so the same program gives the same answer
+// on any machine. Logging is off everywhere, because the libraries print to stdout by default.
+
 #include "plan/detail/linear_program.h"
 
 #include <coin/Clp_C_Interface.h>
@@ -18,7 +23,7 @@
 namespace tangram::plan::detail {
 namespace {
 
-// The matrix by columns, as COIN-OR takes it.
+// The matrix in compressed columns, as COIN-OR takes it: entries of column c are at start[c] up to start[c + 1].
 struct Compressed {
   std::vector<CoinBigIndex> start{0};
   std::vector<int> index;
@@ -42,6 +47,7 @@ struct Compressed {
     }
   }
 
+  // A large finite number in place of infinity, which the library reads as unbounded.
   static double bounded(double x) { return std::clamp(x, -kInfinite, kInfinite); }
   static constexpr double kInfinite = 1e50;
 };
@@ -52,7 +58,7 @@ double cost_of(const LinearProgram& program, const std::vector<double>& values) 
   return cost;
 }
 
-// Cuts that covering problems gain from, and a way to round.
+// Cuts that tighten covering problems, and a rounding heuristic that finds a first solution.
 void add_cuts(CbcModel& model) {
   CglProbing probing;
   probing.setUsingObjective(1);
@@ -62,6 +68,7 @@ void add_cuts(CbcModel& model) {
   CglGomory gomory;
   CglKnapsackCover knapsack;
   CglMixedIntegerRounding2 rounding;
+  // A negative frequency allows CBC to switch a generator off if it finds few cuts at the root.
   model.addCutGenerator(&probing, -1, "probing");
   model.addCutGenerator(&gomory, -1, "gomory");
   model.addCutGenerator(&knapsack, -1, "knapsack");
@@ -90,6 +97,8 @@ LinearAnswer solve_linear(const LinearProgram& program) {
   Clp_loadProblem(model, static_cast<int>(program.columns.size()), static_cast<int>(program.rows.size()),
                   form.start.data(), form.index.data(), form.value.data(), form.column_low.data(),
                   form.column_high.data(), form.cost.data(), form.row_low.data(), form.row_high.data());
+  // The dual simplex, because covering problems have no negative costs: all columns at zero are dual feasible from the
+  // start.
   Clp_dual(model, 0);
   LinearAnswer answer;
   answer.optimal = Clp_status(model) == 0;
@@ -117,12 +126,14 @@ IntegerAnswer solve_integer(const LinearProgram& program, const IntegerLimits& l
   for (std::size_t c = 0; c < program.columns.size(); ++c) {
     if (program.columns[c].integer) solver.setInteger(static_cast<int>(c));
   }
-  // The library's own driver, with its one set of global variables, cannot solve two problems at once; its model can.
+  // The library's own driver has global variables and cannot solve two problems at once; CbcModel can.
   CbcModel model(solver);
   model.setLogLevel(0);
   model.messageHandler()->setLogLevel(0);
   add_cuts(model);
   model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes_max, 1 << 30)));
+  // Totals are multiples of the step, so a better solution is better by at least one step. Slightly less leaves room
+  // for rounding.
   if (limits.objective_step > 0) model.setCutoffIncrement(0.999 * limits.objective_step);
   if (limits.cutoff < kUnbounded) model.setCutoff(limits.cutoff);
   if (!start.empty()) {
@@ -130,17 +141,19 @@ IntegerAnswer solve_integer(const LinearProgram& program, const IntegerLimits& l
   }
   model.initialSolve();
   IntegerAnswer answer;
+  // Infeasible is a proof that nothing beats the cutoff; any other failure proves nothing.
   if (!model.isInitialSolveProvenOptimal()) {
     answer.proved = model.isInitialSolveProvenPrimalInfeasible();
     return answer;
   }
   model.branchAndBound();
-  // Status 0: the tree was searched to its end. Anything found is then optimal.
+  // Status 0: the tree was searched to its end, so the solution found is optimal.
   answer.proved = model.status() == 0;
   answer.bound = model.getBestPossibleObjValue();
   const double* best = model.bestSolution();
   if (best != nullptr) {
     answer.values.emplace(best, best + program.columns.size());
+    // Values are whole only within the solver's tolerance; the objective is computed again from the rounded ones.
     for (std::size_t c = 0; c < program.columns.size(); ++c) {
       if (program.columns[c].integer) (*answer.values)[c] = std::round((*answer.values)[c]);
     }

@@ -1,3 +1,8 @@
+// Applies steps to a model of the fleet and records time and capacity for each.
+//
+// Invariants: totals_ is the capacity of fleet_ by service, updated by differences; below_ is the set of services
+// whose total is under their floor. Each call of tell() is one phase, which lasts as long as its longest step.
+
 #include "plan/detail/narrator.h"
 
 #include <algorithm>
@@ -7,6 +12,7 @@
 namespace tangram::plan {
 namespace {
 
+// The table has one entry for each number of slices; larger numbers take the last one.
 Duration from_table(const std::vector<double>& table_ms, std::size_t slices) {
   if (table_ms.empty() || slices == 0) return Duration::zero();
   return from_milliseconds(table_ms[std::min(slices, table_ms.size()) - 1]);
@@ -17,6 +23,8 @@ Duration from_table(const std::vector<double>& table_ms, std::size_t slices) {
 Duration RecutTimes::create(std::size_t slices) const { return from_table(create_ms, slices); }
 Duration RecutTimes::destroy(std::size_t slices) const { return from_table(destroy_ms, slices); }
 
+// Without a latency model, compute slices are the best available stand-in for throughput. Replicas on a slice share it
+// evenly.
 double compute_slices_shared(const PlannedDevice& device, const PlannedSlice& slice, const Replica&) {
   const MigProfile& profile = device.geometry.profiles[slice.slice.profile];
   return static_cast<double>(profile.compute_slices) /
@@ -29,7 +37,7 @@ Narrator::Narrator(LiveFleet fleet, const TransitionOptions& options, const std:
       floors_(floors),
       capacity_(options.capacity ? options.capacity : compute_slices_shared),
       totals_(fleet_.capacity(capacity_)) {
-  // A way back may begin where a service is below its floor already.
+  // A rollback may begin where a service is already below its floor.
   for (const auto& [service, floor] : floors_) judge(service);
 }
 
@@ -43,7 +51,7 @@ void Narrator::judge(const std::string& service) {
 }
 
 Duration Narrator::duration_of(const Step& step) const {
-  // A host is cut by writing quotas, which takes no time worth counting.
+  // A host is cut by setting CPU quotas, which takes negligible time.
   const PlannedDevice& device = fleet_.device(step.device);
   const bool host = device.geometry.units_per_core > 0;
   switch (step.action) {
@@ -58,6 +66,8 @@ Duration Narrator::duration_of(const Step& step) const {
   return options_.load(device, slice, step.replica);
 }
 
+// Only the slice of the step can have changed, so the totals are updated by its difference instead of a sum over the
+// fleet.
 void Narrator::count(Step& step, const std::map<std::string, double>& before) {
   auto after = fleet_.capacity_of(step.device, step.slices.front(), capacity_);
   for (const auto& [service, value] : before) after.try_emplace(service, 0);
@@ -82,7 +92,7 @@ void Narrator::tell(std::vector<Step> steps) {
     const auto before = fleet_.capacity_of(step.device, step.slices.front(), capacity_);
     const auto done = fleet_.apply(step);
     TANGRAM_CHECK(done.ok(), done.error().message);
-    // Only replicas have capacity, and slices come and go without them.
+    // Only replicas have capacity, and slices are created and destroyed without any.
     const bool cuts = step.action == StepAction::create || step.action == StepAction::destroy;
     count(step, cuts ? std::map<std::string, double>{} : before);
     steps_.push_back(std::move(step));

@@ -1,4 +1,5 @@
-// Steps as they are done one after the other, with their times and what they leave of every service's capacity.
+// Records steps as they are applied one after the other: their times, and the capacity that each leaves to every
+// service.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ class Narrator {
   // `options` outlives it.
   Narrator(LiveFleet fleet, const TransitionOptions& options, const std::map<std::string, double>& floors);
 
-  // Does steps that may run at once, all in one phase. Every step is possible.
+  // Applies steps that may run in parallel, as one phase. Requires that every step is possible.
   void tell(std::vector<Step> steps);
 
   const LiveFleet& fleet() const { return fleet_; }
@@ -25,9 +26,11 @@ class Narrator {
   Duration takes() const { return now_ - kTimeZero; }
 
  private:
+  // How long the step takes by the options. Requires the state before the step.
   Duration duration_of(const Step& step) const;
-  // Whether the service is below its floor now.
+  // Ensures that below_ holds the service exactly if its total is below its floor.
   void judge(const std::string& service);
+  // Updates the totals after the step, given the capacity of its slice `before`, and records them in the step.
   void count(Step& step, const std::map<std::string, double>& before);
 
   LiveFleet fleet_;

@@ -1,3 +1,13 @@
+// The covers of one service: capacity, acceptance, and search for the cheapest.
+//
+// A cover has the capacity if its slices can divide their time so that every class gets its demand: a small linear
+// program. By duality, a cover that lacks it violates one inequality sum(unit * cover) >= 1, a row. Rows are kept and
+// tested first, so most covers are rejected by a few multiplications, and the same rows bound the cost of completing a
+// part of a cover.
+//
+// Invariant: every row holds for every cover with the capacity, whatever the prices. So rows other than the first can
+// be dropped and added at any time without changing an answer.
+
 #include "plan/detail/service_cover.h"
 
 #include <algorithm>
@@ -21,6 +31,7 @@ class LoadSimplex {
       if (cover[o] > 0) used_.push_back(o);
     }
     rows_ = used_.size() + classes_;
+    // The last column is the right-hand side and the last row the objective.
     columns_ = 1 + used_.size() * classes_ + rows_ + 1;  // f, t, slacks, right-hand side.
     tableau_.assign((rows_ + 1) * columns_, 0);
     for (std::size_t u = 0; u < used_.size(); ++u) {
@@ -43,6 +54,7 @@ class LoadSimplex {
     }
     LoadFactor answer;
     answer.factor = at(rows_, columns_ - 1);
+    // The dual values of the class rows: they weigh the classes such that no division of time does better.
     for (std::size_t i = 0; i < classes_; ++i) {
       answer.class_weight.push_back(std::max(0.0, at(rows_, slack(used_.size() + i))));
     }
@@ -91,6 +103,7 @@ class LoadSimplex {
   std::vector<std::size_t> basis_;
 };
 
+// True if `part` has no more slices of any offer than `whole`.
 bool within(const Cover& part, const Cover& whole) {
   for (std::size_t o = 0; o < part.size(); ++o) {
     if (part[o] > whole[o]) return false;
@@ -108,6 +121,7 @@ LoadFactor load_factor(const CoverService& service, const Cover& cover) {
   return {rate / service.demand[0], {1 / service.demand[0]}};
 }
 
+// The first row weighs each class by its fastest offer. It exists from the beginning, so every search has a bound.
 ServiceCovers::ServiceCovers(const CoverService& service) : service_(service) {
   coverable_ = true;
   std::vector<double> weight;
@@ -120,6 +134,8 @@ ServiceCovers::ServiceCovers(const CoverService& service) : service_(service) {
   if (coverable_) add_row(weight);
 }
 
+// Requires weights of which one meets a demand. A slice does most for the weighted sum by spending all its time on the
+// class that weighs most, hence the maximum.
 void ServiceCovers::add_row(std::span<const double> class_weight) {
   double demand = 0;
   for (std::size_t i = 0; i < class_weight.size(); ++i) demand += class_weight[i] * service_.demand[i];
@@ -128,8 +144,9 @@ void ServiceCovers::add_row(std::span<const double> class_weight) {
   for (const auto& offer : service_.offers) {
     double unit = 0;
     for (std::size_t i = 0; i < class_weight.size(); ++i) unit = std::max(unit, offer.rate[i] * class_weight[i]);
-    // What is left of rounding in the weights would ask for millions of slices that do not help.
-    // What exceeds the whole is of no use to whole slices, and cutting it off tells more about parts of them.
+    // Units below kUnitMin are rounding errors and would ask for millions of slices that do not help. Units above 1
+    // can be cut to 1: one whole slice already satisfies the row, and the smaller number gives a stronger bound for
+    // fractions.
     row.unit.push_back(unit / demand < kUnitMin ? 0 : std::min(1.0, unit / demand));
   }
   rows_.push_back(std::move(row));
@@ -144,7 +161,7 @@ double ServiceCovers::cost_of(const Cover& cover, std::span<const double> price)
 double ServiceCovers::load_factor(const Cover& cover) { return detail::load_factor(service_, cover).factor; }
 
 bool ServiceCovers::has_capacity(const Cover& cover) {
-  // Rows are cuts that every cover with capacity keeps: most covers fail one of them, and no simplex is needed.
+  // Every cover with the capacity satisfies all rows. Most others fail one of them, and then no simplex is needed.
   for (const auto& row : rows_) {
     double sum = 0;
     for (std::size_t o = 0; o < cover.size(); ++o) sum += cover[o] * row.unit[o];
@@ -153,7 +170,7 @@ bool ServiceCovers::has_capacity(const Cover& cover) {
   if (service_.demand.size() == 1) return true;
   const auto answer = detail::load_factor(service_, cover);
   if (answer.factor >= 1 - kSumTolerance) return true;
-  // The weights that prove the lack are a row that rejects this cover, and others like it, at once.
+  // The weights that prove the lack give a row that rejects this cover, and similar ones, from now on.
   add_row(answer.class_weight);
   return false;
 }
@@ -163,8 +180,8 @@ bool ServiceCovers::accepts(const Cover& cover) {
   if (!service_.accepts) return true;
   const auto known = answers_.find(cover);
   if (known != answers_.end()) return known->second;
-  // More slices of each offer never break a promise, and fewer never mend one: answers are monotone, so questions whose
-  // answer follows from another one are not asked. A question may be seconds of simulation.
+  // More slices of each offer never break a promise, and fewer never mend one. Answers are monotone, so a question
+  // whose answer follows from an earlier one is not asked: each may take seconds of simulation.
   for (const auto& no : rejected_) {
     if (within(cover, no)) return false;
   }
@@ -178,6 +195,7 @@ bool ServiceCovers::accepts(const Cover& cover) {
   return yes;
 }
 
+// Offers by unit of the first row per price, the best first. Compared by cross multiplication to avoid division.
 std::vector<std::size_t> ServiceCovers::order_by_worth(std::span<const double> price) const {
   std::vector<std::size_t> order(service_.offers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -198,15 +216,15 @@ double ServiceCovers::completion_bound(const Cover& cover, std::span<const doubl
     for (std::size_t j = first; j < order.size(); ++j) {
       worth = std::max(worth, row.unit[order[j]] / price[service_.offers[order[j]].kind]);
     }
-    // No offer that is left helps this row.
+    // No remaining offer helps this row, so the cover cannot be completed.
     if (worth <= 0) return std::numeric_limits<double>::infinity();
     bound = std::max(bound, missing / worth);
   }
   return bound;
 }
 
-// Depth first with the offers in order of worth, each tried from the most that could be needed downwards, so that
-// the first leaf is the greedy one and the bound grows along each loop.
+// Depth first with the offers in order of worth, each tried from the most that could be needed downwards. The first
+// leaf is then the greedy cover, and the bound grows along each loop.
 struct ServiceCovers::Search {
   std::span<const double> price;
   std::vector<std::size_t> order;
@@ -216,6 +234,8 @@ struct ServiceCovers::Search {
   double best_cost = std::numeric_limits<double>::infinity();
 };
 
+// Requires s.cover with offers before `depth` fixed, the rest zero, and its cost. Ensures s.best is the cheapest cover
+// seen.
 void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
   if (cost >= s.best_cost - kSumTolerance) return;
   if (has_capacity(s.cover)) {
@@ -227,6 +247,7 @@ void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
   --s.nodes_left;
   const std::size_t offer = s.order[depth];
   const double price = s.price[service_.offers[offer].kind];
+  // The most slices of this offer that any unsatisfied row could use.
   int most = 0;
   for (const auto& row : rows_) {
     double missing = 1;
@@ -250,7 +271,7 @@ void ServiceCovers::search(Search& s, std::size_t depth, double cost) {
 
 std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_by_capacity(std::span<const double> price,
                                                                            std::int64_t nodes_max) {
-  // The row that prices each class at its cheapest offer gives the strongest bound for these prices.
+  // The row that prices each class at its cheapest offer gives the strongest bound at these prices.
   if (service_.demand.size() > 1) {
     std::vector<double> weight(service_.demand.size(), std::numeric_limits<double>::infinity());
     for (const auto& offer : service_.offers) {
@@ -265,20 +286,22 @@ std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_by_capacity(std::
   const double root = completion_bound(s.cover, price, s.order, 0);
   search(s, 0, 0);
   nodes_ += nodes_max - s.nodes_left;
-  // The first row, and the latest, which fit the current prices best. Each node of a search looks at all of them.
+  // Keep the first row and the latest ones, which fit the current prices best: each node of a search evaluates all of
+  // them.
   if (rows_.size() > 12) rows_.erase(rows_.begin() + 1, rows_.end() - 8);
   if (s.best.empty()) return std::nullopt;
   return Cheapest{s.best, s.best_cost, s.nodes_left > 0 ? s.best_cost : root};
 }
 
-// Best first from the empty cover, so that the service is asked about covers in the order of their cost: the first yes
-// is the cheapest.
+// Best first from the empty cover, so the service is asked about covers in ascending order of cost: the first accepted
+// one is the cheapest.
 std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_accepted(std::span<const double> price,
                                                                         std::int64_t nodes_max) {
   struct Node {
     double bound;
     double cost;
     Cover cover;
+    // The cover breaks ties, so that the order of questions is the same in every run.
     bool operator<(const Node& other) const { return bound != other.bound ? bound > other.bound : cover > other.cover; }
   };
   const auto order = order_by_worth(price);
@@ -293,7 +316,7 @@ std::optional<ServiceCovers::Cheapest> ServiceCovers::cheapest_accepted(std::spa
   for (std::int64_t nodes = 0; !open.empty() && nodes < nodes_max; ++nodes) {
     const Node node = open.top();
     open.pop();
-    // No cover that is left can be completed.
+    // The least bound is infinite: no cover that is left can be completed.
     if (std::isinf(node.bound)) break;
     if (accepts(node.cover)) return Cheapest{node.cover, node.cost, node.cost};
     for (std::size_t o = 0; o < node.cover.size(); ++o) {
@@ -323,7 +346,7 @@ std::optional<std::vector<Cover>> ServiceCovers::all_within(std::span<const doub
     const Cover cover = std::move(open.back());
     open.pop_back();
     if (cost_of(cover, kind_price) + completion_bound(cover, kind_price, order, 0) > cost_max + kSumTolerance) continue;
-    // Covers with more slices than an accepted one are left out: they cost more and cover nothing else.
+    // Covers with more slices than an accepted one are left out: they cost more and add nothing.
     if (accepts(cover)) {
       found.push_back(cover);
       continue;

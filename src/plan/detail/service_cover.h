@@ -46,14 +46,20 @@ class ServiceCovers {
   };
   struct Search;
 
+  // Adds the row that these weights of the classes imply. Requires that they weigh some demand.
   void add_row(std::span<const double> class_weight);
+  // The price of the cover's slices.
   double cost_of(const Cover& cover, std::span<const double> price) const;
   // The least that can complete `cover`, by the best of the rows, using only offers from `first` on in `order`.
   double completion_bound(const Cover& cover, std::span<const double> price, std::span<const std::size_t> order,
                           std::size_t first) const;
+  // The offers in descending order of capacity for their price, judged by the first row.
   std::vector<std::size_t> order_by_worth(std::span<const double> price) const;
+  // Tries all numbers of the offers from `depth` on. Ensures that search.best is the cheapest cover seen so far.
   void search(Search& search, std::size_t depth, double cost);
+  // cheapest() where capacity alone decides. Its bound is weaker than its cost if the nodes run out.
   std::optional<Cheapest> cheapest_by_capacity(std::span<const double> price, std::int64_t nodes_max);
+  // cheapest() where the service is asked. Asks about covers in ascending order of cost.
   std::optional<Cheapest> cheapest_accepted(std::span<const double> price, std::int64_t nodes_max);
 
   const CoverService& service_;

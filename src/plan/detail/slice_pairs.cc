@@ -1,3 +1,5 @@
+// Costs of changing slices, and the pairing of slices of two devices. See the header for why pairing is written twice.
+
 #include "plan/detail/slice_pairs.h"
 
 #include <fmt/format.h>
@@ -9,7 +11,8 @@
 namespace tangram::plan::detail {
 namespace {
 
-// How much of a nuisance a change is: cutting stops what runs there, loading takes seconds, retuning takes nothing.
+// Relative costs of a change. Cutting stops what runs there, loading takes seconds, retuning takes almost no time;
+// only their order and rough ratio matter.
 constexpr std::int64_t kCutCost = 4;
 constexpr std::int64_t kLoadCost = 2;
 constexpr std::int64_t kRetuneCost = 1;
@@ -20,7 +23,7 @@ std::string key_of(const Replica& replica) {
   return key + "\n";
 }
 
-// The order of replicas on a slice means nothing.
+// Sorted, because the order of replicas on a slice has no meaning.
 std::vector<Replica> sorted(std::vector<Replica> replicas) {
   std::ranges::stable_sort(replicas, {}, key_of);
   return replicas;
@@ -36,6 +39,7 @@ std::string key_of(const std::vector<Replica>& replicas) {
   return key;
 }
 
+// A kept replica costs nothing, so equal lists have the cost 0.
 std::int64_t change_cost(const std::vector<Replica>& before, const std::vector<Replica>& after) {
   const ReplicaChanges changes = compare_replicas(before, after);
   return kLoadCost * static_cast<std::int64_t>(changes.stopped.size() + changes.loaded.size()) +
@@ -50,6 +54,8 @@ std::vector<SlicePair> pair_slices(const PlannedDevice& before, const PlannedDev
   std::vector<SlicePair> pairs;
   std::vector<char> used_before(before.slices.size(), 0);
   std::vector<char> used_after(after.slices.size(), 0);
+  // One pass pairs greedily, in the order of slices, under one pair of conditions. Devices have few slices, so the
+  // quadratic loop is cheap.
   const auto pass = [&](bool same_content_wanted, bool same_start) {
     for (std::size_t i = 0; i < before.slices.size(); ++i) {
       for (std::size_t j = 0; j < after.slices.size() && !used_before[i]; ++j) {
@@ -64,7 +70,8 @@ std::vector<SlicePair> pair_slices(const PlannedDevice& before, const PlannedDev
       }
     }
   };
-  // Pairs that cost nothing come first, and among them those that also have the planned start.
+  // Pairs that cost nothing come first, and among them those with the planned start: later passes must not take their
+  // partners away.
   pass(true, true);
   if (!placed) pass(true, false);
   pass(false, true);
@@ -82,6 +89,7 @@ DeviceKey Contents::key_of(const PlannedDevice& device) {
 
 std::int64_t Contents::cost(const DeviceKey& before, const DeviceKey& after, bool placed) {
   std::int64_t cost = 0;
+  // Bit sets instead of vectors: this runs for every pair of device and role, and allocating would dominate.
   std::uint64_t used_after = 0;
   std::uint64_t used_before = 0;
   const auto pair = [&](bool same_content, bool same_start) {
@@ -97,9 +105,10 @@ std::int64_t Contents::cost(const DeviceKey& before, const DeviceKey& after, boo
       }
     }
   };
-  // As in pair_slices(), with equal replicas first. See the header for where the two may differ.
+  // As in pair_slices(), equal replicas first. The header says where the two may differ.
   pair(true, placed);
   pair(false, placed);
+  // Slices without a partner are destroyed or created. Beyond kBits no pair is sought, which overestimates the cost.
   for (std::size_t i = 0; i < before.size(); ++i) cost += i < kBits && (used_before >> i & 1u) ? 0 : whole(before[i]);
   for (std::size_t j = 0; j < after.size(); ++j) cost += j < kBits && (used_after >> j & 1u) ? 0 : whole(after[j]);
   return cost;
@@ -112,6 +121,7 @@ std::size_t Contents::number_of(const std::vector<Replica>& replicas) {
 }
 
 std::int64_t Contents::change(std::size_t before, std::size_t after) {
+  // Equal numbers mean equal lists: no comparison and no entry in the map.
   if (before == after) return 0;
   const auto [found, fresh] = changes_.emplace(std::pair(before, after), 0);
   if (fresh) found->second = change_cost(lists_[before], lists_[after]);

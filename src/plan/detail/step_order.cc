@@ -1,3 +1,9 @@
+// Finds an order of works in which no service falls below its floor.
+//
+// A work takes capacity away; a newcomer brings some once its units are free. Small agendas are searched exhaustively
+// with memory of visited sets, so that a failure is a proof. Large ones are ordered greedily: the work that is nearest
+// to freeing room for a newcomer comes first, since only newcomers and finished works raise capacity.
+
 #include "plan/detail/step_order.h"
 
 #include <algorithm>
@@ -7,11 +13,11 @@
 namespace tangram::plan {
 namespace {
 
-// The distance of a work that no newcomer waits for: behind all others.
+// The distance of a work that frees room for no newcomer: behind all others.
 constexpr int kHelpsNobody = 1'000'000;
 
-// Depth first over sets of works that are done: which newcomers are made follows from the set, so a set that led
-// nowhere need not be looked at again.
+// Depth first over sets of finished works. Which newcomers exist follows from the set, so a set that led nowhere need
+// not be visited again.
 class ExhaustiveSearch {
  public:
   ExhaustiveSearch(const Agenda& agenda, std::size_t states_max) : start_(agenda), states_left_(states_max) {}
@@ -20,7 +26,7 @@ class ExhaustiveSearch {
     WorkOrder order;
     order.complete = visit(start_);
     order.works = order.complete ? path_ : longest_;
-    // With states left, every order was tried, and none is complete.
+    // With states left over, every order was tried, and none is complete.
     order.exhaustive = !order.complete && states_left_ > 0;
     return order;
   }
@@ -28,7 +34,7 @@ class ExhaustiveSearch {
  private:
   bool visit(const Agenda& agenda) {
     if (agenda.finished()) return true;
-    // Where no order is complete, the one that goes furthest shows which work has to be forced.
+    // Where no order is complete, the longest one shows which work has to be forced.
     if (path_.size() > longest_.size()) longest_ = path_;
     if (states_left_ == 0) return false;
     --states_left_;
@@ -42,7 +48,7 @@ class ExhaustiveSearch {
     return false;
   }
 
-  // Works that take no service below its floor, those that make room soonest first.
+  // Works that take no service below its floor, those that free room soonest first.
   static std::vector<std::size_t> candidates(const Agenda& agenda) {
     std::vector<std::tuple<int, std::size_t>> list;
     for (std::size_t i = 0; i < agenda.works.size(); ++i) {
@@ -61,12 +67,12 @@ class ExhaustiveSearch {
   std::vector<std::size_t> longest_;
 };
 
-// For large agendas: always the allowed work that is nearest to making a newcomer possible.
+// For large agendas: always the allowed work that is nearest to making room for a newcomer.
 WorkOrder greedy_order(Agenda agenda) {
   WorkOrder order;
   std::vector<int> distances(agenda.works.size());
   std::set<std::tuple<int, std::size_t>> open;
-  // A work changes distances on its own device only.
+  // A work changes distances on its own device only, so the others need no update.
   const auto refresh = [&](std::size_t device) {
     for (const auto work : agenda.works_of[device]) {
       open.erase({distances[work], work});
@@ -110,7 +116,7 @@ double Agenda::shortfall(const Work& work) const {
   double worst = 0;
   for (const auto& [service, delta] : work.worst) {
     const double missing = floors[service] - capacity[service] - delta;
-    // A service that is below already is not made worse by what does not touch it.
+    // A work that does not reduce a service cannot make its shortfall worse, even if it is already below its floor.
     if (delta < 0 && missing > kCapacityTolerance * floors[service]) {
       worst = std::max(worst, missing / floors[service]);
     }
@@ -124,12 +130,14 @@ std::vector<std::size_t> Agenda::do_work(std::size_t index) {
   const Work& work = works[index];
   done[index] = 1;
   for (const auto& [service, delta] : work.after) capacity[service] += delta;
-  // Its slice stays: there is no room for anybody.
+  // Its slice stays, so there is no room for a newcomer.
   if (!work.leaves) return {};
   std::erase(layouts[work.device].slices, work.slice);
   return make_newcomers(work.device);
 }
 
+// Requires layouts[device] as it is now. Newcomers of one plan do not overlap, so the order in which they are created
+// does not matter.
 std::vector<std::size_t> Agenda::make_newcomers(std::size_t device) {
   std::vector<std::size_t> fresh;
   for (const auto index : newcomers_of[device]) {
@@ -145,12 +153,12 @@ std::vector<std::size_t> Agenda::make_newcomers(std::size_t device) {
 
 int Agenda::distance(std::size_t index) const {
   const Work& work = works[index];
-  if (!work.leaves) return 0;  // It brings its own gain.
+  if (!work.leaves) return 0;  // It needs no newcomer to bring its gain.
   const Geometry& geometry = *geometries[work.device];
   int nearest = kHelpsNobody;
   for (const auto newcomer : newcomers_of[work.device]) {
     const Slice& wanted = newcomers[newcomer].slice;
-    // Not in the way of that newcomer.
+    // The work is not in the way of that newcomer.
     if (made[newcomer] || fits(geometry, Layout{{work.slice}}, wanted)) continue;
     int in_the_way = 0;
     for (const auto other : works_of[work.device]) {

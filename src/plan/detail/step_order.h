@@ -1,8 +1,8 @@
-// In which order to break things, such that enough is whole at any time.
+// Finds an order of changes in which every service keeps enough capacity at any time.
 //
-// A plan of changes is a number of works, each of which takes some capacity away (a slice that leaves, a slice whose
-// replicas change), and of newcomers, slices that bring capacity once the slices in their way have left. Newcomers are
-// made as soon as they fit: that never hurts. What is searched for is an order of the works.
+// A transition consists of works, each of which takes some capacity away (a slice that is destroyed, a slice whose
+// replicas change), and of newcomers, slices that add capacity once the slices in their way are gone. Newcomers are
+// created as soon as they fit, which never hurts. The search is for an order of the works.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace tangram::plan {
 
 using ServiceDelta = std::pair<std::size_t, double>;  // Service and requests a second.
 
-// One thing that has to be done and may take capacity away.
+// One change that has to be made and may take capacity away.
 struct Work {
   std::size_t device = 0;
   bool leaves = false;  // The slice is destroyed; otherwise its replicas change.
@@ -26,14 +26,14 @@ struct Work {
   std::vector<ServiceDelta> after;  // What has changed once it is done.
 };
 
-// A slice that is to be made.
+// A slice that is to be created.
 struct Newcomer {
   std::size_t device = 0;
   Slice slice;
   std::vector<ServiceDelta> gain;  // Not negative.
 };
 
-// Everything that is to be done, and how far it is. A value: searching copies it.
+// All works and newcomers, and which of them are finished. A value: searching copies it.
 struct Agenda {
   std::vector<Work> works;
   std::vector<Newcomer> newcomers;
@@ -58,7 +58,7 @@ struct Agenda {
   std::vector<std::size_t> do_work(std::size_t work);
   // Makes every newcomer of `device` that fits.
   std::vector<std::size_t> make_newcomers(std::size_t device);
-  // How many works stand in the way of the newcomer of the same device that this one would help most; more than any
+  // How many works block the newcomer of the same device that this work would help most; a number larger than any
   // device has if it helps none.
   int distance(std::size_t work) const;
 };

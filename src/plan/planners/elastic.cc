@@ -1,4 +1,5 @@
-// Exact over all cuts, batches and numbers of processes, by covers of each service and a bound on their price.
+// The main planner: searches all cuts, batches and numbers of processes at once, with covers of each service and a
+// bound on the price.
 
 #include "plan/compose.h"
 #include "plan/objective.h"

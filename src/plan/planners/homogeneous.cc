@@ -1,5 +1,5 @@
-// One kind of slice for everything: all kinds are tried, the plan of least price is taken, and the smaller slice among
-// equals.
+// One kind of slice for everything. All kinds are tried; the plan with the least price wins, and among equals the one
+// with the smaller slices.
 
 #include <algorithm>
 #include <limits>
@@ -24,9 +24,11 @@ class Homogeneous final : public Planner {
       Stock stock = all;
       stock.kinds = {kind};
       PlanAnswer answer = plan_by_cover(problem, stock);
+      // The best plan with one kind costs at least the least bound of any kind, so that is the bound of this planner.
       if (answer.status == PlanStatus::planned) bound = std::min(bound, answer.bound);
       const bool better =
           answer.status == PlanStatus::planned && (best.status != PlanStatus::planned || answer.price < best.price);
+      // Without any plan, the reason of the first kind is reported.
       const bool first = best.status != PlanStatus::planned && best.reason.empty();
       if (better || first) best = std::move(answer);
     }

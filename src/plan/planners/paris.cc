@@ -1,3 +1,9 @@
+// The core of PARIS (Kim et al., DAC 2022) for one model.
+//
+// Small slices are efficient for small batches, large ones are needed for large batches. The knee of a size is the
+// smallest batch that already uses it well; each size serves the batches between the knee of the next smaller size and
+// its own.
+
 #include "plan/planners/paris.h"
 
 #include <algorithm>
@@ -9,7 +15,8 @@
 namespace tangram::plan {
 namespace {
 
-// Utilisation is throughput over the highest that the size reaches at any batch on offer.
+// The smallest batch at which the utilisation of the size reaches the knee. Utilisation is throughput divided by the
+// highest throughput of that size at any batch.
 std::int64_t knee_of(const ParisProblem& problem, std::size_t size) {
   const auto batch_max = static_cast<std::int64_t>(problem.batch_share.size());
   double best = 0;
@@ -20,14 +27,14 @@ std::int64_t knee_of(const ParisProblem& problem, std::size_t size) {
   return batch_max;
 }
 
-// Busy seconds per query that each size's own batches bring.
+// Busy seconds per query that the batches of each size bring.
 std::vector<double> busy_seconds(const ParisProblem& problem, const std::vector<std::int64_t>& knees) {
   std::vector<double> busy(problem.sizes.size(), 0);
   const auto batch_max = static_cast<std::int64_t>(problem.batch_share.size());
   std::int64_t from = 1;
   for (std::size_t i = 0; i < busy.size(); ++i) {
-    // Knees that fall back are lifted to their smaller neighbour's, so that segments never overlap, and the largest
-    // size owns all that is left.
+    // A knee below that of the smaller neighbour is raised to it, so that segments never overlap. The largest size
+    // gets all remaining batches.
     const std::int64_t to = i + 1 == busy.size() ? batch_max : std::max(from - 1, knees[i]);
     for (std::int64_t b = from; b <= to; ++b) {
       busy[i] += problem.batch_share[static_cast<std::size_t>(b - 1)] * problem.run_s(i, b);
@@ -50,6 +57,8 @@ ParisAnswer paris(const ParisProblem& problem) {
   std::vector<double> fraction(busy.size());
   int left = problem.compute_slices;
   for (std::size_t i = 0; i < busy.size(); ++i) {
+    // Counts proportional to busy time fill all sizes equally; `load` is in compute slices, so the counts use up the
+    // budget.
     const double exact = busy[i] * problem.compute_slices / load;
     answer.counts.push_back(static_cast<int>(exact));
     fraction[i] = exact - std::floor(exact);
@@ -63,7 +72,7 @@ ParisAnswer paris(const ParisProblem& problem) {
     ++answer.counts[i];
     left -= problem.sizes[i];
   }
-  // What no fraction claims goes to the largest size that still fits and is in use, then to any.
+  // Budget that no fraction claims goes to the largest size that still fits and is in use.
   for (std::size_t i = busy.size(); i-- > 0;) {
     while (busy[i] > 0 && problem.sizes[i] <= left) {
       ++answer.counts[i];

@@ -1,9 +1,9 @@
-// PARIS as a planner: each service is cut for on its own, with the smallest budget of compute slices whose PARIS cut
-// carries it and keeps its promise; the slices of all services are then packed onto devices.
+// PARIS as a planner. Each service is cut for on its own, with the smallest budget of compute slices whose PARIS cut
+// carries it and keeps its Slo. The slices of all services are then packed onto devices.
 //
-// PARIS knows one type of device, one model at a time and queries that run alone, so every input is padded to the
-// longest, and the sizes of queries are the samples that requests hold. Slices that cannot run the largest request in
-// time are not on offer.
+// PARIS assumes one type of device, one model at a time and queries that run alone. So every input is padded to the
+// longest, and the batch sizes of queries are the samples that requests hold. Slices that cannot run the largest
+// request in time are not on offer.
 
 #include "plan/planners/paris.h"
 
@@ -20,12 +20,12 @@
 namespace tangram::plan {
 namespace {
 
-// Budgets grow by a share of themselves while promises are not kept, and not for ever.
+// Budgets grow by a twelfth while the Slo is not kept, at most 80 times: a factor of about 600 for large budgets.
 constexpr int kBudgetShare = 12;
 constexpr int kBudgetsMax = 80;
 constexpr int kBudgetMost = 1 << 20;
 
-// One service: which offer stands for each size of slice.
+// One service, with one offer for each size of slice.
 class ServiceCut {
  public:
   ServiceCut(const Problem& problem, const Stock& stock, const Demand& demand)
@@ -33,11 +33,13 @@ class ServiceCut {
     for (std::size_t o = 0; o < demand.offers.size(); ++o) order_.push_back(o);
     std::ranges::stable_sort(order_, {}, [&](std::size_t o) { return size_of(o); });
     const auto same = [&](std::size_t a, std::size_t b) { return size_of(a) == size_of(b); };
+    // PARIS has one entry per size. The sort is stable, so the first offer of each size stays.
     order_.erase(std::unique(order_.begin(), order_.end(), same), order_.end());
     service_.demand = demand.rate_per_s;
     for (const auto& offer : demand.offers) service_.offers.push_back({offer.kind, offer.rate_per_s});
   }
 
+  // The cover that PARIS cuts for a budget of compute slices.
   Cover at(int budget) const {
     ParisProblem paris_problem;
     for (const std::size_t o : order_) paris_problem.sizes.push_back(size_of(o));
@@ -52,7 +54,8 @@ class ServiceCut {
 
   bool carries(const Cover& cover) const { return cover_load_factor(service_, cover) >= 1 - detail::kSumTolerance; }
 
-  // The first budget that has the capacity, by doubling and halving; more of it hardly ever carries less.
+  // The first budget that has the capacity, by doubling and bisection. Rounding can make a larger budget carry
+  // slightly less, so this is an approximation; cover_of() tests each budget again.
   int least_budget() const {
     int high = 1;
     while (high < kBudgetMost && !carries(at(high))) high *= 2;
@@ -89,6 +92,7 @@ class Paris final : public Planner {
   PlanAnswer plan(const Problem& asked) const override {
     Problem problem = asked;
     problem.options.bucketing = Bucketing::longest;
+    // PARIS does not share a slice between processes.
     problem.options.processes_max = 1;
     return plan_for_objective(problem, plan_once);
   }
@@ -104,7 +108,7 @@ class Paris final : public Planner {
   static PlanAnswer plan_once(const Problem& problem) {
     Stock stock = take_stock(problem);
     std::erase_if(stock.kinds, [](const SliceKind& kind) { return kind.group != 0; });
-    if (stock.kinds.empty()) return plan_by_cover(problem, stock);  // Which tells why.
+    if (stock.kinds.empty()) return plan_by_cover(problem, stock);  // It explains why.
     PlanAnswer answer;
     std::vector<Demand> demands;
     std::vector<Cover> covers;
@@ -127,7 +131,7 @@ class Paris final : public Planner {
     return packed(problem, stock, demands, covers, std::move(answer));
   }
 
-  // The cover of the smallest budget tried that is accepted.
+  // The cover of the smallest budget tried that is accepted, or nullopt. Fills `plan` for it.
   static std::optional<Cover> cover_of(const Problem& problem, const Stock& stock, const Demand& demand,
                                        ServicePlan& plan, std::int64_t& asked) {
     const ServiceCut cut(problem, stock, demand);
@@ -135,6 +139,7 @@ class Paris final : public Planner {
     for (int tries = 0; tries < kBudgetsMax; ++tries, budget += std::max(1, budget / kBudgetShare)) {
       const Cover cover = cut.at(budget);
       if (!cut.carries(cover)) continue;
+      // A quick check first: most budgets that are too small fail it, and confirming takes longer.
       if (problem.options.rule == Rule::certified) {
         ++asked;
         if (!certify_cover(problem, stock, demand, cover, false).holds) continue;
@@ -153,9 +158,12 @@ class Paris final : public Planner {
     return std::nullopt;
   }
 
+  // Packs the covers of all services together. The search for cuts is that of pack(), so PARIS is not blamed for bad
+  // packing.
   static PlanAnswer packed(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands,
                            const std::vector<Cover>& covers, PlanAnswer answer) {
     const CoverModel model = cover_model(problem, stock, demands);
+    // From here on only the numbers of slices of each kind count, not which service they are for.
     std::vector<int> need(stock.kinds.size(), 0);
     for (std::size_t s = 0; s < demands.size(); ++s) {
       for (std::size_t o = 0; o < covers[s].size(); ++o) need[demands[s].offers[o].kind] += covers[s][o];

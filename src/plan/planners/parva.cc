@@ -1,7 +1,10 @@
-// ParvaGPU (Lee et al., SC 2024), as a baseline: for each service the batch, processes and slice with the most
-// throughput per compute slice, as many as the rate asks for and one last, smaller one; placed in descending size on
-// the device with the least room left that still has a place. Devices with few compute slices in use are then emptied
-// into the holes of others, in slices of one and two.
+// ParvaGPU (Lee et al., SC 2024), as a baseline. For each service it chooses the batch, processes and slice with the
+// most throughput per compute slice, uses as many of them as the rate needs and one smaller slice for the rest.
+// Segments are placed in descending size on the fullest device that still has a place. Devices with few compute slices
+// in use are then emptied into the holes of others, in slices of one and two.
+//
+// The paper's limits are kept, so that the comparison is fair: one type of device, one bucket (every input is padded
+// to the longest), and no search over combinations. It gives no bound.
 
 #include <fmt/format.h>
 
@@ -17,19 +20,21 @@
 namespace tangram::plan {
 namespace {
 
+// One slice that a service needs, with the offer that it runs.
 struct Segment {
   std::size_t demand = 0;
   std::size_t offer = 0;
   bool placed = false;
 };
 
-// The best way to use a slice of each size for one service.
+// For one service: the best offer for each size of slice.
 using BySize = std::map<int, std::size_t>;  // Compute slices to offer.
 
 class Parva final : public Planner {
  public:
   PlanAnswer plan(const Problem& asked) const override {
     Problem problem = asked;
+    // Parva plans without simulation, so a certified problem is planned under its own rule.
     problem.options.rule = asked.options.rule == Rule::certified ? Rule::half : asked.options.rule;
     problem.options.bucketing = Bucketing::longest;
     return plan_for_objective(problem, plan_once);
@@ -54,6 +59,7 @@ class Parva final : public Planner {
     }
     build.place_all();
     build.optimise();
+    // The paper assumes as many devices as are needed, so the limit is only checked at the end.
     const int count = problem.fleet.groups[0].count.value_or(-1);
     if (count < 0 || static_cast<int>(build.devices.size()) <= count) return build.answer();
     PlanAnswer none;
@@ -63,8 +69,8 @@ class Parva final : public Planner {
     return none;
   }
 
-  // The order in which places of each size are tried, in memory units: ParvaGPU's on its board, then the others that
-  // the profile has on its own.
+  // The order in which starts are tried, in memory units: ParvaGPU's order on its board, then the profile's other
+  // starts.
   static std::vector<int> places(const MigProfile& profile) {
     std::vector<int> starts{0};
     if (profile.compute_slices == 3) starts = {4, 0};
@@ -74,6 +80,7 @@ class Parva final : public Planner {
     return starts;
   }
 
+  // The state of one planning run. A value, because empty_out() restores a copy when it fails.
   struct Build {
     const Problem& problem;
     const Stock& stock;
@@ -90,6 +97,7 @@ class Parva final : public Planner {
       return stock.profile(demands[s.demand].offers[s.offer].kind).compute_slices;
     }
 
+    // Ensures at most one offer for each size: the one with the highest rate.
     BySize best_by_size(std::size_t d) const {
       BySize best;
       for (std::size_t o = 0; o < demands[d].offers.size(); ++o) {
@@ -100,7 +108,7 @@ class Parva final : public Planner {
       return best;
     }
 
-    // As many of the most efficient size as fit below the rate, and the smallest size that covers the rest.
+    // Uses as many of the most efficient size as fit below the rate, and the smallest size that covers the rest.
     void segment(std::size_t d) {
       const BySize best = best_by_size(d);
       const auto rate = [&](std::size_t o) { return demands[d].offers[o].rate_per_s[0]; };
@@ -124,6 +132,8 @@ class Parva final : public Planner {
 
     const Geometry& geometry() const { return stock.geometries[0]; }
 
+    // Adds the segment to the first start that is free on the device; false if there is none. Slices are appended, not
+    // sorted: `held` has the same order, and answer() sorts them.
     bool try_place(std::size_t segment, Device& device) {
       const auto& offer = demands[segments[segment].demand].offers[segments[segment].offer];
       const std::size_t profile = stock.kinds[offer.kind].profile;
@@ -139,6 +149,7 @@ class Parva final : public Planner {
 
     int used(const Device& device) const { return compute_slices_used(geometry(), device.layout); }
 
+    // Best fit: the fullest device that has a place, otherwise a new one.
     void place(std::size_t segment) {
       std::vector<std::size_t> order(devices.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -152,6 +163,7 @@ class Parva final : public Planner {
       TANGRAM_CHECK(placed, "every slice fits on an empty device");
     }
 
+    // Large slices first, as in best-fit decreasing: small ones fill the holes that remain.
     void place_all() {
       std::vector<std::size_t> order(segments.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -159,12 +171,12 @@ class Parva final : public Planner {
       for (const std::size_t segment : order) place(segment);
     }
 
-    // Splits what a device holds into slices of two and one that together carry as much.
+    // Replaces a segment by slices of one and two that together carry as much; nullopt if the service runs on neither.
     std::optional<std::vector<std::size_t>> split(std::size_t segment) {
       const Segment whole = segments[segment];
       const BySize best = best_by_size(whole.demand);
       double left = demands[whole.demand].offers[whole.offer].rate_per_s[0];
-      // Only what the service still needs of it.
+      // Only what the service still needs from it: other segments may carry more than their share.
       double others = 0;
       for (std::size_t i = 0; i < segments.size(); ++i) {
         if (i != segment && segments[i].demand == whole.demand && !segments[i].placed) {
@@ -180,6 +192,7 @@ class Parva final : public Planner {
           return it == best.end() ? 0.0 : demands[whole.demand].offers[it->second].rate_per_s[0];
         };
         if (one == best.end() && two == best.end()) return std::nullopt;
+        // One slice of size one if it is enough for the rest; otherwise two, which uses fewer slices.
         const bool small = rate(one) >= left || two == best.end();
         parts.push_back(small ? one->second : two->second);
         left -= small ? rate(one) : rate(two);
@@ -187,7 +200,8 @@ class Parva final : public Planner {
       return parts;
     }
 
-    // Empties devices that use at most four compute slices, the emptiest first, where the others have room.
+    // Empties devices that use at most four compute slices, the emptiest first, where the others have room. Each
+    // success removes a device, so the loop ends.
     void optimise() {
       for (bool moved = true; moved && devices.size() > 1;) {
         moved = false;
@@ -204,6 +218,7 @@ class Parva final : public Planner {
       }
     }
 
+    // Moves everything from one device to the others, or changes nothing. True if it succeeded.
     bool empty_out(std::size_t from) {
       const Build before = *this;
       const Device gone = devices[from];
@@ -220,6 +235,7 @@ class Parva final : public Planner {
       return true;
     }
 
+    // Like place(), but never opens a new device.
     bool place_in_holes(std::size_t segment) {
       std::vector<std::size_t> order(devices.size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -240,6 +256,7 @@ class Parva final : public Planner {
     PlanAnswer answer() const {
       PlanAnswer answer;
       answer.status = PlanStatus::planned;
+      // By service and offer: how many slices run it.
       std::vector<std::map<std::size_t, int>> counts(demands.size());
       const DeviceGroup& group = problem.fleet.groups[0];
       for (std::size_t d = 0; d < devices.size(); ++d) {

@@ -1,4 +1,5 @@
-// MIG off: of every device type only the largest slice, which is the device.
+// MIG switched off: of every device type only the largest slice, which is the whole device. A baseline that shows what
+// cutting saves.
 
 #include <algorithm>
 

@@ -24,6 +24,7 @@ class Clockwork final : public Policy {
       if (const auto idle = view.idle_slice(pool))
         return Choice::start(*idle, id, batch_in_time(view, pool, id, merge_));
     }
+    // A busy slice can still end it in time if it becomes free soon enough.
     if (possible) return Choice::wait();
     if (drop_) return Choice::drop(id);
     if (!lane.late) return Choice::demote(id);
@@ -54,7 +55,7 @@ class Clockwork final : public Policy {
   }
 
  private:
-  // With nothing in time for this slice, requests that nobody can end in time must not stand in front of a queue.
+  // With nothing in time for this slice, requests that no slice can end in time must not block the front of a queue.
   Choice drop_or_wait(const View& view, PoolId pool) const {
     Choice choice = Choice::wait();
     for (const auto& entry : view.pool_data(pool).services) {
@@ -69,6 +70,7 @@ class Clockwork final : public Policy {
     return choice;
   }
 
+  // Late requests take the largest idle slice: it ends them soonest.
   Choice serve_late(const View& view, LaneId id) const {
     const auto& pools = view.service(view.lane(id).service).pools;
     for (std::size_t i = pools.size(); i-- > 0;) {

@@ -26,6 +26,7 @@ class Edf final : public Policy {
     for (const auto& entry : view.pool_data(pool).services) {
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
         if (first && view.lane(*first).queue.front()->request.deadline <= lane.queue.front()->request.deadline) return;
+        // Zero means that the slice does not take the request at all.
         if (batch_in_time(view, pool, id, false) > 0) first = id;
       });
     }

@@ -39,6 +39,7 @@ class Elsa final : public Policy {
 
  private:
   Duration weighted(Duration wait, Duration run) const {
+    // Integers are exact; the general form rounds through doubles.
     if (plain_) return wait + run;
     const double sum = alpha_ * (static_cast<double>(wait.count()) + beta_ * static_cast<double>(run.count()));
     return Duration(static_cast<std::int64_t>(sum));

@@ -16,6 +16,7 @@ class Fifs final : public Policy {
     for (const PoolId pool : view.service(view.lane(lane).service).pools) {
       const auto idle = view.idle_slice(pool);
       if (!idle || (longest && view.slice(*idle).idle_since >= view.slice(*longest).idle_since)) continue;
+      // Zero: slices of this pool do not take the request.
       const std::uint32_t taken = take(view, pool, lane);
       if (taken == 0) continue;
       longest = idle;
@@ -30,6 +31,7 @@ class Fifs final : public Policy {
     std::uint32_t count = 0;
     for (const auto& entry : view.pool_data(pool).services) {
       view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
+        // Ids rise with arrival.
         if (oldest && view.lane(*oldest).queue.front()->request.id < lane.queue.front()->request.id) return;
         const std::uint32_t taken = take(view, pool, id);
         if (taken == 0) return;

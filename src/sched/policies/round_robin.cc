@@ -19,7 +19,7 @@ class RoundRobin final : public Policy {
       const PoolService* entry = view.pool_service(slice.place.pool, waiting.request.service);
       if (entry != nullptr && entry->takes(waiting.bucket, waiting.request.samples)) return Binding{id};
     }
-    return std::nullopt;  // Nobody is there to take it now: it waits.
+    return std::nullopt;  // No slice takes it now: it waits in its lane.
   }
 
  private:

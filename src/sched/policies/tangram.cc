@@ -36,9 +36,9 @@
 namespace tangram::sched {
 namespace {
 
-// A service counts as one of several samples while a request with more than one was among this many last.
+// A service counts as one of several samples while any of its last kMemory requests had more than one.
 constexpr std::uint32_t kMemory = 256;
-// How far a slice looks past requests that it cannot end in time.
+// How many requests a slice looks past that it cannot end in time. It bounds the cost of a decision in a long queue.
 constexpr std::uint32_t kLookPast = 64;
 // A slice takes work from smaller ones once their shortest queue fills this share of the Slo. From 0 to 0.7 it makes no
 // difference of more than 1 %; it is there so that a large slice is not filled with what a small one ends in time.
@@ -52,6 +52,8 @@ constexpr double kDeepLoss = 0.025;
 // scenarios 1.2 and 2 were no better.
 constexpr double kFarMore = 1.5;
 
+// One class of more than 30 functions, because its six decisions must judge "in time" and "gives way" in the same way:
+// most functions are small static predicates that several decisions share.
 class Tangram final : public Policy {
  public:
   explicit Tangram(const PolicyConfig& config) : config_(config) {}
@@ -67,12 +69,13 @@ class Tangram final : public Policy {
       if (const auto open = open_batch(view, waiting)) return open;
     }
     if (const auto behind = behind_work(view, waiting, Sure::yes)) return behind;
-    // Likely in time is better than given up.
+    // Likely in time is better than rejected.
     if (const auto idle = idle_in_time(view, waiting, Sure::no)) return idle;
     return behind_work(view, waiting, Sure::no);
   }
 
-  // Who gives way is looked for on the slice of each pool that is free first.
+  // Looks for victims on the slice of each pool that is free first: there the least excess has to be saved. Of all
+  // pools, the one whose first victim costs most is chosen, since that frees the most time per lost request.
   Displacement displace(const View& view, const Request& request, std::uint32_t bucket) override {
     if (waits_in_lane(view, request)) return {};
     Displacement best;
@@ -145,7 +148,7 @@ class Tangram final : public Policy {
     }
     if (!possible || !config_.merge) return set_aside(id);
     Choice choice = past_first(view, id);
-    // Slices with promises to keep may not fall idle for long. It is asked again as soon as the first is too late.
+    // Slices with promises to keep may stay busy for long, so the lane is asked again when its first request is late.
     if (choice.kind == Choice::Kind::wait && !waits_in_lane(view, lane.queue.front()->request)) {
       choice.until = latest_start(view, *lane.queue.front()) + Duration(1);
     }
@@ -169,7 +172,7 @@ class Tangram final : public Policy {
  private:
   // ---- Requests of one sample ----
 
-  // Remembers what the service's requests hold; true if they have held one sample for long.
+  // Remembers the samples of the service's requests; true if they have held one sample for long.
   bool note_samples(const Request& request) {
     if (request.service.index() >= since_several_.size()) since_several_.resize(request.service.index() + 1, kMemory);
     std::uint32_t& since = since_several_[request.service.index()];
@@ -182,7 +185,7 @@ class Tangram final : public Policy {
                                [&](PoolId pool) { return view.pool_data(pool).services.size() > 1; });
   }
 
-  // True for a request that is given no promise.
+  // True for a request that gets no promise. Unlike note_samples it changes nothing, so displace() may ask at any time.
   bool waits_in_lane(const View& view, const Request& request) const {
     if (!config_.merge) return false;
     const std::size_t service = request.service.index();
@@ -216,8 +219,8 @@ class Tangram final : public Policy {
   }
 
   // True if the slices of `pool` can end the request in time, or never could be sure to but are likely to: likely in
-  // time is better than given up. What sure slices left too late is no such case: it would take the time of those
-  // behind it.
+  // time is better than rejected. A request that a sure slice could have ended in time, had it started sooner, does not
+  // count: it would take the time of the requests behind it.
   static bool may_be_in_time(const View& view, PoolId pool, const Waiting& waiting) {
     if (in_time(view, pool, waiting)) return true;
     if (!in_time(view, pool, waiting, Sure::no)) return false;
@@ -242,10 +245,10 @@ class Tangram final : public Policy {
     double rate = 0;  // Requests in time for each nanosecond, where the service loses many; otherwise zero.
   };
 
-  // Higher priority before lower, and then services that are short of their promise before those that may still lose
-  // some: who has to be lost when not all can be served is a matter of what was promised. Of one service that loses
-  // many in any case, those are to be lost that cost most: what serves far more in the same time goes first. Otherwise
-  // what must start first.
+  // Higher priority first, then services that miss their Slo before those that may still lose requests: the Slos decide
+  // which requests are lost when not all can be served. Within a service that loses many anyway, the costly requests
+  // should be the lost ones, so a batch that serves far more in the same time goes first.
+  // Otherwise the batch that must start first goes first.
   static bool goes_before(const Offer& a, const Offer& b) {
     if (a.priority != b.priority) return a.priority > b.priority;
     if (a.is_short != b.is_short) return a.is_short;
@@ -298,10 +301,10 @@ class Tangram final : public Policy {
   }
 
   // True if the first of the lane keeps batches so small, on every slice, that more are lost than it. While all that
-  // comes can be served, to serve each is best. But a queue that has grown old gives its first members to small
-  // batches, the slices then serve less than what comes, and the queue stays old: some are lost all the time, and only
-  // the batch size decides how many. So while some are lost, those that stand in the way of full batches are lost
-  // first; the queue is young again soon, and nobody is lost any more.
+  // arrives can be served, serving each request is best. But a queue that has grown old gives its first members to
+  // small batches, the slices then serve less than what arrives, and the queue stays old: requests are lost all along,
+  // and only the batch size decides how many. So while some are lost, the requests that prevent full batches are lost
+  // first; the queue is soon young again, and the losses stop.
   bool holds_up(const View& view, const Lane& lane) const {
     const Waiting& first = *lane.queue.front();
     if (!config_.merge || lane.queue.count() < 2 || !loses(view, first.request)) return false;
@@ -535,6 +538,7 @@ class Tangram final : public Policy {
       const Duration alone = view.mean(pool, entry, waiting.bucket, waiting.request.samples);
       if (view.mean(pool, entry, bucket, samples) - before > alone) return false;
     }
+    // The slice's wait includes the open batch itself, which is replaced by the larger one.
     const Duration wait = view.wait_for(slice) - before;
     return view.now() + wait + view.p99(pool, entry, bucket, samples) <=
            std::min(tail.deadline, waiting.request.deadline);
@@ -592,6 +596,7 @@ class Tangram final : public Policy {
   static Displacement who_gives_way(const View& view, SliceId id, const Request& request, std::uint32_t bucket,
                                     Duration excess) {
     const SliceState& slice = view.slice(id);
+    // From the back: the last requests were promised the latest starts, so the fewest other promises change.
     Displacement lower(id);
     Duration lower_saved{};
     const Waiting* w = slice.bound.back();
@@ -620,6 +625,7 @@ class Tangram final : public Policy {
       for (; w != batch.end; w = w->next) {
         if (w->request.service != request.service || w->request.priority > request.priority) continue;
         const Duration cost = view.mean(pool, entry, w->bucket, w->request.samples);
+        // Removing a member saves only the difference between two batch sizes, which is less than its cost alone.
         const std::int32_t rest = batch.samples - w->request.samples;
         const Duration saved = view.mean(pool, entry, batch.bucket, batch.samples) -
                                (rest > 0 ? view.mean(pool, entry, batch.bucket, rest) : Duration::zero());

@@ -1,7 +1,7 @@
 // AFS (NSDI'21): GPUs go one by one to the job that wins a tournament of marginal throughput.
 //
-// Of two jobs without GPUs the shorter goes first. Otherwise the one that would gain the larger share of its throughput
-// from one more GPU does. Throughput is told.
+// Of two jobs without GPUs the shorter goes first. Otherwise the job that would gain the larger share of its throughput
+// from one more GPU goes first. The allocator is given the true throughput; see true_runtime.h.
 
 #include <algorithm>
 
@@ -40,6 +40,7 @@ class Afs final : public Allocator {
     for (int w = 1; w <= most; ++w) {
       const double now = split_batch(limits_of(*job.application), job.batch_asked, w).total(w) /
                          true_step_s(job, w, view.gpus_per_node);
+      // The gain is a share of the throughput after the GPU is added, so that jobs of different speed compare.
       candidate.gains.push_back((now - before) / now);
       before = now;
     }
@@ -47,6 +48,7 @@ class Afs final : public Allocator {
   }
 
   // The number of jobs if none can use another GPU.
+  // One pass over the jobs; the winner of all comparisons so far meets the next job.
   static std::size_t tournament(const std::vector<Candidate>& candidates, const std::vector<int>& counts) {
     std::size_t best = counts.size();
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -58,6 +60,7 @@ class Afs final : public Allocator {
 
   static bool beats(const std::vector<Candidate>& candidates, const std::vector<int>& counts, std::size_t i,
                     std::size_t j) {
+    // Both would gain everything from their first GPU, so the gains do not tell them apart.
     if (counts[i] == 0 && counts[j] == 0) return candidates[i].alone_s < candidates[j].alone_s;
     return candidates[i].gains[static_cast<std::size_t>(counts[i])] >
            candidates[j].gains[static_cast<std::size_t>(counts[j])];

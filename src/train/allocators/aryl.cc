@@ -1,8 +1,9 @@
 // Aryl, also Lyra (EuroSys'23): a GPU for each job, the shortest first, and the rest where it takes most off the
 // running times, by a knapsack.
 //
-// Running times are told. A job's value with w GPUs is T (w - 1) / w, with T its time on one: what elasticity saves.
-// DeepBoot's simulator leaves out the first phase; then long jobs starve the others (57,000 s on its own workload).
+// The allocator is given the true running times; see true_runtime.h. A job's value with w GPUs is T (w - 1) / w, with T
+// its time on one: what elasticity saves. DeepBoot's simulator leaves out the first phase; then long jobs starve the
+// others (57,000 s on its own workload).
 
 #include <algorithm>
 

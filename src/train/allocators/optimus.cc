@@ -15,11 +15,13 @@ class Optimus final : public Allocator {
     std::vector<int> counts(view.jobs.size(), 0);
     std::vector<double> gains(view.jobs.size(), 0);
     int left = view.gpus();
+    // One GPU each first, so that a long job cannot take everything from jobs that have not started.
     for (std::size_t i = 0; i < counts.size() && left > 0; ++i) {
       counts[i] = 1;
       --left;
     }
     for (std::size_t i = 0; i < counts.size(); ++i) gains[i] = gain_of(view, i, counts[i]);
+    // Greedy by marginal gain. Only the winner's gain changes, so a step costs one evaluation and a scan.
     while (left > 0 && !gains.empty()) {
       const auto best = static_cast<std::size_t>(std::ranges::max_element(gains) - gains.begin());
       if (gains[best] <= 0) break;
@@ -31,6 +33,7 @@ class Optimus final : public Allocator {
   }
 
  private:
+  // Seconds saved by one more GPU; 0 if the job has none yet or cannot use more.
   static double gain_of(const RoundView& view, std::size_t i, int replicas) {
     const JobView& job = view.jobs[i];
     if (replicas == 0 || replicas + 1 > fixed_batch_replicas_max(job)) return 0;

@@ -1,12 +1,16 @@
 // Pollux (OSDI'21): a genetic search over placements.
 //
-// A state says how many GPUs of each node each job gets. States are crossed by job, mutated and repaired, and judged by
-// the harmonic mean of the jobs' speed-ups, each priced for the restart that it would mean; the use of the nodes is a
-// second aim that keeps the population diverse (NSGA-II). The last population is where the next round begins.
+// A state says how many GPUs of each node each job gets. States are crossed by job, mutated and repaired. Their fitness
+// is the harmonic mean of the jobs' speed-ups, where a job whose placement changes is charged for its restart. The use
+// of the nodes is a second objective that keeps the population diverse (NSGA-II). The next round starts from the last
+// population.
 //
-// A round at the published size judges ten thousand states, so eight nodes share a machine word, and speed-ups are read
-// from tables. A job's speed-up depends on whether it has several nodes, not on how
-// many, which keeps the tables small.
+// A round at the published size evaluates ten thousand states, so eight nodes share a machine word, and speed-ups are
+// read from tables. A job's speed-up depends on whether it has several nodes, not on how many, which keeps the tables
+// small.
+//
+// Invariant: every state in the population is feasible, because repair_and_judge repairs a state before it computes its
+// fitness, and no two states of the population are equal.
 
 #include <algorithm>
 #include <functional>
@@ -32,12 +36,13 @@ constexpr std::size_t kNodesPerWord = 8;
 constexpr Word kOnes = 0x0101010101010101ULL;
 constexpr Word kHighs = kOnes << 7;
 
-// 1 in every byte that is not 0.
+// 1 in every byte that is not 0: adding 127 to a byte sets its high bit exactly if the byte is at least 1.
 Word used_bytes(Word w) { return ((w + (kHighs - kOnes)) & kHighs) >> 7; }
 // 255 in every byte that is 1.
 Word spread(Word w) { return (w << 8) - w; }
 int sum_bytes(Word w) { return static_cast<int>((w * kOnes) >> 56); }
-// The smaller of each two bytes.
+// The smaller of each two bytes. With its high bit set, a byte of b is larger than any byte of a, so the subtraction
+// borrows nothing from the next byte, and the high bit survives exactly where b >= a.
 Word smaller_bytes(Word a, Word b) {
   const Word a_fits = spread((((b | kHighs) - a) & kHighs) >> 7);
   return (a & a_fits) | (b & ~a_fits);
@@ -48,6 +53,7 @@ Word chance_bytes(Word bits, unsigned of_128) {
   return ((((kOnes * (of_128 - 1)) | kHighs) - draws) & kHighs) >> 7;
 }
 
+// The GPUs of one node in a row of bytes, and how to set them.
 int cell_of(const Word* row, std::size_t node) {
   return static_cast<int>(row[node / kNodesPerWord] >> (8 * (node % kNodesPerWord)) & 0xff);
 }
@@ -62,6 +68,7 @@ struct Tally {
   int sum = 0;   // GPUs.
 };
 
+// The nodes and GPUs that a row uses. Sums of bytes cannot overflow: 8 nodes of at most 31 GPUs make 248.
 Tally tally_of(const Word* row, std::size_t words) {
   Tally tally;
   for (std::size_t w = 0; w < words; ++w) {
@@ -71,22 +78,24 @@ Tally tally_of(const Word* row, std::size_t words) {
   return tally;
 }
 
-// What the search knows of one job.
+// What the search needs to know about one job, computed once for each round.
 struct Row {
   int replicas_max = 0;
   std::vector<double> speedup[2];     // By whether there are several nodes, then by GPUs.
   std::vector<double> badness[2][2];  // 1 / (priced speed-up + floor), by whether it changed, then the same.
 };
 
+// A state with its objectives. The state itself lies in `pool_`, so that sorting moves only this.
 struct Judged {
   double fitness = 0;
   double utility = 0;
   int rank = 0;
   double crowding = 0;
   std::uint64_t hash = 0;
-  std::size_t slot = 0;  // Where its state stands.
+  std::size_t slot = 0;  // Of `pool_`, with its state.
 };
 
+// One round's search. Seed it with known states, run it, and read the population.
 class Search {
  public:
   Search(const RoundView& view, const AllocatorOptions& options, Rng& rng);
@@ -102,19 +111,31 @@ class Search {
   const Word* state(const Judged& judged) const { return pool_.data() + judged.slot * state_size(); }
 
  private:
+  // Requires `base_` and the sizes. Fills `rows_` for every number of GPUs that a job may have.
   void fill_tables(const RoundView& view, const AllocatorOptions& options);
   // Repairs and judges a copy of `state`; true if it is new.
   bool consider(const Word* state);
+  // Repairs and judges the state in `slot`; a duplicate gives the slot back and returns false.
   bool judge_slot(std::size_t slot);
+  // Makes `state` feasible and computes its objectives and its hash.
   void repair_and_judge(Word* state, Judged& judged);
+  // Reduces `row` to at most `most` GPUs on at most kNodesMax nodes.
   void cap_replicas(Word* row, int most);
+  // Changes `state` at random; the result may be infeasible.
   void mutate(Word* state);
+  // Adds GPUs on nodes that have some free. Overwrites `left_` and `taken_`.
   void grow(Word* state);
+  // Adds the two children of `a` and `b` that are not in the population yet. The arguments may dangle afterwards.
   void mate(const Judged& a, const Judged& b);
+  // The better of two random states of the first `among`: lower rank, then more crowding distance.
   const Judged& tournament(std::size_t among);
+  // Requires a population; ensures that it has at most `size_max_` states with rank and crowding.
   void survive();
+  // Fills `fronts_` and the ranks.
   void sort_fronts();
+  // Requires a front in the order of sort_fronts.
   void measure_crowding(std::span<const std::uint32_t> front);
+  // Inserts `hash`; false if it is there already.
   bool remember(std::uint64_t hash);
 
   std::size_t take_slot() {
@@ -122,6 +143,7 @@ class Search {
     free_slots_.pop_back();
     return slot;
   }
+  // Uniform below `bound` by multiplication; the bias is below bound / 2^32.
   std::uint64_t pick(std::uint64_t bound) { return ((rng_.next_u64() >> 32) * bound) >> 32; }
 
   Rng& rng_;
@@ -165,7 +187,9 @@ Search::Search(const RoundView& view, const AllocatorOptions& options, Rng& rng)
       hashes_(1024),
       left_(words_),
       taken_(words_) {
+  // At most a quarter of the table is used (parents and children), so probing always finds an empty cell soon.
   while (hashes_.size() < 8 * size_max_) hashes_.resize(2 * hashes_.size());
+  // A generation has at most size_max_ parents and size_max_ + 1 children, so the slots never run out.
   for (std::size_t slot = 2 * (size_max_ + 2); slot-- > 0;) free_slots_.push_back(slot);
   TANGRAM_CHECK(view.gpus_per_node <= kGpusPerNodeMax, "the GPUs of eight nodes are counted in a byte");
   for (std::size_t n = 0; n < nodes_; ++n) set_cell(capacity_.data(), n, view.gpus_free[n]);
@@ -191,7 +215,9 @@ void Search::fill_tables(const RoundView& view, const AllocatorOptions& options)
       auto& values = row.speedup[several];
       values.resize(static_cast<std::size_t>(row.replicas_max) + 1);
       for (int k = 1; k <= row.replicas_max; ++k) {
+        // More GPUs than a node has cannot be on one node: the entry stays 0 and is never read.
         if (several == 0 && k > view.gpus_per_node) break;
+        // Two nodes stand for any larger number of nodes.
         values[static_cast<std::size_t>(k)] = speedup(1 + several, k);
       }
       for (const int changed : {0, 1}) {
@@ -214,7 +240,8 @@ bool Search::remember(std::uint64_t hash) {
   }
 }
 
-// Nodes in random order keep what they have until the job's limit is reached.
+// Visits the nodes in random order; each keeps its GPUs until the job's limit is reached. The order is random because a
+// fixed one would always take the GPUs away from the same nodes.
 void Search::cap_replicas(Word* row, int most) {
   order_.clear();
   for (std::size_t n = 0; n < nodes_; ++n) {
@@ -233,8 +260,9 @@ void Search::cap_replicas(Word* row, int most) {
   }
 }
 
-// One walk over the jobs in their order, so that the earlier wins: at most one job of several nodes on a node, no job
-// above its limit, no node above its capacity.
+// Makes `state` feasible and fills in everything of `judged` but rank, crowding and slot. One pass over the jobs in
+// their order, so that the earlier job wins a conflict: at most one job of several nodes on a node, no job above its
+// limit, no node above its capacity. Cost: jobs * words; this is where a round spends its time.
 void Search::repair_and_judge(Word* state, Judged& judged) {
   std::ranges::copy(capacity_, left_.begin());
   std::ranges::fill(taken_, 0);
@@ -247,6 +275,8 @@ void Search::repair_and_judge(Word* state, Judged& judged) {
     const Row& job = rows_[j];
     Tally tally = tally_of(row, words_);
     if (tally.used > 1 && spread_apart_) {
+      // Drop the nodes on which an earlier job already runs distributed. Two distributed jobs would share the network
+      // of the node.
       for (std::size_t w = 0; w < words_; ++w) {
         const Word here = used_bytes(row[w]);
         row[w] &= ~spread(taken_[w]);
@@ -254,6 +284,7 @@ void Search::repair_and_judge(Word* state, Judged& judged) {
       }
     }
     if (tally.sum > job.replicas_max || tally.used > kNodesMax) {
+      // The first count is out of date if nodes were dropped. Count again only where it matters.
       tally = tally_of(row, words_);
       if (tally.sum > job.replicas_max || tally.used > kNodesMax) cap_replicas(row, job.replicas_max);
     }
@@ -274,12 +305,14 @@ void Search::repair_and_judge(Word* state, Judged& judged) {
     badness += job.badness[differs != 0 ? 1 : 0][several][gpus];
     speed += job.speedup[several][gpus];
   }
+  // The second objective: speed-up for each GPU of the nodes that are in use at all.
   int active = 0;
   for (std::size_t w = 0; w < words_; ++w) {
     active += sum_bytes(capacity_[w] & spread(used_bytes(left_[w] ^ capacity_[w])));
   }
   judged.fitness = static_cast<double>(jobs_) / badness;
   judged.utility = active > 0 ? speed / active : 0;
+  // Never 0, which marks an empty cell of the table.
   judged.hash = (hash ^ (hash >> 32)) | 1;
 }
 
@@ -303,6 +336,8 @@ bool Search::consider(const Word* state) {
 }
 
 void Search::mutate(Word* state) {
+  // One random word serves four jobs: 8 bits decide whether the job returns to its current placement, which costs no
+  // restart, and 8 bits whether it loses some nodes.
   std::uint64_t bits = 0;
   for (std::size_t j = 0; j < jobs_; ++j) {
     if (j % 4 == 0) bits = rng_.next_u64();
@@ -316,8 +351,9 @@ void Search::mutate(Word* state) {
   grow(state);
 }
 
-// On nodes with a free GPU, each job may get more: with chance 1 / jobs, and again with 1 / jobs that are there
-// already. What it gets is anything from what it has to the whole node.
+// On nodes with a free GPU, each job may get more: with chance 1 / jobs, and a job that is already on the node also
+// with chance 1 / (jobs on that node). The new number is uniform between what the job has and the whole node;
+// repair_and_judge cuts what does not fit.
 void Search::grow(Word* state) {
   std::ranges::fill(left_, 0);   // GPUs in use on each node.
   std::ranges::fill(taken_, 0);  // Jobs on each node.
@@ -364,6 +400,7 @@ void Search::mate(const Judged& a, const Judged& b) {
   const std::size_t slots[] = {take_slot(), take_slot()};
   Word* const one = pool_.data() + slots[0] * size;
   Word* const two = pool_.data() + slots[1] * size;
+  // The children exchange whole jobs, so a job keeps a placement that some parent had. A cut of 0 copies the parents.
   const std::size_t cut = rng_.uniform() < kCrossover ? pick(jobs_) * words_ : 0;
   std::copy_n(state_b, cut, one);
   std::copy_n(state_a + cut, size - cut, one + cut);
@@ -374,7 +411,8 @@ void Search::mate(const Judged& a, const Judged& b) {
   for (const std::size_t slot : slots) judge_slot(slot);
 }
 
-// Distances to the neighbours of one front, which stands in order of falling fitness and rising utility.
+// The crowding distance of NSGA-II within one front, which is in order of falling fitness and rising utility. The two
+// ends get an infinite distance, so that survive() never drops the fittest state of the first front.
 void Search::measure_crowding(std::span<const std::uint32_t> front) {
   constexpr double kEdge = std::numeric_limits<double>::infinity();
   const auto at = [&](std::size_t i) -> Judged& { return population_[front[i]]; };
@@ -392,7 +430,9 @@ void Search::measure_crowding(std::span<const std::uint32_t> front) {
 }
 
 // Sorts the population into fronts, each dominated by none of the later. From the fittest down, a state belongs to the
-// first front whose last member is not better in both aims.
+// first front whose last member is not better in both objectives. With two objectives the last member has the largest
+// utility of its front, and these fall from front to front, so a binary search finds the front: O(n log n) instead of
+// the n^2 comparisons of NSGA-II.
 void Search::sort_fronts() {
   order_by_fitness_.resize(population_.size());
   for (std::uint32_t i = 0; i < order_by_fitness_.size(); ++i) order_by_fitness_[i] = {population_[i].fitness, i};
@@ -401,6 +441,7 @@ void Search::sort_fronts() {
     if (population_[a.index].utility != population_[b.index].utility) {
       return population_[a.index].utility > population_[b.index].utility;
     }
+    // The hash breaks ties, so that the order does not depend on how the sort is implemented.
     return population_[a.index].hash < population_[b.index].hash;
   });
   fronts_used_ = 0;
@@ -423,7 +464,8 @@ void Search::sort_fronts() {
   }
 }
 
-// Keeps the first fronts, and of the one that does not fit whole the members with the most room around them.
+// Keeps the best `size_max_` states: whole fronts first, then from the front that does not fit whole the members with
+// the largest crowding distance. Only survivors stay in the hash table; a dropped state may be generated again.
 void Search::survive() {
   sort_fronts();
   survivors_.clear();
@@ -470,6 +512,7 @@ class Pollux final : public Allocator {
   std::vector<Allocation> allocate(const RoundView& view) override {
     if (view.jobs.empty()) return {};
     Search search(view, options_, rng_);
+    // The first seed is the running placement: the search can always answer "change nothing".
     std::vector<Word> state(search.base(), search.base() + search.state_size());
     search.seed(state);
     for (const auto& earlier : memory_) {
@@ -483,7 +526,8 @@ class Pollux final : public Allocator {
   }
 
  private:
-  // Rows of jobs that have ended are dropped, new jobs have none.
+  // Translates a state of the last round into one of this round: rows of finished jobs are dropped, and new jobs start
+  // without GPUs. If the cluster has changed so much that a row has another width, the state is empty.
   void adapt(const std::vector<Word>& earlier, const RoundView& view, const Search& search,
              std::vector<Word>& state) const {
     std::ranges::fill(state, 0);

@@ -1,10 +1,10 @@
-// Ours: counts by an exact knapsack over what each job's speed is worth, changes priced by what they cost, and GPUs
-// placed so that they come back cheaply.
+// Ours: numbers of GPUs by a knapsack over what each job's speed is worth, changes priced by what they cost, and GPUs
+// placed so that they can be reclaimed cheaply.
 //
-// The mean completion time falls most where work that ends soon is fast, so a job's speed-up is worth more the less it
-// has left, but with falling returns, so that nobody starves: the value of a job is w * -1 / speed-up (the harmonic
-// mean of Pollux, separable), and w falls with the time left. A change is worth what it gains over the time for which
-// it will last, less the time for which the job stands still.
+// The mean completion time falls most if work that ends soon is fast, so a speed-up is worth more the less time a job
+// has left. Returns fall, so that no job starves: the value is w * s^p / p with the speed-up s, the exponent p =
+// `fairness` (-1 is the harmonic mean of Pollux, 1 the plain sum) and a weight w that falls with the time left. A
+// change is worth what it gains over the time for which it will last, less the pause of the restart.
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +23,8 @@ class Tangram final : public KnapsackAllocator {
   explicit Tangram(const AllocatorOptions& options) : options_(options) {}
 
  private:
+  // Box-Cox: (s^p - floor^p) / p, shifted so that no GPUs are worth 0. Special cases avoid a power for the common
+  // exponents; the logarithm is the limit for p = 0.
   double value(double speedup, double weight) const {
     const double p = options_.fairness;
     const double s = speedup + kSpeedupFloor;
@@ -38,6 +40,7 @@ class Tangram final : public KnapsackAllocator {
     // Time left at the fair share.
     const int share = (gpus + static_cast<int>(view.jobs.size()) - 1) / static_cast<int>(view.jobs.size());
     const int fair = std::clamp(share, 1, job.model->replicas_max());
+    // An unknown job counts as an hour, which gives it the weight 1.
     double left_s = 3600;
     if (job.model->known()) {
       const double rate = job.model->goodput(1, fair) / job.model->limits().batch_min;
@@ -50,6 +53,8 @@ class Tangram final : public KnapsackAllocator {
     for (int w = 1; w <= std::min(job.replicas_max, gpus); ++w) {
       const int nodes = (w + view.gpus_per_node - 1) / view.gpus_per_node;
       double rate = speedup(nodes, w);
+      // A job without GPUs starts in any case, so its pause only stretches the horizon. A running job could go on
+      // instead, so the pause is lost work; a pause longer than the horizon makes the change worthless.
       if (w != now) {
         const double pause_s = now == 0 || w == now ? job.restart_full_s
                                : w < now

@@ -24,8 +24,10 @@ class Tiresias final : public Allocator {
     int left = view.gpus();
     for (const std::size_t i : order) {
       const JobView& job = view.jobs[i];
+      // All or nothing: the job has a fixed size.
       if (job.replicas_asked > left) continue;
       left -= job.replicas_asked;
+      // A running job keeps its GPUs; a move would cost it a restart for nothing.
       if (gpus_of(*job.current) == job.replicas_asked) {
         allocations[i] = *job.current;
       } else {
