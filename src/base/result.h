@@ -30,6 +30,9 @@ struct Error {
   bool operator==(const Error&) const = default;
 };
 
+// The error of input that was read and understood to be wrong.
+inline Error invalid_input(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
+
 // The stand-in value of a call that has nothing to return but may fail.
 struct Nothing {
   bool operator==(const Nothing&) const = default;

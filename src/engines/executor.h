@@ -47,7 +47,7 @@ class ExecutorEvents {
   virtual void on_restarted(SliceId slice, bool ok) = 0;
   // Said just before the on_done or on_lost of a batch that nobody was able to take: the requests did nothing wrong,
   // and may be sent again after this time.
-  virtual void on_turned_away(SliceId /*slice*/, Duration /*retry_after*/) {}
+  virtual void on_rejected_upstream(SliceId /*slice*/, Duration /*retry_after*/) {}
 };
 
 class Executor {

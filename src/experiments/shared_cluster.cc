@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/statistics.h"
 #include "experiments/elastic_training.h"
 #include "experiments/gpu_finder.h"
 #include "experiments/inference_gpus.h"
@@ -22,14 +23,6 @@
 
 namespace tangram::experiments {
 namespace {
-
-// By nearest rank; 0 of no values.
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::clamp<std::size_t>(rank, 1, values.size()) - 1];
-}
 
 double mean(const std::vector<double>& values) {
   double sum = 0;
@@ -210,11 +203,11 @@ class SharedCluster {
     result.jcts_s = jobs.completion_times_s();
     result.overheads_s = requests_.waits_s();
     result.jct_mean_s = mean(result.jcts_s);
-    result.jct_p99_s = quantile(result.jcts_s, 0.99);
+    result.jct_p99_s = quantile_nearest_rank(result.jcts_s, 0.99);
     result.restarts_per_job = jobs.restarts_per_job();
     result.reclaims = finder_.reclaims();
     result.overhead_mean_s = mean(result.overheads_s);
-    result.overhead_p99_s = quantile(result.overheads_s, 0.99);
+    result.overhead_p99_s = quantile_nearest_rank(result.overheads_s, 0.99);
     result.gpu_utilisation = used_gpu_s_ / std::max(jobs.last_end_s() * run_.nodes * run_.gpus_per_node, 1.0);
     result.rounds = training_.rounds();
     result.leases = training_.leases();

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "report/colours.h"
 #include "report/ownership_picture.h"
 #include "report/page.h"
 #include "report/plot.h"
@@ -22,9 +23,7 @@ constexpr double kFrontierBottom = 205;
 constexpr double kFrontierTop = 16;
 
 constexpr std::string_view kTitle = "Training on GPUs that inference lends";
-constexpr std::string_view kFrontierStyle = R"(
-:root{--ours:#1a7f4e;--theirs:#8a4fb0}
-td:nth-child(-n+3),th:nth-child(-n+3){text-align:left}
+constexpr std::string_view kFrontierStyle = R"(td:nth-child(-n+3),th:nth-child(-n+3){text-align:left}
 )";
 
 // Our runs are squares and the others circles, so they can be told apart without colours, too.
@@ -75,7 +74,8 @@ std::string table_of(std::span<const SharedReportRow> rows) {
 }  // namespace
 
 std::string shared_report_html(std::span<const SharedReportRow> rows) {
-  std::string html = report::page::opening({.title = kTitle, .program = "", .style = kFrontierStyle});
+  const std::string style = std::string(report::kComparisonColours) + std::string(kFrontierStyle);
+  std::string html = report::page::opening({.title = kTitle, .program = "", .style = style});
   html += fmt::format("<h1>{}</h1>\n", kTitle) + table_of(rows);
   std::map<std::string, std::vector<const SharedReportRow*>> by_workload;
   for (const auto& row : rows) {

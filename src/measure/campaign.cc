@@ -12,12 +12,8 @@
 #include <set>
 #include <utility>
 
-#include "measure/detail/invalid.h"
-
 namespace tangram::measure {
 namespace {
-
-using detail::invalid;
 
 // Powers of two from 8 up, and the largest input itself, so that no input of the service lies beyond the measured
 // sizes.
@@ -48,7 +44,7 @@ Result<std::vector<std::string>> profiles_of(const Axes& axes, const Geometry& g
     } else if (const auto profile = find_profile(geometry, name)) {
       wanted.insert(geometry.profiles[*profile].name);
     } else {
-      return invalid("--profiles: " + profile.error().message);
+      return invalid_input("--profiles: " + profile.error().message);
     }
   }
   std::vector<std::string> ordered;
@@ -112,7 +108,7 @@ void choose_axes(Axes& axes, const Service& service, const Geometry& geometry) {
 Result<Task> task_of(const Campaign& campaign, const Geometry& geometry, const Measurements& rows) {
   TANGRAM_TRY(auto candidates, candidates_of(campaign, geometry, rows));
   if (candidates.size() > kCandidatesMax) {
-    return invalid(
+    return invalid_input(
         fmt::format("{} configurations are more than {}; narrow --profiles, --batches, --sizes or --processes",
                     candidates.size(), kCandidatesMax));
   }
@@ -135,8 +131,8 @@ Result<Nothing> check_candidates(const Task& task, const engines::Engine& engine
     if (!why) return Nothing{};
     reason = *why;
   }
-  return invalid(fmt::format("{}: none of the {} configurations that were asked for can be run: {}", path,
-                             task.candidates.size(), reason));
+  return invalid_input(fmt::format("{}: none of the {} configurations that were asked for can be run: {}", path,
+                                   task.candidates.size(), reason));
 }
 
 learn::Knowledge knowledge_without(Measurements all, const learn::Target& target) {

@@ -15,12 +15,9 @@
 #include "base/text.h"
 #include "engines/recorded_memory.h"
 #include "learn/models/table.h"
-#include "measure/detail/invalid.h"
 
 namespace tangram::measure {
 namespace {
-
-using detail::invalid;
 
 std::string join_names(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
@@ -52,16 +49,17 @@ Result<Measurements> select_target(const Measurements& all, const learn::Target&
   }
   // From the general to the specific, so that the message names the first thing that is wrong: no rows, another device,
   // another model.
-  if (all.empty()) return invalid(path + ": holds no measurements");
+  if (all.empty()) return invalid_input(path + ": holds no measurements");
   if (!devices.contains(target.device)) {
-    return invalid(
+    return invalid_input(
         fmt::format("{}: nothing was measured on {} there; it has {}", path, target.device, join_names(devices)));
   }
   if (models.contains(target.model)) return learn::select(all, target);
   const std::vector<std::string> known(models.begin(), models.end());
   const auto near = text::nearest(target.model, known);
-  return invalid(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
-                             target.device, near ? fmt::format(", did you mean {}?", *near) : "", join_names(models)));
+  return invalid_input(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
+                                   target.device, near ? fmt::format(", did you mean {}?", *near) : "",
+                                   join_names(models)));
 }
 
 bool has_spread(const Measurements& rows) {

@@ -29,6 +29,10 @@ const std::string_view kPageColours = R"(
 --s0:#7aa2ff;--s1:#ff9561;--s2:#4fd1c1;--s3:#cf8ff0;--s4:#e5bb4a;--s5:#f07fab;--s6:#8fce6b;--s7:#a5b4cb}}
 )";
 
+const std::string_view kComparisonColours = R"(
+:root{--ours:#1a7f4e;--theirs:#8a4fb0}
+)";
+
 const std::string_view kLayoutSvgStyle = R"(<style>
   .panel { fill: #ffffff; stroke: #d9dee5; }
   .title { fill: #16202c; font-size: 25px; font-weight: 650; letter-spacing: -0.2px; }

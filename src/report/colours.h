@@ -47,6 +47,8 @@ inline constexpr const char* kFreeSliceColour = "#9aa5b1";
 // The CSS variables of HTML pages, light and dark. Pictures on pages name them without the dashes: "good", "s0". The
 // series s0 to s7 are services, policies or plans, in their order.
 extern const std::string_view kPageColours;
+// Two more variables, for pages that compare our runs with those of others.
+extern const std::string_view kComparisonColours;
 // Complete <style> elements of the two SVG documents, light and dark.
 extern const std::string_view kLayoutSvgStyle;
 extern const std::string_view kPlanSvgStyle;

@@ -1,5 +1,5 @@
-// Numbers as reports write them. Every table, page and picture takes its formats from here, so that one value reads the
-// same everywhere. Where two formats differ, their names say how.
+// Numbers as reports write them. A format that several reports share is defined here, so that one value reads the same
+// everywhere. Where two formats differ, their names say how.
 #pragma once
 
 #include <array>

@@ -50,7 +50,8 @@ struct BatchDone {
   SliceId slice;
   BatchId batch;
   bool ok = true;
-  // With `ok` false: the engine had no room for the batch, and another run would not help. Its members are rejected.
+  // With `ok` false: the server behind the slice rejected the batch (HTTP 429), and another run would not help. Its
+  // members are rejected.
   bool rejected_upstream = false;
 };
 
@@ -69,7 +70,9 @@ class Scheduler {
   //   - waits, in the order of priority, then deadline, then arrival among requests like it; or
   //   - runs: World::launch was called with it.
   // In the last two cases exactly one World::resolve follows in a later event: served or late when its batch ends;
-  // rejected if its deadline passes or no slice is left for it; failed if its runs fail more than retries_max times.
+  // rejected if its deadline passes, no slice is left for it, a new plan has no bucket for its size, a remote server
+  // rejects its batch, or, in the background, the World is about to end; failed if its runs fail more than
+  // retries_max times or it could not end in time when run again.
   // With `admission`, an online request is only admitted if it may end in time by the predictions, or if waiting
   // requests that matter less give way to it; these go back to the shared queues and may be rejected in turn. A
   // background request (see sched/background.h) is admitted whatever its deadline. The scheduler keeps a copy.

@@ -168,7 +168,7 @@ TEST(Correction, BringsPredictionsToWhatIsMeasured) {
 // correction is 1 + 0.1 x 9 = 1.9 and the p99 more than the 15 ms that there are, so requests are refused though the
 // slice is idle. Each refusal takes the correction back by a tenth of the way, until one is admitted, measured, and all
 // is as before.
-TEST(Correction, OfAHitchLocksNobodyOutForGood) {
+TEST(Correction, OfAStallLocksNobodyOutForGood) {
   for (const auto& policy : policies()) {
     auto config = one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}});
     config.scheduler.stuck_min = std::chrono::hours(1);

@@ -39,7 +39,7 @@ void Call::clear() {
   status = CallStatus::ok;
   error.clear();
   failure.clear();
-  rejected_upstream = {};
+  upstream_retry_after = {};
   retry_after = {};
   empty(answer);
   answer_ends.clear();

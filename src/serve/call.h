@@ -79,7 +79,7 @@ struct Call {
   CallStatus status = CallStatus::ok;
   std::string error;
   std::string failure;                   // Why its last run was not answered; it may run again.
-  Duration rejected_upstream{};          // If that was for want of room: when it may be sent again. Zero: it was not.
+  Duration upstream_retry_after{};       // If that was for want of room: when it may be sent again. Zero: it was not.
   Duration retry_after{};                // For a refused call; zero: unknown.
   std::string answer;                    // Outputs of the signature one after the other, raw.
   std::vector<std::size_t> answer_ends;  // Of each output.

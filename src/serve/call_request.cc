@@ -43,17 +43,17 @@ Duration retry_after(const Request& request, const Outcome& outcome) {
 void explain_failure(Call& call) {
   call.error = fmt::format("model '{}': {}", call.model->name,
                            call.failure.empty() ? "the slice that ran the request failed" : call.failure);
-  if (call.rejected_upstream == Duration::zero()) return;
+  if (call.upstream_retry_after == Duration::zero()) return;
   call.status = CallStatus::unavailable;
-  call.retry_after = call.rejected_upstream;
+  call.retry_after = call.upstream_retry_after;
 }
 
 // The queue that was full can be the remote server's: then its message and its waiting time are passed on.
 void explain_queue_full(Call& call) {
   call.status = CallStatus::refused;
-  if (call.rejected_upstream > Duration::zero()) {
+  if (call.upstream_retry_after > Duration::zero()) {
     call.error = fmt::format("model '{}': {}", call.model->name, call.failure);
-    call.retry_after = call.rejected_upstream;
+    call.retry_after = call.upstream_retry_after;
     return;
   }
   call.retry_after = std::chrono::seconds(1);

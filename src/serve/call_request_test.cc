@@ -73,7 +73,7 @@ TEST(CallRequest, SaysWhyTheLastRunFailed) {
   explain_unanswered(asked.call, {}, failed, false);
   EXPECT_EQ(asked.call.status, CallStatus::failed);
   asked.call.failure = "there is no room";
-  asked.call.rejected_upstream = 2s;
+  asked.call.upstream_retry_after = 2s;
   explain_unanswered(asked.call, {}, failed, false);
   EXPECT_EQ(asked.call.status, CallStatus::unavailable);
   EXPECT_EQ(asked.call.retry_after, 2s);

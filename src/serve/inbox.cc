@@ -52,7 +52,7 @@ void Inbox::on_restarted(SliceId slice, bool ok) {
 }
 
 // Does not wake: on_done() or on_lost() of the same batch follows at once and wakes the world for both.
-void Inbox::on_turned_away(SliceId slice, Duration retry_after) {
+void Inbox::on_rejected_upstream(SliceId slice, Duration retry_after) {
   const host::MutexLock lock(mutex_);
   posted_.rejected_upstream.push_back({slice, retry_after});
 }

@@ -28,7 +28,7 @@ class Inbox final : public engines::ExecutorEvents {
     std::string reason;  // Of a failure.
   };
   // A worker or remote server had no room for a batch, and may have some after `retry_after`.
-  struct TurnedAway {
+  struct RejectedUpstream {
     SliceId slice;
     Duration retry_after;
   };
@@ -36,7 +36,7 @@ class Inbox final : public engines::ExecutorEvents {
   struct Contents {
     std::vector<Posted> calls;
     std::vector<Report> reports;
-    std::vector<TurnedAway> rejected_upstream;
+    std::vector<RejectedUpstream> rejected_upstream;
   };
 
   // `waker` is called when something was posted and the world may be asleep. Set before the first post.
@@ -49,7 +49,7 @@ class Inbox final : public engines::ExecutorEvents {
   void on_done(SliceId slice, BatchId batch, std::string failure) override;
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
-  void on_turned_away(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);
+  void on_rejected_upstream(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);
 
   // Moves everything to `taken`, which is empty, and keeps its memory for the next posts. The thread of the world.
   void take(Contents& taken) EXCLUDES(mutex_);

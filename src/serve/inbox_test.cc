@@ -54,7 +54,7 @@ TEST(Inbox, KeepsTheOrderOfInferenceAndControl) {
 TEST(Inbox, TellsAFailureFromAnAnswerByItsReason) {
   Inbox inbox;
   inbox.on_done(SliceId(1), BatchId(7), "");
-  inbox.on_turned_away(SliceId(2), 3s);
+  inbox.on_rejected_upstream(SliceId(2), 3s);
   inbox.on_done(SliceId(2), BatchId(8), "there is no room");
   inbox.on_restarted(SliceId(3), false);
   Inbox::Contents taken;

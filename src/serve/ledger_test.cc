@@ -63,7 +63,7 @@ TEST(Ledger, CountsTheBackgroundApart) {
   EXPECT_EQ(counted.ledger.slices()[0].busy_ns, 3'000'000);
 }
 
-TEST(Ledger, DoesNotCountABatchThatWasTurnedAwayAsAFailure) {
+TEST(Ledger, DoesNotCountABatchThatWasRejectedUpstreamAsAFailure) {
   Counted counted;
   counted.ledger.count_failed_batch(SliceId(0), 1ms, false);
   EXPECT_EQ(counted.ledger.slices()[0].failures, 0u);

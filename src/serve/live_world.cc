@@ -58,7 +58,7 @@ void LiveWorld::take_inbox() {
     // The reason must be in place before the event is handled, which passes it on to the members of the batch.
     if (!report.reason.empty()) runs_.at(report.slice).failure = std::move(report.reason);
   }
-  for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).rejected_upstream = retry_after;
+  for (const auto& [slice, retry_after] : posted_.rejected_upstream) runs_.at(slice).upstream_retry_after = retry_after;
   posted_.reports.clear();
   posted_.rejected_upstream.clear();
 }
@@ -291,7 +291,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
   } else {
     // A remote server without room is no fault of the slice: it is not counted or logged as one. The scheduler rejects
     // the members instead of running them again.
-    rejected_upstream = run->rejected_upstream > Duration::zero();
+    rejected_upstream = run->upstream_retry_after > Duration::zero();
     ledger_.count_failed_batch(slice, took, !rejected_upstream);
     if (config_.on_failure && !rejected_upstream) config_.on_failure(slice, model, run->members.size(), run->failure);
     run->fail_members(run->failure);

@@ -287,7 +287,7 @@ TEST(LiveWorld, RetriesOnceWhatASliceLost) {
 
 // The server behind the slices has no room for any batch. To run them again would meet the same: of four requests each
 // is in one batch at most, and told the time that the server said.
-TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
+TEST(LiveWorld, PassesOnThatABatchWasRejectedUpstream) {
   UnreliableBench bench;
   std::vector<Call*> calls;
   for (std::int64_t id = 0; id < 4; ++id) {
@@ -299,7 +299,7 @@ TEST(LiveWorld, PassesOnThatABatchWasTurnedAway) {
   std::size_t rejected_upstream = 0;
   for (std::uint32_t slice = bench.busy(); slice < 2; slice = bench.busy()) {
     ASSERT_LT(++rejected_upstream, 9u) << "they run again";
-    bench.world->inbox().on_turned_away(SliceId(slice), 7s);
+    bench.world->inbox().on_rejected_upstream(SliceId(slice), 7s);
     bench.world->inbox().on_done(SliceId(slice), bench.executors[slice]->started.back(), "there is no room");
     bench.world->step(TimePoint(1ms));
   }

@@ -27,7 +27,7 @@ void SliceRun::begin(const sched::Batch& next, TimePoint now) {
 void SliceRun::add(Call* call) {
   call->launched = started;
   call->failure.clear();
-  call->rejected_upstream = {};
+  call->upstream_retry_after = {};
   call->padded_size = size;
   members.push_back(call);
 }
@@ -82,10 +82,10 @@ std::int32_t SliceRun::samples() const {
 void SliceRun::fail_members(const std::string& reason) {
   for (Call* call : members) {
     call->failure = reason;
-    call->rejected_upstream = rejected_upstream;
+    call->upstream_retry_after = upstream_retry_after;
   }
   failure.clear();
-  rejected_upstream = {};
+  upstream_retry_after = {};
 }
 
 SliceRun& SliceRuns::open(SliceId slice, const sched::Place& place) {

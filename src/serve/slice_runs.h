@@ -23,7 +23,7 @@ struct SliceRun {
   std::unique_ptr<engines::Executor> executor;
   engines::BatchMemory* memory = nullptr;  // Of the batch, while it is busy.
   std::string failure;                     // Why the last batch was not answered.
-  Duration rejected_upstream{};            // As Call::rejected_upstream.
+  Duration upstream_retry_after{};         // As Call::upstream_retry_after.
 
   // Takes over an idle slice; the members are added by the caller.
   void begin(const sched::Batch& next, TimePoint now);

@@ -69,7 +69,7 @@ struct NoEvents final : engines::ExecutorEvents {
   void on_done(SliceId, BatchId, std::string) override {}
   void on_lost(SliceId, std::string) override {}
   void on_restarted(SliceId, bool) override {}
-  void on_turned_away(SliceId, Duration) override {}
+  void on_rejected_upstream(SliceId, Duration) override {}
 };
 
 // The batch was given up and the slice runs another one: the late answer to the first ends nothing.
@@ -104,12 +104,12 @@ TEST(SliceRun, LeavesTheReasonOfAFailureWithItsMembers) {
   run.begin(batch_of(1), kTimeZero);
   run.add(&call);
   run.failure = "there is no room";
-  run.rejected_upstream = 2s;
+  run.upstream_retry_after = 2s;
   run.fail_members(run.failure);
   EXPECT_EQ(call.failure, "there is no room");
-  EXPECT_EQ(call.rejected_upstream, 2s);
+  EXPECT_EQ(call.upstream_retry_after, 2s);
   EXPECT_EQ(run.failure, "");
-  EXPECT_EQ(run.rejected_upstream, 0s);
+  EXPECT_EQ(run.upstream_retry_after, 0s);
 }
 
 }  // namespace

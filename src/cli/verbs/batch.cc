@@ -55,8 +55,6 @@ struct Options {
   std::string store;
 };
 
-Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
-
 // Parses "2h", "90m", "30s" or "1d". Spans end at 1e8 seconds, about three years, so that an instant computed from one
 // cannot overflow. `option` is for the error message.
 Result<Duration> parse_span(const std::string& option, const std::string& text) {
@@ -66,7 +64,7 @@ Result<Duration> parse_span(const std::string& option, const std::string& text) 
     const auto number = text::parse_number(std::string_view(text).substr(0, text.size() - 1));
     if (number && *number > 0 && *number * seconds <= 1e8) return from_seconds(*number * seconds);
   }
-  return invalid(fmt::format("{} {}: expected a time such as 30s, 90m, 2h or 1d", option, text));
+  return invalid_input(fmt::format("{} {}: expected a time such as 30s, 90m, 2h or 1d", option, text));
 }
 
 // The folder of the jobs: --store, or the place that the XDG base directory specification gives to state that must
@@ -341,7 +339,7 @@ Result<std::string> output_file(const Options& options) {
   const fs::path path = fs::weakly_canonical(fs::absolute(options.output), error);
   if (error) return Error{ErrorCode::unavailable, fmt::format("{}: {}", options.output, error.message())};
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    return invalid(
+    return invalid_input(
         fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
   }
   // Two jobs with one output would each replace the other's answers at their end, hours after the mistake.
@@ -351,7 +349,7 @@ Result<std::string> output_file(const Options& options) {
     if (!store) continue;
     const auto job = store->read();
     if (job && store->running() && job->output == path) {
-      return invalid(fmt::format("--output {}: the job {} is at work and will write it", options.output, id));
+      return invalid_input(fmt::format("--output {}: the job {} is at work and will write it", options.output, id));
     }
   }
   return path.string();
@@ -360,15 +358,16 @@ Result<std::string> output_file(const Options& options) {
 // Describes a new job from the options. Reads the whole input once, to count its rows, check them and take its digest.
 Result<client::OfflineJob> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
-    return invalid("submit needs --model NAME, --input FILE and --output FILE");
+    return invalid_input("submit needs --model NAME, --input FILE and --output FILE");
   }
-  if (!options.job.empty()) return invalid(fmt::format("{}: a job gets its name by itself", options.job));
+  if (!options.job.empty()) return invalid_input(fmt::format("{}: a job gets its name by itself", options.job));
   const auto format = client::parse_row_format(options.format.empty() ? options.input : options.format);
-  if (!format) return invalid(fmt::format("{}: name its format by --format jsonl or csv", options.input));
+  if (!format) return invalid_input(fmt::format("{}: name its format by --format jsonl or csv", options.input));
   // Rows are read again after a resume, which a pipe cannot do.
   std::error_code error;
   if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
-    return invalid(fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
+    return invalid_input(
+        fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
   }
   TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--output", options.output}}, {options.input}));
   TANGRAM_TRY(const auto output, output_file(options));
@@ -451,7 +450,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (options.action == "submit") return submit(session, options);
   if (options.action == "status") return status(session, options);
   if (options.job.empty())
-    return session.fail(invalid(fmt::format("expected the job: tangram batch {} JOB", options.action)));
+    return session.fail(invalid_input(fmt::format("expected the job: tangram batch {} JOB", options.action)));
   return options.action == "cancel" ? cancel(session, options) : resume(session, options);
 }
 

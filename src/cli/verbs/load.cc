@@ -59,14 +59,12 @@ struct Options {
   client::LoadConfig config;
 };
 
-Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
-
 // ---- Which requests are sent ----
 
 // Parses --size: "64" for a constant, "log-normal:48,0.7,512" for a median, a sigma and a maximum. Sizes are at most
 // 1e9, which also keeps the conversion to an integer exact.
 Result<SizeDistribution> parse_size(const std::string& text) {
-  const Error wrong = invalid(fmt::format("--size {}: expected a number, or log-normal:MEDIAN,SIGMA,MAX", text));
+  const Error wrong = invalid_input(fmt::format("--size {}: expected a number, or log-normal:MEDIAN,SIGMA,MAX", text));
   if (!text.starts_with("log-normal:")) {
     const auto size = text::parse_number(text);
     if (!size || *size < 1 || *size > 1e9) return wrong;
@@ -131,7 +129,7 @@ Result<Signature> ask_signature(const Options& options) {
                                                       : ask_inputs_by_http(options));
   for (const auto& input : inputs) {
     if (input.datatype != Datatype::bytes) continue;
-    return invalid(fmt::format("{}: an input that cannot be made up: {} is BYTES", options.model, input.name));
+    return invalid_input(fmt::format("{}: an input that cannot be made up: {} is BYTES", options.model, input.name));
   }
   return Signature{std::move(inputs), {}};
 }
@@ -157,7 +155,7 @@ Result<Workload> single_model(const Options& options) {
 // error; otherwise a misspelt service would simply not be tested.
 Result<Workload> workload_of(const Options& options) {
   if (options.services.empty() == options.model.empty()) {
-    return invalid("expected one of --services FILE and --model NAME: what to send");
+    return invalid_input("expected one of --services FILE and --model NAME: what to send");
   }
   if (!options.model.empty()) return single_model(options);
   auto workload = load_workload(options.services);
@@ -166,7 +164,8 @@ Result<Workload> workload_of(const Options& options) {
   for (const auto& service : workload->services) names.push_back(service.name);
   for (const auto& name : options.only) {
     if (std::ranges::find(names, name) == names.end()) {
-      return invalid(fmt::format("--only {}: {} has the services {}", name, options.services, fmt::join(names, ", ")));
+      return invalid_input(
+          fmt::format("--only {}: {} has the services {}", name, options.services, fmt::join(names, ", ")));
     }
   }
   // Erasing keeps the order of the file, and with it the order of the rows in the table.
@@ -191,7 +190,7 @@ client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::si
 Result<Nothing> check_open(const Workload& workload) {
   for (const auto& service : workload.services) {
     if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
-    return invalid(fmt::format("{}: its traffic is a closed loop, and this load is an open one", service.name));
+    return invalid_input(fmt::format("{}: its traffic is a closed loop, and this load is an open one", service.name));
   }
   return Nothing{};
 }
@@ -214,7 +213,7 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
              : client::requests_as_due(arrivals, client::parse_load_mix(options.protocol),
                                        {.length = from_seconds(options.seconds), .requests_max = kRequestsMax});
   // Zero requests would make an empty table in which every Slo is kept.
-  if (requests && requests->empty()) return invalid("not one request is due in that time");
+  if (requests && requests->empty()) return invalid_input("not one request is due in that time");
   return requests;
 }
 
@@ -397,7 +396,7 @@ double close_loop(std::vector<report::LoadSample>& samples) {
 Result<ExitCode> run(Session& session, const Options& options) {
   // gRPC multiplexes requests over one connection, so connections cannot stand for clients there.
   if (options.clients > 0 && options.protocol != "http")
-    return session.fail(invalid("--clients needs --protocol http"));
+    return session.fail(invalid_input("--clients needs --protocol http"));
   // Check before the run that the page can be written: a load of an hour must not end in a wrong path.
   TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--html", options.html}}, {options.services}));
   TANGRAM_TRY(const auto workload, workload_of(options));

@@ -67,8 +67,6 @@ struct Options {
   learn::Target target() const { return {device, model}; }
 };
 
-Error invalid(std::string message) { return {ErrorCode::invalid, std::move(message)}; }
-
 Result<Measurements> load_measurements(const std::string& path) {
   TANGRAM_TRY(const auto source, read_source(path));
   return formats::parse_measurements(source);
@@ -83,7 +81,7 @@ Result<measure::RecordedSource> load_engine_source(const Options& options, const
     TANGRAM_TRY(auto rows, formats::parse_measurements(source));
     const bool knows_memory = std::ranges::any_of(rows, [](const Measurement& m) { return m.memory_mib.has_value(); });
     if (options.memory_limit_mib && !knows_memory) {
-      return invalid(path + ": no row says memory_mib, so --memory-limit would change nothing");
+      return invalid_input(path + ": no row says memory_mib, so --memory-limit would change nothing");
     }
     return measure::RecordedSource{std::move(rows), nullptr};
   }
@@ -98,8 +96,8 @@ Result<Geometry> geometry_of(const std::string& device) {
   if (const Geometry* found = find_geometry(device)) return *found;
   const auto names = device_type_names();
   const auto near = text::nearest(device, names);
-  return invalid(fmt::format("unknown device type \"{}\"{}; known: {}", device,
-                             near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
+  return invalid_input(fmt::format("unknown device type \"{}\"{}; known: {}", device,
+                                   near ? fmt::format(", did you mean {}?", *near) : "", fmt::join(names, ", ")));
 }
 
 // ---- Engines that run the model ----
@@ -114,8 +112,8 @@ Result<Service> service_of(const Options& options) {
     if (service.model == options.model) return service;
     models.insert(service.model);
   }
-  return invalid(fmt::format("{}: no service uses the model {}; the models there are {}", options.services,
-                             options.model, fmt::join(models, ", ")));
+  return invalid_input(fmt::format("{}: no service uses the model {}; the models there are {}", options.services,
+                                   options.model, fmt::join(models, ", ")));
 }
 
 // Which tensors the model takes: from the services file, or from the table of example models. An example text encoder
@@ -124,7 +122,7 @@ Result<Service> described(const Options& options) {
   if (!options.services.empty()) return service_of(options);
   const auto* const example = engines::find_example_model(options.model);
   if (example == nullptr) {
-    return invalid(fmt::format("what does {} take? Name the file that says so: --services FILE", options.model));
+    return invalid_input(fmt::format("what does {} take? Name the file that says so: --services FILE", options.model));
   }
   Service service;
   service.model = options.model;
@@ -139,7 +137,7 @@ Result<Service> described(const Options& options) {
 // started.
 Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
   if (options.models.empty()) {
-    return invalid(
+    return invalid_input(
         fmt::format("the engine {} needs the folder with {}.pt: --models DIR", options.engine, options.model));
   }
   const std::string path = (fs::path(options.models) / options.model).string();
@@ -162,17 +160,17 @@ Result<engines::ModelSpec> model_spec(const Options& options, const Service& ser
 // service and the geometry. All checks that need no worker come first.
 Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   if (!options.measurements.empty() || !options.emulate.empty()) {
-    return invalid(
+    return invalid_input(
         fmt::format("the engine {} runs the model itself: neither --measurements nor --emulate", options.engine));
   }
   // A real run takes its own time and varies by itself.
   if (options.noise || options.real_time)
-    return invalid("--noise and --real-time are for engines that only tell times");
+    return invalid_input("--noise and --real-time are for engines that only tell times");
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
   // units_per_core is zero for every GPU.
   if (geometry.units_per_core == 0) {
-    return invalid(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
-                               options.device, options.engine));
+    return invalid_input(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
+                                     options.device, options.engine));
   }
   // The next checks are about this installation rather than about the options.
   if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
@@ -194,7 +192,7 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
 // once is an error, because the user would not know which one was used.
 Result<std::string> source_path(const Options& options) {
   if (!options.models.empty() || !options.services.empty()) {
-    return invalid(
+    return invalid_input(
         fmt::format("--models and --services are for engines that run models, and {} does not", options.engine));
   }
   const bool replay = options.engine == "replay";
@@ -202,12 +200,12 @@ Result<std::string> source_path(const Options& options) {
   const std::string& other = replay ? options.emulate : options.measurements;
   const char* name = replay ? "--measurements" : "--emulate";
   if (wanted.empty())
-    return invalid(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
+    return invalid_input(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
   if (replay && options.memory_limit_mib) {
-    return invalid(
+    return invalid_input(
         "--memory-limit is for the engine emulated or torch: replay answers what the file says fitted or did not");
   }
-  if (!other.empty()) return invalid(fmt::format("the engine {} reads {}, not both files", options.engine, name));
+  if (!other.empty()) return invalid_input(fmt::format("the engine {} reads {}, not both files", options.engine, name));
   return wanted;
 }
 

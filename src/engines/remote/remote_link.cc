@@ -23,7 +23,7 @@ using client::HttpConnection;
 // Larger than any batch of tensors; it only keeps a faulty server from exhausting the memory.
 constexpr client::HttpAnswerLimits kAnswerLimits{.body_max = std::uint64_t{4} << 30};
 // The Retry-After for clients when the remote server rejects a batch without giving one.
-constexpr Duration kTurnedAway = std::chrono::seconds(1);
+constexpr Duration kRetryAfterDefault = std::chrono::seconds(1);
 
 Error rubbish(std::string what) {
   return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
@@ -40,7 +40,9 @@ std::string reason_of(const client::HttpAnswerReader& answer) {
   return told ? *told : fmt::format("status {}", answer.status());
 }
 
-Duration retry_after(const client::HttpAnswerReader& answer) { return answer.retry_after().value_or(kTurnedAway); }
+Duration retry_after(const client::HttpAnswerReader& answer) {
+  return answer.retry_after().value_or(kRetryAfterDefault);
+}
 
 // Copies one output of the answer into `place`. Type and size are checked first, since the remote server is not trusted
 // to match the signature: a wrong size would write past the tensor.
@@ -369,7 +371,7 @@ void RemoteLink::close_doors(const std::string& reason) {
   disconnect();
   log_not_ready(reason);
   state_ = State::cold;
-  events_.on_turned_away(slice_, retry_after(http_.answer()));
+  events_.on_rejected_upstream(slice_, retry_after(http_.answer()));
   events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, reason));
 }
 
@@ -378,7 +380,7 @@ void RemoteLink::answered_batch() {
   if (status == 401 || status == 403) return close_doors("it does not let us in: " + reason_of(http_.answer()));
   if (status == 503) return close_doors(reason_of(http_.answer()));
   // The server works but has no capacity for this batch, so the batch fails and the slice stays ready.
-  if (status == 429) events_.on_turned_away(slice_, retry_after(http_.answer()));
+  if (status == 429) events_.on_rejected_upstream(slice_, retry_after(http_.answer()));
   if (status != 200) return fail_batch(fmt::format("the remote server {}: {}", place_, reason_of(http_.answer())));
   const std::string& body = http_.answer().body();
   const std::size_t json_length = http_.answer().json_length().value_or(body.size());
