@@ -69,16 +69,16 @@ class HealthWatch final {
 
   // Writes the status if the client does not know it yet. Does nothing if the client has gone or a write is
   // outstanding: gRPC allows one write at a time, and go_on() calls this again. Changes in between are skipped, so the
-  // client gets the latest status only.
-  void tell() REQUIRES(health_.mutex) {
+  // client gets the latest status only. `health` is the state of the service: the caller names the mutex that it holds.
+  void tell(HealthState& health) REQUIRES(health.mutex) {
     if (left_ || busy_) return;
-    const auto now = health_.status_of(request_.service());
+    const auto now = health.status_of(request_.service());
     if (now != told_) {
       told_ = now;
       response_.set_status(now);
       busy_ = true;
       writer_.Write(response_, tag(written_));
-    } else if (health_.ending) {
+    } else if (health.ending) {
       // Never reset: nothing may be written after Finish().
       busy_ = true;  // For good.
       writer_.Finish({grpc::StatusCode::UNAVAILABLE, "the server shuts down"}, tag(finished_));
@@ -121,13 +121,13 @@ class HealthWatch final {
     }
     new HealthWatch(health_, queue_);
     health_.watches.insert(this);
-    tell();
+    tell(health_);
   }
   // The client has gone. Writes that are outstanding still come back, and then the object is deleted.
   void leave(bool) { left_ = true; }
   void go_on(bool) REQUIRES(health_.mutex) {
     busy_ = false;
-    tell();
+    tell(health_);
   }
   void finish(bool) {}
 
@@ -156,14 +156,14 @@ void HealthService::post(grpc::ServerCompletionQueue* queue) {
 void HealthService::set_serving(bool serving) {
   const host::MutexLock lock(state_.mutex);
   state_.serving = serving && !state_.ending;
-  for (HealthWatch* watch : state_.watches) watch->tell();
+  for (HealthWatch* watch : state_.watches) watch->tell(state_);
 }
 
 void HealthService::end() {
   const host::MutexLock lock(state_.mutex);
   state_.serving = false;
   state_.ending = true;
-  for (HealthWatch* watch : state_.watches) watch->tell();
+  for (HealthWatch* watch : state_.watches) watch->tell(state_);
 }
 
 HealthState::Status HealthState::status_of(const std::string& asked) const {
