@@ -133,4 +133,24 @@ double normal_quantile(double p) {
   return 0.5 * (low + high);
 }
 
+// The argument is folded to a quarter turn and put into a Taylor series.
+double sine_of_turns(double turns) {
+  double x = turns - std::floor(turns);
+  double sign = 1;
+  if (x >= 0.5) {
+    x -= 0.5;
+    sign = -1;
+  }
+  if (x > 0.25) x = 0.5 - x;
+  const double r = x * 2 * kPi;
+  double term = r;
+  double sum = r;
+  // Ten more terms, up to r^21 / 21!: at a quarter turn the next one is below 1e-17.
+  for (int n = 2; n < 22; n += 2) {
+    term *= -r * r / (n * (n + 1));
+    sum += term;
+  }
+  return sign * sum;
+}
+
 }  // namespace tangram::math

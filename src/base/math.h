@@ -27,4 +27,7 @@ double normal_quantile(double p);
 // The standard normal distribution function. Absolute error under 1e-12.
 double normal_cdf(double x);
 
+// The sine of an angle in full turns: 0.25 gives 1. Absolute error under 1e-12.
+double sine_of_turns(double turns);
+
 }  // namespace tangram::math

@@ -173,5 +173,12 @@ TEST(MathBytes, AreTheSameOnEveryMachine) {
   EXPECT_EQ(bits(math::normal_quantile(0.001)), 0xc008b8cbb7204470ULL);
 }
 
+TEST(SineOfTurns, AgreesWithTheSineOfTheLibrary) {
+  for (int i = -40; i <= 40; ++i) {
+    const double turns = i / 13.0;
+    EXPECT_NEAR(math::sine_of_turns(turns), std::sin(2 * math::kPi * turns), 1e-12) << turns;
+  }
+}
+
 }  // namespace
 }  // namespace tangram

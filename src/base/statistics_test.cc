@@ -22,5 +22,14 @@ TEST(QuantileNearestRank, IsAValueOfTheSample) {
   EXPECT_DOUBLE_EQ(quantile_nearest_rank({}, 0.5), 0);
 }
 
+// From the usual tables.
+TEST(StudentT, AgreesWithTables) {
+  EXPECT_NEAR(student_t(0.05, 7), 1.8946, 0.002);
+  EXPECT_NEAR(student_t(0.005, 7), 3.4995, 0.005);
+  EXPECT_NEAR(student_t(0.0005, 15), 4.0728, 0.005);
+  EXPECT_NEAR(student_t(0.05, 3), 2.3534, 0.005);
+  EXPECT_NEAR(student_t(0.025, 1000), 1.9623, 0.002);
+}
+
 }  // namespace
 }  // namespace tangram

@@ -12,10 +12,12 @@
 
 namespace tangram {
 
-// A promise: this share of all requests is answered within `latency`.
+// A promise: this share of all requests is answered within `latency`, in the long run, and with a window in the
+// busiest window of that length, too.
 struct Slo {
   Duration latency{};
   double percentile = 99;  // 0 < percentile < 100.
+  double window_s = 0;     // 0: none.
 
   bool operator==(const Slo&) const = default;
 };

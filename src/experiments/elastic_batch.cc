@@ -115,7 +115,7 @@ class Run {
         workload_(make_workload(input, setting)),
         latency_(input),
         // The long run of a confirmation is left out; fill() simulates each plan as a whole afterwards.
-        certifier_(latency_, {.requests_confirm = 10000, .endure_s = 0}) {}
+        certifier_(latency_, {.requests_look = 100'000, .requests_confirm = 200'000, .noise = 0}) {}
 
   std::vector<ElasticBatchResult> all() {
     plan("off_longest", "whole_gpu", plan::Bucketing::longest);

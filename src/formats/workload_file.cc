@@ -56,6 +56,8 @@ void describe(Visitor& v, Slo& c) {
   v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
           "The promise, in milliseconds.");
   v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
+  v.field("window_s", c.window_s, {.min = 0, .max = 31536000},
+          "Asks for the share in the busiest window of this many seconds, too, not only in the long run. 0: no window.");
   // A positive number of milliseconds can still round to zero nanoseconds.
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }
@@ -410,7 +412,7 @@ Traffic traffic_of(ServiceRecord& record) {
 // A job has no Slo in the file. Its deadline serves as the latency, at the default percentile.
 Slo slo_of(const ServiceRecord& record) {
   const auto& job = record.job.value;
-  return job ? Slo{job->deadline, Slo{}.percentile} : record.slo.value_or(Slo{});
+  return job ? Slo{.latency = job->deadline} : record.slo.value_or(Slo{});
 }
 
 // Missing fields become defaults. If any was required, the problem has been reported and the result is discarded.

@@ -1,11 +1,14 @@
 // A promise is certified by simulation, not by a queueing formula: batching, buckets and the dispatch policy have no
 // closed form that is exact near saturation, where plans want to be.
 //
-// A verdict rests on several independent runs. Their attainments give a mean and a standard error, and the promise
-// holds if the lower end of the one-sided 95 % interval does. There are two kinds of questions, because a planner asks
-// many: a "look", which gives up early on hopeless candidates, and a "confirm", with more requests, other seeds and one
-// long run. Among many candidates, the one that looks best partly looks best by luck; other random numbers remove that
-// advantage.
+// A verdict rests on independent replicates of the traffic (traffic_design.h) and says: the share in time is at least
+// the percentile, with an error of 5 % at most after all that the search tried. The test is sequential. It looks at 4,
+// 8, 16, ... replicates and stops when the interval lies on one side of the promise; a question that stays open until
+// the requests run out is too close to call and counts as broken.
+//
+// There are two kinds of questions. A "look" decides which covers the search considers. A "confirm" uses other random
+// numbers, so the luck that let a cover win the search does not help it; and since a search confirms up to ten covers
+// of a service, each confirmation has a tenth of the error.
 
 #include "lab/certify.h"
 
@@ -19,6 +22,8 @@
 #include "base/math.h"
 #include "core/geometry.h"
 #include "core/service_key.h"
+#include "lab/share_estimate.h"
+#include "lab/traffic_design.h"
 #include "plan/demand.h"
 #include "sim/simulation.h"
 
@@ -37,17 +42,48 @@ std::vector<std::int64_t> edges_of(std::span<const plan::ReplicaGroup> groups) {
   return {edges.begin(), edges.end()};
 }
 
-// True if the rate changes in a known way, so that a peak can be planned for.
-bool varies(const Service& service) {
-  return std::holds_alternative<DiurnalTraffic>(service.traffic) ||
-         std::holds_alternative<CurveTraffic>(service.traffic);
+// Spreads below this are rounding: a mean and a p99 that were written with few digits.
+constexpr double kSpreadMin = 1e-6;
+
+constexpr std::size_t kReplicatesFirst = 4;
+// The checks before the last share a fifth of the error: at 4, 8, 16, ... replicates there are ten of them at most.
+constexpr double kErrorEarly = 0.2 / 10;
+constexpr double kErrorLast = 0.8;
+// A cover that would do may be rejected with this probability at each check. That costs a slice, not a promise.
+constexpr double kErrorReject = 0.02;
+
+// One view of an estimate, held against the promise.
+struct Judged {
+  const TrafficView* view = nullptr;
+  ShareInterval interval;
+};
+
+// True if the promise is broken in some view.
+bool is_broken(const TrafficDesign& design, const ShareEstimate& estimate, double target) {
+  return std::ranges::any_of(design.views(), [&](const TrafficView& view) {
+    return view.binding && estimate.interval(view.weight, kErrorReject).high < target;
+  });
 }
 
-// The service as the planner sees it: a day or a curve is replaced by Poisson traffic at its peak. A run of a few
-// thousand requests would otherwise see only the beginning of the day.
-Service at_planning_rate(Service service) {
-  if (varies(service)) service.traffic = PoissonTraffic{plan::planning_rate_per_s(service)};
-  return service;
+// The binding view with the least room above the promise.
+Judged tightest(const TrafficDesign& design, const ShareEstimate& estimate, double tail) {
+  Judged least;
+  for (const auto& view : design.views()) {
+    if (!view.binding) continue;
+    const Judged judged{&view, estimate.interval(view.weight, tail)};
+    if (least.view == nullptr || judged.interval.low < least.interval.low) least = judged;
+  }
+  return least;
+}
+
+// True if a look may stop after few replicates, since the cover is far from keeping the promise.
+bool is_far_off(const TrafficDesign& design, const ShareEstimate& estimate, double miss_allowed) {
+  const std::size_t n = estimate.replicates();
+  if (n >= kReplicatesFirst) return false;
+  constexpr double kFarOff = 3;
+  return std::ranges::any_of(design.views(), [&](const TrafficView& view) {
+    return view.binding && 1 - estimate.share(view.weight) > kFarOff * miss_allowed;
+  });
 }
 
 }  // namespace
@@ -134,10 +170,8 @@ sched::Deployment SimulatedCertifier::deploy(const Service& service, std::span<c
 
 plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const plan::ReplicaGroup> groups,
                                           bool confirm) {
-  // A day or a curve is simulated at its peak, so two with the same peak are one question. Other services are not
-  // copied: a trace is long.
-  std::string key = varies(asked) ? content_key(at_planning_rate(asked)) : content_key(asked);
-  // A look is no substitute for a confirmation: it has fewer requests.
+  std::string key = content_key(asked);
+  // A look is no substitute for a confirmation: it has other random numbers.
   key += confirm ? "|confirm" : "|look";
   for (const auto& group : groups) {
     key += fmt::format("|{}/{}*{}*{}", group.device_type, group.mig_profile, group.count, group.replica.processes);
@@ -150,67 +184,73 @@ plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const 
 
 plan::Verdict SimulatedCertifier::simulate(const Service& asked, std::span<const plan::ReplicaGroup> groups,
                                            bool confirm) {
-  const Workload workload{{at_planning_rate(asked)}};
+  plan::Verdict verdict;
+  const double rate = plan::planning_rate_per_s(asked) * options_.rate_scale;
+  if (!(rate > 0)) {
+    verdict.holds = true;
+    verdict.attainment = verdict.attainment_low = verdict.attainment_high = 1;
+    return verdict;
+  }
   const auto deployment = deploy(asked, groups);
+  const TrafficDesign design(asked, options_.rate_scale);
+  ShareEstimate estimate(design.parts());
   const double target = asked.slo.percentile / 100;
+  const double error = options_.error / options_.confirmations;
+  const std::uint64_t requests_max = confirm ? options_.requests_confirm : options_.requests_look;
+  Workload workload{{asked}};
   sim::SimulationConfig config;
   config.scheduler = options_.scheduler;
-  config.noise.spread = noise_spread(deployment);
-  config.rate_scale = options_.rate_scale;
-  config.requests_max = confirm ? options_.requests_confirm : options_.requests;
-  // A recording may end before that many requests. The warm-up is a tenth of what really comes, or it could swallow
-  // everything.
-  const auto* recorded = std::get_if<TraceTraffic>(&asked.traffic);
-  const std::uint64_t requests =
-      recorded == nullptr ? config.requests_max : std::min<std::uint64_t>(config.requests_max, recorded->trace.size());
-  config.warmup_requests = requests / 10;
-  plan::Verdict verdict;
-  sim::Tally all;
-  double sum = 0;
-  double squares = 0;
-  for (std::uint64_t run = 0; run < options_.runs; ++run) {
-    // Looks and confirmations never share a seed as long as there are fewer than 500 runs.
-    config.seed = options_.seed * 1000 + run + (confirm ? 500 : 0);
+  const double spread = noise_spread(deployment);
+  config.noise.spread = spread > kSpreadMin ? spread : options_.noise;
+  verdict.noise = config.noise.spread;
+  // Looks and confirmations have streams of their own. All covers of a service see the same replicates, so that they
+  // are compared on the same traffic.
+  const Rng rng = Rng(options_.seed).stream(confirm ? "confirm" : "look");
+  Judged judged;
+  for (std::size_t check = kReplicatesFirst;;) {
+    const std::size_t first = estimate.replicates();
+    // Two replicates show whether a cover is far off, so a look begins with these.
+    const std::size_t wanted = first == 0 && !confirm ? 2 : check - first;
+    TrafficRun run = design.draw(rng, first, wanted);
+    workload.services[0].traffic = std::move(run.traffic);
+    config.seed = rng.stream("run", first).next_u64();
+    config.rate_scale = run.rate_scale;
+    config.duration = run.duration;
+    config.parts = std::move(run.parts);
     const auto result = sim::simulate(deployment, workload, config);
     requests_ += result.requests;
-    const sim::Tally tally = result.metrics.total();
-    all.add(tally);
-    const double share = tally.slo_attainment();
-    sum += share;
-    squares += share * share;
-    const double n = static_cast<double>(run + 1);
-    verdict.attainment = sum / n;
-    // Stop early where the answer is clear: a plan that is far off shows it in the first run, one that is off in the
-    // first three. A confirmation always completes its runs.
-    const double miss = 1 - target;
-    if (!confirm && ((run == 0 && 1 - share > 3 * miss) || (run == 2 && 1 - verdict.attainment > 1.5 * miss))) {
-      return verdict;
+    estimate.add(result.metrics.parts);
+    verdict.horizon_s += to_seconds(config.duration);
+    verdict.cycles += design.cycles() * static_cast<double>(run.replicates);
+    if (!confirm && is_far_off(design, estimate, 1 - target)) {
+      verdict.attainment = verdict.attainment_high = estimate.share(design.views()[0].weight);
+      break;
+    }
+    if (estimate.replicates() < check) continue;
+    check *= 2;
+    judged = tightest(design, estimate, error * kErrorEarly);
+    if (judged.interval.low >= target || is_broken(design, estimate, target)) break;
+    const Judged last = tightest(design, estimate, error * kErrorLast);
+    const bool narrow = last.interval.high - last.interval.low <= 2 * options_.indifference * (1 - target);
+    if (narrow || estimate.arrived() >= requests_max) {
+      judged = last;
+      break;
     }
   }
-  const double n = static_cast<double>(options_.runs);
-  // Rounding can make the difference slightly negative when all runs agree.
-  const double variance = std::max(0.0, (squares - sum * sum / n) / std::max(1.0, n - 1));
-  verdict.attainment_low = verdict.attainment - options_.deviations * std::sqrt(variance / n);
-  verdict.latency = all.latency_quantile(target);
-  verdict.holds = verdict.attainment_low >= target;
-  if (confirm && verdict.holds) verdict.holds = endures(asked, deployment, workload, config);
+  if (judged.view != nullptr) {
+    verdict.attainment = judged.interval.share;
+    verdict.attainment_low = judged.interval.low;
+    verdict.attainment_high = judged.interval.high;
+    verdict.holds = judged.interval.low >= target;
+    verdict.too_close = !verdict.holds && !is_broken(design, estimate, target);
+    verdict.view = judged.view->name;
+  }
+  verdict.latency = estimate.latency(design.views()[0].weight, target);
+  if (!design.busiest_name().empty()) {
+    verdict.busiest = design.busiest_name();
+    verdict.busiest_attainment = estimate.part_share(design.busiest_part());
+  }
   return verdict;
-}
-
-bool SimulatedCertifier::endures(const Service& asked, const sched::Deployment& deployment, const Workload& workload,
-                                 sim::SimulationConfig config) {
-  const double wanted = options_.endure_s * plan::planning_rate_per_s(asked) * options_.rate_scale;
-  const auto requests =
-      static_cast<std::uint64_t>(std::min(std::max(wanted, 0.0), static_cast<double>(options_.endure_requests_max)));
-  // The confirmation was at least as long, so a further run would tell nothing new.
-  if (requests <= config.requests_max) return true;
-  config.requests_max = requests;
-  config.warmup_requests = requests / 10;
-  // A seed that no other run has.
-  config.seed = options_.seed * 1000 + 999;
-  const auto result = sim::simulate(deployment, workload, config);
-  requests_ += result.requests;
-  return result.metrics.total().slo_attainment() >= asked.slo.percentile / 100;
 }
 
 }  // namespace tangram::lab

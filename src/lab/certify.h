@@ -1,4 +1,4 @@
-// Promises held against the simulator, with the very scheduler that will serve.
+// Promises held against the simulator, with the scheduler that will serve.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,17 @@ namespace tangram::lab {
 
 struct CertifyOptions {
   std::uint64_t seed = 1;
-  std::uint64_t runs = 8;         // Independent ones; the confidence comes from how they differ.
-  std::uint64_t requests = 5000;  // Of each run; the first tenth is not counted.
-  std::uint64_t requests_confirm = 20000;
-  // A queue near its capacity takes long to show what it does: what holds when it is confirmed has to hold in one run
-  // of so many seconds, too, or of `endure_requests_max`. 0: no such run.
-  double endure_s = 40;
-  std::uint64_t endure_requests_max = 200'000;
-  double deviations = 1.895;  // Student's t: one-sided 95 % for eight runs.
+  // Simulated requests after which a question that is too close to call is given up. Most take a tenth of it.
+  std::uint64_t requests_look = 250'000;
+  std::uint64_t requests_confirm = 2'000'000;
+  // The probability that a promise is certified which does not hold, for one service of a plan.
+  double error = 0.05;
+  // A search confirms a service at most this often; the error is divided among these.
+  int confirmations = 10;
+  // A question is decided, on the safe side, when the interval is this share of the requests that may be late.
+  double indifference = 0.05;
+  // The spread of run times where neither measurements nor the learned model have any.
+  double noise = 0.05;
   double rate_scale = 1;
   sched::SchedulerConfig scheduler = {};
 };
@@ -31,10 +34,10 @@ struct CertifyOptions {
 // The spread of run times that puts their p99 where the model has it, at the widest.
 double noise_spread(const sched::Deployment& deployment);
 
-// Simulates a service alone on its replicas. Poisson arrivals at the rate that the planner plans for; bursts, traces
-// and closed loops as they are. A promise holds when its percentile is kept at the lower end of the confidence
-// interval. The same question is simulated once: services are told apart by content_key() at the planning rate, so that
-// neither the name of a service nor the order of questions matters.
+// Simulates a service alone on its replicas, with parts of its traffic as TrafficDesign chooses them. A promise holds
+// when the lower end of the interval is at least the percentile in the long run, for traffic that varies by the hour
+// also in the busiest hour, and with Slo::window_s in the busiest window. The same question is simulated once: services
+// are told apart by content_key(), so that neither the name of a service nor the order of questions matters.
 class SimulatedCertifier final : public plan::Certifier {
  public:
   SimulatedCertifier(const LatencyModel& model, CertifyOptions options = {})
@@ -49,12 +52,9 @@ class SimulatedCertifier final : public plan::Certifier {
   // group does not serve has batch_max 0.
   const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
                                          const plan::ReplicaGroup& group);
-  // Answers a question that has not been asked before. Cost: up to `runs` simulations, and one long one if confirmed.
+  // Answers a question that has not been asked before, by a sequential test. Cost: `requests_look` or
+  // `requests_confirm` simulated requests at most, and one replicate more.
   plan::Verdict simulate(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm);
-  // One run of `endure_s` seconds with a seed of its own. True if it keeps the promise, or would be no longer than the
-  // runs so far.
-  bool endures(const Service& service, const sched::Deployment& deployment, const Workload& workload,
-               sim::SimulationConfig config);
   // The service alone on its replicas, all slices on one device.
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 

@@ -99,7 +99,7 @@ std::vector<std::string> places_of(const Plan& plan, const std::string& service)
 // are, and are not simulated again.
 TEST(CertifiedReplan, SimulatesWhatChangesAndLeavesTheRestAlone) {
   const SharedWork model;
-  SimulatedCertifier certifier(model, {.runs = 4, .requests = 3000, .requests_confirm = 6000, .deviations = 2.353});
+  SimulatedCertifier certifier(model, {.requests_look = 100'000, .requests_confirm = 200'000});
   plan::Problem problem;
   DeviceGroup group;
   group.name = group.type = "a100-80gb";

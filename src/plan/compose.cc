@@ -61,6 +61,16 @@ CoverService cover_service(const Demand& demand) {
   return service;
 }
 
+// The slices of a cover in the terms of a certifier.
+std::vector<ReplicaGroup> groups_of(const Problem& problem, const Stock& stock, const Demand& demand,
+                                    const Cover& cover) {
+  std::vector<ReplicaGroup> groups;
+  for (std::size_t o = 0; o < cover.size(); ++o) {
+    if (cover[o] > 0) groups.push_back(replica_group(problem, stock, demand, demand.offers[o], cover[o]));
+  }
+  return groups;
+}
+
 // Decides whether a service accepts a cover, and remembers covers that failed their confirmation.
 class Acceptance {
  public:
@@ -83,6 +93,22 @@ class Acceptance {
     if (slices > kScreenedAbove && cover_load_factor(service_, cover) < factor_refused()) return false;
     return certify(cover, false).holds;
   }
+  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
+  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
+    const auto cost_of = [&](const Cover& cover) {
+      double cost = 0;
+      for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[demand_.offers[o].kind];
+      return cost;
+    };
+    const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
+    std::optional<NearestCover> best;
+    for (const auto& [cover, verdict] : rejected_) {
+      if (cost_of(cover) >= limit) continue;
+      if (best && verdict.attainment <= best->verdict.attainment) continue;
+      best = {groups_of(problem_, stock_, demand_, cover), verdict};
+    }
+    return best;
+  }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
   // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not
   // part of the rule: it ends a search that could otherwise go on through thousands of covers that just fail.
@@ -92,7 +118,9 @@ class Acceptance {
   }
   Verdict certify(const Cover& cover, bool confirm) const {
     ++asked_;
-    return certify_cover(problem_, stock_, demand_, cover, confirm);
+    Verdict verdict = certify_cover(problem_, stock_, demand_, cover, confirm);
+    if (!verdict.holds) rejected_[cover] = verdict;
+    return verdict;
   }
   std::int64_t asked() const { return asked_; }
 
@@ -136,6 +164,7 @@ class Acceptance {
   const Demand& demand_;
   CoverService service_;
   std::vector<Cover> refuted_;
+  mutable std::map<Cover, Verdict> rejected_;  // Simulated, and broken.
   double factor_least_ = 0;
   double more_room_ = 0.05;
   mutable std::optional<double> factor_refused_;
@@ -282,6 +311,7 @@ struct Solved {
   CoverAnswer answer;
   std::vector<Demand> demands;
   std::vector<std::optional<Verdict>> verdicts;
+  std::vector<std::optional<NearestCover>> nearest;  // By service.
   std::vector<bool> refuted;  // By service: some cover of it held in the search and not when it was confirmed.
   std::int64_t asked = 0;
 
@@ -316,12 +346,15 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
     const double factor = least_load_factor(demand, cover);
     const bool holds = factor >= 1 - detail::kSumTolerance;
     const double ends_s = kJobShare * to_seconds(service.job->deadline) / std::max(factor, detail::kRateMin);
-    return {holds, holds ? 1.0 : 0.0, holds ? 1.0 : 0.0, from_seconds(ends_s)};
+    const double share = holds ? 1.0 : 0.0;
+    return {.holds = holds,
+            .attainment = share,
+            .attainment_low = share,
+            .attainment_high = share,
+            .latency = from_seconds(ends_s),
+            .view = "long run"};
   }
-  std::vector<ReplicaGroup> groups;
-  for (std::size_t o = 0; o < cover.size(); ++o) {
-    if (cover[o] > 0) groups.push_back(replica_group(problem, stock, demand, demand.offers[o], cover[o]));
-  }
+  const auto groups = groups_of(problem, stock, demand, cover);
   if (!service.size_drift) return problem.certifier->certify(service, groups, confirm);
   const Verdict before = problem.certifier->certify(before_drift(service), groups, confirm);
   if (!before.holds) return before;
@@ -436,7 +469,11 @@ Solved solve(const Problem& problem, const Stock& stock) {
     if (solved.unconfirmed() == acceptances.size()) break;
   }
   if (bound_exact) limit_bound(solved.answer, *bound_exact);
-  for (auto& acceptance : acceptances) solved.asked += acceptance.asked();
+  for (std::size_t s = 0; s < acceptances.size(); ++s) {
+    solved.asked += acceptances[s].asked();
+    const bool planned = certified && solved.answer.status == CoverStatus::solved;
+    solved.nearest.push_back(planned ? acceptances[s].nearest(solved.answer.covers[s], prices) : std::nullopt);
+  }
   // The functions refer to `acceptances`, which ends here; the model outlives it.
   for (auto& service : solved.model.problem.services) service.accepts = {};
   return solved;
@@ -463,6 +500,7 @@ ServicePlan describe(const Problem& problem, const Stock& stock, const Solved& s
   }
   if (s < solved.answer.service_price.size()) plan.price = solved.answer.service_price[s];
   plan.verdict = solved.verdicts[s];
+  plan.nearest = solved.nearest[s];
   return plan;
 }
 

@@ -229,6 +229,59 @@ Service after_drift(Service service) {
   return before_drift(std::move(service));
 }
 
+namespace {
+
+// The least rate of `low` to `high` at which `keeps` is true, within a thousandth. `keeps` is monotone and true at
+// `high`.
+template <typename Keeps>
+double least_rate(double low, double high, const Keeps& keeps) {
+  if (keeps(low)) return low;
+  while (high > low * 1.001) {
+    const double middle = 0.5 * (low + high);
+    (keeps(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+// What slices must run at least so that the promise can hold at all: of a span of `length` seconds that brings more
+// than they run, they answer what they run until one Slo after its end. Everything else is lost.
+double least_rate_of_bursts(const Service& service, const BurstTraffic& bursts) {
+  const double slo_s = to_seconds(service.slo.latency);
+  const double burst_rate = burst_rate_per_s(bursts);
+  const double calm_rate = burst_rate / bursts.burst_factor;
+  const double calm = calm_rate * bursts.calm_mean_s;
+  const double burst = burst_rate * bursts.burst_mean_s;
+  const auto keeps = [&](double rate) {
+    const auto answered = [&](double arrivals, double length) { return std::min(arrivals, rate * (length + slo_s)); };
+    const double share = (answered(calm, bursts.calm_mean_s) + answered(burst, bursts.burst_mean_s)) / (calm + burst);
+    const double window = service.slo.window_s;
+    const double in_window = window > 0 ? answered(burst_rate * window, window) / (burst_rate * window) : 1;
+    return std::min(share, in_window) >= service.slo.percentile / 100;
+  };
+  return least_rate(bursts.rate_per_s, std::max(bursts.rate_per_s, burst_rate), keeps);
+}
+
+double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
+  const double mean = mean_rate_per_s(service.traffic);
+  if (replay.trace.empty() || mean <= 0) return mean;
+  const double slo_s = to_seconds(service.slo.latency);
+  const double length = std::max(1.0, 10 * slo_s);
+  std::map<std::int64_t, double> windows;
+  for (const auto& entry : replay.trace) {
+    windows[static_cast<std::int64_t>(to_seconds(entry.at - kTimeZero) / replay.speed / length)] += 1;
+  }
+  double most = 0;
+  for (const auto& [window, count] : windows) most = std::max(most, count);
+  const auto keeps = [&](double rate) {
+    double answered = 0;
+    for (const auto& [window, count] : windows) answered += std::min(count, rate * (length + slo_s));
+    return answered >= service.slo.percentile / 100 * static_cast<double>(replay.trace.size());
+  };
+  return least_rate(mean, std::max(mean, most / length), keeps);
+}
+
+}  // namespace
+
 double planning_rate_per_s(const Service& service) {
   // Each client sends its next request one think time after an answer, which takes at most the Slo when in time.
   // Faster answers only raise the rate while there is capacity for it.
@@ -241,6 +294,8 @@ double planning_rate_per_s(const Service& service) {
   if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic); curve != nullptr && !curve->rate_per_s.empty()) {
     return curve->scale * std::ranges::max(curve->rate_per_s);
   }
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) return least_rate_of_bursts(service, *bursts);
+  if (const auto* replay = std::get_if<TraceTraffic>(&service.traffic)) return least_rate_of_trace(service, *replay);
   return mean_rate_per_s(service.traffic);
 }
 

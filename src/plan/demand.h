@@ -24,7 +24,9 @@ std::int64_t samples_most(const Service& service);
 // The share of requests that hold one sample, two, and so on up to the most.
 std::vector<double> samples_by_number(const Service& service);
 // The rate to plan for: the highest that a curve or a day reaches, what a job needs to end in time, the mean otherwise.
-// Of a closed loop: what comes at least while its answers are in time, each after the whole Slo.
+// Of bursts and traces: the least that slices must run so that the promise can hold at all, which is above the mean
+// where bursts bring more requests than the percentile may lose. Of a closed loop: what comes at least while its answers
+// are in time, each after the whole Slo.
 double planning_rate_per_s(const Service& service);
 // Jobs are planned to end after this share of the time that they have: they begin late, and runs differ.
 inline constexpr double kJobShare = 0.95;

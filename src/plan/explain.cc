@@ -65,6 +65,11 @@ std::string binding_services(const PlanAnswer& answer) {
 
 }  // namespace
 
+std::string among_text(const PlanAnswer& answer) {
+  return (answer.among.empty() ? "plans" : answer.among) +
+         " in which each service has slices of its own, with these buckets";
+}
+
 double plan_price(const Problem& problem, const Plan& plan) {
   double price = 0;
   for (const auto& device : plan.devices) price += price_of(problem, device);
@@ -130,20 +135,20 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   const bool price = problem.options.objective == Objective::price;
   const std::string unit = price ? "an hour" : answer.bound <= 1 ? "device" : "devices";
   const std::string rule(to_string(problem.options.rule));
-  const std::string which = answer.among.empty() ? " plan" : "ne of the " + answer.among;
-  const std::string best =
-      answer.among.empty() ? "proved best" : "the best of those; cutting in other ways may take less";
+  const std::string among = among_text(answer);
   std::string text;
   if (answer.bound <= 0) {
     text = "This planner gives no bound: a smaller plan may exist.";
   } else if (answer.proved) {
-    text = fmt::format("No{} under rule {} with these buckets takes less than {:.4g} {}: this one is {}.", which, rule,
-                       answer.bound, unit, best);
+    text = fmt::format("None of the {} takes less than {:.4g} {} under rule {}: this is the best of them.", among,
+                       answer.bound, unit, rule);
   } else {
     text = fmt::format(
-        "No{} under rule {} with these buckets takes less than {:.4g} {}; between that and {:.4g} nothing was "
-        "proved.",
-        which, rule, answer.bound, unit, answer.price);
+        "None of the {} takes less than {:.4g} {} under rule {}; between that and {:.4g} nothing was proved.", among,
+        answer.bound, unit, rule, answer.price);
+  }
+  if (problem.options.rule == Rule::certified && answer.bound > 0) {
+    text += " A cover counts as too small if it was simulated and not certified.";
   }
   const std::string binding = binding_services(answer);
   if (!binding.empty()) text += " What holds the bound up: " + binding + ".";

@@ -15,6 +15,9 @@ std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answ
 // The price of a plan in the unit of the objective.
 double plan_price(const Problem& problem, const Plan& plan);
 
+// The plans that bound and proof are about: "plans in which each service has slices of its own, with these buckets".
+std::string among_text(const PlanAnswer& answer);
+
 // How far a longer Slo would help.
 enum class ReliefBasis {
   planned,  // Planned again under the same rule: the plan can be had.

@@ -65,11 +65,21 @@ struct ReplicaGroup {
   int count = 1;
 };
 
+// What is known of a promise on certain slices.
 struct Verdict {
   bool holds = false;
-  double attainment = 0;      // Share of requests in time.
-  double attainment_low = 0;  // The end of its confidence interval.
-  Duration latency{};         // At the Slo's percentile.
+  double attainment = 0;      // Share of requests in time, in the view that has the least room.
+  double attainment_low = 0;  // The ends of its interval: the share lies below the low end with a probability of 5 % at
+  double attainment_high = 0;  // most, after allowing for everything that was tried.
+  Duration latency{};          // At the Slo's percentile, in the long run.
+  std::string view = {};       // "long run", "busiest hour" or "busiest window".
+  double horizon_s = 0;        // Simulated time that was counted.
+  double cycles = 0;           // Burst cycles, periods, passes of a trace or independent runs in it.
+  double noise = 0;            // Spread of run times that was simulated.
+  bool too_close = false;      // The promise lies within the interval: nothing was decided, so it does not hold.
+  // Where requests are lost most: "a burst", "the busiest minutes"; empty where the rate does not vary.
+  std::string busiest = {};
+  double busiest_attainment = 1;
 };
 
 // Whether replicas keep a service's promise, by whatever means: the simulator, for one. `confirm` asks again with
@@ -94,6 +104,13 @@ struct Problem {
 
 enum class PlanStatus { planned, infeasible };
 
+// The cheapest way to serve a service that the certifier rejected: of all covers that cost less than the one chosen,
+// the one with the largest share in time.
+struct NearestCover {
+  std::vector<ReplicaGroup> groups;
+  Verdict verdict;
+};
+
 // What a service got.
 struct ServicePlan {
   std::string service;
@@ -103,6 +120,7 @@ struct ServicePlan {
   std::vector<ReplicaGroup> groups;
   double price = 0;  // Its part of the bound: what it makes the plan dearer by.
   std::optional<Verdict> verdict;
+  std::optional<NearestCover> nearest;  // Where the certifier rejected a cheaper cover of the service.
 };
 
 struct PlanAnswer {

@@ -57,9 +57,9 @@ Duration slowest_run(const plan::Problem& problem, const plan::ServicePlan& serv
 }
 
 // "2 x 3g.40gb x2 + 1 x 1g.10gb": the number of slices, the MigProfile and, if more than one, the processes on each.
-std::string slices_text(const plan::ServicePlan& service) {
+std::string slices_text(const std::vector<plan::ReplicaGroup>& groups) {
   std::vector<std::string> parts;
-  for (const auto& group : service.groups) {
+  for (const auto& group : groups) {
     std::string part = fmt::format("{} x {}", group.count, group.mig_profile);
     if (group.replica.processes > 1) part += fmt::format(" x{}", group.replica.processes);
     parts.push_back(std::move(part));
@@ -186,7 +186,7 @@ Table service_table(const PlanStory& story) {
     const auto& verdict = service.verdict;
     table.add({{service.service, Style::accent},
                buckets_text(service),
-               slices_text(service),
+               slices_text(service.groups),
                number_text(service.rate_per_s),
                fmt::format("{:.0f} %", 100 * service.load_factor),
                promise_text(service_of(story.problem, service.service)),
@@ -216,7 +216,7 @@ std::string verdict_line(const PlanStory& story) {
   if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
   if (story.problem.options.objective == plan::Objective::headroom) {
     text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
-  // A bound of zero means that none was computed, unless the plan is proved.
+    // A bound of zero means that none was computed, unless the plan is proved.
   } else if (answer.bound > 0 || answer.proved) {
     text += fmt::format(", bound {:.4g}, {}", answer.bound,
                         answer.proved ? proved_text(answer) : fmt::format("gap {:.1f} %", 100 * gap_of(answer)));
@@ -253,6 +253,19 @@ Json latency_json(Duration latency) {
   return latency == Duration::max() ? Json(nullptr) : Json(to_milliseconds(latency));
 }
 
+Json certificate_json(const plan::Verdict& verdict) {
+  return {{"holds", verdict.holds},
+          {"latency_ms", latency_json(verdict.latency)},
+          {"attainment", verdict.attainment},
+          {"attainment_low", verdict.attainment_low},
+          {"attainment_high", verdict.attainment_high},
+          {"over", verdict.view},
+          {"horizon_s", verdict.horizon_s},
+          {"cycles", verdict.cycles},
+          {"noise", verdict.noise},
+          {"too_close", verdict.too_close}};
+}
+
 Json service_json(const PlanStory& story, std::size_t s) {
   const auto& service = story.answer.services[s];
   const Service& asked = service_of(story.problem, service.service);
@@ -273,10 +286,14 @@ Json service_json(const PlanStory& story, std::size_t s) {
             {"bound_share", service.price}};
   json["certified"] = nullptr;
   if (service.verdict) {
-    json["certified"] = {{"holds", service.verdict->holds},
-                         {"latency_ms", latency_json(service.verdict->latency)},
-                         {"attainment", service.verdict->attainment},
-                         {"attainment_low", service.verdict->attainment_low}};
+    json["certified"] = certificate_json(*service.verdict);
+    // A cheaper cover was too close to call: the plan is on the safe side.
+    json["certified"]["too_close"] = service.nearest && service.nearest->verdict.too_close;
+  }
+  json["nearest"] = nullptr;
+  if (service.nearest) {
+    json["nearest"] = certificate_json(service.nearest->verdict);
+    json["nearest"]["slices"] = slices_text(service.nearest->groups);
   }
   return json;
 }
@@ -317,8 +334,53 @@ Json explanation_json(const PlanStory& story) {
 
 }  // namespace
 
-std::string proved_text(const plan::PlanAnswer& answer) {
-  return answer.among.empty() ? "proved best" : "the best of all " + answer.among;
+std::string proved_text(const plan::PlanAnswer& answer) { return "proved best of the " + plan::among_text(answer); }
+
+// One line for each service whose cheaper cover was too close to call: "rank: 4 x 1g.10gb has 94.8 to 95.6 % in time,
+// and 95 % are promised".
+std::string too_close_text(const PlanStory& story, const std::string& pad) {
+  std::string text;
+  for (const auto& service : story.answer.services) {
+    if (!service.nearest || !service.nearest->verdict.too_close) continue;
+    const auto& verdict = service.nearest->verdict;
+    text += fmt::format(
+        "{}{}: too close to call on {}: {:.4g} to {:.4g} % in time, {} % promised; the plan is on the safe side\n", pad,
+        service.service, slices_text(service.nearest->groups), 100 * verdict.attainment_low,
+        100 * verdict.attainment_high, text::shortest(service_of(story.problem, service.service).slo.percentile));
+  }
+  return text;
+}
+
+// What each certificate says, and what the next smaller cover reached.
+std::string certificates_text(const PlanStory& story, const Terminal& terminal) {
+  Table table({{"SERVICE"}, {"CERTIFIED"}, {"OVER"}, {"NEXT SMALLER", Align::left, true}, {"IN TIME"}});
+  std::string notes;
+  for (const auto& service : story.answer.services) {
+    if (!service.verdict) continue;
+    const auto& verdict = *service.verdict;
+    const auto share = [](const plan::Verdict& v) {
+      return v.attainment_high > v.attainment_low && v.attainment_low > 0
+                 ? fmt::format("{:.4g} % ({:.4g} to {:.4g})", 100 * v.attainment, 100 * v.attainment_low,
+                               100 * v.attainment_high)
+                 : fmt::format("{:.4g} %", 100 * v.attainment);
+    };
+    table.add({{service.service, Style::accent},
+               share(verdict),
+               verdict.view,
+               service.nearest ? slices_text(service.nearest->groups) : "none was tried",
+               service.nearest ? share(service.nearest->verdict) : "-"});
+    const Service& asked = service_of(story.problem, service.service);
+    if (!verdict.busiest.empty() && verdict.busiest_attainment < asked.slo.percentile / 100) {
+      notes += fmt::format("  {}: the promise holds on average but not in {}: {:.3g} % are in time there",
+                           service.service, verdict.busiest, 100 * verdict.busiest_attainment);
+      if (const auto* bursts = std::get_if<BurstTraffic>(&asked.traffic)) {
+        notes += fmt::format(", for {:.4g} s every {:.4g} s on average", bursts->burst_mean_s,
+                             bursts->burst_mean_s + bursts->calm_mean_s);
+      }
+      notes += ". slo.window_s asks for the share in every window.\n";
+    }
+  }
+  return "\n" + paint(terminal, Style::bold, "What was certified") + "\n" + table.render(terminal, 2) + notes;
 }
 
 // Pictures first, numbers below, and the verdict last, where a terminal leaves the cursor.
@@ -327,6 +389,8 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
   std::string text = mosaics(story, terminal, indent);
   text += "\n" + device_table(story.answer.plan).render(terminal, indent);
   text += "\n" + service_table(story).render(terminal, indent);
+  const std::string close = too_close_text(story, pad);
+  if (!close.empty()) text += "\n" + close;
   return text + "\n" + pad + paint(terminal, Style::bold, verdict_line(story)) + "\n";
 }
 
@@ -335,6 +399,7 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   // On a fixed fleet the question is not why fewer devices do not suffice but why the rates cannot grow further.
   std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
                      wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
+  if (story.problem.options.rule == plan::Rule::certified) text += certificates_text(story, terminal);
   if (story.relief && !story.relief->empty()) {
     // Relief is either planned again (exact) or estimated from bounds (fast). A difference of bounds limits what could
     // be saved, so the heading and the columns say which of the two it is.
@@ -390,7 +455,7 @@ Json plan_json(const PlanStory& story) {
   json["bound"] = answer.bound > 0 || answer.proved ? Json(answer.bound) : Json(nullptr);
   json["gap"] = answer.bound > 0 || answer.proved ? Json(gap_of(answer)) : Json(nullptr);
   json["proved"] = answer.proved;
-  json["among"] = answer.among.empty() ? "plans" : answer.among;
+  json["among"] = plan::among_text(answer);
   json["headroom"] = answer.headroom;
   json["certifications"] = answer.certifications;
   json["services"] = Json::array();
@@ -399,6 +464,58 @@ Json plan_json(const PlanStory& story) {
   // As the plan file has it, so that a program can save this value and apply it.
   json["plan"] = Json::parse(formats::write_plan(answer.plan));
   return json;
+}
+
+std::string checked_plan_text(const plan::Problem& problem, const plan::CertifiedPlan& checked,
+                              const std::vector<std::string>& wrong, const Terminal& terminal) {
+  Table table({{"SERVICE"},
+               {"SLICES", Align::left, true},
+               {"SLO", Align::right},
+               {"LATENCY", Align::right},
+               {"IN TIME", Align::right},
+               {"BETWEEN"},
+               {"OVER"},
+               {"ANSWER"}});
+  for (const auto& service : checked.services) {
+    const Service& asked = service_of(problem, service.service);
+    const auto& verdict = service.verdict;
+    const std::string answer = !verdict             ? service.reason
+                               : verdict->holds     ? "holds"
+                               : verdict->too_close ? "too close to call"
+                                                    : "broken";
+    table.add({{service.service, Style::accent},
+               slices_text(service.groups),
+               promise_text(asked),
+               verdict ? latency_text(verdict->latency) : "-",
+               verdict ? percent_text(verdict->attainment) : "-",
+               verdict
+                   ? fmt::format("{:.4g} and {:.4g} %", 100 * verdict->attainment_low, 100 * verdict->attainment_high)
+                   : "-",
+               verdict ? verdict->view : "-",
+               {answer, verdict && verdict->holds ? Style::good : Style::bad}});
+  }
+  std::string text = "\n" + table.render(terminal, 0) + "\n";
+  for (const auto& sentence : wrong) text += sentence + "\n";
+  const bool holds = wrong.empty() && checked.all_hold();
+  return text + paint(terminal, Style::bold, holds ? "every promise holds" : "not every promise holds") + "\n";
+}
+
+Json checked_plan_json(const plan::Problem& problem, const plan::CertifiedPlan& checked,
+                       const std::vector<std::string>& wrong, std::uint64_t seed) {
+  Json services = Json::array();
+  for (const auto& service : checked.services) {
+    const Service& asked = service_of(problem, service.service);
+    services.push_back({{"service", service.service},
+                        {"slo_latency_ms", to_milliseconds(asked.slo.latency)},
+                        {"slo_percentile", asked.slo.percentile},
+                        {"slices", slices_text(service.groups)},
+                        {"certified", service.verdict ? certificate_json(*service.verdict) : Json(nullptr)},
+                        {"reason", service.reason.empty() ? Json(nullptr) : Json(service.reason)}});
+  }
+  return {{"holds", wrong.empty() && checked.all_hold()},
+          {"wrong", wrong},
+          {"seed", seed},
+          {"services", std::move(services)}};
 }
 
 }  // namespace tangram::report

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lab/confidence.h"
+#include "plan/certify_plan.h"
 #include "plan/explain.h"
 #include "plan/problem.h"
 #include "report/style.h"
@@ -31,6 +32,12 @@ std::string proved_text(const plan::PlanAnswer& answer);
 // The devices as mosaics, the services as a table, and the verdict below. `indent` in spaces.
 std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent = 0);
 std::string explanation_text(const PlanStory& story, const Terminal& terminal);
+
+// An existing plan that was certified again: a table of the services and a sentence. `wrong` is what check_plan found.
+std::string checked_plan_text(const plan::Problem& problem, const plan::CertifiedPlan& checked,
+                              const std::vector<std::string>& wrong, const Terminal& terminal);
+Json checked_plan_json(const plan::Problem& problem, const plan::CertifiedPlan& checked,
+                       const std::vector<std::string>& wrong, std::uint64_t seed);
 
 // Stable keys; the plan itself under "plan", as a plan file has it.
 Json plan_json(const PlanStory& story);

@@ -20,27 +20,6 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 
 TimePoint at_seconds(double seconds) { return kTimeZero + from_seconds(seconds); }
 
-// A sine that is accurate to 1e-12 and the same on every machine: the argument is folded to a quarter turn and put into
-// a Taylor series. `turns` is in full periods.
-double sine_of_turns(double turns) {
-  double x = turns - std::floor(turns);
-  double sign = 1;
-  if (x >= 0.5) {
-    x -= 0.5;
-    sign = -1;
-  }
-  if (x > 0.25) x = 0.5 - x;
-  const double r = x * 2 * math::kPi;
-  double term = r;
-  double sum = r;
-  // Ten more terms, up to r^21 / 21!: at a quarter turn the next one is below 1e-17.
-  for (int n = 2; n < 22; n += 2) {
-    term *= -r * r / (n * (n + 1));
-    sum += term;
-  }
-  return sign * sum;
-}
-
 }  // namespace
 
 // The logarithm and the alias table are computed once; a draw then costs O(1), however many bins a histogram has.
@@ -199,7 +178,7 @@ TimePoint ArrivalSource::next_diurnal() {
     at_s_ += times_.exponential(1 / peak);
     // A quarter turn moves the maximum of the sine to peak_at_s.
     const double turns = (at_s_ - diurnal.peak_at_s) / diurnal.period_s + 0.25;
-    const double rate = 1 + diurnal.amplitude * sine_of_turns(turns);
+    const double rate = 1 + diurnal.amplitude * math::sine_of_turns(turns);
     if (times_.uniform() * (1 + diurnal.amplitude) < rate) return at_seconds(at_s_);
   }
 }

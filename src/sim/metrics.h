@@ -99,6 +99,21 @@ struct TimelineStep {
   std::uint32_t queue_max = 0;  // Most requests of the service that waited when another came.
 };
 
+// Which part of the traffic each step of time stands for, where a run holds pieces of it: a certificate simulates the
+// busiest minutes of a day without the hours between them.
+struct TrafficParts {
+  static constexpr std::uint8_t kUncounted = 255;  // Warm-up.
+
+  Duration step{};                    // Zero: the run has no parts.
+  std::vector<std::uint8_t> by_step;  // The part of the requests that arrive in a step; later steps count as the last.
+  std::size_t count = 0;              // Of the parts.
+
+  std::uint8_t at(TimePoint arrival) const {
+    const auto index = static_cast<std::size_t>(arrival.time_since_epoch() / step);
+    return by_step[index < by_step.size() ? index : by_step.size() - 1];
+  }
+};
+
 // A batch as it ran, for pictures and traces.
 struct BatchSpan {
   TimePoint start;
@@ -117,6 +132,7 @@ inline constexpr std::size_t kBatchSizesCounted = 256;  // Larger batches are co
 struct Metrics {
   std::vector<std::vector<Tally>> services;  // By service, then bucket; one further for requests that fit no bucket.
   std::vector<Tally> tenants;
+  std::vector<Tally> parts;  // By part of the traffic, all services together; empty if the run has none.
   std::vector<SliceTally> slices;
   std::vector<SlicePlace> places;             // By slice, like `slices`.
   std::vector<QuantileSketch> slice_latency;  // Of what each slice answered; empty beyond kSlicesWithLatency slices.

@@ -17,6 +17,7 @@ MetricsRecorder::MetricsRecorder(const sched::State& state, const MetricsConfig&
   const sched::Deployment& deployment = state.deployment;
   const std::size_t services = deployment.services.size();
   metrics_.tenants.resize(config.tenants);
+  if (config.parts.step > Duration::zero()) metrics_.parts.resize(config.parts.count);
   if (config.tenants > 1) metrics_.queue_by_tenant.resize(config.tenants);
   metrics_.services.resize(services);
   metrics_.batch_sizes.resize(services);
@@ -140,6 +141,10 @@ void MetricsRecorder::end(std::size_t slice, Duration took, Duration counts, boo
   if (batch != nullptr) count_in_slice(batch->slice.index(), request, outcome, now);
   if (config_.tenants > 1) count_in(metrics_.tenants[request.tenant.index()], request, outcome, batch, now);
   if (!metrics_.timeline.empty()) count_in_timeline(request, outcome);
+  if (!metrics_.parts.empty()) {
+    const std::uint8_t part = config_.parts.at(request.arrival);
+    if (part != TrafficParts::kUncounted) count_in(metrics_.parts[part], request, outcome, batch, now);
+  }
 }
 
 void MetricsRecorder::count_in(Tally& tally, const Request& request, const Outcome& outcome, const sched::Batch* batch,

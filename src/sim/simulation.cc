@@ -38,7 +38,8 @@ RequestLimits request_limits(const SimulationConfig& config) {
 }
 
 MetricsConfig metrics_config(const SimulationConfig& config) {
-  return {config.tenants, config.warmup_requests, config.duration, config.timeline_steps, config.batches_recorded_max};
+  return {config.tenants,        config.warmup_requests,      config.duration,
+          config.timeline_steps, config.batches_recorded_max, config.parts};
 }
 
 // The simulated World. It has more than thirty functions because each action of the World and each kind of event needs

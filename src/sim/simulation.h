@@ -50,6 +50,7 @@ struct SimulationConfig {
   double rate_scale = 1;
   std::size_t tenants = 1;         // Requests are dealt to them at random.
   std::size_t timeline_steps = 0;  // 0: no time line. Needs a finite duration.
+  TrafficParts parts;              // Counted apart, as Metrics::parts.
   std::size_t batches_recorded_max = 0;
   bool log_decisions = false;            // As SimulationResult::decisions.
   sched::RecordingSink recording;        // Takes every event and action, for sched::replay; unset: nothing is recorded.

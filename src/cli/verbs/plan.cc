@@ -35,6 +35,8 @@ struct Options {
   int processes = 1;
   double memory_headroom = plan::PlanOptions{}.memory_headroom;
   std::uint64_t seed = 1;
+  double noise = lab::CertifyOptions{}.noise;
+  std::string check;  // A plan to certify again instead of making one.
   bool explain = false;
   std::string to;
   std::string svg;
@@ -213,9 +215,32 @@ Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) 
   return Error{ErrorCode::invalid, "the plan does not pass its check: " + text::join(wrong, "; ")};
 }
 
+// Certifies an existing plan with the seed of the options. The answer has the form of a new plan's, without a bound.
+Result<ExitCode> check_again(Session& session, const Options& options, Question& question) {
+  TANGRAM_TRY(const auto source, read_source(options.check));
+  TANGRAM_TRY(Plan plan, formats::parse_plan(source));
+  const auto wrong = plan::check_plan(question.problem, plan);
+  lab::SimulatedCertifier certifier(*question.latency,
+                                    {.seed = options.seed, .confirmations = 1, .noise = options.noise});
+  Progress progress = session.progress("certifying", question.problem.workload.services.size());
+  const auto checked = plan::certify_plan(question.problem, plan, certifier, [&](const std::string& service) {
+    progress.label("certifying " + service);
+    progress.advance(1);
+  });
+  progress.finish();
+  const bool holds = wrong.empty() && checked.all_hold();
+  if (session.structured()) {
+    session.print_value(report::checked_plan_json(question.problem, checked, wrong, options.seed));
+  } else {
+    session.print(report::checked_plan_text(question.problem, checked, wrong, session.terminal));
+  }
+  return holds ? ExitCode::done : ExitCode::answer_is_no;
+}
+
 Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
   TANGRAM_RETURN_IF_ERROR(read_question(options, question));
+  if (!options.check.empty()) return check_again(session, options, question);
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
                                         options.latency.model};
@@ -223,7 +248,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, inputs));
   // Never null: the name was checked against the registry when it was parsed.
   const auto planner = plan::find_planner(options.planner)->make();
-  lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed});
+  lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed, .noise = options.noise});
   const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
   if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer);
   // A failed check is a bug of ours and not wrong input, so it has its own exit code.
@@ -278,6 +303,9 @@ VerbInfo info() {
                    {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --explain --html plan.html",
                     "With the reasons, and a page to show around."},
+                   {"tangram plan --check plan.json examples/fleet.yaml examples/services.yaml --measurements "
+                    "examples/measurements.csv --seed 7",
+                    "Does a plan keep its promises, by other random numbers? Exit code 0 if all of them, 1 otherwise."},
                    {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --objective price --rule half --output json",
                     "The cheapest under ParvaGPU's rule, for a program."}}};
@@ -313,6 +341,14 @@ void add_options(Program& program, Arguments& verb, Options& options) {
                      ->capture_default_str(),
                  {"chosen", "longest", "fixed:"});
   verb.add_option("--seed", options.seed, "Of the simulations that certify.")->type_name("N")->capture_default_str();
+  verb.add_option("--noise", options.noise,
+                  "Spread of run times in the simulations, as a share of the run time, where neither the measurements "
+                  "nor the learned model have any; 0: none.")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->range(0.0, 1.0);
+  file("--check", options.check,
+       "Certify this plan again instead of making one. With another --seed, the random numbers are others.");
   verb.add_flag("--explain", options.explain,
                 "Say why not fewer, what a longer promise of each service would save, and how sure run times are.");
   file("-o,--to", options.to, "Write the plan, JSON.");

@@ -1,0 +1,364 @@
+// Holds certificates against the truth: plans random problems, then simulates the described traffic as it is, whole and
+// with other random numbers, until the share in time is known to 0.1 points.
+//
+//   plan_certificates [--first N] [--problems N] [--seeds N] [--rate-max R] [--hours-max H] [--day N] [--quiet]
+//
+// One JSON line for each promise, one for each problem, and a summary. bench/plan/certificates runs it on all cores.
+// Nothing here is shared with the certifier but the simulator itself: no part is weighed, no traffic is shortened.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "bench/plan/random_problems.h"
+#include "core/service_key.h"
+#include "lab/certify.h"
+#include "learn/models/table.h"
+#include "plan/demand.h"
+#include "plan/problem.h"
+#include "sched/deployment.h"
+#include "sim/simulation.h"
+
+namespace tangram::bench {
+namespace {
+
+struct Options {
+  std::uint64_t first = 1;
+  std::uint64_t problems = 10;
+  std::uint64_t seeds = 5;
+  double rate_max = 300;
+  double hours_max = 240;
+  std::uint64_t day = 0;  // Problems up to this number are also planned with a simulated day as the certifier.
+};
+
+double cycle_s(const Traffic& traffic) {
+  if (const auto* bursts = std::get_if<BurstTraffic>(&traffic)) return bursts->burst_mean_s + bursts->calm_mean_s;
+  if (const auto* day = std::get_if<DiurnalTraffic>(&traffic)) return day->period_s;
+  if (const auto* curve = std::get_if<CurveTraffic>(&traffic))
+    return curve->step_s * static_cast<double>(curve->rate_per_s.size());
+  if (const auto* replay = std::get_if<TraceTraffic>(&traffic))
+    return to_seconds(replay->trace.back().at - kTimeZero) / replay->speed + 1e-6;
+  return 0;
+}
+
+// A service on certain slices, with its traffic as described. Time is divided into runs of whole periods, each with a
+// seed of its own; bursts begin in a random state.
+class Truth {
+ public:
+  Truth(const LatencyModel& model, const Service& service, const std::vector<plan::ReplicaGroup>& groups,
+        std::uint64_t seed, double noise)
+      : service_(service), seed_(seed) {
+    Plan plan;
+    PlannedDevice device;
+    device.name = device.type = "a100-80gb";
+    device.geometry = *find_geometry("a100-80gb");
+    for (const auto& group : groups) {
+      const auto profile = find_profile(device.geometry, group.mig_profile);
+      for (int n = 0; n < group.count; ++n) {
+        device.slices = {{{static_cast<std::uint16_t>(*profile), 0}, {group.replica}}};
+        device.name = fmt::format("a100-{}", plan.devices.size());
+        plan.devices.push_back(device);
+      }
+    }
+    workload_.services = {service};
+    auto deployment = sched::compile(plan, workload_, model);
+    TANGRAM_CHECK(deployment.ok(), "the plan of a problem can be deployed");
+    deployment_ = *deployment;
+    const double spread = lab::noise_spread(deployment_);
+    config_.noise.spread = spread > 1e-6 ? spread : noise;
+    const double cycle = cycle_s(service.traffic);
+    const bool repeats = !std::holds_alternative<BurstTraffic>(service.traffic);
+    // At least half an hour, and whole cycles of what repeats exactly.
+    run_s_ = cycle <= 0 || !repeats ? std::max(1800.0, 2 * cycle) : cycle * std::max(1.0, std::ceil(1800 / cycle));
+    if (std::holds_alternative<TraceTraffic>(service.traffic)) run_s_ = cycle;
+  }
+
+  void run() {
+    config_.seed = Rng(seed_).stream("truth", shares_.size()).next_u64();
+    config_.duration = from_seconds(run_s_);
+    config_.timeline_steps = std::holds_alternative<TraceTraffic>(service_.traffic) ? 0 : steps();
+    const auto result = sim::simulate(deployment_, workload_, config_);
+    const auto total = result.metrics.total();
+    shares_.push_back({static_cast<double>(total.arrived), static_cast<double>(total.served)});
+    requests_ += result.requests;
+    if (!result.metrics.timeline.empty()) {
+      const auto& line = result.metrics.timeline[0];
+      line_.resize(line.size());
+      for (std::size_t i = 0; i < line.size(); ++i) {
+        line_[i].first += line[i].arrived;
+        line_[i].second += line[i].served;
+      }
+    }
+  }
+  // The share in time and its standard error.
+  std::pair<double, double> share() const {
+    double arrived = 0;
+    double served = 0;
+    for (const auto& [a, v] : shares_) {
+      arrived += a;
+      served += v;
+    }
+    const double p = arrived > 0 ? served / arrived : 1;
+    const auto n = static_cast<double>(shares_.size());
+    double squares = 0;
+    for (const auto& [a, v] : shares_) squares += (v - p * a) * (v - p * a);
+    return {p, n < 2 ? 1 : std::sqrt(squares * n / (n - 1)) / std::max(1.0, arrived)};
+  }
+  // The share in the busiest hour of what repeats by the hour or more; that of all time otherwise.
+  double busiest_hour() const {
+    const double cycle = cycle_s(service_.traffic);
+    const bool varies = std::holds_alternative<DiurnalTraffic>(service_.traffic) ||
+                        std::holds_alternative<CurveTraffic>(service_.traffic);
+    if (!varies || cycle <= 3600 || line_.empty()) return share().first;
+    // Steps of the runs, folded onto one cycle.
+    const double step_s = run_s_ / static_cast<double>(line_.size());
+    const auto per_cycle = static_cast<std::size_t>(std::lround(cycle / step_s));
+    std::vector<std::pair<double, double>> folded(per_cycle);
+    for (std::size_t i = 0; i < line_.size(); ++i) {
+      folded[i % per_cycle].first += line_[i].first;
+      folded[i % per_cycle].second += line_[i].second;
+    }
+    const auto wide = static_cast<std::size_t>(std::lround(3600 / step_s));
+    double most = -1;
+    double share_of_most = 1;
+    for (std::size_t from = 0; from < per_cycle; ++from) {
+      double arrived = 0;
+      double served = 0;
+      for (std::size_t i = 0; i < wide; ++i) {
+        arrived += folded[(from + i) % per_cycle].first;
+        served += folded[(from + i) % per_cycle].second;
+      }
+      if (arrived <= most) continue;
+      most = arrived;
+      share_of_most = served / arrived;
+    }
+    return share_of_most;
+  }
+  double hours() const { return static_cast<double>(shares_.size()) * run_s_ / 3600; }
+  std::size_t runs() const { return shares_.size(); }
+  std::uint64_t requests() const { return requests_; }
+
+ private:
+  // 60 for each cycle.
+  std::size_t steps() const {
+    const double cycle = cycle_s(service_.traffic);
+    return cycle <= 0 ? 1 : static_cast<std::size_t>(60 * std::max(1.0, std::round(run_s_ / cycle)));
+  }
+
+  Service service_;
+  Workload workload_;
+  sched::Deployment deployment_;
+  sim::SimulationConfig config_;
+  std::uint64_t seed_;
+  double run_s_ = 0;
+  std::vector<std::pair<double, double>> shares_;  // Requests, and those in time, by run.
+  std::vector<std::pair<double, double>> line_;    // By step, over all runs.
+  std::uint64_t requests_ = 0;
+};
+
+// The same search with the whole truth instead of an estimate: up to a day of the traffic, less only where the answer
+// is beyond doubt.
+class DayCertifier final : public plan::Certifier {
+ public:
+  DayCertifier(const LatencyModel& model, double noise) : model_(model), noise_(noise) {}
+
+  plan::Verdict certify(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm) override {
+    std::string key = content_key(service) + (confirm ? "|confirm" : "|look");
+    for (const auto& group : groups) {
+      key += fmt::format("|{}*{}", group.mig_profile, group.count);
+      for (const auto& bucket : group.replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
+    }
+    const auto found = verdicts_.find(key);
+    if (found != verdicts_.end()) return found->second;
+    Truth truth(model_, service, {groups.begin(), groups.end()}, confirm ? 77 : 78, noise_);
+    const double target = service.slo.percentile / 100;
+    plan::Verdict verdict;
+    while (truth.hours() < 24) {
+      truth.run();
+      const auto [p, error] = truth.share();
+      if (truth.runs() == 1 && 1 - p > 5 * (1 - target)) break;
+      if (truth.runs() >= 6 && std::abs(p - target) > 6 * error + 1e-9) break;
+    }
+    verdict.attainment = verdict.attainment_low = verdict.attainment_high =
+        std::min(truth.share().first, truth.busiest_hour());
+    verdict.holds = verdict.attainment >= target;
+    return verdicts_.emplace(key, verdict).first->second;
+  }
+
+ private:
+  const LatencyModel& model_;
+  double noise_;
+  std::map<std::string, plan::Verdict> verdicts_;
+};
+
+// Of this process, so that other work on the machine does not count.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+const char* name_of(const Traffic& traffic) {
+  static constexpr const char* names[] = {"poisson", "constant", "bursts", "diurnal", "curve", "trace", "closed_loop"};
+  return names[traffic.index()];
+}
+
+struct Summary {
+  int planned = 0;
+  int promises = 0;
+  int broken = 0;
+  double worst = 0;  // Points below the promise, of broken ones.
+  int seeds_differ = 0;
+  int seeds_apart = 0;  // By more than one device.
+  int silent = 0;       // Differ, and no plan says that it is too close to call.
+  int renamed_differ = 0;
+  int nudged_differ = 0;
+  int day_asked = 0;
+  int day_fewer = 0;
+  int day_fewer_by_more = 0;
+  std::vector<double> plan_s;
+};
+
+plan::PlanAnswer plan_problem(const RandomProblem& random, const LatencyModel& model, plan::Certifier& certifier) {
+  plan::Problem problem;
+  problem.fleet = random.fleet;
+  problem.workload = random.workload;
+  problem.latency = &model;
+  problem.certifier = &certifier;
+  return plan::find_planner("elastic")->make()->plan(problem);
+}
+
+bool says_too_close(const plan::PlanAnswer& answer) {
+  return std::ranges::any_of(answer.services, [](const auto& s) { return s.nearest && s.nearest->verdict.too_close; });
+}
+
+// Simulates the plan and counts broken promises.
+void judge(const RandomProblem& random, const LatencyModel& model, const plan::PlanAnswer& answer, std::uint64_t number,
+           const Options& options, Summary& summary) {
+  for (const auto& part : answer.services) {
+    const auto service = std::ranges::find(random.workload.services, part.service, &Service::name);
+    Truth truth(model, *service, part.groups, 1000 + number, lab::CertifyOptions{}.noise);
+    while (truth.runs() < 8 || (truth.share().second > 0.001 && truth.hours() < options.hours_max)) truth.run();
+    const auto [p, error] = truth.share();
+    const double target = service->slo.percentile / 100;
+    const double upper = p + 1.96 * error;
+    const bool broken = upper < target;
+    ++summary.promises;
+    summary.broken += broken;
+    if (broken) summary.worst = std::max(summary.worst, 100 * (target - p));
+    fmt::print(
+        "{{\"problem\": {}, \"service\": \"{}\", \"traffic\": \"{}\", \"promised\": {:.2f}, \"certified\": {:.3f}, "
+        "\"certified_low\": {:.3f}, \"over\": \"{}\", \"true\": {:.3f}, \"error\": {:.3f}, \"busiest_hour\": {:.3f}, "
+        "\"hours\": {:.1f}, \"broken\": {}}}\n",
+        number, part.service, name_of(service->traffic), 100 * target, 100 * part.verdict->attainment,
+        100 * part.verdict->attainment_low, part.verdict->view, 100 * p, 100 * error, 100 * truth.busiest_hour(),
+        truth.hours(), broken);
+    std::fflush(stdout);
+  }
+}
+
+void run_problem(std::uint64_t number, const Options& options, Summary& summary) {
+  const RandomProblem random = random_problem(number, options.rate_max);
+  const learn::TableModel model(random.measurements);
+  std::set<int> counts;
+  bool too_close = false;
+  plan::PlanAnswer first;
+  double plan_s = 0;
+  std::string counts_text;
+  for (std::uint64_t seed = 1; seed <= options.seeds; ++seed) {
+    lab::SimulatedCertifier certifier(model, {.seed = seed});
+    const double begin = cpu_seconds();
+    const auto answer = plan_problem(random, model, certifier);
+    if (seed == 1) {
+      plan_s = cpu_seconds() - begin;
+      first = answer;
+    }
+    counts.insert(answer.devices);
+    counts_text += fmt::format("{}{}", seed == 1 ? "" : ", ", answer.devices);
+    too_close = too_close || says_too_close(answer);
+  }
+  if (first.status != plan::PlanStatus::planned) {
+    fmt::print("{{\"problem\": {}, \"infeasible\": \"{}\"}}\n", number, first.reason);
+    return;
+  }
+  ++summary.planned;
+  summary.plan_s.push_back(plan_s);
+  judge(random, model, first, number, options, summary);
+  const bool differ = counts.size() > 1;
+  summary.seeds_differ += differ;
+  summary.seeds_apart += *counts.rbegin() - *counts.begin() > 1;
+  summary.silent += differ && !too_close;
+  // Renamed and in the opposite order; then at rates that are 0.01 % higher.
+  RandomProblem renamed = random;
+  for (auto& service : renamed.workload.services) service.name = "renamed-" + service.name;
+  std::ranges::reverse(renamed.workload.services);
+  RandomProblem nudged = random;
+  for (auto& service : nudged.workload.services) {
+    if (auto* t = std::get_if<PoissonTraffic>(&service.traffic)) t->rate_per_s *= 1.0001;
+    if (auto* t = std::get_if<BurstTraffic>(&service.traffic)) t->rate_per_s *= 1.0001;
+    if (auto* t = std::get_if<DiurnalTraffic>(&service.traffic)) t->rate_per_s *= 1.0001;
+    if (auto* t = std::get_if<CurveTraffic>(&service.traffic)) t->scale *= 1.0001;
+    if (auto* t = std::get_if<TraceTraffic>(&service.traffic)) t->speed *= 1.0001;
+  }
+  int changed[2] = {0, 0};
+  if (options.seeds > 1) {
+    lab::SimulatedCertifier one(model, {.seed = 1});
+    changed[0] = plan_problem(renamed, model, one).devices - first.devices;
+    lab::SimulatedCertifier other(model, {.seed = 1});
+    changed[1] = plan_problem(nudged, model, other).devices - first.devices;
+  }
+  summary.renamed_differ += changed[0] != 0;
+  summary.nudged_differ += changed[1] != 0;
+  int day_devices = -1;
+  if (number <= options.day) {
+    DayCertifier day(model, lab::CertifyOptions{}.noise);
+    day_devices = plan_problem(random, model, day).devices;
+    ++summary.day_asked;
+    summary.day_fewer += day_devices < first.devices;
+    summary.day_fewer_by_more += day_devices < first.devices - 1;
+  }
+  fmt::print(
+      "{{\"problem\": {}, \"devices\": [{}], \"too_close\": {}, \"renamed\": {}, \"nudged\": {}, \"day\": {}, "
+      "\"plan_s\": {:.3f}, \"certifications\": {}}}\n",
+      number, counts_text, too_close, changed[0], changed[1], day_devices, plan_s, first.certifications);
+  std::fflush(stdout);
+}
+
+int main_of(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const double value = std::atof(argv[i + 1]);
+    if (name == "--first") options.first = static_cast<std::uint64_t>(value);
+    if (name == "--problems") options.problems = static_cast<std::uint64_t>(value);
+    if (name == "--seeds") options.seeds = static_cast<std::uint64_t>(value);
+    if (name == "--rate-max") options.rate_max = value;
+    if (name == "--hours-max") options.hours_max = value;
+    if (name == "--day") options.day = static_cast<std::uint64_t>(value);
+  }
+  Summary summary;
+  for (std::uint64_t n = options.first; n < options.first + options.problems; ++n) run_problem(n, options, summary);
+  std::ranges::sort(summary.plan_s);
+  const auto at = [&](double share) {
+    return summary.plan_s.empty()
+               ? 0
+               : summary.plan_s[static_cast<std::size_t>(share * static_cast<double>(summary.plan_s.size() - 1))];
+  };
+  fmt::print(
+      "{{\"planned\": {}, \"promises\": {}, \"broken\": {}, \"worst_points\": {:.3f}, \"seeds_differ\": {}, "
+      "\"seeds_apart\": {}, \"silent\": {}, \"renamed_differ\": {}, \"nudged_differ\": {}, \"day_asked\": {}, "
+      "\"day_fewer\": {}, \"day_fewer_by_more\": {}, \"plan_s_median\": {:.3f}, \"plan_s_p90\": {:.3f}, "
+      "\"plan_s_max\": {:.3f}}}\n",
+      summary.planned, summary.promises, summary.broken, summary.worst, summary.seeds_differ, summary.seeds_apart,
+      summary.silent, summary.renamed_differ, summary.nudged_differ, summary.day_asked, summary.day_fewer,
+      summary.day_fewer_by_more, at(0.5), at(0.9), at(1));
+  return 0;
+}
+
+}  // namespace
+}  // namespace tangram::bench
+
+int main(int argc, char** argv) { return tangram::bench::main_of(argc, argv); }

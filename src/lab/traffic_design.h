@@ -1,0 +1,144 @@
+// What a certificate simulates of a service's traffic, and how much each piece counts.
+//
+// A promise is about the long run: whole burst cycles, whole days, a whole trace. Simulating all of it takes minutes
+// for each question, and a planner asks hundreds. But a queue with deadlines forgets: after some multiple of the Slo
+// its state depends on the current rate alone. So the traffic is divided into parts, short pieces of each part are
+// simulated after a warm-up, and each part counts with its exact share of all requests.
+//
+// Example: bursts of 60 s at 5,000/s every 660 s. A replicate simulates a few seconds of calm and a few seconds of a
+// burst. If 99.9 % of the requests in the calm and 60 % in the burst are in time, and half of all requests come in
+// bursts, the share in the long run is 79.95 %.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/rng.h"
+#include "core/workload.h"
+#include "sim/metrics.h"
+
+namespace tangram::lab {
+
+// A share that is estimated: over all the traffic, or over the part of it that is promised separately.
+struct TrafficView {
+  std::string name;            // "long run", "busiest hour", "busiest window", "bursts"
+  bool binding = true;         // A promise has to hold here. Otherwise the view only explains.
+  std::vector<double> weight;  // By part: its share of the requests of this view; sums to one.
+};
+
+// Traffic to simulate from its start to its duration: one warm-up, then one or more replicates.
+struct TrafficRun {
+  Traffic traffic;
+  double rate_scale = 1;  // For the simulation: 1 where the traffic is scaled already.
+  Duration duration{};
+  std::size_t replicates = 1;
+  sim::TrafficParts parts;  // Part p of replicate r is r * TrafficDesign::parts() + p.
+};
+
+// How replicates are made: one of the three ways.
+namespace detail {
+
+// The traffic as described, after a warm-up.
+struct WholeTraffic {
+  Traffic traffic;
+  double scale = 1;
+  double warmup_s = 0;
+  double counted_s = 0;
+};
+
+// Calms and bursts, of which only the first `young + settled` steps are simulated. A burst that lasts longer is
+// represented by its settled steps, since the lengths are exponential and have no memory.
+struct BurstPieces {
+  double step_s = 0;
+  double rate_calm = 0;
+  double rate_burst = 0;
+  double calm_mean_s = 0;
+  double burst_mean_s = 0;
+  int calm_young = 0;  // In steps.
+  int calm_settled = 0;
+  int burst_young = 0;
+  int burst_settled = 0;
+  int cycles = 1;
+};
+
+// A span of the period or trace, with the place where its warm-up begins.
+struct TrafficWindow {
+  double start_s = 0;
+  double load = 0;  // Expected or recorded requests in the warm-up and the window.
+  double requests = 0;
+};
+
+// Windows of about the same load. A replicate simulates one of them, or all.
+struct WindowStratum {
+  std::vector<TrafficWindow> windows;  // By load, the highest first.
+  bool all = false;
+};
+
+// Windows of a rate that is a known function of time, or of a trace.
+struct TrafficWindows {
+  double period_s = 0;  // 0: a trace, which does not repeat.
+  double step_s = 0;
+  int warmup_steps = 0;
+  int counted_steps = 0;
+  std::vector<WindowStratum> strata;  // By part.
+};
+
+}  // namespace detail
+
+class TrafficDesign {
+ public:
+  // `service` outlives the design if its traffic is a trace. `rate_scale` multiplies its rates. Requires a positive
+  // rate.
+  TrafficDesign(const Service& service, double rate_scale);
+
+  // In the order of importance; the first is the long run.
+  const std::vector<TrafficView>& views() const { return views_; }
+  std::size_t parts() const { return parts_; }
+  // Replicates first, first + 1, ... as one run, `count` of them at most. The same seed gives the same run. Requires
+  // that replicates are drawn in order: windows are drawn without replacement, each as often as the others up to one.
+  TrafficRun draw(const Rng& rng, std::size_t first, std::size_t count) const;
+  // The burst cycles, periods, passes of a trace, or independent runs that one replicate stands for.
+  double cycles() const { return cycles_; }
+  // The part with the highest rate: bursts, or the busiest windows. Named as its view would be.
+  std::size_t busiest_part() const { return busiest_part_; }
+  const std::string& busiest_name() const { return busiest_name_; }
+
+ private:
+  using Whole = detail::WholeTraffic;
+  using Bursts = detail::BurstPieces;
+  using Window = detail::TrafficWindow;
+  using Stratum = detail::WindowStratum;
+  using Windows = detail::TrafficWindows;
+
+  void design_whole(const Service& service, double scale, double rate_per_s, double counted_s);
+  void design_bursts(const Service& service, const BurstTraffic& bursts, double scale);
+  void design_rates(const Service& service, double scale);
+  void design_trace(const Service& service, const TraceTraffic& replay, double scale);
+  // Adds the windows of [begin_s, end_s) as strata whose sizes grow geometrically, and returns their requests by
+  // stratum.
+  std::vector<double> add_strata(std::vector<Window> windows, std::size_t strata_max);
+  // Requests that are expected, or recorded, in [begin_s, end_s). The rate function repeats after its period.
+  double expected(double begin_s, double end_s) const;
+
+  TrafficRun draw_bursts(const Bursts& bursts, Rng rng, std::size_t count) const;
+  TrafficRun draw_windows(const Windows& windows, const Rng& rng, std::size_t replicate) const;
+  // Adds the arrivals of one window, warm-up included, to the traffic of a run that lasts `placed_s` so far.
+  void add_window(const Windows& way, const Window& window, double placed_s, CurveTraffic& curve,
+                  TraceTraffic& recorded) const;
+
+  std::vector<TrafficView> views_;
+  std::size_t parts_ = 1;
+  double cycles_ = 1;
+  std::size_t busiest_part_ = 0;
+  std::string busiest_name_;
+  std::variant<Whole, Bursts, Windows> way_;
+  // Of a rate function: requests up to each point of a grid over the period, for expected().
+  std::vector<double> cumulative_;
+  double grid_s_ = 0;
+  const TraceTraffic* trace_ = nullptr;
+  double speed_ = 1;  // Of the trace, with the scale.
+};
+
+}  // namespace tangram::lab
