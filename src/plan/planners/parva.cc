@@ -70,8 +70,8 @@ class Parva final : public Planner {
   }
 
   // The order in which starts are tried, in memory units. On ParvaGPU's board, a GPU with seven compute slices, these
-  // are its places and no others: 3g starts at 4 alone, which leaves 0 to 3 for a 4g or for small slices. Other boards have
-  // places that its board lacks, so there a profile's other starts follow.
+  // are its places and no others: 3g starts at 4 alone, which leaves 0 to 3 for a 4g or for small slices. Other boards
+  // have places that its board lacks, so there a profile's other starts follow.
   static std::vector<int> places(const Geometry& geometry, const MigProfile& profile) {
     std::vector<int> starts{0};
     if (profile.compute_slices == 3) starts = {4};
