@@ -125,7 +125,8 @@ mkdir -p data/parvagpu
   done
 } > data/parvagpu/profiles.csv
 expect 0 reproduce few-shot --data data --output json
-for field in dataset model budget sampler median_error p90_error coverage95 throughput_regret measurements device; do
+for field in dataset model family budget sampler median_error p90_error coverage95 throughput_regret measurements device \
+  family_left_out; do
   has out "\"$field\":"
 done
 [[ $(grep -c '"sampler": "active"' out) == 12 ]] || fail "two models, six budgets: $(grep -c '"sampler": "active"' out)"
