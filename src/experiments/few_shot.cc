@@ -1,19 +1,22 @@
 // Replays of samplers on tables that are known in full.
 //
 // A replay takes measurements from the table one by one, as the sampler chooses, fits a model at each budget and judges
-// it by the runs that it has not seen. The replayed model is removed from the knowledge of other models first:
-// otherwise the fit would know the answers.
+// it by the runs that it has not seen. Neither the sampler nor the fit sees anything else of the table: promises that
+// the sampler plans for follow from what was measured, and the replayed model is removed from the knowledge of other
+// models. Only the judge, that is, the errors, the coverage and the regret, knows the whole table.
 
 #include "experiments/few_shot.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <set>
+#include <optional>
 #include <tuple>
 
 #include "base/check.h"
 #include "base/math.h"
+#include "core/geometry.h"
 #include "lab/slo_regret.h"
 #include "learn/fit.h"
 #include "learn/statistics.h"
@@ -21,7 +24,6 @@
 namespace tangram::experiments {
 namespace {
 
-constexpr double kCoverage = 0.95;
 using learn::Candidate;
 
 std::vector<Candidate> candidates_of(const Measurements& measurements) {
@@ -29,6 +31,8 @@ std::vector<Candidate> candidates_of(const Measurements& measurements) {
   for (const auto& m : measurements) candidates.push_back(learn::candidate_of(m));
   return candidates;
 }
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace
 
@@ -43,82 +47,186 @@ std::vector<FewShotTable> few_shot_tables(const std::string& dataset, const Meas
   return tables;
 }
 
+std::string family_of(std::string_view model) {
+  constexpr std::array<std::string_view, 2> kDescendantsOfBert{"distiluse", "paraphrase"};
+  const auto end = std::ranges::find_if_not(model, is_letter);
+  const std::string_view name = model.substr(0, static_cast<std::size_t>(end - model.begin()));
+  // A name without a letter at its front is a family of its own.
+  if (name.empty()) return std::string(model);
+  return std::ranges::find(kDescendantsOfBert, name) != kDescendantsOfBert.end() ? "bert" : std::string(name);
+}
+
+std::set<std::string> left_out_models(std::span<const FewShotTable> tables, std::size_t table, LeftOut left_out) {
+  const std::string& model = tables[table].target.model;
+  std::set<std::string> models{model};
+  for (const auto& other : tables) {
+    if (left_out == LeftOut::family && family_of(other.target.model) == family_of(model)) {
+      models.insert(other.target.model);
+    }
+  }
+  return models;
+}
+
+learn::Knowledge know_others(std::span<const FewShotTable> tables, const learn::Knowledge& all,
+                             const std::set<std::string>& left_out) {
+  learn::Knowledge knowledge = all;
+  for (const auto& model : left_out) knowledge = learn::without(knowledge, model);
+  Measurements others;
+  for (const auto& table : tables) {
+    if (left_out.contains(table.target.model)) continue;
+    others.insert(others.end(), table.measurements.begin(), table.measurements.end());
+  }
+  knowledge.errors.clear();
+  learn::learn_errors(knowledge, others);
+  return knowledge;
+}
+
 namespace {
 
-// Everything that one replay needs: the table, its candidates, and the knowledge without the replayed model.
-struct Course {
-  const FewShotTable& table;
-  std::vector<Candidate> candidates;
-  learn::Knowledge knowledge;
-  learn::Regret regret;
-};
+// The table in the order in which `tangram measure` lists candidates: by slice, size, processes and batch. Samplers
+// break ties by it.
+Measurements in_order_of_candidates(const FewShotTable& table) {
+  const Geometry* geometry = find_geometry(table.target.device);
+  const auto slice = [&](const Measurement& m) {
+    if (geometry == nullptr) return std::size_t{0};
+    const auto profile = find_profile(*geometry, m.mig_profile);
+    return profile ? static_cast<std::size_t>(*profile) : geometry->profiles.size();
+  };
+  Measurements ordered = table.measurements;
+  std::ranges::stable_sort(ordered, {}, [&](const Measurement& m) {
+    return std::tuple(slice(m), m.mig_profile, m.size, m.processes, m.batch);
+  });
+  return ordered;
+}
 
-Measurements measured_until(const Course& course, const FewShotReplay& replay, std::size_t budget,
-                            Measurements measured) {
-  // Only the orders of active and random do not depend on the budget, so a larger budget continues the smaller one.
-  // Latin and grid designs start again.
-  const bool nested = replay.sampler == learn::SamplerKind::active || replay.sampler == learn::SamplerKind::random;
-  if (!nested) measured.clear();
-  while (measured.size() < budget) {
-    const auto choice = learn::next_measurement({.target = course.table.target,
-                                                 .candidates = course.candidates,
+// ParvaGPU measures nothing outside of its grid. A table without any of it is measured as it is.
+Measurements grid_alone(const Measurements& ordered) {
+  Measurements grid;
+  for (const std::size_t i : learn::parvagpu_grid(candidates_of(ordered))) grid.push_back(ordered[i]);
+  return grid.empty() ? ordered : grid;
+}
+
+// What a sampler may ask for in the course of a replay.
+Measurements askable(const FewShotTable& table, learn::SamplerKind sampler) {
+  Measurements ordered = in_order_of_candidates(table);
+  return sampler == learn::SamplerKind::grid ? grid_alone(ordered) : ordered;
+}
+
+// What is still worth measuring: everything but runs that are at least as large as one that was out of memory. Measured
+// runs stay.
+Measurements offered(const Measurements& ordered, const Measurements& measured) {
+  Measurements open = ordered;
+  std::erase_if(open, [&](const Measurement& m) {
+    const Candidate candidate = learn::candidate_of(m);
+    bool hopeless = false;
+    for (const auto& done : measured) {
+      if (learn::candidate_of(done) == candidate) return false;
+      hopeless = hopeless || (done.out_of_memory() && learn::at_least_as_large(candidate, learn::candidate_of(done)));
+    }
+    return hopeless;
+  });
+  return open;
+}
+
+// The promises that `tangram measure` plans for: typical ones between the latencies measured so far; nothing before the
+// first run that fits.
+std::optional<learn::Regret> regret_of(const FewShotTable& table, const std::vector<Candidate>& candidates,
+                                       const Measurements& measured) {
+  const bool fitted = std::ranges::any_of(measured, [](const auto& m) { return !m.out_of_memory(); });
+  if (!fitted) return std::nullopt;
+  return lab::slo_regret(table.target.device, candidates, lab::typical_slos_ms(measured));
+}
+
+// Adds measurements until there are as many as the budget says, or nothing is left that could fit.
+void measure_until_budget(const FewShotTable& table, const Measurements& ordered, const learn::Knowledge& knowledge,
+                          const learn::SamplerOptions& sampling, Measurements& measured) {
+  // `tangram measure` needs no intervals, so it does not learn the errors that they rest on.
+  learn::Knowledge seen = knowledge;
+  seen.errors.clear();
+  while (measured.size() < sampling.budget) {
+    const Measurements open = offered(ordered, measured);
+    const auto candidates = candidates_of(open);
+    const auto regret = regret_of(table, candidates, measured);
+    const auto choice = learn::next_measurement({.target = table.target,
+                                                 .candidates = candidates,
                                                  .measured = measured,
-                                                 .knowledge = &course.knowledge,
-                                                 .regret = &course.regret},
-                                                {.kind = replay.sampler, .budget = budget, .seed = replay.seed});
-    TANGRAM_CHECK(choice.next.has_value(), "a budget within the table leaves something to measure");
-    measured.push_back(course.table.measurements[*choice.next]);
+                                                 .knowledge = &seen,
+                                                 .regret = regret ? &*regret : nullptr},
+                                                sampling);
+    if (!choice.next) return;
+    measured.push_back(open[*choice.next]);
   }
-  return measured;
 }
 
 // Compares a fit with the whole table. Measured runs count for the regret, where they are known exactly, and not for
 // the errors.
-FewShotOutcome judge(const Course& course, const Measurements& measured, const learn::FittedRun& run) {
-  FewShotOutcome outcome{.budget = measured.size(), .measurements = measured.size()};
+FewShotOutcome judge(const FewShotTable& table, const learn::FittedRun& run) {
+  FewShotOutcome outcome;
+  const auto candidates = candidates_of(table.measurements);
   std::vector<learn::Belief> believed;
   std::vector<std::vector<double>> reality(1);
-  for (std::size_t i = 0; i < course.candidates.size(); ++i) {
-    const auto estimate = run.estimate(course.candidates[i]);
-    const double log_ms = math::log(estimate->mean_ms);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const auto estimate = run.estimate(candidates[i]);
+    TANGRAM_CHECK(estimate.has_value(), "measurements name profiles of their device");
     // An interval reaches so many predicted deviations from the mean; the division recovers one of them.
     const double deviation = math::log(estimate->high_ms / estimate->mean_ms) / run.interval_deviations;
-    believed.push_back({log_ms, estimate->measured ? 0 : deviation, estimate->fits_probability});
-    const auto& latency = course.table.measurements[i].latency_ms;
+    believed.push_back({math::log(estimate->mean_ms), estimate->measured ? 0 : deviation, estimate->fits_probability});
+    const auto& latency = table.measurements[i].latency_ms;
     reality[0].push_back(latency.value_or(learn::kOutOfMemory));
     if (!latency || estimate->measured) continue;
     outcome.errors.push_back(std::abs(estimate->mean_ms / *latency - 1));
-    outcome.deviations.push_back(std::abs(math::log(*latency) - log_ms) / deviation);
+    outcome.covered += estimate->low_ms <= *latency && *latency <= estimate->high_ms ? 1 : 0;
   }
-  outcome.regret = course.regret.loss(believed, reality);
-  outcome.own_deviations = learn::unseen_errors(run);
+  const auto regret = lab::slo_regret(table.target.device, candidates, lab::typical_slos_ms(table.measurements));
+  outcome.regret = regret.loss(believed, reality);
   return outcome;
+}
+
+// Nothing that was measured fitted into memory. Without a model every error counts as 100 %, no interval covers, and
+// the regret is total.
+FewShotOutcome judge_nothing(const FewShotTable& table) {
+  FewShotOutcome blind{.regret = 1};
+  for (const auto& m : table.measurements) {
+    if (m.latency_ms) blind.errors.push_back(1);
+  }
+  return blind;
+}
+
+// As `tangram learn` fits a file with one target.
+Result<learn::FittedRun> learn_one(const Measurements& measured, const learn::Knowledge& knowledge) {
+  TANGRAM_TRY(const auto model, learn::fit(measured, knowledge, {}));
+  return model.runs().front();
 }
 
 }  // namespace
 
+Measurements measure_few_shot(const FewShotTable& table, const learn::Knowledge& knowledge,
+                              const learn::SamplerOptions& sampling) {
+  Measurements measured;
+  measure_until_budget(table, askable(table, sampling.kind), knowledge, sampling, measured);
+  return measured;
+}
+
 std::vector<FewShotOutcome> replay_few_shot(std::span<const FewShotTable> tables, const learn::Knowledge& knowledge,
                                             const FewShotReplay& replay) {
   const FewShotTable& table = tables[replay.table];
-  const auto candidates = candidates_of(table.measurements);
-  const Course course{table, candidates, learn::without(knowledge, table.target.model),
-                      lab::slo_regret(table.target.device, candidates, lab::typical_slos_ms(table.measurements))};
+  TANGRAM_CHECK(
+      std::ranges::none_of(knowledge.seen, [&](const auto& seen) { return seen.target.model == table.target.model; }),
+      "a model must not be learnt from itself");
+  // Only the orders of active and random do not depend on the budget, so a larger budget continues the smaller one.
+  // Latin and grid designs start again.
+  const bool nested = replay.sampler == learn::SamplerKind::active || replay.sampler == learn::SamplerKind::random;
+  const Measurements ordered = askable(table, replay.sampler);
   std::vector<FewShotOutcome> outcomes;
   Measurements measured;
   for (const std::size_t budget : replay.budgets) {
-    measured = measured_until(course, replay, budget, std::move(measured));
-    const auto run = learn::fit_target(measured, course.knowledge, {.seed = replay.seed});
-    if (run) {
-      outcomes.push_back(judge(course, measured, *run));
-    } else {
-      // Nothing that was measured fitted into memory. Without a model every error counts as 100 %, no interval covers,
-      // and the regret is total.
-      FewShotOutcome blind{.budget = budget, .measurements = measured.size(), .regret = 1};
-      for (const auto& m : table.measurements) {
-        if (m.latency_ms) blind.errors.push_back(1), blind.deviations.push_back(1e9);
-      }
-      outcomes.push_back(std::move(blind));
-    }
+    if (!nested) measured.clear();
+    measure_until_budget(table, ordered, knowledge, {.kind = replay.sampler, .budget = budget, .seed = replay.seed},
+                         measured);
+    const auto run = learn_one(measured, knowledge);
+    outcomes.push_back(run ? judge(table, *run) : judge_nothing(table));
+    outcomes.back().budget = budget;
+    outcomes.back().measurements = measured.size();
   }
   return outcomes;
 }
@@ -127,13 +235,14 @@ FewShotOutcome whole_few_shot(std::span<const FewShotTable> tables, const learn:
                               std::size_t table) {
   const auto& measurements = tables[table].measurements;
   FewShotOutcome outcome{.budget = measurements.size(), .measurements = measurements.size(), .whole = true};
-  const auto run = learn::fit_target(measurements, learn::without(knowledge, tables[table].target.model), {});
+  const auto run = learn_one(measurements, knowledge);
   TANGRAM_CHECK(run.ok(), "something in the table fitted");
   const auto& observations = run->kriged.observations();
   for (std::size_t i = 0; const auto& forecast : learn::unseen_forecasts(*run)) {
-    outcome.errors.push_back(std::abs(math::exp(forecast.log_ms - observations[i++].log_ms) - 1));
+    const double error = forecast.log_ms - observations[i++].log_ms;
+    outcome.errors.push_back(std::abs(math::exp(error) - 1));
+    outcome.covered += std::abs(error) <= run->interval_deviations * forecast.deviation ? 1 : 0;
   }
-  outcome.deviations = outcome.own_deviations = learn::unseen_errors(*run);
   return outcome;
 }
 
@@ -143,14 +252,15 @@ namespace {
 struct Pool {
   FewShotResult result;
   std::vector<double> errors;
-  std::vector<const FewShotOutcome*> outcomes;
+  std::size_t covered = 0;
 };
-using PoolKey = std::tuple<std::size_t, learn::SamplerKind, std::size_t>;  // Table, sampler, budget.
+using PoolKey = std::tuple<std::size_t, LeftOut, learn::SamplerKind, std::size_t>;  // The last one is the budget.
 
 void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, const FewShotOutcome& outcome) {
   pool.result.dataset = table.dataset;
   pool.result.model = table.target.model;
   pool.result.device = table.target.device;
+  pool.result.left_out = replay.left_out;
   pool.result.budget = outcome.budget;
   pool.result.measurements = outcome.measurements;
   pool.result.sampler = replay.sampler;
@@ -158,37 +268,7 @@ void add(Pool& pool, const FewShotTable& table, const FewShotReplay& replay, con
   pool.result.throughput_regret += outcome.regret;
   pool.result.whole = outcome.whole;
   pool.errors.insert(pool.errors.end(), outcome.errors.begin(), outcome.errors.end());
-  pool.outcomes.push_back(&outcome);
-}
-
-// The errors of other models at the same budget under the same sampler. Other tables of the same model are left out: on
-// another device they are not independent of it.
-learn::OthersErrors errors_of_others(const std::map<PoolKey, Pool>& pools, const Pool& pool) {
-  learn::OthersErrors errors;
-  std::set<std::string_view> models;
-  for (const auto& [key, other] : pools) {
-    const bool alike =
-        pool.result.whole ? other.result.whole : !other.result.whole && other.result.budget == pool.result.budget;
-    if (!alike || other.result.sampler != pool.result.sampler || other.result.model == pool.result.model) continue;
-    models.insert(other.result.model);
-    for (const auto* outcome : other.outcomes) {
-      errors.deviations.insert(errors.deviations.end(), outcome->deviations.begin(), outcome->deviations.end());
-    }
-  }
-  errors.models = models.size();
-  return errors;
-}
-
-// The share of held-out runs within their interval of 95 %, over all seeds.
-double coverage_of(const Pool& pool, const learn::OthersErrors& others) {
-  std::size_t covered = 0;
-  std::size_t all = 0;
-  for (const auto* outcome : pool.outcomes) {
-    const double width = learn::interval_width(outcome->own_deviations, others, kCoverage).deviations;
-    for (const double deviation : outcome->deviations) covered += deviation <= width ? 1 : 0;
-    all += outcome->deviations.size();
-  }
-  return all == 0 ? 1 : static_cast<double>(covered) / static_cast<double>(all);
+  pool.covered += outcome.covered;
 }
 
 }  // namespace
@@ -197,15 +277,17 @@ std::vector<FewShotResult> few_shot_results(std::span<const FewShotTable> tables
   std::map<PoolKey, Pool> pools;
   for (const auto& run : runs) {
     for (const auto& outcome : run.outcomes) {
-      add(pools[{run.replay.table, run.replay.sampler, outcome.budget}], tables[run.replay.table], run.replay, outcome);
+      add(pools[{run.replay.table, run.replay.left_out, run.replay.sampler, outcome.budget}], tables[run.replay.table],
+          run.replay, outcome);
     }
   }
   std::vector<FewShotResult> results;
   for (const auto& [key, pool] : pools) {
     FewShotResult result = pool.result;
     result.held_out = pool.errors.size();
-    result.coverage95 = coverage_of(pool, errors_of_others(pools, pool));
+    result.coverage95 = 1;
     if (!pool.errors.empty()) {
+      result.coverage95 = static_cast<double>(pool.covered) / static_cast<double>(pool.errors.size());
       result.median_error = learn::quantile(pool.errors, 0.5);
       result.p90_error = learn::quantile(pool.errors, 0.9);
     }

@@ -80,6 +80,10 @@ Result<std::vector<ParvaScenario>> parva_scenarios(const File& file) {
   return scenarios;
 }
 
+plan::PlanAnswer plan_by_parva(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
+  return plan_with("parva", make_problem(model, scenario.workload, options, plan::Rule::half));
+}
+
 plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
   lab::SimulatedCertifier certifier(model, {.seed = options.seed});
   auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
@@ -91,7 +95,7 @@ ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenari
   ParvaResult result;
   result.scenario = scenario.name;
   const auto half = make_problem(model, scenario.workload, options, plan::Rule::half);
-  const auto parva = plan_with("parva", half);
+  const auto parva = plan_by_parva(model, scenario, options);
   if (parva.status == plan::PlanStatus::planned) result.parva = parva.devices;
   result.elastic_plan = plan_with("elastic", half);
   result.reason = result.elastic_plan.reason;

@@ -52,6 +52,10 @@ struct ParvaResult {
   std::string reason;  // Where something is impossible.
 };
 
+// Only the plan by ParvaGPU's own way under its own rule.
+plan::PlanAnswer plan_by_parva(const LatencyModel& model, const ParvaScenario& scenario,
+                               const ParvaOptions& options = {});
+
 // Only the plan in which every promise is simulated.
 plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario,
                                 const ParvaOptions& options = {});

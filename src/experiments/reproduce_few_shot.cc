@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "experiments/few_shot.h"
 #include "experiments/reproduce.h"
@@ -100,68 +102,108 @@ std::vector<std::size_t> budgets_of(const FewShotTable& table, learn::SamplerKin
   return budgets;
 }
 
+// The active sampler and the grid do not depend on chance, and neither does the fit.
+bool draws(learn::SamplerKind sampler) {
+  return sampler == learn::SamplerKind::random || sampler == learn::SamplerKind::latin;
+}
+
 std::vector<FewShotRun> runs_of(const std::vector<FewShotTable>& tables, int seeds) {
   std::vector<FewShotRun> runs;
   for (std::size_t t = 0; t < tables.size(); ++t) {
-    for (const auto sampler : kSamplers) {
-      // The grid does not depend on chance.
-      const int repeats = sampler == learn::SamplerKind::grid ? 1 : seeds;
-      for (int seed = 1; seed <= repeats; ++seed) {
-        runs.push_back({{.table = t,
-                         .sampler = sampler,
-                         .seed = static_cast<std::uint64_t>(seed),
-                         .budgets = budgets_of(tables[t], sampler)},
-                        {}});
+    for (const auto left_out : {LeftOut::model, LeftOut::family}) {
+      for (const auto sampler : kSamplers) {
+        for (int seed = 1; seed <= (draws(sampler) ? seeds : 1); ++seed) {
+          runs.push_back({{.table = t,
+                           .left_out = left_out,
+                           .sampler = sampler,
+                           .seed = static_cast<std::uint64_t>(seed),
+                           .budgets = budgets_of(tables[t], sampler)},
+                          {}});
+        }
       }
     }
   }
   return runs;
 }
 
-// Each table is learnt alone and in any order; the parts are joined in the order of the tables, so that the result does
-// not depend on the number of threads.
+// Each target is learnt alone and in any order; the parts are joined in the order of the targets, so that the result
+// does not depend on the number of threads.
 learn::Knowledge know_all(Runner& runner, const std::vector<FewShotTable>& tables) {
-  std::vector<learn::Knowledge> parts(tables.size());
-  runner.run_all("", tables.size(), [&](std::size_t i) { parts[i] = learn::know(tables[i].measurements); });
+  Measurements all;
+  for (const auto& table : tables) all.insert(all.end(), table.measurements.begin(), table.measurements.end());
+  const auto targets = learn::targets_of(all);
+  std::vector<learn::Knowledge> parts(targets.size());
+  runner.run_all("", targets.size(), [&](std::size_t i) { parts[i] = learn::know(learn::select(all, targets[i])); });
   learn::Knowledge knowledge;
-  for (auto& part : parts) {
-    std::ranges::move(part.seen, std::back_inserter(knowledge.seen));
-    std::ranges::move(part.errors, std::back_inserter(knowledge.errors));
-  }
+  for (auto& part : parts) std::ranges::move(part.seen, std::back_inserter(knowledge.seen));
   return knowledge;
 }
 
+// What is known without some models, by those models: a model that is the only one of its family needs it once.
+using KnowledgeWithout = std::map<std::set<std::string>, learn::Knowledge>;
+
+KnowledgeWithout know_without(Runner& runner, const std::vector<FewShotTable>& tables) {
+  const auto all = know_all(runner, tables);
+  KnowledgeWithout known;
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    for (const auto left_out : {LeftOut::model, LeftOut::family}) known[left_out_models(tables, t, left_out)];
+  }
+  std::vector<KnowledgeWithout::iterator> entries;
+  for (auto it = known.begin(); it != known.end(); ++it) entries.push_back(it);
+  run_cells(runner, "learning", entries,
+            [&](KnowledgeWithout::iterator& it) { it->second = know_others(tables, all, it->first); });
+  return known;
+}
+
 // With everything measured all samplers are the same, so it is done once.
-void add_whole_tables(Runner& runner, const std::vector<FewShotTable>& tables, const learn::Knowledge& knowledge,
+void add_whole_tables(Runner& runner, const std::vector<FewShotTable>& tables, const KnowledgeWithout& known,
                       std::vector<FewShotRun>& runs) {
   std::vector<FewShotOutcome> whole(tables.size());
-  runner.run_all("", tables.size(), [&](std::size_t i) { whole[i] = whole_few_shot(tables, knowledge, i); });
+  runner.run_all("", tables.size(), [&](std::size_t t) {
+    whole[t] = whole_few_shot(tables, known.at(left_out_models(tables, t, LeftOut::model)), t);
+  });
   for (auto& run : runs) {
     // Once for each sampler, with its first seed.
-    if (run.replay.seed == 1) run.outcomes.push_back(whole[run.replay.table]);
+    if (run.replay.seed == 1 && run.replay.left_out == LeftOut::model) run.outcomes.push_back(whole[run.replay.table]);
   }
 }
 
 void replay_all(Runner& runner, const std::vector<FewShotTable>& tables, std::vector<FewShotRun>& runs) {
-  const auto knowledge = know_all(runner, tables);
-  run_cells(runner, "replaying", runs,
-            [&](FewShotRun& run) { run.outcomes = replay_few_shot(tables, knowledge, run.replay); });
-  add_whole_tables(runner, tables, knowledge, runs);
+  const auto known = know_without(runner, tables);
+  run_cells(runner, "replaying", runs, [&](FewShotRun& run) {
+    const auto left_out = left_out_models(tables, run.replay.table, run.replay.left_out);
+    run.outcomes = replay_few_shot(tables, known.at(left_out), run.replay);
+  });
+  add_whole_tables(runner, tables, known, runs);
 }
 
-report::Json result_json(const FewShotResult& result) {
-  return {{"dataset", result.dataset},
-          {"model", result.model},
-          {"device", result.device},
-          {"budget", result.budget},
-          {"sampler", learn::to_string(result.sampler)},
-          {"measurements", result.measurements},
+// The same model, budget and sampler with the family left out; nullptr for a whole table, which no family changes much.
+const FewShotResult* without_family(const std::vector<FewShotResult>& results, const FewShotResult& result) {
+  const auto same = [&](const FewShotResult& other) {
+    return other.left_out == LeftOut::family && other.dataset == result.dataset && other.model == result.model &&
+           other.device == result.device && other.sampler == result.sampler && other.budget == result.budget;
+  };
+  const auto found = std::ranges::find_if(results, same);
+  return found == results.end() ? nullptr : &*found;
+}
+
+report::Json figures_json(const FewShotResult& result) {
+  return {{"measurements", result.measurements},
           {"median_error", result.median_error},
           {"p90_error", result.p90_error},
           {"coverage95", result.coverage95},
           {"throughput_regret", result.throughput_regret},
           {"seeds", result.seeds},
           {"held_out", result.held_out}};
+}
+
+report::Json result_json(const FewShotResult& result, const FewShotResult* family) {
+  report::Json json{{"dataset", result.dataset}, {"model", result.model},
+                    {"device", result.device},   {"family", family_of(result.model)},
+                    {"budget", result.budget},   {"sampler", learn::to_string(result.sampler)}};
+  json.update(figures_json(result));
+  json["family_left_out"] = family != nullptr ? figures_json(*family) : report::Json(nullptr);
+  return json;
 }
 
 // Over the models of one budget and sampler.
@@ -188,9 +230,10 @@ double mean_of(const std::vector<double>& values) {
 
 using Summaries = std::map<std::pair<std::size_t, learn::SamplerKind>, Summary>;  // By budget and sampler.
 
-Summaries summaries_of(const std::vector<FewShotResult>& results) {
+Summaries summaries_of(const std::vector<FewShotResult>& results, LeftOut left_out) {
   Summaries summaries;
   for (const auto& result : results) {
+    if (result.left_out != left_out) continue;
     // With everything measured all samplers are one; of the sizes of grids only the larger data set's is common.
     if (result.whole && result.sampler != learn::SamplerKind::active) continue;
     const bool common = std::ranges::find(kBudgets, result.budget) != kBudgets.end();
@@ -206,7 +249,7 @@ Summaries summaries_of(const std::vector<FewShotResult>& results) {
   return summaries;
 }
 
-report::Table summary_table(const std::vector<FewShotResult>& results) {
+report::Table summary_table(const std::vector<FewShotResult>& results, LeftOut left_out) {
   report::Table table({{"BUDGET", Align::right},
                        {"SAMPLER"},
                        {"MODELS", Align::right},
@@ -214,7 +257,7 @@ report::Table summary_table(const std::vector<FewShotResult>& results) {
                        {"P90 ERROR (WORST)", Align::right},
                        {"REGRET, MEAN (WORST)", Align::right},
                        {"COVERAGE", Align::right}});
-  for (const auto& [key, summary] : summaries_of(results)) {
+  for (const auto& [key, summary] : summaries_of(results, left_out)) {
     const bool whole = key.first == kWhole;
     table.add({whole ? "all" : fmt::format("{}", key.first),
                {whole ? "any" : std::string(learn::to_string(key.second)),
@@ -228,7 +271,7 @@ report::Table summary_table(const std::vector<FewShotResult>& results) {
   return table;
 }
 
-report::Table model_table(const std::vector<FewShotResult>& results) {
+report::Table model_table(const std::vector<FewShotResult>& results, LeftOut left_out) {
   report::Table table({{"DATA SET"},
                        {"MODEL"},
                        {"BUDGET", Align::right},
@@ -238,7 +281,8 @@ report::Table model_table(const std::vector<FewShotResult>& results) {
                        {"COVERAGE", Align::right}});
   for (const auto& result : results) {
     // A small and a usual budget; the JSON has all of them.
-    if (result.sampler != learn::SamplerKind::active || (result.budget != 5 && result.budget != 15)) continue;
+    if (result.left_out != left_out || result.sampler != learn::SamplerKind::active) continue;
+    if (result.budget != 5 && result.budget != 15) continue;
     table.add({result.dataset,
                {result.model, Style::accent},
                fmt::format("{}", result.budget),
@@ -259,12 +303,19 @@ Result<Answer> reproduce_few_shot(const FewShotInput& input, Runner& runner) {
   replay_all(runner, tables, runs);
   const auto results = few_shot_results(tables, runs);
   Answer answer;
-  for (const auto& result : results) answer.json.push_back(result_json(result));
+  for (const auto& result : results) {
+    if (result.left_out != LeftOut::model) continue;
+    answer.json.push_back(result_json(result, without_family(results, result)));
+  }
   answer.sections.push_back(
-      {"Each model is learnt from BUDGET measurements of its own and from all other models; runs that were not measured "
-       "judge it.\n\n",
-       summary_table(results)});
-  answer.sections.push_back({"\nThe active sampler, model by model.\n\n", model_table(results)});
+      {"Each model is learnt from BUDGET measurements of its own and from all other models, as measure, learn and "
+       "predict do it; runs that were not measured judge it.\n\n",
+       summary_table(results, LeftOut::model)});
+  answer.sections.push_back({"\nThe same with the whole family of the model unknown, for example all resnets.\n\n",
+                             summary_table(results, LeftOut::family)});
+  answer.sections.push_back({"\nThe active sampler, model by model.\n\n", model_table(results, LeftOut::model)});
+  answer.sections.push_back(
+      {"\nThe active sampler with the whole family unknown.\n\n", model_table(results, LeftOut::family)});
   return answer;
 }
 

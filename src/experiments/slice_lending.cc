@@ -64,8 +64,8 @@ class SliceTrainer final : public sim::Lessee {
       }
     }
     for (std::uint32_t d = 0; mode_ == lab::LendMode::whole_gpu && d < devices.size(); ++d) {
-      // A whole GPU is one lease of all its slices, at the speed of a whole GPU.
-      leases_.push_back({{}, 1, 1});
+      // A whole GPU is one lease of all its slices. Training may cut it as it cuts a GPU of its own.
+      leases_.push_back({{}, lab::best_cut_speed(devices[d].geometry, speeds_), 1});
       for (std::size_t u = 0; u < lending_->units().size(); ++u) {
         if (lending_->units()[u].device == DeviceId(d)) leases_.back().units.push_back(u);
       }
@@ -109,7 +109,7 @@ class SliceTrainer final : public sim::Lessee {
     last_s_ = until_s;
     for (const auto& lease : leases_) {
       if (!lease.runs) continue;
-      result_.training_h += hours * lease.speed;
+      result_.lent_training_h += hours * lease.speed;
       result_.lent_gpu_h += hours * lease.gpus;
     }
   }
@@ -125,7 +125,7 @@ class SliceTrainer final : public sim::Lessee {
     if (all && !lease.runs) {
       ++result_.leases;
       // A start costs real seconds, however fast the day is played.
-      result_.training_h -= lease.speed * day_.lease_start_s / 3600;
+      result_.lent_training_h -= lease.speed * day_.lease_start_s / 3600;
     }
     lease.runs = all;
   }
@@ -147,14 +147,13 @@ class SliceTrainer final : public sim::Lessee {
   LendingResult result_;
 };
 
-// What the plan leaves uncut trains all day: inference never takes it back, so each slice is one lease.
-void add_uncut(const Plan& plan, const std::map<int, double>& speeds, LendingResult& result) {
+// What the plan gives to no service trains all day. Inference never needs it, so it is not on loan.
+void add_unplanned(const Plan& plan, const std::map<int, double>& speeds, LendingResult& result) {
   for (const auto& device : plan.devices) {
     for (const auto& slice : lab::leftover_slices(device, speeds).slices) {
       const MigProfile& profile = device.geometry.profiles[slice.profile];
-      result.training_h += kHours * lab::speed_of(speeds, profile.compute_slices);
-      result.lent_gpu_h += kHours * profile.units / device.geometry.units;
-      ++result.leases;
+      result.unplanned_training_h += kHours * lab::speed_of(speeds, profile.compute_slices);
+      result.unplanned_gpu_h += kHours * profile.units / device.geometry.units;
     }
   }
 }
@@ -192,7 +191,7 @@ LendingResult lend_for_a_day(const Plan& plan, const Workload& workload, const L
   LendingResult result = trainer.result();
   result.devices = static_cast<double>(plan.devices.size());
   result.requests = run.requests;
-  if (mode == lab::LendMode::slices) add_uncut(plan, speeds, result);
+  if (mode == lab::LendMode::slices) add_unplanned(plan, speeds, result);
   for (std::size_t s = 0; s < workload.services.size(); ++s) {
     sim::Tally tally;
     for (const auto& bucket : run.metrics.services[s]) tally.add(bucket);

@@ -1,5 +1,5 @@
-// Training on what inference leaves of its GPUs: slices that no service needs for now, beside the lending of whole
-// GPUs.
+// Training on what inference leaves of its GPUs: space that the plan gives to no service, and slices that no service
+// needs for now, beside the lending of whole GPUs.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,17 @@ struct LendingDay {
 
 struct LendingResult {
   double devices = 0;
-  double training_h = 0;      // Learnt on what was lent, in hours of whole GPUs.
-  double lent_gpu_h = 0;      // On loan, in hours of GPUs by compute slices.
-  double slo_attainment = 1;  // Of the service that keeps its promise least often.
-  double slo_margin = 1;      // Of the service whose promise is nearest to being broken: attained less promised.
-  std::uint64_t leases = 0;   // Of slices, or of whole GPUs.
+  // Training, in hours of whole GPUs. Space without replicas needs no lending: it trains all day. Only in mode slices.
+  double lent_training_h = 0;
+  double unplanned_training_h = 0;
+  double lent_gpu_h = 0;       // On loan, in hours of GPUs by memory units.
+  double unplanned_gpu_h = 0;  // Without replicas all day, in the same unit.
+  double slo_attainment = 1;   // Of the service that keeps its promise least often.
+  double slo_margin = 1;       // Of the service whose promise is nearest to being broken: attained less promised.
+  std::uint64_t leases = 0;    // Of slices, or of whole GPUs.
   std::uint64_t requests = 0;
+
+  double training_h() const { return lent_training_h + unplanned_training_h; }
 };
 
 // `workload` is what `plan` was made for: its rates are the peak of the day.

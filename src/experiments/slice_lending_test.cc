@@ -72,7 +72,7 @@ TEST(Slices, AreLentForAtLeastAsLongAsWholeGpusWithEveryPromiseKept) {
   day.hour_s = 10;
   const auto whole = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::whole_gpu, day);
   const auto slices = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::slices, day);
-  EXPECT_GT(whole.training_h, 1);
+  EXPECT_GT(whole.lent_training_h, 1);
   EXPECT_GE(slices.lent_gpu_h, whole.lent_gpu_h * 6 / 7 - 1);
   EXPECT_LT(slices.lent_gpu_h, 24);  // One of two GPUs stays with inference.
   EXPECT_GE(whole.slo_margin, 0);
@@ -90,9 +90,30 @@ TEST(Slices, AreLentWhereNoGpuIsIdleWhole) {
   const auto whole = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::whole_gpu, day);
   const auto slices = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::slices, day);
   EXPECT_EQ(whole.leases, 0);
-  EXPECT_EQ(whole.training_h, 0);
-  EXPECT_GT(slices.training_h, 4);
+  EXPECT_EQ(whole.training_h(), 0);
+  EXPECT_GT(slices.lent_training_h, 4);
   EXPECT_GE(slices.slo_margin, 0);
+}
+
+// Beside a 4g that is needed all day the plan leaves four units: half of the device by memory. A 3g there trains at 0.4
+// for 24 hours. None of that is lent, and lending whole GPUs cannot use it.
+TEST(Slices, OfSpaceThatIsNeverPlannedAreCountedApartFromLentOnes) {
+  TwoDevices two;
+  two.plan.devices = {device_with("4g.40gb@0")};
+  two.plan.devices[0].slices[0].replicas = {{"service-0", {{1, 8}}, 1}};
+  two.workload.services.resize(1);
+  const std::map<int, double> speeds{{1, 0.1}, {3, 0.4}, {7, 1}};
+  LendingDay day;
+  day.hour_s = 10;
+  const auto slices = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::slices, day);
+  EXPECT_EQ(slices.leases, 0U);
+  EXPECT_DOUBLE_EQ(slices.lent_gpu_h, 0);
+  EXPECT_DOUBLE_EQ(slices.lent_training_h, 0);
+  EXPECT_DOUBLE_EQ(slices.unplanned_gpu_h, 12);
+  EXPECT_NEAR(slices.unplanned_training_h, 24 * 0.4, 1e-9);
+  const auto whole = lend_for_a_day(two.plan, two.workload, two.model, speeds, lab::LendMode::whole_gpu, day);
+  EXPECT_DOUBLE_EQ(whole.training_h(), 0);
+  EXPECT_DOUBLE_EQ(whole.unplanned_gpu_h, 0);
 }
 
 }  // namespace

@@ -98,4 +98,12 @@ Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>&
   return Filling(device.geometry, speeds).best(taken);
 }
 
+double best_cut_speed(const Geometry& geometry, const std::map<int, double>& speeds) {
+  double speed = 0;
+  for (const auto& slice : Filling(geometry, speeds).best({}).slices) {
+    speed += speed_of(speeds, geometry.profiles[slice.profile].compute_slices);
+  }
+  return speed;
+}
+
 }  // namespace tangram::lab

@@ -23,4 +23,8 @@ double speed_of(const std::map<int, double>& speeds, int compute_slices);
 // The slices that fit beside those of `device` and train fastest together.
 Layout leftover_slices(const PlannedDevice& device, const std::map<int, double>& speeds);
 
+// How fast training runs on a GPU of its own that is cut for training, in parts of an uncut one: the sum over the
+// slices of the fastest cut. At least the speed of the uncut GPU.
+double best_cut_speed(const Geometry& geometry, const std::map<int, double>& speeds);
+
 }  // namespace tangram::lab

@@ -49,6 +49,14 @@ TEST(TrainingSlices, AreFilledWithWhatTrainsFastest) {
   EXPECT_EQ(to_string(device.geometry, leftover_slices(device, speeds)), "3g.40gb@4");
 }
 
+// A GPU of its own is cut for training where that pays: 3g + 2g + 2g train at 0.5 + 2 * 0.35 = 1.2, three 2g and a 1g
+// at 1.19, 4g + 3g at 1.1, seven 1g at 0.98. With slow slices it stays uncut.
+TEST(TrainingSlices, OfADedicatedGpuAreItsFastestCut) {
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  EXPECT_NEAR(best_cut_speed(geometry, {{1, 0.14}, {2, 0.35}, {3, 0.5}, {4, 0.6}, {7, 1}}), 1.2, 1e-12);
+  EXPECT_NEAR(best_cut_speed(geometry, {{1, 0.1}, {2, 0.2}, {3, 0.4}, {7, 1}}), 1, 1e-12);
+}
+
 TEST(TrainingSlices, OfAFullDeviceAreNone) {
   const auto device = cut_device("7g.80gb@0");
   EXPECT_TRUE(leftover_slices(device, {{1, 0.1}}).slices.empty());

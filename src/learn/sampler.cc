@@ -414,6 +414,11 @@ std::string_view to_string(SamplerKind kind) {
   return "active";
 }
 
+bool at_least_as_large(const Candidate& candidate, const Candidate& failed) {
+  return candidate.mig_profile == failed.mig_profile && candidate.batch >= failed.batch &&
+         candidate.size >= failed.size && candidate.processes >= failed.processes;
+}
+
 std::vector<std::size_t> parvagpu_grid(std::span<const Candidate> candidates) {
   Indices grid;
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -51,6 +51,10 @@ struct SamplerChoice {
 
 SamplerChoice next_measurement(const SamplerInput& input, const SamplerOptions& options);
 
+// True if `candidate` cannot fit because `failed` did not: a larger batch, input or number of processes never needs
+// less memory on the same slice. Such candidates are not worth a measurement.
+bool at_least_as_large(const Candidate& candidate, const Candidate& failed);
+
 // The candidates among `candidates` that ParvaGPU's method would measure: batches to 128 and at most three processes.
 std::vector<std::size_t> parvagpu_grid(std::span<const Candidate> candidates);
 

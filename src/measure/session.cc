@@ -20,12 +20,6 @@ namespace {
 
 using learn::Candidate;
 
-// A larger batch, input or number of processes never needs less memory on the same slice.
-bool at_least_as_large(const Candidate& candidate, const Candidate& failed) {
-  return candidate.mig_profile == failed.mig_profile && candidate.batch >= failed.batch &&
-         candidate.size >= failed.size && candidate.processes >= failed.processes;
-}
-
 class Session {
  public:
   Session(const Task& task, const Surroundings& around)
@@ -83,8 +77,8 @@ class Session {
   void drop_unrecoverable() {
     std::erase_if(candidates_, [&](const Candidate& candidate) {
       if (known_.contains(candidate)) return false;
-      const bool unrecoverable =
-          std::ranges::any_of(failed_, [&](const Candidate& failed) { return at_least_as_large(candidate, failed); });
+      const bool unrecoverable = std::ranges::any_of(
+          failed_, [&](const Candidate& failed) { return learn::at_least_as_large(candidate, failed); });
       if (unrecoverable) skip(candidate, "larger than a run that was out of memory");
       return unrecoverable;
     });

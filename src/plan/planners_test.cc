@@ -165,6 +165,25 @@ TEST(Parva, UsesAllPlacesOfABoard) {
   }
 }
 
+// On 3g a batch of 16 takes 2 + 16/3 = 7.33 ms, within 0.9 of half an Slo of 20 ms: 2182/s, 727 for each compute slice.
+// 4g (16 in 6 ms: 2667/s) and 7g (32 in 6.57 ms: 4870/s) have less, and smaller slices cannot hold the models. So each
+// service needs one 3g. A board has room for two of them, at 0 and at 4, but ParvaGPU starts a 3g at 4 alone.
+TEST(Parva, StartsSlicesOfThreeAtFourAlone) {
+  const FormulaModel model;
+  const Problem problem =
+      problem_of(model, {planned_service("a-big", 2000, 20ms), planned_service("b-big", 2000, 20ms)});
+  const PlanAnswer answer = plan_by("parva", problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned);
+  ASSERT_EQ(answer.devices, 2);
+  for (const auto& device : answer.plan.devices) {
+    ASSERT_EQ(device.slices.size(), 1u);
+    EXPECT_EQ(device.geometry.profiles[device.slices[0].slice.profile].name, "3g.40gb");
+    EXPECT_EQ(device.slices[0].slice.start, 4);
+  }
+  EXPECT_EQ(problems_of(problem, answer), "");
+  EXPECT_EQ(plan_by("elastic", problem).devices, 1);
+}
+
 // 900/s take one slice of one or a board without cuts, for each of two services. What is proved of uncut boards says
 // nothing about others.
 TEST(Planners, SayAmongWhichPlansTheirsIsBest) {

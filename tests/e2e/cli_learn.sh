@@ -125,13 +125,40 @@ mkdir -p data/parvagpu
   done
 } > data/parvagpu/profiles.csv
 expect 0 reproduce few-shot --data data --output json
-for field in dataset model budget sampler median_error p90_error coverage95 throughput_regret measurements device; do
+for field in dataset model family budget sampler median_error p90_error coverage95 throughput_regret measurements device \
+  family_left_out; do
   has out "\"$field\":"
 done
 [[ $(grep -c '"sampler": "active"' out) == 12 ]] || fail "two models, six budgets: $(grep -c '"sampler": "active"' out)"
 cp out first
 expect 0 reproduce few-shot --data data --output json
 cmp -s out first || fail "the same data gave other figures"
+
+# The figures are those that users get: 15 measurements by `measure`, the model by `learn`, intervals by `predict`.
+expect 0 import parvagpu data/parvagpu/profiles.csv -o imported.csv
+for net in net1 net3; do awk -F, -v net="$net" 'NR == 1 || $3 == net' imported.csv > "$net.csv"; done
+expect 0 measure --model net1 --device a100-80gb --engine replay --measurements net1.csv --known net3.csv \
+  --max-measurements 15 --target-error 0 -o fifteen.csv
+expect 0 learn fifteen.csv --known net3.csv -o fifteen.json
+python3 - "$TANGRAM" <<'P' || fail "the figures of reproduce few-shot are not those of measure, learn and predict"
+import csv, json, statistics, subprocess, sys
+shape = ("mig_profile", "batch", "processes")
+measured = {tuple(row[key] for key in shape) for row in csv.DictReader(open("fifteen.csv"))}
+errors, covered = [], 0
+for row in csv.DictReader(open("net1.csv")):
+    slice, batch, processes = run = tuple(row[key] for key in shape)
+    if run in measured: continue
+    told = json.loads(subprocess.run([sys.argv[1], "predict", "fifteen.json", "--slice", slice, "--batch", batch,
+                                      "--processes", processes, "--output", "json"], capture_output=True).stdout)
+    latency = float(row["latency_ms"])
+    errors.append(abs(told["latency_ms"] / latency - 1))
+    covered += told["latency_low_ms"] <= latency <= told["latency_high_ms"]
+said = next(r for r in json.load(open("first"))
+            if (r["model"], r["budget"], r["sampler"]) == ("net1", 15, "active"))
+got = {"held_out": len(errors), "coverage95": covered / len(errors), "median_error": statistics.median(errors)}
+assert len(measured) == 15 and said["measurements"] == 15, (measured, said)
+assert all(abs(said[key] - got[key]) < 1e-6 for key in got), (said, got)
+P
 
 # A third model that nowhere fits is left out by name; alone it is nothing to learn from.
 cp data/parvagpu/profiles.csv whole.csv

@@ -239,13 +239,15 @@ constexpr const char* kDescription =
     "Every arrival counts, nothing may be refused, p99 stays within three promises and the queue does not grow; "
     "0 means infeasible. REFERENCE compares with figures of an independent simulator. With --full, also queries "
     "of single samples with dynamic batching. few-shot: on the ParvaGPU and MIGProfiler tables, how well a few "
-    "measurements of a model tell the rest, for four ways of choosing them; with --full over 20 seeds. parvagpu: "
-    "devices for its scenarios by its own way, exactly with a proof, and with every promise simulated. "
+    "measurements of a model tell the rest, as measure, learn and predict do it, for four ways of choosing them, also "
+    "with the whole family of the model unknown; with --full over 20 seeds. parvagpu: devices for its scenarios by its "
+    "own way, exactly with a proof, and with every promise simulated. "
     "elastic-batch: GPUs for text models with and without slices and buckets. pollux: mean completion times of "
     "training jobs on 16 nodes of 4 GPUs; with --full also other intervals, and jobs that slow each other down. "
     "deepboot: training on GPUs that inference lends and takes back, on the published workloads and on heavier "
     "loads; with --full also each policy over its own knob. slices: training on slices that services do not need "
-    "for now, over a day, against lending whole GPUs; with --full also against plans for every hour.";
+    "for now and on space that no service was given, over a day, against lending whole GPUs; with --full also against "
+    "plans for every hour.";
 
 std::vector<Example> examples() {
   return {{"tangram reproduce paris-elsa --data DIR", "The table."},

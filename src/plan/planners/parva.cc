@@ -69,14 +69,16 @@ class Parva final : public Planner {
     return none;
   }
 
-  // The order in which starts are tried, in memory units: ParvaGPU's order on its board, then the profile's other
-  // starts.
-  static std::vector<int> places(const MigProfile& profile) {
+  // The order in which starts are tried, in memory units. On ParvaGPU's board, a GPU with seven compute slices, these
+  // are its places and no others: 3g starts at 4 alone, which leaves 0 to 3 for a 4g or for small slices. Other boards
+  // have places that its board lacks, so there a profile's other starts follow.
+  static std::vector<int> places(const Geometry& geometry, const MigProfile& profile) {
     std::vector<int> starts{0};
-    if (profile.compute_slices == 3) starts = {4, 0};
+    if (profile.compute_slices == 3) starts = {4};
     if (profile.compute_slices == 2) starts = {0, 4, 2};
     if (profile.compute_slices == 1) starts = {0, 6, 4, 1, 2, 3, 5};
-    starts.insert(starts.end(), profile.starts.begin(), profile.starts.end());
+    const bool its_board = geometry.compute_slices == 7 && geometry.units_per_core == 0;
+    if (!its_board) starts.insert(starts.end(), profile.starts.begin(), profile.starts.end());
     return starts;
   }
 
@@ -137,7 +139,7 @@ class Parva final : public Planner {
     bool try_place(std::size_t segment, Device& device) {
       const auto& offer = demands[segments[segment].demand].offers[segments[segment].offer];
       const std::size_t profile = stock.kinds[offer.kind].profile;
-      for (const int start : places(geometry().profiles[profile])) {
+      for (const int start : places(geometry(), geometry().profiles[profile])) {
         const Slice slice{static_cast<std::uint16_t>(profile), static_cast<std::uint16_t>(start)};
         if (!fits(geometry(), device.layout, slice)) continue;
         device.layout.slices.push_back(slice);

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "train/allocator.h"
+#include "train/detail/byte_chances.h"
 
 namespace tangram::train {
 namespace {
@@ -26,15 +27,15 @@ namespace {
 constexpr int kNodesMax = 16;            // Of one job.
 constexpr int kGpusPerNodeMax = 31;      // The sum of eight bytes must fit into one.
 constexpr double kCrossover = 0.9;       // The chance that two parents mix.
-constexpr unsigned kTenth = 13;          // A chance of a tenth, of 128.
+constexpr unsigned kTenth = 13;          // A chance of a tenth, of detail::kChances.
 constexpr double kFloor = 1e-3;          // Keeps the harmonic mean finite for jobs without GPUs.
 constexpr int kPassesForDuplicates = 3;  // Tries to fill a generation with states that are new.
 
 // Eight nodes, a byte each, none above 127: additions within a byte never reach the next.
-using Word = std::uint64_t;
+using detail::kHighs;
+using detail::kOnes;
+using detail::Word;
 constexpr std::size_t kNodesPerWord = 8;
-constexpr Word kOnes = 0x0101010101010101ULL;
-constexpr Word kHighs = kOnes << 7;
 
 // 1 in every byte that is not 0: adding 127 to a byte sets its high bit exactly if the byte is at least 1.
 Word used_bytes(Word w) { return ((w + (kHighs - kOnes)) & kHighs) >> 7; }
@@ -47,12 +48,6 @@ Word smaller_bytes(Word a, Word b) {
   const Word a_fits = spread((((b | kHighs) - a) & kHighs) >> 7);
   return (a & a_fits) | (b & ~a_fits);
 }
-// 1 in each byte with a chance of `of_128` / 128, from random bits.
-Word chance_bytes(Word bits, unsigned of_128) {
-  const Word draws = bits & ~kHighs;
-  return ((((kOnes * (of_128 - 1)) | kHighs) - draws) & kHighs) >> 7;
-}
-
 // The GPUs of one node in a row of bytes, and how to set them.
 int cell_of(const Word* row, std::size_t node) {
   return static_cast<int>(row[node / kNodesPerWord] >> (8 * (node % kNodesPerWord)) & 0xff);
@@ -342,9 +337,9 @@ void Search::mutate(Word* state) {
   for (std::size_t j = 0; j < jobs_; ++j) {
     if (j % 4 == 0) bits = rng_.next_u64();
     Word* const row = state + j * words_;
-    if ((bits & 0xff) < kTenth) std::copy_n(base_.data() + j * words_, words_, row);
-    if (((bits >> 8) & 0xff) < kTenth) {
-      for (std::size_t w = 0; w < words_; ++w) row[w] &= ~spread(chance_bytes(rng_.next_u64(), kTenth));
+    if (detail::hits(bits, kTenth)) std::copy_n(base_.data() + j * words_, words_, row);
+    if (detail::hits(bits >> 8, kTenth)) {
+      for (std::size_t w = 0; w < words_; ++w) row[w] &= ~spread(detail::hit_bytes(rng_.next_u64(), kTenth));
     }
     bits >>= 16;
   }
