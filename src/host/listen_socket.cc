@@ -105,9 +105,11 @@ Result<int> listen_at_path(const std::string& path) {
   // which other users could connect.
   const mode_t before = umask(0177);
   const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
+  const int bind_error = errno;
   umask(before);
   if (bound && ::listen(fd, kBacklog) == 0) return fd;
+  const int error = bound ? errno : bind_error;
+  if (bound) unlink(path.c_str());
   if (fd >= 0) close(fd);
   return Error{error == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
                fmt::format("cannot listen at {}: {}", path, std::strerror(error))};
