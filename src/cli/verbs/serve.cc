@@ -304,6 +304,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
   }
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(auto served, load(options));
+  // Before the first thread starts, because threads inherit the signal mask.
+  serve::keep_signals_for_server();
+  // Before the model, so that it is destroyed after it: the thread of the drift watch writes to the log.
+  host::LogWriter log(STDERR_FILENO);
   WatchedModel model;
   model.workload = served.workload;
   serve::ServerConfig config = server_config(options, model);
@@ -311,9 +315,6 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
-  // Before the first thread starts, because threads inherit the signal mask.
-  serve::keep_signals_for_server();
-  host::LogWriter log(STDERR_FILENO);
   std::unique_ptr<serve::RecordingFile> recording;
   if (!options.record.empty()) {
     TANGRAM_TRY(auto opened, open_recording(options.record, log));
