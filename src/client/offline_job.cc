@@ -43,8 +43,6 @@ constexpr Duration kReasonTimeout = 1s;    // ... and how long it may take to sa
 // Intervals use the steady clock. The job's deadline is a wall time, because it must survive a restart of the host.
 TimePoint steady_now() { return TimePoint(Duration(std::chrono::steady_clock::now().time_since_epoch())); }
 
-std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
-
 // What an answer means for its row: a result, a final failure, another attempt that counts against the row, another
 // attempt that does not (the server was busy or away), or the end of the job.
 enum class Verdict : std::uint8_t { answered, failed, again, later, stop };
@@ -427,6 +425,8 @@ class OfflineRun {
 };
 
 }  // namespace
+
+std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
 
 Result<OfflineEnd> run_offline_job(OfflineStore& store, const OfflineRunConfig& config) {
   TANGRAM_TRY(auto job, store.read());

@@ -259,7 +259,7 @@ Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
   for (const auto& model : models_) by_name_.emplace(model.name, &model);
 }
 
-// ---- What ends at the door ----
+// ---- Requests that end before the scheduler ----
 
 // Counters are indexed by the position of the model in models_, with one more place at the end for requests whose model
 // is not known. Requires that `model` points into models_.

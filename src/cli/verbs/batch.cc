@@ -77,9 +77,6 @@ std::string store_folder(const Options& options) {
   return (fs::path(home == nullptr ? "." : home) / ".local" / "state" / "tangram" / "batch").string();
 }
 
-// Deadlines of jobs use the wall clock, because they must keep their meaning across a reboot.
-std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
-
 // ---- The state of a job ----
 
 // The store only knows "open". Whether an open job is running follows from its lock, so a killed job shows as
@@ -98,7 +95,7 @@ std::string deadline_text(const client::OfflineJob& job) {
                ? "kept"
                : "missed by " + report::distance_text((job.updated_ms - job.deadline_ms) * 1ms);
   }
-  const Duration left = (job.deadline_ms - wall_ms()) * 1ms;
+  const Duration left = (job.deadline_ms - client::wall_ms()) * 1ms;
   if (left < Duration::zero()) return "missed";
   const std::string in = "in " + report::distance_text(left);
   if (job.rows_per_s <= 0) return in;
@@ -378,7 +375,7 @@ Result<client::OfflineJob> describe(const Options& options) {
   job.format = *format;
   if (!options.address.empty()) job.address = options.address;
   if (options.http_port != 0) job.port = static_cast<std::uint16_t>(options.http_port);
-  job.submitted_ms = wall_ms();
+  job.submitted_ms = client::wall_ms();
   if (!options.deadline.empty()) {
     TANGRAM_TRY(const auto span, parse_span("--deadline", options.deadline));
     job.deadline_ms = job.submitted_ms + span / 1ms;

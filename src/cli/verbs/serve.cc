@@ -26,7 +26,7 @@
 #include "host/files.h"
 #include "lab/model_file.h"
 #include "recut/mig_pins.h"
-#include "sched/policy.h"
+#include "sched/scheduler_description.h"
 #include "serve/drift_watch.h"
 #include "serve/grpc_server.h"
 #include "serve/recording_file.h"
@@ -357,12 +357,6 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  return names;
-}
-
 // The options that name files.
 void add_files(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
@@ -449,7 +443,7 @@ void add_serve(Program& program) {
   add_numbers(program, verb, *options);
   program.one_of(
       verb.add_option("--policy", options->config.scheduler.policy, "How work is dispatched.")->type_name("P"),
-      policy_names());
+      sched::policy_names());
   program.one_of(verb.add_option("--engine", options->config.engine, "What runs the batches.")->type_name("E"),
                  engine_names());
   verb.add_flag(

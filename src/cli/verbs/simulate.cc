@@ -18,7 +18,7 @@
 #include "host/files.h"
 #include "report/replan_view.h"
 #include "report/run_tables.h"
-#include "sched/policy.h"
+#include "sched/scheduler_description.h"
 #include "serve/recording_file.h"
 
 namespace tangram::cli {
@@ -232,22 +232,15 @@ Result<ExitCode> run(Session& session, const Options& options) {
   return ExitCode::done;
 }
 
-// For completion and the check of --policy; --compare is checked by check_policies(), which also finds duplicates.
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  return names;
-}
-
 void add_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("SCENARIO", options.scenario, "The scenario file.")->required());
   program.one_of(verb.add_option("--policy", options.policy, "Instead of the scenario's policy.")->type_name("P"),
-                 policy_names());
+                 sched::policy_names());
   program.offers(verb.add_option("--compare", options.compare, "Run these policies side by side, p1,p2,...")
                      ->type_name("POLICIES")
                      ->delimiter(',')
                      ->excludes({"--policy"}),
-                 policy_names());
+                 sched::policy_names());
   verb.add_option("--seed", options.seed, "Instead of the scenario's seed.")->type_name("N");
   verb.add_option("--duration", options.duration_s, "Virtual seconds, instead of the scenario's.")
       ->type_name("S")
