@@ -54,7 +54,7 @@ TEST(Workloads, LeaveEmptyFilesOutWithAWarning) {
 
 // The job stands on line 3 of its file. A synthetic workload has no file, only a name.
 TEST(UnfinishedError, NamesTheLineOfTheJob) {
-  std::vector<formats::Job> jobs(2);
+  std::vector<formats::ClusterJob> jobs(2);
   jobs[0].name = "a";
   jobs[1].name = "b";
   const std::vector<TrainingWorkload> workloads{{"small", jobs, {"data/small.csv", {2, 3}}}};

@@ -35,7 +35,7 @@ struct Row {
   }
 };
 
-using Jobs = std::vector<formats::Job>;
+using Jobs = std::vector<formats::ClusterJob>;
 
 // A workload mixes training jobs and inference requests; the baseline runs the former alone.
 Jobs training_of(const Jobs& jobs) {

@@ -64,7 +64,7 @@ Error unfinished_error(const std::vector<TrainingWorkload>& workloads, const std
   std::string place = workload;  // That of a synthetic workload, which has no file.
   for (const auto& read : workloads) {
     if (read.name != workload) continue;
-    const auto found = std::ranges::find(read.jobs, job, &formats::Job::name);
+    const auto found = std::ranges::find(read.jobs, job, &formats::ClusterJob::name);
     place = read.origin.at(static_cast<std::size_t>(found - read.jobs.begin()));
   }
   return {ErrorCode::invalid, fmt::format("{}: {} does not end under {} within the {:.0f} s that are simulated", place,

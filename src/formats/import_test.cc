@@ -398,7 +398,7 @@ TEST_F(PublicData, OfDeepbootHoldsTheSameTrainingInBothFiles) {
   auto mixed = parse_jobs({"m", imported("deepboot", {"deepboot/small.csv"})});
   const auto alone = parse_jobs({"a", imported("deepboot", {"deepboot/pure_train.csv"})});
   ASSERT_TRUE(mixed && alone);
-  const auto inferences = std::erase_if(*mixed, [](const Job& job) { return job.kind == JobKind::inference; });
+  const auto inferences = std::erase_if(*mixed, [](const ClusterJob& job) { return job.kind == JobKind::inference; });
   EXPECT_GT(inferences, 0U);
   EXPECT_EQ(*mixed, *alone);
 }

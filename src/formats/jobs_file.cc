@@ -16,7 +16,7 @@ void describe(Visitor& v, JobKind& kind) {
 }
 
 template <typename Visitor>
-void describe(Visitor& v, Job& c) {
+void describe(Visitor& v, ClusterJob& c) {
   v.about("Jobs", "One job of a cluster trace in each row.");
   v.field("name", c.name, {.required = true}, "Unique in the file.");
   v.field("submit_s", c.submit_s, {.min = 0, .max = kSecondsMax, .required = true},
@@ -30,16 +30,16 @@ void describe(Visitor& v, Job& c) {
           "How long it runs; blank: until its work is done.");
 }
 
-Result<std::vector<Job>> parse_jobs(const Source& source) {
+Result<std::vector<ClusterJob>> parse_jobs(const Source& source) {
   Problems problems(source.name);
-  std::vector<Job> jobs;
-  for_each_row<Job>(source, Header::strict, problems,
-                    [&](Job job, const RowPlace&) { jobs.push_back(std::move(job)); });
+  std::vector<ClusterJob> jobs;
+  for_each_row<ClusterJob>(source, Header::strict, problems,
+                           [&](ClusterJob job, const RowPlace&) { jobs.push_back(std::move(job)); });
   if (!problems.empty()) return problems.error();
   return jobs;
 }
 
-std::string write_jobs(const std::vector<Job>& jobs) { return write_table(jobs); }
+std::string write_jobs(const std::vector<ClusterJob>& jobs) { return write_table(jobs); }
 
 // Quoted fields may span lines and empty lines are skipped, so line numbers cannot be computed from the row's index.
 std::vector<int> row_lines(const Source& source) {
@@ -52,6 +52,6 @@ std::vector<int> row_lines(const Source& source) {
   return lines;
 }
 
-Shape job_shape() { return shape_of<Job>(); }
+Shape job_shape() { return shape_of<ClusterJob>(); }
 
 }  // namespace tangram::formats

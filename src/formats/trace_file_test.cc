@@ -64,8 +64,8 @@ TEST(Histogram, WantsAscendingSizesAndPositiveWeights) {
 }
 
 TEST(JobsFile, ReadsBackWhatItWrites) {
-  const std::vector<Job> jobs = {{"a", 1.5, "net", 4, 128, JobKind::training, std::nullopt},
-                                 {"b, c", 2, "net", 1, 1, JobKind::inference, 7.0}};
+  const std::vector<ClusterJob> jobs = {{"a", 1.5, "net", 4, 128, JobKind::training, std::nullopt},
+                                        {"b, c", 2, "net", 1, 1, JobKind::inference, 7.0}};
   const auto again = parse_jobs({"j.csv", write_jobs(jobs)});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, jobs);

@@ -159,7 +159,7 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   // Each of the three runs fills a third of the bar.
   constexpr std::uint64_t kRunUnits = 1000;
   Progress progress = session.progress("planning", 3 * kRunUnits);
-  lab::ReplanOptions settings;
+  lab::ReplanComparisonOptions settings;
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
   // One seed for traffic and certification, so that --seed reproduces the whole run.

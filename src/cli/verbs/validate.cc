@@ -115,7 +115,7 @@ std::string summary_of(const std::vector<double>& curve) {
 
 std::string summary_of(const std::vector<HistogramSize::Bin>& bins) { return counted(bins.size(), "size", "sizes"); }
 
-std::string summary_of(const std::vector<formats::Job>& jobs) { return counted(jobs.size(), "job", "jobs"); }
+std::string summary_of(const std::vector<formats::ClusterJob>& jobs) { return counted(jobs.size(), "job", "jobs"); }
 
 std::string summary_of(const std::vector<formats::TrainingRow>& rows) {
   std::set<std::string> applications;

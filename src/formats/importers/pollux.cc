@@ -72,7 +72,7 @@ void describe(Visitor& v, ValidationRow& c) {
 }
 
 Result<std::string> jobs(const Files& files) {
-  std::vector<Job> result;
+  std::vector<ClusterJob> result;
   // Different workloads use the same job names, so with several files the file's name becomes a prefix.
   TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems =

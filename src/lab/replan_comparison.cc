@@ -8,7 +8,7 @@
 //
 // "True" rates are those of the traffic description, without chance, as means over a minute.
 
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 
 #include <fmt/format.h>
 
@@ -94,7 +94,7 @@ SizeCounts true_mix(const Service& service, double at_s) {
 // Holds what the three runs have in common. The scenario, the fleet and the options outlive it.
 class Comparison {
  public:
-  Comparison(const Scenario& scenario, const Fleet& fleet, const ReplanOptions& options)
+  Comparison(const Scenario& scenario, const Fleet& fleet, const ReplanComparisonOptions& options)
       : scenario_(scenario), fleet_(fleet), options_(options), duration_s_(to_seconds(scenario.config.duration)) {}
 
   Result<ReplanComparison> run() {
@@ -334,7 +334,7 @@ class Comparison {
 
   const Scenario& scenario_;
   const Fleet& fleet_;
-  const ReplanOptions& options_;
+  const ReplanComparisonOptions& options_;
   double duration_s_;
 };
 
@@ -350,7 +350,7 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s) 
 }
 
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,
-                                            const ReplanOptions& options) {
+                                            const ReplanComparisonOptions& options) {
   if (scenario.config.duration == Duration::max()) {
     return Error{ErrorCode::invalid, "planning over time needs duration_s"};
   }

@@ -1,4 +1,4 @@
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ Fleet fleet_of(int devices) {
   return fleet;
 }
 
-ReplanOptions quick() {
-  ReplanOptions options;
+ReplanComparisonOptions quick() {
+  ReplanComparisonOptions options;
   options.rule = plan::Rule::half;
   return options;
 }
