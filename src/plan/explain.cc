@@ -123,8 +123,8 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
 std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   if (problem.options.objective == Objective::headroom) {
     return fmt::format(
-        "All devices of the fleet are there to be used; what was looked for is the largest factor. No plan was found "
-        "a little above {:.4g} times the rates; that there is none is not proved.",
+        "The plan uses all devices of the fleet to reach the largest factor. No plan was found slightly above {:.4g} "
+        "times the rates, but it is not proved that none exists.",
         answer.headroom);
   }
   const bool price = problem.options.objective == Objective::price;
@@ -132,21 +132,20 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   const std::string rule(to_string(problem.options.rule));
   const std::string which = answer.among.empty() ? " plan" : "ne of the " + answer.among;
   const std::string best =
-      answer.among.empty() ? "proved best" : "the best of those; cutting in other ways may take less";
+      answer.among.empty() ? "proved optimal" : "the best of those; other ways to cut may need less";
   std::string text;
   if (answer.bound <= 0) {
     text = "This planner gives no bound: a smaller plan may exist.";
   } else if (answer.proved) {
-    text = fmt::format("No{} under rule {} with these buckets takes less than {:.4g} {}: this one is {}.", which, rule,
+    text = fmt::format("No{} under rule {} with these buckets needs less than {:.4g} {}: this one is {}.", which, rule,
                        answer.bound, unit, best);
   } else {
     text = fmt::format(
-        "No{} under rule {} with these buckets takes less than {:.4g} {}; between that and {:.4g} nothing was "
-        "proved.",
+        "No{} under rule {} with these buckets needs less than {:.4g} {}; between that and {:.4g} nothing was proved.",
         which, rule, answer.bound, unit, answer.price);
   }
   const std::string binding = binding_services(answer);
-  if (!binding.empty()) text += " What holds the bound up: " + binding + ".";
+  if (!binding.empty()) text += " The bound is due to: " + binding + ".";
   return text;
 }
 
