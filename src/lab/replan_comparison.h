@@ -58,7 +58,6 @@ struct ReplanComparison {
 
 // Plans for `fleet` and simulates the scenario three times, on the same requests. Errors: the scenario has no end, a
 // service has no rate to plan for, or the fleet cannot carry the busiest hour.
-Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,
-                                            const ReplanComparisonOptions& options);
+Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet, const ReplanComparisonOptions& options);
 
 }  // namespace tangram::lab

@@ -112,7 +112,7 @@ TEST(Replan, SaysWhatItCannotPlanFor) {
   Scenario scenario = two_hours();
   const auto small = compare_replanning(scenario, fleet_of(1), quick());
   ASSERT_FALSE(small);
-  EXPECT_NE(small.error().message.find("fleet cannot carry"), std::string::npos) << small.error().message;
+  EXPECT_NE(small.error().message.find("fleet cannot serve"), std::string::npos) << small.error().message;
   scenario.workload.services[0].traffic = ClosedLoopTraffic{};
   const auto loop = compare_replanning(scenario, fleet_of(1), quick());
   ASSERT_FALSE(loop);

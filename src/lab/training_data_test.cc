@@ -34,7 +34,7 @@ TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyAskForMoreThanTheCluster) {
   const auto fit = check_jobs_fit(origin, {job_asking("a", 64), job_asking("b", 65)}, 64);
   ASSERT_FALSE(fit.ok());
   EXPECT_EQ(fit.error().code, ErrorCode::invalid);
-  EXPECT_EQ(fit.error().message, "w.csv:4: the job b asks for 65 GPUs; the cluster has 64");
+  EXPECT_EQ(fit.error().message, "w.csv:4: the job b asks for 65 GPUs, but the cluster has 64");
 }
 
 // A year has 31,536,000 s; the request comes at 10 s and lasts 1e8 s.
@@ -59,7 +59,7 @@ TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheirApplicationIsUnknown) {
   const auto known = check_applications({"w.csv", {2, 3}}, {job_asking("a", 1), other}, short_application());
   ASSERT_FALSE(known.ok());
   EXPECT_EQ(known.error().code, ErrorCode::invalid);
-  EXPECT_EQ(known.error().message, "w.csv:3: no traces of the application gpt9");
+  EXPECT_EQ(known.error().message, "w.csv:3: the application gpt9 has no traces");
 }
 
 }  // namespace

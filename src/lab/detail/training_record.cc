@@ -33,7 +33,7 @@ class RecordAssembler {
       for (const auto& one : *synthetic) {
         setup.restart_costs[one.name] = {one.restart_full_s, one.restart_fast_s};
         if (!applications.emplace(one.name, application_of(one)).second) {
-          problems_.add(source.at, fmt::format("the application {} stands twice", one.name));
+          problems_.add(source.at, fmt::format("the application {} is given twice", one.name));
         }
       }
       if (synthetic->empty()) problems_.add(source.at, "needs at least one application");
@@ -55,7 +55,7 @@ class RecordAssembler {
                                         const train::Applications& applications, std::uint64_t seed) {
     if (const auto* synthetic = std::get_if<SyntheticJobs>(&source.value)) {
       for (const auto& name : synthetic->applications) {
-        if (!applications.contains(name)) problems_.add(source.at, fmt::format("there is no application {}", name));
+        if (!applications.contains(name)) problems_.add(source.at, fmt::format("unknown application {}", name));
       }
       // An unknown application cannot be drawn from.
       return problems_.empty() ? jobs_of(*synthetic, applications, seed) : std::vector<formats::ClusterJob>{};
