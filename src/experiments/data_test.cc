@@ -47,7 +47,7 @@ TEST(Workloads, LeaveEmptyFilesOutWithAWarning) {
   const train::Applications none;
   const Folder folder{"data/deepboot", std::vector<formats::Source>{{"data/deepboot/a.csv", " \n"}}};
   const auto workloads = workloads_of(folder, {"deepboot", none, 64}, runner);
-  EXPECT_EQ(runner.warnings, std::vector<std::string>{"data/deepboot/a.csv: empty, left out"});
+  EXPECT_EQ(runner.warnings, std::vector<std::string>{"data/deepboot/a.csv: is empty and left out"});
   ASSERT_FALSE(workloads);
   EXPECT_EQ(workloads.error().message, "data/deepboot: every .csv file is empty");
 }

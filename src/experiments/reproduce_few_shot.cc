@@ -78,7 +78,7 @@ Result<std::vector<FewShotTable>> load_tables(const FewShotInput& input, Runner&
   if (loaded.tables.empty()) {
     return Error{loaded.empty ? ErrorCode::invalid : ErrorCode::not_found, loaded.missing + input.hint};
   }
-  if (!loaded.missing.empty()) runner.note(loaded.missing + "the other data set is used alone");
+  if (!loaded.missing.empty()) runner.note(loaded.missing + "only the other data set is used");
   return std::move(loaded.tables);
 }
 
@@ -261,8 +261,8 @@ Result<Answer> reproduce_few_shot(const FewShotInput& input, Runner& runner) {
   Answer answer;
   for (const auto& result : results) answer.json.push_back(result_json(result));
   answer.sections.push_back(
-      {"Each model is learnt from BUDGET measurements of its own and from all other models; runs that were not measured "
-       "judge it.\n\n",
+      {"Each model is learnt from BUDGET measurements of its own and from all other models, and tested on the runs "
+       "that were not measured.\n\n",
        summary_table(results)});
   answer.sections.push_back({"\nThe active sampler, model by model.\n\n", model_table(results)});
   return answer;

@@ -26,7 +26,7 @@ Result<std::map<int, double>> speeds_of(const File& file) {
   auto speeds = lab::training_speeds(iterations);
   if (!speeds.empty()) return speeds;
   return Error{ErrorCode::invalid,
-               file->name + ": no model was timed on a whole GPU, 7g.40gb, against which slices are compared"};
+               file->name + ": no model was timed on a whole GPU, 7g.40gb, to which slices are compared"};
 }
 
 // A day of one scenario, in both modes. The same training is to be done: what one mode does not get done on what it is
@@ -167,12 +167,12 @@ Answer answer_of(const std::vector<Row>& rows, bool full) {
   answer.found = std::ranges::any_of(rows, [](const Row& row) { return row.reason.empty(); });
   if (!answer.found) return answer;
   answer.sections.push_back(
-      {"A day on each certified plan, rates between 25 and 95 % of the planned ones. The same training in both\n"
-       "modes: on what is lent, and the rest on GPUs of its own.\n\n",
+      {"A day on each certified plan, with rates between 25 and 95 % of the planned ones. Both modes run the "
+       "same\ntraining: on the lent slices, and the rest on GPUs of its own.\n\n",
        lent_table(rows)});
   if (!full) return answer;
   answer.sections.push_back(
-      {"\nIf a new plan came into force every hour at no cost, as a bound on both modes:\n\n", replanned_table(rows)});
+      {"\nWith a new plan every hour at no cost, as a bound on both modes:\n\n", replanned_table(rows)});
   return answer;
 }
 
