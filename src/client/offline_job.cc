@@ -68,7 +68,7 @@ Verdict judge(const RowAnswer& answer) {
 }
 
 std::string reason_of(const RowAnswer& answer) {
-  if (answer.status == 200) return "the answer is not JSON alone: rows must not ask for binary outputs";
+  if (answer.status == 200) return "the answer is not only JSON: rows must not request binary outputs";
   if (auto told = error_in(answer.body)) return std::move(*told);
   return fmt::format("{} {}", answer.status, answer.body.substr(0, 300));
 }
@@ -119,7 +119,8 @@ class OfflineRun {
   Result<Nothing> check_input() const {
     TANGRAM_TRY(const auto facts, scan_input(job_.input, job_.format));
     if (facts.bytes == job_.input_bytes && facts.digest == job_.input_digest) return Nothing{};
-    return Error{ErrorCode::invalid, fmt::format("{}: it has changed since the job began; submit it anew", job_.input)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: the file has changed since the job began; submit it as a new job", job_.input)};
   }
 
   // Asks the server for the inputs of the model and, for CSV, reads the header against them. Requires an unread input.
@@ -316,7 +317,7 @@ class OfflineRun {
     std::string reason = ask_for_reason();
     if (reason.empty()) reason = trouble_;
     if (reason.empty()) {
-      reason = fmt::format("{} rows wait at the server, and none is answered", under_way_.size());
+      reason = fmt::format("{} rows are queued at the server, and none has been answered", under_way_.size());
     }
     set_stall(std::move(reason));
     show();
