@@ -50,7 +50,7 @@ train::Applications applications() {
   return made;
 }
 
-std::vector<formats::Job> jobs_of_a_week(const train::Applications& known, int jobs, int requests) {
+std::vector<formats::ClusterJob> jobs_of_a_week(const train::Applications& known, int jobs, int requests) {
   lab::SyntheticJobs made{jobs, kWeek_s / jobs, {}};
   for (const auto& kind : kKinds)
     made.applications.insert(made.applications.end(), static_cast<std::size_t>(kind.share), kind.name);

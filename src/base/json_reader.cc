@@ -151,9 +151,9 @@ bool JsonReader::number(double& value) {
 
 // Reads the four hexadecimal digits of a \u escape: one UTF-16 unit, which may be half of a pair.
 bool JsonReader::code_point(std::uint32_t& unit) {
-  if (text_.size() - at_ < 4) return fail("broken escape");
+  if (text_.size() - at_ < 4) return fail("invalid escape");
   const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + at_ + 4, unit, 16);
-  if (error != std::errc{} || end != text_.data() + at_ + 4) return fail("broken escape");
+  if (error != std::errc{} || end != text_.data() + at_ + 4) return fail("invalid escape");
   at_ += 4;
   return true;
 }
@@ -161,7 +161,7 @@ bool JsonReader::code_point(std::uint32_t& unit) {
 // Reads what follows a backslash and appends the character as UTF-8. Code points above 0xffff come as two escapes, a
 // high and a low surrogate; a lone half has no UTF-8 form and is refused.
 bool JsonReader::escape(std::string& value) {
-  if (at_ >= text_.size()) return fail("broken escape");
+  if (at_ >= text_.size()) return fail("invalid escape");
   const char c = text_[at_++];
   switch (c) {
     case '"':
@@ -208,7 +208,7 @@ bool JsonReader::string(std::string& value) {
       if (!escape(value)) return false;
     } else if (byte < 0x20) {
       return fail("control character in a string");
-    // The common case, without a call. Everything above it is checked, so `value` is always well-formed UTF-8.
+      // The common case, without a call. Everything above it is checked, so `value` is always well-formed UTF-8.
     } else if (byte < 0x80) {
       value += c;
       ++at_;
@@ -219,7 +219,7 @@ bool JsonReader::string(std::string& value) {
       at_ += length;
     }
   }
-  return fail("string without end");
+  return fail("string is not closed");
 }
 
 // Checks the skipped value in full, so a request with a broken part is refused even if the part is not used.
@@ -242,7 +242,7 @@ bool JsonReader::skip() {
 // A second value behind the first would be ignored by some readers and used by others, so it is refused.
 bool JsonReader::end() {
   skip_space();
-  return ok() && (at_ == text_.size() || fail("text after the end"));
+  return ok() && (at_ == text_.size() || fail("unexpected text after the end"));
 }
 
 bool is_utf8(std::string_view text) {

@@ -18,12 +18,12 @@ std::string usage_line(const VerbTree& verb) {
 const std::vector<Variable>& environment_variables() {
   // Help and the reference page show this list; a new variable has to be added here.
   static const std::vector<Variable> variables{
-      {"TANGRAM_OUTPUT", "the form of answers where --output does not say: table, json or yaml"},
-      {"TANGRAM_QUIET", "set to 1: as --quiet"},
-      {"NO_COLOR", "set to anything: no colour, as --no-color"},
-      {"COLUMNS", "the width of a terminal that does not tell its own"},
-      {"TANGRAM_SHARE", "the folder that holds examples/, where the installed one is not wanted"},
-      {"TANGRAM_NVML", "the NVIDIA driver library, where libnvidia-ml.so.1 of the system is not wanted"},
+      {"TANGRAM_OUTPUT", "the output format when --output is not given: table, json or yaml"},
+      {"TANGRAM_QUIET", "set to 1: same as --quiet"},
+      {"NO_COLOR", "set to any value: same as --no-color"},
+      {"COLUMNS", "the terminal width, if the terminal does not report one"},
+      {"TANGRAM_SHARE", "the folder that holds examples/, instead of the installed one"},
+      {"TANGRAM_NVML", "the NVIDIA driver library to load, instead of libnvidia-ml.so.1"},
       {"TANGRAM_STATE", "the folder for the checkpoint and the lock of tangram apply"},
   };
   return variables;

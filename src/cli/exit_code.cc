@@ -7,10 +7,10 @@ namespace tangram::cli {
 std::span<const ExitCodeInfo> exit_codes() {
   static constexpr ExitCodeInfo kCodes[] = {
       {ExitCode::done, "done"},
-      {ExitCode::answer_is_no, "the answer is no: a check failed, or what was asked for is impossible"},
-      {ExitCode::wrong_input, "wrong input: the command line or a file says something wrong"},
+      {ExitCode::answer_is_no, "the answer is no: a check failed, or the request cannot be fulfilled"},
+      {ExitCode::wrong_input, "invalid input: an error on the command line or in a file"},
       {ExitCode::no_access, "a file, device or peer could not be read, written or reached"},
-      {ExitCode::internal_bug, "an internal error: please report it"},
+      {ExitCode::internal_bug, "an internal error; please report it"},
       {ExitCode::interrupted, "interrupted with Ctrl-C"},
   };
   return kCodes;

@@ -162,7 +162,7 @@ std::string program_help(const CommandTree& tree, const Terminal& terminal) {
   for (const auto& variable : environment_variables()) variables.push_back({variable.name, variable.meaning});
   text += heading("Environment", terminal) + entries_text(variables, terminal);
   text += heading("Exit codes", terminal) + entries_text(exit_code_entries(), terminal);
-  return text + "\nEvery verb explains itself, with examples: tangram VERB --help\n";
+  return text + "\nFor the options and examples of a verb: tangram VERB --help\n";
 }
 
 std::string verb_help(const VerbTree& verb, const Terminal& terminal) {
@@ -172,14 +172,15 @@ std::string verb_help(const VerbTree& verb, const Terminal& terminal) {
   text += section("Options", verb.options, terminal, is_own);
   text += section("Common options", verb.options, terminal, is_common);
   text += examples_text(verb.info.examples, terminal);
-  return text + "\nExit codes: 0 done, 1 the answer is no, 2 wrong input, 3 no access, 4 bug.\n";
+  return text + "\nExit codes: 0 done, 1 the answer is no, 2 invalid input, 3 no access, 4 bug.\n";
 }
 
 std::string cli_reference_markdown(const CommandTree& tree) {
   std::string text =
       "# The command line\n\n"
       "<!-- Written by `tangram reference cli`; do not edit. -->\n\n";
-  text += std::string(kWhatItIs) + " One program, one verb for each job: `tangram VERB [OPTIONS] [ARGUMENTS]`.\n";
+  text += std::string(kWhatItIs) +
+          " Tangram is one program with one verb for each task: `tangram VERB [OPTIONS] [ARGUMENTS]`.\n";
   text += "\n## Common options\n\nEvery verb takes these.\n";
   // Common options are the same for all verbs, so they are read from the first and printed once.
   const auto& first = tree.verbs.front().options;

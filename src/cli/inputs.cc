@@ -63,7 +63,8 @@ Result<lab::Scenario> load_scenario(const std::string& path) {
 
 Result<Nothing> needs_plan(const lab::Scenario& scenario, const std::string& path) {
   if (lab::has_plan(scenario)) return Nothing{};
-  return Error{ErrorCode::invalid, path + ": has no plan; `tangram simulate --replan` makes plans for its fleet"};
+  return Error{ErrorCode::invalid,
+               path + ": the scenario has no plan; use `tangram simulate --replan` to plan for its fleet"};
 }
 
 Result<std::string> examples_directory() {
@@ -82,7 +83,7 @@ Result<std::string> examples_directory() {
     if (fs::is_regular_file(examples / "scenario-day.yaml", error)) return examples.string();
   }
   return Error{ErrorCode::not_found,
-               "the examples were not found; set TANGRAM_SHARE to the folder that holds examples/"};
+               "the examples were not found; set TANGRAM_SHARE to the folder that contains examples/"};
 }
 
 }  // namespace tangram::cli

@@ -39,7 +39,7 @@ Result<Plan> load_plan(const std::string& path) {
 Result<std::shared_ptr<const LatencyModel>> load_latency(const LatencySource& source) {
   using Answer = std::shared_ptr<const LatencyModel>;
   if (!source.given())
-    return Error{ErrorCode::invalid, "expected --measurements or --model: where run times come from"};
+    return Error{ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"};
   TANGRAM_TRY(const auto text, read_source(source.model.empty() ? source.measurements : source.model));
   if (!source.model.empty()) {
     TANGRAM_TRY(auto model, lab::parse_model(text));
@@ -63,7 +63,7 @@ Result<plan::RecutTimes> load_recut_times(const std::string& path) {
   times.destroy_ms = medians_of(recuts, formats::RecutAction::destroy);
   // A transition creates and destroys, so one kind alone cannot time it.
   if (!times.create_ms.empty() && !times.destroy_ms.empty()) return times;
-  return Error{ErrorCode::invalid, source.name + ": expected rows of both actions, create and destroy"};
+  return Error{ErrorCode::invalid, source.name + ": expected rows for both actions, create and destroy"};
 }
 
 }  // namespace tangram::cli

@@ -75,11 +75,11 @@ void Program::add_common_options(Arguments& arguments, const VerbInfo& info) {
   // An option without a group is accepted but not shown. A verb with text only still accepts --output, so that scripts
   // can pass it to every verb.
   if (!info.output_is_file) {
-    one_of(arguments.add_option("--output", settings_.output, "The form of the answer.")->type_name("FORMAT"), kFormats)
+    one_of(arguments.add_option("--output", settings_.output, "The output format.")->type_name("FORMAT"), kFormats)
         ->group(info.text_only ? "" : kCommonGroup);
   }
-  arguments.add_flag("--quiet", settings_.quiet, "Print the answer and errors, and nothing else.")->group(kCommonGroup);
-  arguments.add_flag("--no-color", settings_.no_color, "Print without colour, as where the output is not a terminal.")
+  arguments.add_flag("--quiet", settings_.quiet, "Print only the answer and errors.")->group(kCommonGroup);
+  arguments.add_flag("--no-color", settings_.no_color, "Print without colour, as when the output is not a terminal.")
       ->group(kCommonGroup);
 }
 
@@ -111,7 +111,7 @@ Argument* Program::whole_number(Argument* option, std::int64_t min, std::int64_t
 // An empty name is most often an unset variable in a script ("$FILE"). Further on it would mean that no file was given.
 Argument* Program::offers_files(Argument* option) {
   const auto check = [](const std::string& value) {
-    return value.empty() ? "expected the name of a file, read an empty one" : "";
+    return value.empty() ? "expected a file name, read an empty string" : "";
   };
   option->check(check);
   hints_[option->parsed()].files = true;
@@ -219,7 +219,7 @@ ExitCode Program::help(Session& session) const {
 std::string Program::explain_extras() const {
   const auto extras = app_->remaining(true);
   const Verb* verb = parsed_verb();
-  if (extras.empty()) return "these arguments make no sense together";
+  if (extras.empty()) return "these arguments cannot be combined";
   const std::string& first = extras.front();
   if (first.starts_with("-")) {
     const std::string name = first.substr(0, first.find('='));

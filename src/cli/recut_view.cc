@@ -87,22 +87,25 @@ const char* status_text(recut::ChangeStatus status) {
 
 // One text for both verbs, because they end in the same ways.
 const char* const kRecutExitCodes =
-    "Ends with 0 when all is done or there was nothing to do, 1 when slices are in use and nothing was changed, 2 when "
-    "an argument or a file is wrong, 3 when the driver or a file refused, and 130 after Ctrl-C between two steps.";
+    "Exit codes: 0 the change is complete or nothing had to change; 1 slices are in use and nothing was changed; 2 "
+    "an argument or a file is invalid; 3 the driver or a file reported an error; 130 Ctrl-C stopped the change "
+    "between two steps.";
 
 void add_recut_options(Program& program, Arguments& verb, RecutOptions& options) {
   verb.add_flag("--dry-run", options.dry_run, "Print the steps and change nothing.");
-  verb.add_option("--wait", options.wait_s, "How long to wait for processes that use slices which must go.")
+  verb.add_option("--wait", options.wait_s, "How long to wait for processes that use slices which must be destroyed.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.0, 86400.0);
-  verb.add_flag("--force", options.force,
-                "Ask processes that use slices which must go to end (SIGTERM), name each, and wait for them. None is "
-                "killed.");
+  verb.add_flag(
+      "--force", options.force,
+      "Send SIGTERM to each process that uses a slice which must be destroyed, print its name, and wait for it to "
+      "end. No process is killed.");
   program.offers_files(
-      verb.add_option("--state", options.state,
-                      "Where checkpoint and lock are: $TANGRAM_STATE, /var/lib/tangram for root, else a folder of "
-                      "the user.")
+      verb.add_option(
+              "--state", options.state,
+              "The folder for the checkpoint and the lock. Default: $TANGRAM_STATE, else /var/lib/tangram for root "
+              "or a folder in the user's home.")
           ->type_name("DIR"));
 }
 
@@ -118,7 +121,7 @@ recut::ChangeOptions change_options(const RecutOptions& options) {
 void RecutView::warn_of_owners() {
   json_["warnings"] = report::Json::array();
   for (const auto& owner : adapters::other_mig_owners()) {
-    session_.warn(owner + ": GPUs should have one owner");
+    session_.warn(owner + ": only one tool should manage the GPUs");
     json_["warnings"].push_back(owner);
   }
 }
@@ -163,7 +166,7 @@ void RecutView::compared(const std::vector<recut::GpuGoal>& goals, const adapter
 
 void RecutView::planned(const std::vector<recut::RecutStep>& steps) {
   if (steps.empty()) {
-    if (!session_.structured()) session_.print("nothing to do: every slice is where it should be\n");
+    if (!session_.structured()) session_.print("nothing to do: every slice is already in place\n");
     json_["changed"] = false;
     return;
   }
@@ -184,7 +187,7 @@ void RecutView::waiting(const std::vector<recut::Obstacle>& obstacles, bool firs
   json_["in_use"] = obstacles_json(obstacles);
   if (!first) return;
   for (const auto& obstacle : obstacles) {
-    session_.note(obstacle_text(obstacle) + (options_.force ? ": asked to end" : ""));
+    session_.note(obstacle_text(obstacle) + (options_.force ? ": sent SIGTERM" : ""));
   }
 }
 
@@ -203,9 +206,10 @@ void RecutView::writing_checkpoint(const std::string& path) {
 // to undo only the last change.
 void RecutView::checkpoint_kept(recut::CheckpointKept why, const std::string& made) {
   if (why == recut::CheckpointKept::unfinished) {
-    return session_.note(fmt::format("the change that began at {} was not finished: its checkpoint is kept", made));
+    return session_.note(fmt::format("the change that began at {} did not finish; its checkpoint is kept", made));
   }
-  session_.note(fmt::format("other GPUs are half way of the change that began at {}: its checkpoint is kept", made));
+  session_.note(
+      fmt::format("other GPUs are in the middle of the change that began at {}; its checkpoint is kept", made));
 }
 
 // A rollback works from an existing checkpoint; only a new one is worth naming.
@@ -226,7 +230,7 @@ void RecutView::step_done(std::size_t index, const recut::RecutStep& step, const
 }
 
 void RecutView::earlier_change_remains() {
-  session_.note("that change had changed nothing; once more, and the change before it is undone");
+  session_.note("that change had not modified anything; run the command again to undo the change before it");
 }
 
 // ---- At the end of the change ----
@@ -252,14 +256,16 @@ ExitCode RecutView::tell_end(const recut::ChangeResult& result, const adapters::
       return ExitCode::interrupted;
     // Nothing was changed, so this is the answer "no" and not an error.
     case recut::ChangeStatus::refused:
-      session_.note(fmt::format("{}slices that must go are in use: nothing was changed; --wait S waits for them{}",
-                                result.waited_s > 0 ? fmt::format("after {:g} s ", result.waited_s) : "",
-                                options_.force ? "" : ", --force asks the processes to end"));
+      session_.note(fmt::format(
+          "{}slices that must be destroyed are in use; nothing was changed; --wait S waits for the processes to end{}",
+          result.waited_s > 0 ? fmt::format("after {:g} s ", result.waited_s) : "",
+          options_.force ? "" : ", --force sends them SIGTERM"));
       return ExitCode::answer_is_no;
     case recut::ChangeStatus::done:
       if (session_.structured()) break;
-      session_.print(fmt::format("\n{} done{}\n", steps_word(result.steps),
-                                 result.as_before ? ": everything is as it was" : "; tangram rollback goes back"));
+      session_.print(fmt::format(
+          "\n{} done{}\n", steps_word(result.steps),
+          result.as_before ? ": all cuts are as they were before" : "; tangram rollback undoes the change"));
       break;
     case recut::ChangeStatus::nothing_to_do: break;
   }
@@ -275,23 +281,23 @@ ExitCode RecutView::tell_stop(const recut::ChangeResult& result) {
     json_["steps"][i]["status"] = outcome_text(recut::StepOutcome::not_reached);
   }
   const ExitCode code = result.error ? fail(*result.error) : ExitCode::interrupted;
-  session_.note(fmt::format("{} after {} of {}; {} goes on from here", result.error ? "stopped" : "interrupted",
+  session_.note(fmt::format("{} after {} of {}; run {} to continue from here", result.error ? "stopped" : "interrupted",
                             stopped.done, steps_word(result.steps),
                             rolls_back_ ? "tangram rollback" : "tangram apply"));
   // A slice that was destroyed and created again on the way has a new UUID, although the layout looks unchanged.
   // Programs that held the old UUID must be told.
   json_["made_anew"] = report::Json::array();
   for (const auto& [where, before, after] : stopped.made_anew) {
-    session_.note(
-        fmt::format("{} was taken apart and made again: its MIG device is {} now, no longer {}", where, after, before));
+    session_.note(fmt::format("{} was destroyed and created again: its MIG device is now {}, before it was {}", where,
+                              after, before));
     json_["made_anew"].push_back({{"where", where}, {"mig_uuid_before", before}, {"mig_uuid", after}});
   }
   json_["changed"] = *result.changed;
   if (stopped.checkpoint_error) return fail(*stopped.checkpoint_error);
   if (stopped.way_back) {
-    tell_way_back(*stopped.way_back, *result.changed             ? "every cut is as it was"
-                                     : stopped.made_anew.empty() ? "nothing is changed"
-                                                                 : "no cut is changed");
+    tell_way_back(*stopped.way_back, *result.changed             ? "every cut is as it was before"
+                                     : stopped.made_anew.empty() ? "nothing was changed"
+                                                                 : "no cut was changed");
   }
   return code;
 }
@@ -336,8 +342,8 @@ void RecutView::print_steps(const std::vector<recut::RecutStep>& steps) {
                step.expected == Duration::zero() ? "-" : fmt::format("{:.2f}", to_seconds(step.expected))});
   }
   session_.print("\n" + table.render(session_.terminal));
-  session_.remark(fmt::format("{}, about {:.1f} s; what is right already is not touched\n", steps_word(steps.size()),
-                              expected_seconds(steps)));
+  session_.remark(fmt::format("{}, about {:.1f} s; slices that are already in place are not touched\n",
+                              steps_word(steps.size()), expected_seconds(steps)));
 }
 
 // Prints the UUID of each slice, as CUDA_VISIBLE_DEVICES takes it. Each cut gives new UUIDs, so old ones are useless. A

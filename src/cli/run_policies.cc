@@ -36,7 +36,7 @@ Result<Nothing> check_policies(const std::vector<std::string>& policies) {
                                near ? fmt::format(", did you mean {}?", *near) : "", text::join(known, ", "))};
     }
     if (seen.insert(policy).second) continue;
-    return Error{ErrorCode::invalid, fmt::format("the policy {} is named twice; name each once", policy)};
+    return Error{ErrorCode::invalid, fmt::format("the policy {} is given twice; name each policy once", policy)};
   }
   return Nothing{};
 }

@@ -26,25 +26,27 @@ Result<std::string> read_small(const std::string& path) {
 
 // The server accepted the connection, but TLS failed: the message says what TLS needs to know.
 Error no_tls(const Error& error, const ServerOptions& options) {
-  return {error.code, fmt::format("{}\n"
-                                  "something listens at {} port {}, but TLS did not come about: --ca names the "
-                                  "authority of its certificate, --server-name the name in it, and a server that "
-                                  "speaks no TLS is asked without these and --tls",
-                                  error.message, options.address, options.port)};
+  return {
+      error.code,
+      fmt::format(
+          "{}\na server listens at {} port {}, but the TLS handshake failed. --ca names the authority that signed "
+          "its certificate, and --server-name the name in the certificate. If the server does not use TLS, leave out "
+          "--tls, --ca and --server-name",
+          error.message, options.address, options.port)};
 }
 
 // Nothing accepted the connection: the message says how to start a server, and how to name one elsewhere.
 Error no_server(const Error& error, const ServerOptions& options) {
   if (!options.socket.empty()) {
-    return {error.code, fmt::format("{}\nno server listens at {}: `tangram serve --admin-socket PATH` makes one",
+    return {error.code, fmt::format("{}\nno server listens at {}; start one with `tangram serve --admin-socket PATH`",
                                     error.message, options.socket)};
   }
-  return {error.code, fmt::format("{}\n"
-                                  "no server was found at {} port {}. Start one: tangram serve PLAN --services FILE "
-                                  "--measurements FILE\n"
-                                  "or name another with --address and --port: the port is the one that `tangram serve` "
-                                  "writes behind \"metrics\"",
-                                  error.message, options.address, options.port)};
+  return {error.code,
+          fmt::format(
+              "{}\nno server was found at {} port {}. Start one: tangram serve PLAN --services FILE --measurements "
+              "FILE\nor name another with --address and --port. The port is the metrics port, which `tangram serve` "
+              "prints after \"metrics\"",
+              error.message, options.address, options.port)};
 }
 
 // The message in the server's answer, {"error": "..."}, or the beginning of a body that is something else.
@@ -60,12 +62,16 @@ Error refused(const client::HttpQuestion& question, const client::HttpAnswer& an
   const std::string place = question.place();
   switch (answer.status) {
     case 401:
-      return {ErrorCode::denied, fmt::format("{}: the server asks who calls: {}\nshow a key with --token-file FILE or "
-                                             "in TANGRAM_TOKEN; `tangram key make` makes one",
-                                             place, told(answer))};
+      return {ErrorCode::denied,
+              fmt::format(
+                  "{}: the server requires a key: {}\npass it with --token-file FILE or in TANGRAM_TOKEN; `tangram key "
+                  "make` creates one",
+                  place, told(answer))};
     case 403: return {ErrorCode::denied, fmt::format("{}: {}", place, told(answer))};
-    case 404: return {ErrorCode::unavailable, fmt::format("{}: not the metrics port of a Tangram server", place)};
-    default: return {ErrorCode::unavailable, fmt::format("{}: the server refused: {}", place, told(answer))};
+    case 404:
+      return {ErrorCode::unavailable, fmt::format("{}: this is not the metrics port of a Tangram server", place)};
+    default:
+      return {ErrorCode::unavailable, fmt::format("{}: the server answered with an error: {}", place, told(answer))};
   }
 }
 
@@ -78,7 +84,7 @@ bool CallerOptions::wants_tls() const {
 
 Result<host::TlsMaterial> CallerOptions::tls_material() const {
   if (certificate.empty() != certificate_key.empty()) {
-    return Error{ErrorCode::invalid, "--certificate and --certificate-key belong together"};
+    return Error{ErrorCode::invalid, "--certificate and --certificate-key must be given together"};
   }
   TANGRAM_TRY(auto own, read_small(certificate));
   TANGRAM_TRY(auto secret, read_small(certificate_key));
@@ -103,7 +109,7 @@ Result<std::string> CallerOptions::key() const {
   std::string key(text::trim(content));
   // A line break in a key would end the header early. It also catches a file that is no key at all.
   if (key.empty() || key.find_first_of(" \r\n\t") != std::string::npos) {
-    return Error{ErrorCode::invalid, token_file + ": expected one key and nothing else"};
+    return Error{ErrorCode::invalid, token_file + ": expected exactly one key in the file"};
   }
   return key;
 }
@@ -137,22 +143,24 @@ void add_caller_options(Program& program, Arguments& verb, CallerOptions& option
     program.offers_files(verb.add_option(name_of(name), path, help_of(help))->type_name("FILE"));
   };
   file("token-file", options.token_file,
-       remote ? "The key that those servers know this one by."
-              : "The key that the server knows you by; TANGRAM_TOKEN holds one, too.");
-  verb.add_flag(name_of("tls"), options.tls, help_of("Speak TLS, and trust the authorities of this system."));
-  file("ca", options.authorities, "Speak TLS, and trust these authorities.");
+       remote ? "The key that this server sends to the remote servers."
+              : "The key to send to the server. TANGRAM_TOKEN can hold it instead.");
+  verb.add_flag(name_of("tls"), options.tls, help_of("Use TLS and trust the authorities of this system."));
+  file("ca", options.authorities, "Use TLS and trust these authorities.");
   verb.add_option(name_of("server-name"), options.server_name,
-                  help_of("Speak TLS; the server's certificate is for this name, not for its address."))
+                  help_of("Use TLS, and expect this name in the server's certificate instead of its address."))
       ->type_name("NAME");
-  file("certificate", options.certificate, "Speak TLS, and show this certificate.");
-  file("certificate-key", options.certificate_key, "Its private key.");
+  file("certificate", options.certificate, "Use TLS and present this client certificate.");
+  file("certificate-key", options.certificate_key, "The private key of the client certificate.");
 }
 
 void add_server_options(Program& program, Arguments& verb, ServerOptions& options) {
-  verb.add_option("--address", options.address, "Of the server, in numbers.")->type_name("IP");
-  program.whole_number(verb.add_option("--port", options.port, "Its metrics port.")->type_name("N"), 1, 65535);
+  verb.add_option("--address", options.address, "The IP address of the server.")->type_name("IP");
+  program.whole_number(verb.add_option("--port", options.port, "The metrics port of the server.")->type_name("N"), 1,
+                       65535);
   program.offers_files(
-      verb.add_option("--socket", options.socket, "Its admin socket, instead of address and port.")->type_name("PATH"));
+      verb.add_option("--socket", options.socket, "The admin socket of the server, instead of address and port.")
+          ->type_name("PATH"));
   add_caller_options(program, verb, options.caller);
 }
 

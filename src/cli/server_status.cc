@@ -58,7 +58,7 @@ Result<report::Json> ask_status(const ServerOptions& options) {
   report::Json status = report::Json::parse(answer, nullptr, false);
   if (status.is_object() && status.contains("services")) return status;
   return Error{ErrorCode::unavailable,
-               fmt::format("{}:{}: not the metrics port of a Tangram server", options.address, options.port)};
+               fmt::format("{}:{}: this is not the metrics port of a Tangram server", options.address, options.port)};
 }
 
 report::ServerStatus server_status(const report::Json& status) {

@@ -65,7 +65,7 @@ Result<HttpAnswer> receive(Stream& stream, const HttpQuestion& question) {
     }
     // The connection has ended: complete for a body without a length, too short for any other.
     if (reader.end() == HttpAnswerReader::State::reading && reader.anything()) {
-      return failure(question, "no whole answer", "the connection was closed");
+      return failure(question, "incomplete answer", "the connection was closed");
     }
     break;
   }

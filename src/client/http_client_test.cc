@@ -56,7 +56,7 @@ TEST(AskHttp, TellsAnAnswerThatIsCutOffFromNone) {
   HttpStage reached = HttpStage::connecting;
   const auto cut = ask_server_that_says("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", {}, &reached);
   ASSERT_FALSE(cut);
-  EXPECT_THAT(cut.error().message, HasSubstr("no whole answer: the connection was closed"));
+  EXPECT_THAT(cut.error().message, HasSubstr("incomplete answer: the connection was closed"));
   EXPECT_EQ(reached, HttpStage::asking);
   for (const char* told : {"", "220 smtp.example\r\n\r\n"}) {
     const auto other = ask_server_that_says(told);
@@ -68,7 +68,7 @@ TEST(AskHttp, TellsAnAnswerThatIsCutOffFromNone) {
 TEST(AskHttp, SaysThatNobodyListens) {
   HttpStage reached = HttpStage::asking;
   HttpQuestion question{.address = "localhost", .port = 1};
-  EXPECT_EQ(ask_http(question, &reached).error().message, "localhost:1: expected an address in numbers");
+  EXPECT_EQ(ask_http(question, &reached).error().message, "localhost:1: expected an IP address");
   EXPECT_EQ(reached, HttpStage::connecting);
   question.address = "127.0.0.1";
   {

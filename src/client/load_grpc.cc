@@ -49,7 +49,7 @@ Result<std::unique_ptr<Stub>> connect_load(const LoadConfig& config) {
   if (!config.server_name.empty()) arguments.SetSslTargetNameOverride(config.server_name);
   const auto channel = grpc::CreateCustomChannel(address, load_credentials(config), arguments);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience)) {
-    return Error{ErrorCode::unavailable, address + ": no gRPC server answers"};
+    return Error{ErrorCode::unavailable, address + ": no gRPC server answers at this address"};
   }
   return inference::GRPCInferenceService::NewStub(channel);
 }
@@ -184,13 +184,14 @@ Result<std::vector<TensorSpec>> ask_inputs_by_grpc(const LoadConfig& config, con
   const grpc::Status status = stub->ModelMetadata(&context, question, &answer);
   if (!status.ok()) {
     return Error{ErrorCode::not_found,
-                 fmt::format("{}: the server does not know it: {}", model, status.error_message())};
+                 fmt::format("{}: the server does not have this model: {}", model, status.error_message())};
   }
   std::vector<TensorSpec> inputs;
   for (const auto& told : answer.inputs()) {
     const auto datatype = parse_datatype(told.datatype());
     if (!datatype || told.shape_size() == 0) {
-      return Error{ErrorCode::invalid, fmt::format("{}: an input that makes no sense: {}", model, told.name())};
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: the server describes an invalid input: {}", model, told.name())};
     }
     inputs.push_back({.name = told.name(), .datatype = *datatype, .shape = {}});
     // The first axis is the batch, which a TensorSpec does not include.

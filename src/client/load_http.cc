@@ -62,7 +62,7 @@ class HttpLoad {
     target_.endpoint = {config.address, config.http_port};
     target_.server_name = config.server_name;
     if (!host::is_numeric_address(config.address)) {
-      return Error{ErrorCode::invalid, fmt::format("{}: expected an address in numbers", config.address)};
+      return Error{ErrorCode::invalid, fmt::format("{}: expected an IP address", config.address)};
     }
     // The same for every request, so they are formatted once.
     fields_ = fmt::format("Host: {}\r\n", target_.endpoint.text());
@@ -166,7 +166,7 @@ class HttpLoad {
     switch (event) {
       case HttpConnection::Event::none: return watch_writing(connection, connection.http.wants_write());
       case HttpConnection::Event::answered: return answered(connection);
-      case HttpConnection::Event::garbled: return lose(connection, "not an answer of HTTP/1.1");
+      case HttpConnection::Event::garbled: return lose(connection, "not an HTTP/1.1 response");
       case HttpConnection::Event::ended:
       case HttpConnection::Event::lost: return lose(connection, if_lost);
     }

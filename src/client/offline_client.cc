@@ -94,7 +94,7 @@ void RowClient::take(Connection& connection, HttpConnection::Event event) {
                     answer.keep_alive());
     }
     case HttpConnection::Event::garbled:
-      return finish(connection, {connection.row, 0, "not an answer of HTTP/1.1"}, false);
+      return finish(connection, {connection.row, 0, "not an HTTP/1.1 response"}, false);
     case HttpConnection::Event::lost: break;
   }
   // TLS gives a reason, for example an untrusted certificate; a plain connection just ends.

@@ -109,7 +109,7 @@ TEST(RowClient, ForgetsIdleConnectionsThatTheServerCloses) {
 TEST(RowClient, SaysThatNobodyListens) {
   RowClientConfig config{.path = "/"};
   config.address = "localhost";
-  EXPECT_EQ(RowClient(config).send(1, "", "").error().message, "localhost: expected an address in numbers");
+  EXPECT_EQ(RowClient(config).send(1, "", "").error().message, "localhost: expected an IP address");
   config.address = "127.0.0.1";
   {
     const test::Listener listener;

@@ -48,7 +48,7 @@ Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return file_failure(path, "cannot be read", errno);
   // A job reads its input at least twice, for the digest and for the rows; a pipe can be read only once.
-  if (!S_ISREG(facts.st_mode)) return Error{ErrorCode::invalid, fmt::format("{}: not a file", path)};
+  if (!S_ISREG(facts.st_mode)) return Error{ErrorCode::invalid, fmt::format("{}: is not a regular file", path)};
   RowFile file(path, format);
   InputFacts found;
   bool anything = false;
@@ -60,7 +60,7 @@ Result<InputFacts> scan_input(const std::string& path, RowFormat format) {
   }
   if (format == RowFormat::csv && !anything) {
     return Error{ErrorCode::invalid,
-                 fmt::format("{}: it is empty; the first line of a CSV file names its columns", path)};
+                 fmt::format("{}: the file is empty; the first line of a CSV file must name its columns", path)};
   }
   found.bytes = file.bytes();
   found.digest = file.digest();

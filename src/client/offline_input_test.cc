@@ -53,7 +53,7 @@ TEST_F(OfflineInput, IsReadInPieces) {
 
 TEST_F(OfflineInput, OfCsvBeginsWithAHeaderThatIsNoRow) {
   EXPECT_EQ(scan("a,b\n1,2\n3,4\n", RowFormat::csv)->rows, 2U);
-  EXPECT_THAT(scan("", RowFormat::csv).error().message, HasSubstr("it is empty"));
+  EXPECT_THAT(scan("", RowFormat::csv).error().message, HasSubstr("the file is empty"));
   EXPECT_EQ(scan("", RowFormat::jsonl)->rows, 0U);
 }
 
@@ -62,7 +62,7 @@ TEST_F(OfflineInput, MustBeAFileThatCanBeRead) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
   EXPECT_THAT(missing.error().message, HasSubstr("cannot be read: No such file or directory"));
-  EXPECT_THAT(scan_input(testing::TempDir(), RowFormat::jsonl).error().message, HasSubstr("not a file"));
+  EXPECT_THAT(scan_input(testing::TempDir(), RowFormat::jsonl).error().message, HasSubstr("not a regular file"));
   EXPECT_THAT(scan("a\n\"never closed", RowFormat::csv).error().message, HasSubstr("line 2"));
 }
 

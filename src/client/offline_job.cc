@@ -43,8 +43,6 @@ constexpr Duration kReasonTimeout = 1s;    // ... and how long it may take to sa
 // Intervals use the steady clock. The job's deadline is a wall time, because it must survive a restart of the host.
 TimePoint steady_now() { return TimePoint(Duration(std::chrono::steady_clock::now().time_since_epoch())); }
 
-std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
-
 // What an answer means for its row: a result, a final failure, another attempt that counts against the row, another
 // attempt that does not (the server was busy or away), or the end of the job.
 enum class Verdict : std::uint8_t { answered, failed, again, later, stop };
@@ -70,7 +68,7 @@ Verdict judge(const RowAnswer& answer) {
 }
 
 std::string reason_of(const RowAnswer& answer) {
-  if (answer.status == 200) return "the answer is not JSON alone: rows must not ask for binary outputs";
+  if (answer.status == 200) return "the answer is not only JSON: rows must not request binary outputs";
   if (auto told = error_in(answer.body)) return std::move(*told);
   return fmt::format("{} {}", answer.status, answer.body.substr(0, 300));
 }
@@ -121,7 +119,8 @@ class OfflineRun {
   Result<Nothing> check_input() const {
     TANGRAM_TRY(const auto facts, scan_input(job_.input, job_.format));
     if (facts.bytes == job_.input_bytes && facts.digest == job_.input_digest) return Nothing{};
-    return Error{ErrorCode::invalid, fmt::format("{}: it has changed since the job began; submit it anew", job_.input)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: the file has changed since the job began; submit it as a new job", job_.input)};
   }
 
   // Asks the server for the inputs of the model and, for CSV, reads the header against them. Requires an unread input.
@@ -318,7 +317,7 @@ class OfflineRun {
     std::string reason = ask_for_reason();
     if (reason.empty()) reason = trouble_;
     if (reason.empty()) {
-      reason = fmt::format("{} rows wait at the server, and none is answered", under_way_.size());
+      reason = fmt::format("{} rows are queued at the server, and none has been answered", under_way_.size());
     }
     set_stall(std::move(reason));
     show();
@@ -427,6 +426,8 @@ class OfflineRun {
 };
 
 }  // namespace
+
+std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
 
 Result<OfflineEnd> run_offline_job(OfflineStore& store, const OfflineRunConfig& config) {
   TANGRAM_TRY(auto job, store.read());

@@ -48,6 +48,9 @@ struct OfflineRunConfig {
 
 enum class OfflineEnd : std::uint8_t { done, cancelled, interrupted };
 
+// Milliseconds since the epoch, as in OfflineJob. Deadlines use the wall clock, because they must survive a reboot.
+std::int64_t wall_ms();
+
 // Runs the job to its end. The store is locked by the caller. Errors leave the job as it stands, to be resumed: the
 // input has changed, the server does not know the model or has been away for too long, the output cannot be written.
 Result<OfflineEnd> run_offline_job(OfflineStore& store, const OfflineRunConfig& config);

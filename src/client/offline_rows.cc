@@ -82,7 +82,7 @@ Result<json> row_tensor_of(const TensorSpec& spec, const json& value) {
   const bool text = spec.datatype == Datatype::bytes;
   for (const auto& element : flat) {
     if (element.is_string() == text) continue;
-    return row_problem(fmt::format("{}: expected {}, got {}", spec.name, text ? "texts" : "numbers", element.dump()));
+    return row_problem(fmt::format("{}: expected {}, read {}", spec.name, text ? "texts" : "numbers", element.dump()));
   }
   // A nesting with the model's number of axes is sent as it is, and the server checks it. A flat list is accepted too,
   // because a CSV cell can hold nothing else without JSON.
@@ -140,7 +140,7 @@ Result<std::vector<std::string>> fields_of(const Row& row) {
   formats::CsvReader reader(row.text, problems);
   std::vector<formats::CsvField> fields;
   const bool read = reader.next(fields);
-  if (!problems.empty() || !read) return row_problem("not a row of CSV");
+  if (!problems.empty() || !read) return row_problem("not a CSV row");
   std::vector<std::string> texts;
   for (const auto& field : fields) texts.emplace_back(field.text);
   return texts;
@@ -188,7 +188,7 @@ std::optional<Row> RowSplitter::next() {
   while (problem_.empty()) {
     const bool complete = scan();
     if (ended_ && quoted_) {
-      problem_ = fmt::format("line {}: a quote that begins in this row is never closed", line_);
+      problem_ = fmt::format("line {}: a quoted field that begins in this row is never closed", line_);
       return std::nullopt;
     }
     // The text of a row that is too long is dropped as it arrives, so memory stays bounded.
@@ -233,12 +233,12 @@ Result<Nothing> RowTranslator::read_header(const Row& header) {
   for (auto& field : *fields) {
     const std::string name(text::trim(field));
     if (name != "id" && find_row_input(inputs_, name) == nullptr) {
-      return row_problem(
-          fmt::format("line {}: column {}: the model has the inputs {}; the first line names the columns", header.line,
-                      name, known_inputs(inputs_)));
+      return row_problem(fmt::format(
+          "line {}: column {}: not an input of the model; its inputs are {}. The first line must name the columns",
+          header.line, name, known_inputs(inputs_)));
     }
     if (std::ranges::count(columns_, name) > 0) {
-      return row_problem(fmt::format("line {}: column {}: it stands there twice", header.line, name));
+      return row_problem(fmt::format("line {}: column {}: the name is used twice", header.line, name));
     }
     columns_.push_back(name);
   }
@@ -248,7 +248,7 @@ Result<Nothing> RowTranslator::read_header(const Row& header) {
 Result<std::string> RowTranslator::request_of(const Row& row) const {
   if (row.too_long) return row_problem(fmt::format("longer than {} bytes", kRowBytesMax));
   // JSON parsers take a zero byte for the end of the text and would ignore the rest of the row.
-  if (row.text.find('\0') != std::string::npos) return row_problem("holds a zero byte");
+  if (row.text.find('\0') != std::string::npos) return row_problem("contains a zero byte");
   return format_ == RowFormat::csv ? from_csv(row) : from_json(row);
 }
 
@@ -276,17 +276,17 @@ Result<std::string> RowTranslator::from_json(const Row& row) const {
     const TensorSpec* spec = find_row_input(inputs_, key);
     if (key == "id" && spec == nullptr) {
       const auto id = id_text(data);
-      if (!id) return row_problem("id: expected a text or a number");
+      if (!id) return row_problem("id: expected a string or a number");
       request["id"] = *id;
       continue;
     }
     if (spec == nullptr) {
-      return row_problem(fmt::format("{}: the model has the inputs {}", key, known_inputs(inputs_)));
+      return row_problem(fmt::format("{}: not an input of the model; its inputs are {}", key, known_inputs(inputs_)));
     }
     TANGRAM_TRY(auto tensor, row_tensor_of(*spec, data));
     inputs.push_back(std::move(tensor));
   }
-  if (inputs.empty()) return row_problem("no input");
+  if (inputs.empty()) return row_problem("the row has no input");
   request["inputs"] = std::move(inputs);
   return request_text(request);
 }
@@ -294,7 +294,7 @@ Result<std::string> RowTranslator::from_json(const Row& row) const {
 Result<std::string> RowTranslator::from_csv(const Row& row) const {
   TANGRAM_TRY(auto fields, fields_of(row));
   if (fields.size() != columns_.size()) {
-    return row_problem(fmt::format("{} fields; the header has {}", fields.size(), columns_.size()));
+    return row_problem(fmt::format("the row has {} fields, the header has {}", fields.size(), columns_.size()));
   }
   json request = json::object();
   json inputs = json::array();
@@ -310,14 +310,14 @@ Result<std::string> RowTranslator::from_csv(const Row& row) const {
     TANGRAM_TRY(auto tensor, row_tensor_of(*spec, value));
     inputs.push_back(std::move(tensor));
   }
-  if (inputs.empty()) return row_problem("no input");
+  if (inputs.empty()) return row_problem("the row has no input");
   request["inputs"] = std::move(inputs);
   return request_text(request);
 }
 
 Result<std::vector<TensorSpec>> read_model_inputs(const std::string& metadata) {
   const json told = json::parse(metadata, nullptr, false);
-  const Error wrong = row_problem(fmt::format("not the description of a model: {}", metadata.substr(0, 200)));
+  const Error wrong = row_problem(fmt::format("not a valid model description: {}", metadata.substr(0, 200)));
   if (!told.is_object() || !told.contains("inputs") || !told["inputs"].is_array()) return wrong;
   std::vector<TensorSpec> inputs;
   for (const auto& input : told["inputs"]) {

@@ -70,7 +70,7 @@ TEST(RowSplitter, NamesTheLineOfAQuoteThatIsNeverClosed) {
   std::string problem;
   const auto rows = split_rows(RowFormat::csv, "a\n1\n\"2\n3\n", 2, &problem);
   EXPECT_EQ(rows.size(), 2U);
-  EXPECT_EQ(problem, "line 3: a quote that begins in this row is never closed");
+  EXPECT_EQ(problem, "line 3: a quoted field that begins in this row is never closed");
 }
 
 // A row of 12 bytes where 8 are allowed is told, numbered and left out; its neighbours stay.
@@ -109,12 +109,13 @@ TEST(RowTranslator, MakesTensorsOfFlatRows) {
 TEST(RowTranslator, SaysWhatIsWrongWithARow) {
   EXPECT_EQ(problem_with("[1]"), "not a JSON object");
   EXPECT_EQ(problem_with("{\"ids\":[1,"), "not a JSON object");
-  EXPECT_EQ(problem_with("{}"), "no input");
-  EXPECT_EQ(problem_with(R"({"words":[1]})"), "words: the model has the inputs ids, scale, image, title");
-  EXPECT_EQ(problem_with(R"({"ids":[1,"two"]})"), "ids: expected numbers, got \"two\"");
+  EXPECT_EQ(problem_with("{}"), "the row has no input");
+  EXPECT_EQ(problem_with(R"({"words":[1]})"),
+            "words: not an input of the model; its inputs are ids, scale, image, title");
+  EXPECT_EQ(problem_with(R"({"ids":[1,"two"]})"), "ids: expected numbers, read \"two\"");
   EXPECT_EQ(problem_with(R"({"ids":[[1],[2,3]]})"), "ids: expected a value or arrays of values of equal lengths");
   EXPECT_EQ(problem_with(R"({"image":[1,2,3,4]})"), "image: 4 values do not make a sample of shape [2,3]");
-  EXPECT_EQ(problem_with(R"({"title":["x"],"id":[1]})"), "id: expected a text or a number");
+  EXPECT_EQ(problem_with(R"({"title":["x"],"id":[1]})"), "id: expected a string or a number");
 }
 
 TEST(RowTranslator, ReadsCellsOfCsv) {
@@ -129,7 +130,7 @@ TEST(RowTranslator, ReadsCellsOfCsv) {
   EXPECT_EQ(request["inputs"][2]["data"], json::array({0.25}));
   EXPECT_TRUE(translator.request_of(row_of("r,\"[1, 2]\",t,")).ok());
   EXPECT_EQ(translator.request_of(row_of("r,1 x,t,1")).error().message, "ids: not a number: x");
-  EXPECT_EQ(translator.request_of(row_of("r,1")).error().message, "2 fields; the header has 4");
+  EXPECT_EQ(translator.request_of(row_of("r,1")).error().message, "the row has 2 fields, the header has 4");
 }
 
 // What stands behind the zero byte would be lost, in a number, an array, a text and a whole row.
@@ -140,16 +141,16 @@ TEST(RowTranslator, CutsNoRowAtAZeroByte) {
   for (const std::string& text : {"1" + zero + "2,t", "\"[1]" + zero + "\",t", "1,a" + zero + "b"}) {
     const auto body = csv.request_of(row_of(text));
     ASSERT_FALSE(body.ok()) << *body;
-    EXPECT_EQ(body.error().message, "holds a zero byte");
+    EXPECT_EQ(body.error().message, "contains a zero byte");
   }
-  EXPECT_EQ(problem_with(R"({"ids":[1]})" + zero + "2"), "holds a zero byte");
+  EXPECT_EQ(problem_with(R"({"ids":[1]})" + zero + "2"), "contains a zero byte");
 }
 
 TEST(RowTranslator, RefusesAHeaderThatTheModelDoesNotKnow) {
   RowTranslator translator(RowFormat::csv, text_and_number());
   EXPECT_EQ(
       translator.read_header(row_of("id,words")).error().message,
-      "line 1: column words: the model has the inputs ids, scale, image, title; the first line names the columns");
+      "line 1: column words: not an input of the model; its inputs are ids, scale, image, title. The first line must name the columns");
 }
 
 // Also of rows that are no requests otherwise; a row that is not JSON has none.

@@ -230,7 +230,7 @@ Result<OfflineStore> OfflineStore::create(const std::string& folder, const Offli
 Result<std::string> OfflineStore::make_file(const std::string& folder, const OfflineJob& job) {
   const MakingFile making(folder);
   if (!making.made()) {
-    return Error{ErrorCode::denied, fmt::format("{}: no job can be made: {}", folder, std::strerror(making.error()))};
+    return Error{ErrorCode::denied, fmt::format("{}: cannot create a job: {}", folder, std::strerror(making.error()))};
   }
   {
     // The block closes the database, and with it merges the log into the file, before the file gets its name.

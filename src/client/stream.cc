@@ -13,7 +13,7 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
   why_.clear();
   waits_ = waiting == StreamWaiting::always;
   const auto address = host::socket_address(target.endpoint);
-  if (!address) return Error{ErrorCode::invalid, "expected an address in numbers"};
+  if (!address) return Error{ErrorCode::invalid, "expected an IP address"};
   const int flags = SOCK_STREAM | SOCK_CLOEXEC | (waiting == StreamWaiting::never ? SOCK_NONBLOCK : 0);
   socket_.reset(::socket(address->family(), flags, 0));
   if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};
@@ -44,7 +44,7 @@ Result<Nothing> Stream::shake_hands(Duration limit) {
   tls_->set_waiting(waits_);
   if (moved.status == host::TlsStream::Status::done) return Nothing{};
   const bool closed = moved.status == host::TlsStream::Status::closed;
-  why_ = !tls_->why().empty() ? tls_->why() : closed ? "the connection was closed" : "it took too long";
+  why_ = !tls_->why().empty() ? tls_->why() : closed ? "the connection was closed" : "timed out";
   return Error{ErrorCode::unavailable, why_};
 }
 
@@ -71,7 +71,7 @@ Stream::Moved Stream::outcome(const host::TlsStream::Moved& moved) {
   }
   // A waiting stream blocks in the kernel, so an unfinished call means that its limit has passed.
   if (!waits_) return {Status::blocked, 0};
-  why_ = "it took too long";
+  why_ = "timed out";
   return {Status::failed, 0};
 }
 

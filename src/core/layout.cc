@@ -76,10 +76,10 @@ std::string why_not(const Geometry& geometry, const Layout& layout, const Slice&
   }
   const auto same = std::ranges::count(layout.slices, slice.profile, &Slice::profile);
   if (same >= profile.count_max) {
-    return fmt::format("{} may be used {} on one {}; this is one more", profile.name,
+    return fmt::format("{} may be used {} on one {}; this is one too many", profile.name,
                        profile.count_max == 1 ? "once" : fmt::format("{} times", profile.count_max), geometry.type);
   }
-  return fmt::format("{} needs media engines that other slices of this {} have taken", profile.name, geometry.type);
+  return fmt::format("{} needs media engines that other slices of this {} use", profile.name, geometry.type);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ TEST(LayoutText, SaysWhereAndWhyItIsWrong) {
   EXPECT_THAT(messages(a100(), "3g.20gb@2"), ElementsAre("0: 3g.20gb cannot start at 2; allowed: 0, 4"));
   EXPECT_THAT(messages(a100(), "4g@0 + 3g@0"), ElementsAre("7: 3g.20gb@0 overlaps 4g.20gb@0"));
   EXPECT_THAT(messages(a100(), "1g+me@0 + 1g+me@1"),
-              ElementsAre("10: 1g.5gb+me may be used once on one a100-40gb; this is one more"));
+              ElementsAre("10: 1g.5gb+me may be used once on one a100-40gb; this is one too many"));
   EXPECT_THAT(messages(*find_geometry("rtx-pro-6000"), "1g.24gb+me.all@0 + 1g@3"),
               ElementsAre(HasSubstr("needs media engines that other slices")));
   EXPECT_THAT(messages(a100(), ""), ElementsAre("0: expected a slice such as 1g.5gb@0"));

@@ -37,7 +37,7 @@ class BatchEmulated final : public BatchEngine {
     timespec begin{};
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const auto model = std::ranges::find(models_, job.service, &ModelSpec::service);
-    if (model == models_.end()) return Error{ErrorCode::not_found, "the slice does not hold the service"};
+    if (model == models_.end()) return Error{ErrorCode::not_found, "the slice has no replica of the service"};
     answer_.write(model->signature, job, memory);
     const Duration takes(static_cast<std::int64_t>(static_cast<double>(job.expected.count()) * time_scale_));
     // An absolute end counted from the beginning: the time to write the answer is part of the run, and a signal that

@@ -14,7 +14,7 @@ Result<std::unique_ptr<BatchEngine>> make_batch_engine(std::string_view name, co
   if (name == #engine) return make_batch_##engine(config);
 #include "engines/batch_engines.def"
 #undef TANGRAM_BATCH_ENGINE
-  return Error{ErrorCode::not_found, fmt::format("there is no engine '{}' that runs tensors", name)};
+  return Error{ErrorCode::not_found, fmt::format("unknown engine '{}'; expected one that runs tensors", name)};
 }
 
 }  // namespace tangram::engines

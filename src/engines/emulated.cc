@@ -12,7 +12,7 @@
 namespace tangram::engines {
 namespace {
 
-constexpr const char* kNotPredicted = "the latency model predicts nothing there";
+constexpr const char* kNotPredicted = "the latency model has no prediction for this run";
 constexpr double kMibPerGib = 1024;
 // The p99 of a normal spread lies this many standard deviations above the mean.
 constexpr double kP99Deviations = 2.326;

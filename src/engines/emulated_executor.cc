@@ -15,7 +15,7 @@ class EmulatedExecutor final : public Executor {
   Result<BatchMemory*> prepare(const BatchJob& job) override {
     const Signature& signature = *signatures_[job.service.index()];
     const auto total = memory_needed(signature, job);
-    if (!total) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+    if (!total) return Error{ErrorCode::exhausted, "the batch is larger than the address space"};
     // Grows only, so that a steady load allocates nothing.
     if (memory_.size() < *total) memory_.resize(*total);
     cut_memory(signature, job, memory_.data(), tensors_);

@@ -1,7 +1,7 @@
 // How a batch runs on a slice.
 //
 // An engine loads a model on a slice and runs batches there, one at a time. Some really run, some only say how long it
-// would have taken; whoever measures or serves through this door need not know which. Out of memory is an answer, and
+// would have taken; the code that measures or serves does not depend on which. Out of memory is an answer, and
 // so is a point that an engine cannot run; errors are for what is broken.
 #pragma once
 

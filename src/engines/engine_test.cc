@@ -75,9 +75,9 @@ TEST(Replay, RepeatsWhatWasRecorded) {
 
 TEST(Replay, SaysWhereNothingWasMeasured) {
   const auto engine = find_engine("replay")->make(recording());
-  EXPECT_EQ(run_batch(*load(*engine, "1g.10gb"), 2), RunOutcome(NotThere{"not measured there"}));
-  EXPECT_EQ(run_batch(*load(*engine, "1g.10gb", 2), 1), RunOutcome(NotThere{"not measured there"}));
-  EXPECT_EQ(engine->why_not(point("1g.10gb", 2)), "not measured there");
+  EXPECT_EQ(run_batch(*load(*engine, "1g.10gb"), 2), RunOutcome(NotThere{"the measurements file has no such run"}));
+  EXPECT_EQ(run_batch(*load(*engine, "1g.10gb", 2), 1), RunOutcome(NotThere{"the measurements file has no such run"}));
+  EXPECT_EQ(engine->why_not(point("1g.10gb", 2)), "the measurements file has no such run");
   EXPECT_EQ(engine->why_not(point("1g.10gb", 64)), std::nullopt) << "out of memory is a recorded answer";
 }
 

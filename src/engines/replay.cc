@@ -11,7 +11,7 @@
 namespace tangram::engines {
 namespace {
 
-constexpr const char* kNotThere = "not measured there";
+constexpr const char* kNotThere = "the measurements file has no such run";
 
 using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t, std::int64_t>;
 

@@ -47,8 +47,9 @@ void let_threads_sleep() { setenv("OMP_WAIT_POLICY", "passive", 0); }
 Result<const TorchLibrary*> load() {
   const std::string path = find_library();
   if (path.empty()) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("this Tangram was built without libtorch: there is no {} beside the program", kFileName)};
+    return Error{
+        ErrorCode::not_found,
+        fmt::format("this Tangram was built without libtorch: {} is not in the folder of the program", kFileName)};
   }
   choose_blas_kernels();
   let_threads_sleep();
@@ -56,7 +57,7 @@ Result<const TorchLibrary*> load() {
   if (library == nullptr) return Error{ErrorCode::unavailable, fmt::format("cannot load {}", dlerror())};
   using Open = const TorchLibrary* (*)();
   const auto open = reinterpret_cast<Open>(dlsym(library, kTorchLibrarySymbol));
-  if (open == nullptr) return Error{ErrorCode::invalid, path + ": is of another version of Tangram"};
+  if (open == nullptr) return Error{ErrorCode::invalid, path + ": belongs to another version of Tangram"};
   return open();
 }
 

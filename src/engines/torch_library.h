@@ -1,4 +1,4 @@
-// libtorch behind a door that opens on demand.
+// libtorch, loaded on demand.
 //
 // libtorch and what it needs are some 280 shared libraries that take half a second to load, so nothing links it: one
 // shared object of ours does (src/engines/torch), and it is loaded when an engine of that name is asked for. Programs

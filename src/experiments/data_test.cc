@@ -47,14 +47,14 @@ TEST(Workloads, LeaveEmptyFilesOutWithAWarning) {
   const train::Applications none;
   const Folder folder{"data/deepboot", std::vector<formats::Source>{{"data/deepboot/a.csv", " \n"}}};
   const auto workloads = workloads_of(folder, {"deepboot", none, 64}, runner);
-  EXPECT_EQ(runner.warnings, std::vector<std::string>{"data/deepboot/a.csv: empty, left out"});
+  EXPECT_EQ(runner.warnings, std::vector<std::string>{"data/deepboot/a.csv: is empty and left out"});
   ASSERT_FALSE(workloads);
   EXPECT_EQ(workloads.error().message, "data/deepboot: every .csv file is empty");
 }
 
 // The job stands on line 3 of its file. A synthetic workload has no file, only a name.
 TEST(UnfinishedError, NamesTheLineOfTheJob) {
-  std::vector<formats::Job> jobs(2);
+  std::vector<formats::ClusterJob> jobs(2);
   jobs[0].name = "a";
   jobs[1].name = "b";
   const std::vector<TrainingWorkload> workloads{{"small", jobs, {"data/small.csv", {2, 3}}}};

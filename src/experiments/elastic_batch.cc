@@ -163,7 +163,7 @@ class Run {
     return answer;
   }
 
-  // True if every service keeps its p99 in all of four runs. The first one is short: it rejects a hopeless number
+  // True if every service keeps its p99 in all of four runs. The first one is short: it rejects a too small number
   // cheaply.
   bool holds(const Plan& plan) const {
     constexpr int kRuns = 4;
@@ -194,7 +194,7 @@ class Run {
       low = high;
       high *= 2;
       if (high <= kSharedDevicesMax) continue;
-      result.reason = fmt::format("models that share all devices do not keep their promises on {} of them", low);
+      result.reason = fmt::format("models that share all devices do not keep their promises on {} devices", low);
       return;
     }
     while (high - low > 1) {
@@ -267,8 +267,8 @@ std::vector<ElasticBatchModels> elastic_batch_models(const Measurements& measure
 const std::vector<ElasticBatchVariant>& elastic_batch_variants() {
   static const std::vector<ElasticBatchVariant> kVariants{
       {"off_longest", "MIG off, every input padded to the longest"},
-      {"off_fixed", "MIG off, buckets of 32, 64, 128, 256 and 512, each on devices of its own"},
-      {"off_fixed_sharing", "the same buckets sharing the devices of their model"},
+      {"off_fixed", "MIG off, buckets of 32, 64, 128, 256 and 512, each on its own devices"},
+      {"off_fixed_sharing", "the same buckets, sharing the devices of their model"},
       {"off_chosen", "MIG off, edges chosen by the planner"},
       {"off_shared", "the same, and all models share all devices"},
       {"mig_longest", "MIG on, every input padded to the longest"},

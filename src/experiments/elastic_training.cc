@@ -54,7 +54,7 @@ int TrainingDraft::leave(int node) {
   return left;
 }
 
-ElasticTraining::ElasticTraining(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+ElasticTraining::ElasticTraining(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
                                  const SharedRun& run)
     : run_(run), allocator_(allocator_of(run)), jobs_(table_options(*allocator_, run)) {
   for (const auto& job : jobs) {

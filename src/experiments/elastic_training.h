@@ -31,7 +31,8 @@ struct TrainingDraft {
 class ElasticTraining {
  public:
   // Takes the jobs of kind training, whose applications are all known.
-  ElasticTraining(const train::Applications& applications, const std::vector<formats::Job>& jobs, const SharedRun& run);
+  ElasticTraining(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
+                  const SharedRun& run);
 
   const lab::JobTable& jobs() const { return jobs_; }
   int gpus() const;

@@ -13,7 +13,7 @@ train::Applications one_application() {
   return applications;
 }
 
-formats::Job job(const char* name, double submit_s, std::int64_t replicas) {
+formats::ClusterJob job(const char* name, double submit_s, std::int64_t replicas) {
   return {.name = name,
           .submit_s = submit_s,
           .application = "short",

@@ -66,7 +66,7 @@ TEST(GpuFinder, TakesAGuardedReplicaLast) {
 TEST(GpuFinder, TakesAGpuBackFromTraining) {
   train::Applications applications;
   applications.emplace("short", train::test_application("short", 5));
-  const std::vector<formats::Job> jobs{
+  const std::vector<formats::ClusterJob> jobs{
       {.name = "a", .submit_s = 0, .application = "short", .replicas = 2, .batch = 64, .duration_s = std::nullopt}};
   for (const auto reclaim : {train::ReclaimKind::least_loss, train::ReclaimKind::server}) {
     const SharedRun run = tiny_run(reclaim);

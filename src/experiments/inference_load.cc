@@ -32,11 +32,11 @@ std::vector<InferenceLoad> heavier_loads() {
            .period_s = kDay_s}};
 }
 
-std::vector<formats::Job> make_inference(const InferenceLoad& load, const std::vector<std::string>& kinds,
-                                         std::uint64_t seed) {
+std::vector<formats::ClusterJob> make_inference(const InferenceLoad& load, const std::vector<std::string>& kinds,
+                                                std::uint64_t seed) {
   TANGRAM_CHECK(!kinds.empty(), "an application is of some kind");
   Rng rng = Rng(seed).stream("inference");
-  std::vector<formats::Job> jobs;
+  std::vector<formats::ClusterJob> jobs;
   double at_s = 0;
   const double peak = load.period_s > 0 ? 1 + load.swing : 1;
   while (static_cast<int>(jobs.size()) < load.requests) {

@@ -25,7 +25,7 @@ struct InferenceLoad {
 std::vector<InferenceLoad> heavier_loads();
 
 // Jobs of kind inference. Applications are numbered among `kinds`, the names whose costs they have.
-std::vector<formats::Job> make_inference(const InferenceLoad& load, const std::vector<std::string>& kinds,
-                                         std::uint64_t seed);
+std::vector<formats::ClusterJob> make_inference(const InferenceLoad& load, const std::vector<std::string>& kinds,
+                                                std::uint64_t seed);
 
 }  // namespace tangram::experiments

@@ -8,7 +8,7 @@
 
 namespace tangram::experiments {
 
-InferenceRequests::InferenceRequests(const std::vector<formats::Job>& jobs) {
+InferenceRequests::InferenceRequests(const std::vector<formats::ClusterJob>& jobs) {
   std::map<std::string, int> numbers;
   for (const auto& job : jobs) {
     if (job.kind != formats::JobKind::inference) continue;

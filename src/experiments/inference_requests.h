@@ -21,7 +21,7 @@ class InferenceRequests {
   };
 
   // Takes the jobs of kind inference.
-  explicit InferenceRequests(const std::vector<formats::Job>& jobs);
+  explicit InferenceRequests(const std::vector<formats::ClusterJob>& jobs);
 
   // Their names, in the order in which the jobs first name them.
   const std::vector<std::string>& applications() const { return applications_; }

@@ -7,7 +7,7 @@
 namespace tangram::experiments {
 namespace {
 
-formats::Job request(const char* name, double submit_s, const char* application, double duration_s) {
+formats::ClusterJob request(const char* name, double submit_s, const char* application, double duration_s) {
   return {.name = name,
           .submit_s = submit_s,
           .application = application,

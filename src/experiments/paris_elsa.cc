@@ -458,9 +458,8 @@ std::optional<std::string> paris_elsa_missing(const Measurements& measurements, 
   const auto whole = find_profile(geometry, std::to_string(kSizes.back()) + "g");
   TANGRAM_CHECK(whole.ok(), "the board has its largest size");
   return fmt::format(
-      "{} cannot be judged: there is no latency of one process on {} with batch {}, and the promise is {} times that "
-      "of "
-      "the largest query, {} samples, there",
+      "{} cannot be evaluated: there is no latency of one process on {} with batch {}; the promise is {} times the "
+      "latency of the largest query, {} samples, there",
       setting.model, geometry.profiles[*whole].name, times.back().size() + 1, setting.slo_factor, setting.samples_max);
 }
 

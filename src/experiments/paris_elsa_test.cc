@@ -41,14 +41,14 @@ TEST(ParisElsa, NamesTheRowWithoutWhichNothingCanBeJudged) {
   std::erase_if(measurements, [](const Measurement& m) { return m.batch > 16; });
   const auto batch = paris_elsa_missing(measurements, setting);
   ASSERT_TRUE(batch);
-  EXPECT_NE(batch->find("made-up cannot be judged: there is no latency of one process on 7g.80gb with batch 17"),
+  EXPECT_NE(batch->find("made-up cannot be evaluated: there is no latency of one process on 7g.80gb with batch 17"),
             std::string::npos)
       << *batch;
   measurements = made_up();
   std::erase_if(measurements, [](const Measurement& m) { return m.mig_profile == "7g.80gb"; });
   const auto slice = paris_elsa_missing(measurements, setting);
   ASSERT_TRUE(slice);
-  EXPECT_NE(slice->find("on 7g.80gb with batch 1,"), std::string::npos) << *slice;
+  EXPECT_NE(slice->find("on 7g.80gb with batch 1;"), std::string::npos) << *slice;
 }
 
 // One model of the reference among others hides none of them; with all of its models the eleven settings stand alone.

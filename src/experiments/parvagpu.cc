@@ -76,7 +76,7 @@ Result<std::vector<ParvaScenario>> parva_scenarios(const File& file) {
     TANGRAM_TRY(auto workload, formats::parse_workload({file->name, imported}, read_nothing));
     scenarios.push_back({name, std::move(workload)});
   }
-  if (scenarios.empty()) return Error{ErrorCode::invalid, file->name + ": no scenario in it"};
+  if (scenarios.empty()) return Error{ErrorCode::invalid, file->name + ": has no scenario"};
   return scenarios;
 }
 

@@ -29,7 +29,7 @@ std::unique_ptr<train::Allocator> allocator_of(const PolluxRun& run) {
 
 class Cluster {
  public:
-  Cluster(const train::Applications& applications, const std::vector<formats::Job>& jobs, const PolluxRun& run)
+  Cluster(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs, const PolluxRun& run)
       : run_(run),
         free_(static_cast<std::size_t>(run.nodes), run.gpus_per_node),
         allocator_(allocator_of(run)),
@@ -109,7 +109,7 @@ class Cluster {
 
 }  // namespace
 
-PolluxResult run_pollux(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+PolluxResult run_pollux(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
                         const PolluxRun& run) {
   return Cluster(applications, jobs, run).run();
 }

@@ -32,7 +32,7 @@ struct PolluxResult {
 };
 
 // `jobs` are training jobs whose applications are all known.
-PolluxResult run_pollux(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+PolluxResult run_pollux(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
                         const PolluxRun& run);
 
 }  // namespace tangram::experiments

@@ -13,7 +13,7 @@ train::Applications one_short_application() {
   return applications;
 }
 
-formats::Job asking_for(const char* name, std::int64_t replicas) {
+formats::ClusterJob asking_for(const char* name, std::int64_t replicas) {
   return {.name = name,
           .submit_s = 0,
           .application = "short",
@@ -27,7 +27,7 @@ formats::Job asking_for(const char* name, std::int64_t replicas) {
 // and no batch is four times as fast. The job is submitted at 7 s, starts at 60 s and restarts for 30 s.
 TEST(Pollux, EndsALoneJobWhenItsWorkIsDone) {
   const auto applications = one_short_application();
-  const std::vector<formats::Job> jobs{
+  const std::vector<formats::ClusterJob> jobs{
       {.name = "a", .submit_s = 7, .application = "short", .replicas = 1, .batch = 64, .duration_s = std::nullopt}};
   PolluxRun run;
   run.allocator = "tiresias";

@@ -35,7 +35,7 @@ struct Row {
   }
 };
 
-using Jobs = std::vector<formats::Job>;
+using Jobs = std::vector<formats::ClusterJob>;
 
 // A workload mixes training jobs and inference requests; the baseline runs the former alone.
 Jobs training_of(const Jobs& jobs) {
@@ -316,9 +316,8 @@ std::string winners_of(const std::vector<Row>& rows) {
     const WayMeans& prompt = least(&WayMeans::overhead_mean_s);
     const WayMeans& calm = least(&WayMeans::restarts_per_job);
     text += fmt::format(
-        "{}: jobs end soonest under {} ({:.0f} s), the last of a hundred under {} (p99 {:.0f} s), requests wait least "
-        "under {} ({:.2f} s), jobs restart least under "
-        "{} ({:.1f})\n",
+        "{}: the mean completion time is shortest under {} ({:.0f} s), the p99 under {} ({:.0f} s), the wait of "
+        "requests under {} ({:.2f} s); jobs restart least under {} ({:.1f})\n",
         workload, fastest.name, fastest.jct_mean_s, even.name, even.jct_p99_s, prompt.name, prompt.overhead_mean_s,
         calm.name, calm.restarts_per_job);
     text += price_of(mine);
@@ -331,13 +330,15 @@ Result<Nothing> check_comparable(const std::vector<TrainingWorkload>& workloads,
   bool mixed = false;
   for (const auto& workload : workloads) {
     const std::size_t training = training_of(workload.jobs).size();
-    if (training == 0) return Error{ErrorCode::invalid, workload.origin.path + ": no training job, only requests"};
+    if (training == 0) return Error{ErrorCode::invalid, workload.origin.path + ": has no training job, only requests"};
     mixed = mixed || training < workload.jobs.size();
   }
   if (mixed || !quick) return Nothing{};
-  return Error{ErrorCode::invalid, workloads.front().origin.path +
-                                       ": no inference request, and so in the other files; --quick runs the smallest "
-                                       "workload that has some"};
+  return Error{
+      ErrorCode::invalid,
+      workloads.front().origin.path +
+          ": has no inference request, and neither have the other files; --quick runs the smallest workload that has "
+          "some"};
 }
 
 std::string page_of(const std::vector<Row>& rows) {
@@ -386,7 +387,7 @@ Result<Answer> reproduce_deepboot(const DeepbootInput& input, Runner& runner) {
   Answer answer;
   for (const auto& row : runs.rows) answer.json.push_back(row_json(row, runs.rows));
   answer.sections.push_back(
-      {"Training on 16 nodes of 4 GPUs that inference shares, beside Pollux on 8 nodes without inference.\n\n",
+      {"Training on 16 nodes of 4 GPUs shared with inference, compared with Pollux on 8 nodes without inference.\n\n",
        table_of(runs.rows)});
   answer.sections.push_back({"\n" + summary_of(runs.rows) + "\n" + winners_of(runs.rows)});
   if (input.page) answer.page = page_of(runs.rows);

@@ -223,15 +223,16 @@ void add_to(Answer& answer, const ElasticBatchModels& group, const std::vector<S
     for (const auto& result : cell.results) answer.json.push_back(batch_json(result, group.device));
     for (const auto& result : rates_for(rates, cell)) answer.json.push_back(batch_json(result, group.device));
   }
-  answer.sections.push_back({fmt::format("{} models on {}: GPUs with which every simulated p99 is within its Slo.\n",
-                                         group.models.size(), group.device) +
-                                 variants_text(elastic_batch_variants()) +
-                                 "VS OFF: elastic against the better of off_longest and off_fixed.\n\n",
-                             gpus_table(settings)});
   answer.sections.push_back(
-      {"\nThe highest rate of each model on as many GPUs, all models on every slice.\n" +
+      {fmt::format("{} models on {}: the number of GPUs with which every simulated p99 is within its Slo.\n",
+                   group.models.size(), group.device) +
+           variants_text(elastic_batch_variants()) +
+           "VS OFF: elastic compared with the better of off_longest and off_fixed.\n\n",
+       gpus_table(settings)});
+  answer.sections.push_back(
+      {"\nThe highest rate of each model on that many GPUs, with all models on every slice.\n" +
            variants_text(highest_rate_variants()) +
-           "VS FIXED, VS CHOSEN: the useful work of rate_elastic over that of either rate_fifo.\n\n",
+           "VS FIXED, VS CHOSEN: the useful work of rate_elastic compared with that of either rate_fifo.\n\n",
        rates_table(rates)});
 }
 

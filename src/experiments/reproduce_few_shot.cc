@@ -80,7 +80,7 @@ Result<std::vector<FewShotTable>> load_tables(const FewShotInput& input, Runner&
   if (loaded.tables.empty()) {
     return Error{loaded.empty ? ErrorCode::invalid : ErrorCode::not_found, loaded.missing + input.hint};
   }
-  if (!loaded.missing.empty()) runner.note(loaded.missing + "the other data set is used alone");
+  if (!loaded.missing.empty()) runner.note(loaded.missing + "only the other data set is used");
   return std::move(loaded.tables);
 }
 

@@ -367,17 +367,17 @@ Result<Answer> reproduce_paris_elsa(const ParisElsaInput& input, Runner& runner)
   Answer answer;
   for (std::size_t s = 0; s < grid.settings().size(); ++s) answer.json.push_back(setting_json(grid, s, input.commit));
   answer.sections.push_back(
-      {"Highest rate in queries/s with p95 within the promise; queries hold several samples and run alone.\n\n",
+      {"Highest rate in queries/s with p95 within the promise; queries have several samples and run alone.\n\n",
        published_table(grid)});
   answer.sections.push_back(
       {"\nThe cut found for `tangram` on the same budget. BOUND: the budget over the least compute-slice seconds of a\n"
-       "query. MERGED: queries may share batches; beside it PARIS and ELSA merging too, and how far the bound is from\n"
-       "them.\n\n",
+       "query. MERGED: queries may share batches; the last two columns compare it, and the bound, with PARIS and ELSA\n"
+       "that merge too.\n\n",
        elastic_table(grid)});
   answer.sections.push_back({"\nAll cuts and policies with queries merged into batches.\n\n", merged_table(grid)});
   if (!input.full) return answer;
   answer.sections.push_back(
-      {"\nThe same with queries of one sample, which policies may put into batches.\n\n", batching_table(grid)});
+      {"\nThe same with queries of one sample, which policies may batch.\n\n", batching_table(grid)});
   return answer;
 }
 

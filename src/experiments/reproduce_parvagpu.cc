@@ -100,10 +100,10 @@ Result<Answer> reproduce_parvagpu(const ParvaInput& input, Runner& runner) {
     if (!row.result.reason.empty()) runner.note(row.result.scenario + ": " + row.result.reason);
   }
   answer.sections.push_back(
-      {"Devices for each scenario. PARVA, ELASTIC and its BOUND: a run takes less than 0.9 of half the Slo.\n"
-       "HALF, RAISED: the same with rates raised until every simulated p99 holds. CERTIFIED: simulated with the\n"
-       "scheduler that serves. NO WAITING: the bound if a run only had to be shorter than its Slo,\n"
-       "in batches that can gather in what is left of it.\n\n",
+      {"Devices for each scenario. PARVA, ELASTIC and its BOUND: a run takes less than 0.9 of half the Slo.\nHALF, "
+       "RAISED: the same with rates raised until every simulated p99 holds. CERTIFIED: simulated with the\nscheduler "
+       "that serves. NO WAITING: the bound if a run only had to be shorter than its Slo,\nin batches that can gather "
+       "in the rest of it.\n\n",
        parva_table(rows)});
   return answer;
 }

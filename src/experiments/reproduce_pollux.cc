@@ -119,8 +119,9 @@ std::string winners_of(const std::vector<Row>& rows) {
     std::ranges::stable_sort(mine, {}, [](const Row* row) { return row->result.jct_mean_s; });
     const auto& best = *mine.front();
     const auto& next = *mine[std::min<std::size_t>(1, mine.size() - 1)];
-    text += fmt::format("{}: jobs end soonest under {}, {:.1f} % before {}\n", workload, best.run.allocator,
-                        100 * (1 - best.result.jct_mean_s / next.result.jct_mean_s), next.run.allocator);
+    text += fmt::format("{}: the mean completion time is shortest under {}, {:.1f} % below {}\n", workload,
+                        best.run.allocator, 100 * (1 - best.result.jct_mean_s / next.result.jct_mean_s),
+                        next.run.allocator);
   }
   return text;
 }

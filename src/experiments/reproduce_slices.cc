@@ -28,7 +28,7 @@ Result<std::map<int, double>> speeds_of(const File& file) {
   auto speeds = lab::training_speeds(iterations);
   if (!speeds.empty()) return speeds;
   return Error{ErrorCode::invalid,
-               file->name + ": no model was timed on a whole GPU, 7g.40gb, against which slices are compared"};
+               file->name + ": no model was timed on a whole GPU, 7g.40gb, to which slices are compared"};
 }
 
 // The device type of ParvaGPU's scenarios, which GPUs for training have as well.
@@ -227,7 +227,7 @@ Answer answer_of(const std::vector<Row>& rows, bool full) {
        saved_table(rows)});
   if (!full) return answer;
   answer.sections.push_back(
-      {"\nIf a new plan came into force every hour at no cost, as a bound on both modes:\n\n", replanned_table(rows)});
+      {"\nWith a new plan every hour at no cost, as a bound on both modes:\n\n", replanned_table(rows)});
   return answer;
 }
 

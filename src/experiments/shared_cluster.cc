@@ -39,7 +39,8 @@ std::vector<double> cold_starts_s(const std::vector<std::string>& applications) 
 // Owns the parts and advances the time. Invariant after every step: no GPU is owned twice.
 class SharedCluster {
  public:
-  SharedCluster(const train::Applications& applications, const std::vector<formats::Job>& jobs, const SharedRun& run)
+  SharedCluster(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
+                const SharedRun& run)
       : run_(run),
         training_(applications, jobs, run),
         requests_(jobs),
@@ -231,7 +232,7 @@ class SharedCluster {
 
 }  // namespace
 
-SharedResult run_shared(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+SharedResult run_shared(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
                         const SharedRun& run) {
   return SharedCluster(applications, jobs, run).run();
 }

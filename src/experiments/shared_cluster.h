@@ -37,7 +37,7 @@ struct SharedResult {
   std::string unfinished;
 };
 
-SharedResult run_shared(const train::Applications& applications, const std::vector<formats::Job>& jobs,
+SharedResult run_shared(const train::Applications& applications, const std::vector<formats::ClusterJob>& jobs,
                         const SharedRun& run);
 
 }  // namespace tangram::experiments

@@ -84,7 +84,7 @@ std::string shared_report_html(std::span<const SharedReportRow> rows) {
   }
   for (const auto& [workload, mine] : by_workload) {
     html += fmt::format(
-        "<h2>{}</h2><p>Mean completion time (up) against the mean wait of requests (right): squares are ours, "
+        "<h2>{}</h2><p>Mean completion time (up) against the mean wait of requests (right): squares are Tangram, "
         "circles the others.</p>\n",
         report::plot::escape(workload));
     html += frontier_picture(mine);

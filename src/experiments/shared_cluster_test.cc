@@ -17,8 +17,8 @@ train::Applications test_applications() {
   return applications;
 }
 
-std::vector<formats::Job> training_jobs(Rng& rng, int count) {
-  std::vector<formats::Job> jobs;
+std::vector<formats::ClusterJob> training_jobs(Rng& rng, int count) {
+  std::vector<formats::ClusterJob> jobs;
   for (int i = 0; i < count; ++i) {
     jobs.push_back({.name = "job-" + std::to_string(i),
                     .submit_s = std::floor(rng.uniform(0, 1500)),
@@ -33,7 +33,7 @@ std::vector<formats::Job> training_jobs(Rng& rng, int count) {
 // Nothing else runs, so each request gets an empty GPU; the first is cold, and the second finds its replica guarded.
 TEST(SharedCluster, ChargesAColdStartOnceAndNotWhileTheReplicaIsWarm) {
   const auto applications = test_applications();
-  std::vector<formats::Job> jobs;
+  std::vector<formats::ClusterJob> jobs;
   for (const double at : {10.0, 40.0}) {
     jobs.push_back({.name = "r",
                     .submit_s = at,
@@ -48,7 +48,7 @@ TEST(SharedCluster, ChargesAColdStartOnceAndNotWhileTheReplicaIsWarm) {
   EXPECT_EQ(run_shared(applications, jobs, cold).overheads_s, (std::vector<double>{8, 8}));
 }
 
-formats::Job job_asking(const char* name, std::int64_t replicas) {
+formats::ClusterJob job_asking(const char* name, std::int64_t replicas) {
   return {.name = name,
           .submit_s = 0,
           .application = "short",
@@ -63,7 +63,7 @@ TEST(SharedCluster, NamesAJobOrRequestThatNeverEnds) {
   run.allocator = "tiresias";
   run.interval_s = 3600;  // A year passes soon.
   EXPECT_EQ(run_shared(test_applications(), {job_asking("large", 65)}, run).unfinished, "large");
-  formats::Job request = job_asking("endless", 1);
+  formats::ClusterJob request = job_asking("endless", 1);
   request.kind = formats::JobKind::inference;
   request.duration_s = 1e8;
   EXPECT_EQ(run_shared(test_applications(), {job_asking("small", 1), request}, run).unfinished, "endless");

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "lab/certify.h"
 #include "lab/needs.h"
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 #include "plan/demand.h"
 #include "sched/lending.h"
 #include "sim/simulation.h"

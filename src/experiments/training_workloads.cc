@@ -46,7 +46,7 @@ Result<std::vector<TrainingWorkload>> workloads_of(const Folder& folder, const W
   for (const auto& source : *folder.files) {
     // The other workloads are still worth running.
     if (text::trim(source.text).empty()) {
-      runner.warn(source.name + ": empty, left out");
+      runner.warn(source.name + ": is empty and left out");
       continue;
     }
     TANGRAM_TRY(auto workload, read_workload(source, rules.format));
@@ -64,11 +64,11 @@ Error unfinished_error(const std::vector<TrainingWorkload>& workloads, const std
   std::string place = workload;  // That of a synthetic workload, which has no file.
   for (const auto& read : workloads) {
     if (read.name != workload) continue;
-    const auto found = std::ranges::find(read.jobs, job, &formats::Job::name);
+    const auto found = std::ranges::find(read.jobs, job, &formats::ClusterJob::name);
     place = read.origin.at(static_cast<std::size_t>(found - read.jobs.begin()));
   }
-  return {ErrorCode::invalid, fmt::format("{}: {} does not end under {} within the {:.0f} s that are simulated", place,
-                                          job, under, lab::kClusterTimeMax_s)};
+  return {ErrorCode::invalid, fmt::format("{}: {} does not end under {} within the simulated {:.0f} s", place, job,
+                                          under, lab::kClusterTimeMax_s)};
 }
 
 }  // namespace tangram::experiments

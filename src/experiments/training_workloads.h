@@ -13,7 +13,7 @@ namespace tangram::experiments {
 // A workload file, by its name without ".csv".
 struct TrainingWorkload {
   std::string name;
-  std::vector<formats::Job> jobs;
+  std::vector<formats::ClusterJob> jobs;
   lab::JobsOrigin origin;
 };
 

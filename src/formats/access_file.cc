@@ -52,9 +52,9 @@ struct AccessRecord {
 
 template <typename Visitor>
 void describe(Visitor& v, AccessRole& role) {
-  v.name("client", role, AccessRole::client, "Asks the models.");
-  v.name("viewer", role, AccessRole::viewer, "Reads metrics and status, too.");
-  v.name("admin", role, AccessRole::admin, "Everything: load and unload, reload, log level, drain.");
+  v.name("client", role, AccessRole::client, "Inference.");
+  v.name("viewer", role, AccessRole::viewer, "Inference, and reading metrics and status.");
+  v.name("admin", role, AccessRole::admin, "Everything: also load and unload, reload, log level, drain.");
 }
 
 namespace {
@@ -65,34 +65,35 @@ void describe(Visitor& v, KeyRecord& c) {
   v.field("id", c.id, {.required = true, .text = TextRule::name},
           "The part of the key that is not secret; unique in the file.");
   v.field("hash", c.hash, {.required = true}, "`sha256:SALT:DIGEST`, both in hexadecimal: SHA-256 of salt and key.");
-  v.field("expires", c.expires, "From then on it is refused: `2027-01-31`, or `2027-01-31T12:30:00Z`, in UTC.");
+  v.field("expires", c.expires, "When the key expires: `2027-01-31`, or `2027-01-31T12:30:00Z`, in UTC.");
 }
 
 // Rate, quota and concurrency are independent, and a missing one means unlimited. A quota of 0 is allowed: it suspends
 // inference for a tenant without deleting its keys.
 template <typename Visitor>
 void describe(Visitor& v, TenantRecord& c) {
-  v.about("Tenant", "Someone who uses the server.");
-  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Stands in metrics and logs.");
-  v.field("role", c.role, "What it may do.");
-  v.field("keys", c.keys, "Any of them will do. Two keys let one be replaced without a gap.");
-  v.field("certificate_names", c.certificate_names,
-          "A client certificate with this common name or DNS name will do, too (`--tls-client-ca`).");
-  v.field("models", c.models, "The models that it may use; all where none is given.");
+  v.about("Tenant", "A client of the server.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "The name in metrics and logs.");
+  v.field("role", c.role, "The permissions of the tenant.");
+  v.field("keys", c.keys, "The keys of the tenant. With two keys, one can be replaced without a gap.");
+  v.field(
+      "certificate_names", c.certificate_names,
+      "Names of client certificates: one with this common name or DNS name identifies the tenant (`--tls-client-ca`).");
+  v.field("models", c.models, "The models that the tenant may use; default: all.");
   v.field("rate_per_s", c.rate_per_s, {.min = kRateMin, .max = kRateMax},
-          "Inference requests a second on average; unlimited where it is not given.");
+          "The largest mean rate of inference requests; default: unlimited.");
   v.field("burst", c.burst, {.min = 1, .max = kRateMax},
-          "How many of them may come at once; where it is not given, those of one second, but at least one.");
+          "How many requests may arrive at once; default: the requests of one second, but at least one.");
   v.field("quota_per_day", c.quota_per_day, {.min = 0, .max = kCountMax},
-          "Inference requests from midnight to midnight UTC; unlimited where it is not given.");
+          "The largest number of inference requests per day, UTC; default: unlimited.");
   v.field("in_flight_max", c.in_flight_max, {.min = 1, .max = kCountMax},
-          "Inference requests at one time; unlimited where it is not given.");
+          "The largest number of inference requests in flight; default: unlimited.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, AccessRecord& c) {
-  v.about("Access", "Who may use a server, and how much of it.");
-  v.field("tenants", c.tenants, {.required = true, .items_min = 1}, "Everyone who may.");
+  v.about("Access", "The tenants of a server and their limits.");
+  v.field("tenants", c.tenants, {.required = true, .items_min = 1}, "The tenants.");
 }
 
 int hex_digit(char c) {
@@ -159,7 +160,7 @@ class Taken {
     const auto [found, fresh] = first_.emplace(name.value, name.at.line);
     if (!fresh) {
       problems_.add(name.at,
-                    fmt::format("{} {} stands in line {} already", what_, detail::excerpt(name.value), found->second));
+                    fmt::format("{} {} is already used in line {}", what_, detail::excerpt(name.value), found->second));
     }
   }
 
@@ -180,9 +181,9 @@ void check_names(const AccessRecord& record, Problems& problems) {
     for (const auto& name : tenant.certificate_names) certificates.take(name);
     // No request could ever authenticate as this tenant, which is certainly a mistake.
     if (tenant.keys.empty() && tenant.certificate_names.empty() && tenant.name.at.line != 0) {
-      problems.add(tenant.name.at, "a tenant needs keys or certificate_names, or nobody is it");
+      problems.add(tenant.name.at, "a tenant needs keys or certificate_names, to identify its requests");
     }
-    if (tenant.burst.value && !tenant.rate_per_s) problems.add(tenant.burst.at, "burst belongs to rate_per_s");
+    if (tenant.burst.value && !tenant.rate_per_s) problems.add(tenant.burst.at, "burst needs rate_per_s");
   }
 }
 

@@ -62,13 +62,13 @@ TEST(AccessFile, ReportsAllProblemsAtOnce) {
                             "  - {name: b, burst: 2, quotas: 1}\n"),
             "access.yaml:3:27: hash must be sha256:SALT:DIGEST with 32 and 64 hexadecimal digits in lower case, as "
             "`tangram key make` prints it\n"
-            "access.yaml:4:11: name \"a\" stands in line 2 already\n"
-            "access.yaml:5:17: key id \"k1\" stands in line 3 already\n"
+            "access.yaml:4:11: name \"a\" is already used in line 2\n"
+            "access.yaml:5:17: key id \"k1\" is already used in line 3\n"
             "access.yaml:5:144: expires must be a date like 2027-01-31 or 2027-01-31T12:30:00Z, not \"2027-02-29\"\n"
-            "access.yaml:6:12: a tenant needs keys or certificate_names, or nobody is it\n"
-            "access.yaml:6:22: burst belongs to rate_per_s\n"
-            "access.yaml:6:25: key is unknown: \"quotas\"; known: name, role, keys, "
-            "certificate_names, models, rate_per_s, burst, quota_per_day, in_flight_max");
+            "access.yaml:6:12: a tenant needs keys or certificate_names, to identify its requests\n"
+            "access.yaml:6:22: burst needs rate_per_s\n"
+            "access.yaml:6:25: key is unknown: \"quotas\"; known: name, role, keys, certificate_names, models, "
+            "rate_per_s, burst, quota_per_day, in_flight_max");
 }
 
 TEST(AccessFile, WantsSomebody) {

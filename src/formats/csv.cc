@@ -61,7 +61,7 @@ bool CsvReader::read_quoted(CsvField& field) {
   const std::size_t begin = ++offset_;
   bool doubled = false;
   while (true) {
-    if (offset_ >= text_.size()) return stop(field.at(), "a quote that is never closed");
+    if (offset_ >= text_.size()) return stop(field.at(), "a quoted field is never closed");
     const char c = text_[offset_++];
     if (c == '\n') {
       ++line_;
@@ -74,7 +74,7 @@ bool CsvReader::read_quoted(CsvField& field) {
   }
   field.text = text_.substr(begin, offset_ - 1 - begin);
   if (offset_ < text_.size() && text_[offset_] != ',' && !at_line_end()) {
-    return stop(here(), "text behind a closing quote; expected a comma or the end of the line");
+    return stop(here(), "unexpected text after a closing quote; expected a comma or the end of the line");
   }
   // The common case needs no copy.
   if (!doubled) return true;

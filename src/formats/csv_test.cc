@@ -42,9 +42,9 @@ TEST(Csv, KeepsEmptyFieldsAndACarriageReturnInsideALine) {
 }
 
 TEST(Csv, SaysWhereAQuoteIsWrong) {
-  EXPECT_EQ(parse("a,b\nc,\"d\n").problems, "a.csv:2:3: a quote that is never closed");
+  EXPECT_EQ(parse("a,b\nc,\"d\n").problems, "a.csv:2:3: a quoted field is never closed");
   EXPECT_EQ(parse("a,\"b\"c\n").problems,
-            "a.csv:1:6: text behind a closing quote; expected a comma or the end of the line");
+            "a.csv:1:6: unexpected text after a closing quote; expected a comma or the end of the line");
 }
 
 TEST(Csv, LimitsTheFieldsOfARow) {

@@ -105,9 +105,9 @@ std::string read_number(std::string_view text, const Limits& limits, double& val
 
 std::string read_text(std::string_view text, const Limits& limits, std::string& value) {
   if (text.empty()) return "must not be empty";
-  if (std::ranges::any_of(text, is_control)) return "must not hold control characters";
+  if (std::ranges::any_of(text, is_control)) return "must not contain control characters";
   if (limits.text == TextRule::name && !is_name(text)) {
-    return fmt::format("must be letters, digits, '.', '_' and '-', beginning with a letter or digit, not {}",
+    return fmt::format("must consist of letters, digits, '.', '_' and '-' and begin with a letter or digit; read {}",
                        excerpt(text));
   }
   if (limits.names != nullptr) {
@@ -229,7 +229,7 @@ void Reader::finish_choice() {
   if (chosen_.size() > 1) {
     // chosen_ has the order of the description. The message names the keys in the order of the file, at the second one.
     std::ranges::sort(chosen_, {}, &Entry::at);
-    return problems_.add(chosen_[1]->at, fmt::format("{} and {} exclude each other", chosen_[0]->key, chosen_[1]->key));
+    return problems_.add(chosen_[1]->at, fmt::format("{} and {} cannot be combined", chosen_[0]->key, chosen_[1]->key));
   }
   // If there are entries, each is unknown and has been reported with its own suggestion.
   if (chosen_.empty() && node_.entries.empty()) {
@@ -242,10 +242,10 @@ const std::string* Reader::scalar_of(const Node& node, std::string_view key, boo
     report(node.at, key, "has no value");
   } else if (node.kind != Node::Kind::scalar) {
     report(node.at, key, "must be a single value");
-  // YAML reads 1.10, true and null as typed values. Taking them for text silently would hide a mistake, so quotes are
-  // asked for: `version: "1.10"`.
+    // YAML reads 1.10, true and null as typed values. Taking them for text silently would hide a mistake, so quotes are
+    // asked for: `version: "1.10"`.
   } else if (text && !node.quoted && detail::looks_typed(node.text)) {
-    report(node.at, key, fmt::format("must be text; write \"{}\" in quotes if it is meant", node.text));
+    report(node.at, key, fmt::format("must be a string; if {} is meant as one, write it in quotes", node.text));
   } else if (!text && node.quoted) {
     report(node.at, key, fmt::format("must not be in quotes: {}", detail::excerpt(node.text)));
   } else {

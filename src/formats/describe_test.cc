@@ -111,7 +111,8 @@ TEST(Describe, ReportsAllProblemsInOrderOfTheirPlaces) {
       "s.yaml:1:9: colour is unknown: \"geen\", did you mean green?; known: red, green\n"
       "s.yaml:2:8: count must be at least 1, not 0\n"
       "s.yaml:3:8: share must be less than 1, not 1\n"
-      "s.yaml:4:7: name must be letters, digits, '.', '_' and '-', beginning with a letter or digit, not \"a b\"\n"
+      "s.yaml:4:7: name must consist of letters, digits, '.', '_' and '-' and begin with a letter or digit; read \"a "
+      "b\"\n"
       "s.yaml:5:10: wait_ms must be a number, not \"soon\"\n"
       "s.yaml:6:8: limit must be a whole number, not \"1.5\"\n"
       "s.yaml:7:7: list must be a list\n"
@@ -126,7 +127,8 @@ TEST(Describe, SuggestsTheNearestKey) {
 }
 
 TEST(Describe, TellsTextFromNumbers) {
-  EXPECT_EQ(read("name: 12\n").problems, "s.yaml:1:7: name must be text; write \"12\" in quotes if it is meant");
+  EXPECT_EQ(read("name: 12\n").problems,
+            "s.yaml:1:7: name must be a string; if 12 is meant as one, write it in quotes");
   EXPECT_EQ(read("name: \"12\"\n").problems, "");
   EXPECT_EQ(read("count: \"12\"\n").problems, "s.yaml:1:8: count must not be in quotes: \"12\"");
   EXPECT_EQ(read("count:\n").problems, "s.yaml:1:1: count has no value");
@@ -137,7 +139,7 @@ TEST(Describe, WantsExactlyOneOptionOfAChoice) {
   EXPECT_EQ(read("choice: 4\n").problems, "");
   EXPECT_EQ(read("choice: 44\n").problems, "s.yaml:1:9: must be at most 9, not 44");
   EXPECT_EQ(read("choice: {fixed: {value: 1}, spread: {}}\n").problems,
-            "s.yaml:1:29: fixed and spread exclude each other");
+            "s.yaml:1:29: fixed and spread cannot be combined");
   EXPECT_EQ(read("choice: {}\n").problems, "s.yaml:1:9: needs one of: fixed, spread");
   EXPECT_EQ(read("choice: {fixed: {}}\n").problems, "s.yaml:1:17: value is missing");
   EXPECT_EQ(read("choice: {spread: {low: 2, high: 1}}\n").problems, "s.yaml:1:33: high must be at least low");

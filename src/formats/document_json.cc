@@ -149,7 +149,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
   // already.
   static std::string reason(std::string_view what) {
     const std::size_t colon = what.find(": ");
-    return "not JSON: " + std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
+    return "not valid JSON: " + std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
   }
 
   std::string_view text_;
@@ -162,7 +162,7 @@ class JsonHandler final : public nlohmann::json_sax<nlohmann::json> {
 
 std::optional<Node> parse_json(const Source& source, Problems& problems) {
   if (source.text.size() > kDocumentBytesMax) {
-    problems.add({}, fmt::format("longer than {} bytes", kDocumentBytesMax));
+    problems.add({}, fmt::format("the file is longer than {} bytes", kDocumentBytesMax));
     return std::nullopt;
   }
   const std::string_view text = without_byte_order_mark(source.text);
@@ -179,7 +179,7 @@ std::optional<Node> parse_json(const Source& source, Problems& problems) {
   try {
     if (nlohmann::json::sax_parse(text, &handler)) return handler.take();
   } catch (const std::exception& exception) {
-    problems.add({}, std::string("not JSON: ") + exception.what());
+    problems.add({}, std::string("not valid JSON: ") + exception.what());
   }
   return std::nullopt;
 }

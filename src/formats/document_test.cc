@@ -40,32 +40,32 @@ TEST(Yaml, GivesTheBeginningWhereEscapesMoveTheColumns) {
 }
 
 TEST(Yaml, ReportsAKeyThatStandsTwiceWithBothLines) {
-  EXPECT_EQ(yaml_problem("a: 1\nb: 2\na: 3\n"), "a.yaml:3:1: a stands here twice; first in line 1");
+  EXPECT_EQ(yaml_problem("a: 1\nb: 2\na: 3\n"), "a.yaml:3:1: a is given twice; first in line 1");
 }
 
 TEST(Yaml, SaysWhereItIsBroken) {
-  EXPECT_EQ(yaml_problem("a: [1, 2}\n"), "a.yaml:1:9: not YAML: illegal flow end");
-  EXPECT_EQ(yaml_problem("a: 1\n---\nb: 2\n"), "a.yaml:1:1: the file holds more than one document");
-  EXPECT_EQ(yaml_problem("a: !secret b\n"), "a.yaml:1:4: tags such as !secret are not understood");
+  EXPECT_EQ(yaml_problem("a: [1, 2}\n"), "a.yaml:1:9: not valid YAML: illegal flow end");
+  EXPECT_EQ(yaml_problem("a: 1\n---\nb: 2\n"), "a.yaml:1:1: the file has more than one document");
+  EXPECT_EQ(yaml_problem("a: !secret b\n"), "a.yaml:1:4: tags such as !secret are not supported");
   EXPECT_EQ(yaml_problem("a: \xFF\n"), "a.yaml:1:4: not UTF-8 text");
 }
 
 // The parser itself complains about the line behind, or about a key that is a list.
 TEST(Yaml, PointsAtABracketThatIsNeverClosed) {
-  EXPECT_EQ(yaml_problem("a: [1, 2\nb: 3\n"), "a.yaml:1:4: not YAML: the [ here is never closed");
-  EXPECT_EQ(yaml_problem("[\n {type: a30\n"), "a.yaml:2:2: not YAML: the { here is never closed");
+  EXPECT_EQ(yaml_problem("a: [1, 2\nb: 3\n"), "a.yaml:1:4: not valid YAML: the [ here is never closed");
+  EXPECT_EQ(yaml_problem("[\n {type: a30\n"), "a.yaml:2:2: not valid YAML: the { here is never closed");
   // Brackets in quotes, comments and words are none.
   EXPECT_EQ(yaml_problem("a: '['  # [\nb: it's[\nc: [\"}\", {d: 1}\n"),
-            "a.yaml:3:4: not YAML: the [ here is never closed");
+            "a.yaml:3:4: not valid YAML: the [ here is never closed");
 }
 
 // The parser would take all that follows for a part of the value, and the keys behind it for missing.
 TEST(Yaml, NamesAQuoteThatIsNeverClosed) {
-  EXPECT_EQ(yaml_problem("a: 1\nb: \"two\nc: 3\n"), "a.yaml:2:4: not YAML: the \" here is never closed");
-  EXPECT_EQ(yaml_problem("a: 'it''s\n"), "a.yaml:1:4: not YAML: the ' here is never closed");
-  EXPECT_EQ(yaml_problem("a: &x \"b\\\"\n"), "a.yaml:1:7: not YAML: the \" here is never closed");
-  EXPECT_EQ(yaml_problem("a: [1, \"b]\n"), "a.yaml:1:8: not YAML: the \" here is never closed");
-  EXPECT_EQ(yaml_problem("\"a: 1\n"), "a.yaml:1:1: not YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: 1\nb: \"two\nc: 3\n"), "a.yaml:2:4: not valid YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: 'it''s\n"), "a.yaml:1:4: not valid YAML: the ' here is never closed");
+  EXPECT_EQ(yaml_problem("a: &x \"b\\\"\n"), "a.yaml:1:7: not valid YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("a: [1, \"b]\n"), "a.yaml:1:8: not valid YAML: the \" here is never closed");
+  EXPECT_EQ(yaml_problem("\"a: 1\n"), "a.yaml:1:1: not valid YAML: the \" here is never closed");
   EXPECT_EQ(yaml_problem("a: 'it''s'\nb: \"\\\"\"\nc: |\n  \"open in a block\n"), "");
 }
 
@@ -93,7 +93,7 @@ TEST(Yaml, MergesMaps) {
   EXPECT_EQ(to_json(*root->find("b")), "{\"k\": 3, \"l\": 2}");
   EXPECT_EQ(to_json(*root->find("c")), "{\"k\": 4, \"l\": 2}");
   EXPECT_EQ(yaml_problem("a: {<<: 3}\n"), "a.yaml:1:5: << takes a map or a list of maps, as in <<: *anchor");
-  EXPECT_EQ(yaml_problem("a:\n  <<: {b: 1}\n  <<: {c: 1}\n"), "a.yaml:3:3: << stands here twice; first in line 2");
+  EXPECT_EQ(yaml_problem("a:\n  <<: {b: 1}\n  <<: {c: 1}\n"), "a.yaml:3:3: << is given twice; first in line 2");
 }
 
 TEST(Yaml, CopiesWhatAnAliasNames) {
@@ -101,7 +101,7 @@ TEST(Yaml, CopiesWhatAnAliasNames) {
   const auto root = parse_yaml({"a.yaml", "a: &x {b: 1}\nc: *x\n"}, problems);
   ASSERT_TRUE(root && problems.empty());
   EXPECT_TRUE(same(*root->find("a"), *root->find("c")));
-  EXPECT_EQ(yaml_problem("a: &x [*x]\n"), "a.yaml:1:8: an alias stands inside what it refers to");
+  EXPECT_EQ(yaml_problem("a: &x [*x]\n"), "a.yaml:1:8: an alias refers to a node that contains it");
 }
 
 // Nine levels of nine aliases each would be 9^9 = 387 million values.
@@ -138,8 +138,8 @@ TEST(Json, KnowsThePlaceOfEveryKeyAndValue) {
 }
 
 TEST(Json, SaysWhereItIsBroken) {
-  EXPECT_TRUE(json_problem("{\"a\": 1,\n \"b\" 2}").starts_with("a.json:2:6: not JSON: syntax error"));
-  EXPECT_EQ(json_problem("{\"a\": 1, \"a\": 2}"), "a.json:1:10: a stands here twice; first in line 1");
+  EXPECT_TRUE(json_problem("{\"a\": 1,\n \"b\" 2}").starts_with("a.json:2:6: not valid JSON: syntax error"));
+  EXPECT_EQ(json_problem("{\"a\": 1, \"a\": 2}"), "a.json:1:10: a is given twice; first in line 1");
   EXPECT_EQ(json_problem(std::string(65, '[') + std::string(65, ']')), "a.json:1:65: nested more than 64 deep");
 }
 

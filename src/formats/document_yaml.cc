@@ -22,7 +22,7 @@
 namespace tangram::formats {
 namespace {
 
-constexpr const char* kKeyIsNoWord = "a key is a word, not a list or a map";
+constexpr const char* kKeyIsNoWord = "a key must be a scalar, not a list or a map";
 
 Position position_of(const YAML::Mark& mark) {
   return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
@@ -53,7 +53,7 @@ class YamlHandler final : public YAML::EventHandler {
     const auto named = anchors_.find(anchor);
     // An anchor is known only once its node is complete, so an unknown one means that the alias lies inside its own
     // anchor.
-    if (named == anchors_.end()) throw DocumentStopped{at, "an alias stands inside what it refers to"};
+    if (named == anchors_.end()) throw DocumentStopped{at, "an alias refers to a node that contains it"};
     if (builder_.expects_key()) throw DocumentStopped{at, "an alias cannot be a key"};
     builder_.copy_of(named->second, at);
   }
@@ -64,7 +64,7 @@ class YamlHandler final : public YAML::EventHandler {
     refuse_open_quote(at);
     // yaml-cpp gives the tag "!" to quoted and block scalars and "?" to plain ones. `!!str` counts as quotes.
     const bool quoted = tag == "!" || tag == kTextTag;
-    if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not understood"};
+    if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not supported"};
     if (builder_.expects_key()) {
       builder_.key(value, at);
       return;
@@ -139,7 +139,7 @@ class YamlHandler final : public YAML::EventHandler {
   // value.
   void refuse_open_quote(Position at) const {
     if (const auto open = unclosed_quote(text_, offset_of(at))) {
-      throw DocumentStopped{open->at, fmt::format("not YAML: the {} here is never closed", open->bracket)};
+      throw DocumentStopped{open->at, fmt::format("not valid YAML: the {} here is never closed", open->bracket)};
     }
   }
 
@@ -181,7 +181,7 @@ std::optional<Node> read_document(std::string_view text, Problems& problems) {
   // A file of comments only has no document and becomes null.
   if (!parser.HandleNextDocument(handler)) return Node{};
   Node root = builder.take();
-  if (has_second_document(parser, handler)) problems.add(root.at, "the file holds more than one document");
+  if (has_second_document(parser, handler)) problems.add(root.at, "the file has more than one document");
   return root;
 }
 
@@ -189,17 +189,17 @@ std::optional<Node> read_document(std::string_view text, Problems& problems) {
 // bracket. A stop on purpose, such as a limit, keeps its own message and place.
 void report(std::string_view text, const DocumentStopped& stopped, Problems& problems) {
   const bool exact = stopped.text.ends_with("is never closed");
-  const bool stumbled = !exact && (stopped.text.starts_with("not YAML") || stopped.text == kKeyIsNoWord);
+  const bool stumbled = !exact && (stopped.text.starts_with("not valid YAML") || stopped.text == kKeyIsNoWord);
   const auto open = stumbled ? unclosed_bracket(text) : std::nullopt;
   if (!open) return problems.add(stopped.at, stopped.text);
-  problems.add(open->at, fmt::format("not YAML: the {} here is never closed", open->bracket));
+  problems.add(open->at, fmt::format("not valid YAML: the {} here is never closed", open->bracket));
 }
 
 }  // namespace
 
 std::optional<Node> parse_yaml(const Source& source, Problems& problems) {
   if (source.text.size() > kDocumentBytesMax) {
-    problems.add({}, fmt::format("longer than {} bytes", kDocumentBytesMax));
+    problems.add({}, fmt::format("the file is longer than {} bytes", kDocumentBytesMax));
     return std::nullopt;
   }
   const std::string_view text = without_byte_order_mark(source.text);
@@ -216,9 +216,9 @@ std::optional<Node> parse_yaml(const Source& source, Problems& problems) {
   } catch (const DocumentStopped& stopped) {
     report(text, {stopped.at, stopped.text}, problems);
   } catch (const YAML::Exception& exception) {
-    report(text, {position_of(exception.mark), "not YAML: " + exception.msg}, problems);
+    report(text, {position_of(exception.mark), "not valid YAML: " + exception.msg}, problems);
   } catch (const std::exception& exception) {
-    problems.add({}, std::string("not YAML: ") + exception.what());
+    problems.add({}, std::string("not valid YAML: ") + exception.what());
   }
   return std::nullopt;
 }

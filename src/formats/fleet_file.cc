@@ -42,17 +42,17 @@ struct FleetRecord {
 
 template <typename Visitor>
 void describe(Visitor& v, SparePolicy& policy) {
-  v.name("none", policy, SparePolicy::none, "Nothing is kept in hand.");
+  v.name("none", policy, SparePolicy::none, "No spare capacity.");
   v.name("one_device", policy, SparePolicy::one_device,
-         "Every service still has the capacity it needs when any one device is lost.");
+         "Every service keeps the capacity it needs when any one device is lost.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ProfileSet& set) {
-  v.name("base", set, ProfileSet::base, "The plain cuts.");
-  v.name("double", set, ProfileSet::double_memory, "Those, and the smallest cut with double memory.");
-  v.name("me", set, ProfileSet::media, "Those, and the cuts with media engines.");
-  v.name("all", set, ProfileSet::all, "Everything the device offers.");
+  v.name("base", set, ProfileSet::base, "The plain profiles.");
+  v.name("double", set, ProfileSet::double_memory, "Also the smallest profile with double memory.");
+  v.name("me", set, ProfileSet::media, "Also the profiles with media engines.");
+  v.name("all", set, ProfileSet::all, "All profiles of the device.");
 }
 
 namespace {
@@ -60,25 +60,25 @@ namespace {
 template <typename Visitor>
 void describe(Visitor& v, GroupRecord& c) {
   v.about("Device group", "A number of equal devices.");
-  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What the devices are.");
-  v.field("name", c.name, {.text = TextRule::name}, "Prefix of the devices' names; the type where it is not given.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "The device type.");
+  v.field("name", c.name, {.text = TextRule::name}, "The prefix of the devices' names; default: the type.");
   v.field("count", c.count, {.min = 1, .max = kDevicesMax},
-          "How many there are; 1 if neither this nor `unlimited` is given.");
-  v.field("unlimited", c.unlimited, "As many as the plan needs; excludes `count`.");
-  v.field("price_per_hour", c.price_per_hour, {.min = 0, .max = 1e9}, "What one device costs, in any currency.");
+          "The number of devices; default 1, unless `unlimited` is given.");
+  v.field("unlimited", c.unlimited, "As many devices as the plan needs; cannot be combined with `count`.");
+  v.field("price_per_hour", c.price_per_hour, {.min = 0, .max = 1e9}, "The cost of one device, in any currency.");
   v.field("profiles", c.profiles, "The MigProfiles that a plan may use.");
-  v.field("layout", c.layout, "How each device is cut today: `4g.40gb@0 + 3g.40gb@4`, or `empty`.");
+  v.field("layout", c.layout, "The current cuts of each device: `4g.40gb@0 + 3g.40gb@4`, or `empty`.");
   v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax},
-          "Only for cpu: its cores; those of this machine if not given.");
+          "Only for cpu: the number of cores; default: those of this machine.");
   v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6},
-          "Only for cpu: its memory; that of this machine if not given.");
-  v.field("quota", c.quota, "Only for cpu: CPU quotas can be set, so that it is cut by quarters of a core.");
+          "Only for cpu: the memory; default: that of this machine.");
+  v.field("quota", c.quota, "Only for cpu: CPU quotas can be set, so it is cut by quarters of a core.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, FleetRecord& c) {
-  v.about("Fleet", "The devices that may be cut.");
-  v.field("spare", c.spare, "What is kept in hand against the loss of a device.");
+  v.about("Fleet", "The devices that can be cut.");
+  v.field("spare", c.spare, "The spare capacity in case a device is lost.");
   v.field("devices", c.devices, {.required = true, .items_min = 1}, "The devices, in groups of equal ones.");
 }
 
@@ -97,12 +97,12 @@ bool names_host(const GroupRecord& record) {
 // Conditions between the fields of one entry that do not need its geometry.
 void check_record(const GroupRecord& record, Problems& problems) {
   if (record.count.at.line != 0 && record.unlimited.value) {
-    problems.add(record.unlimited.at, "count and unlimited exclude each other");
+    problems.add(record.unlimited.at, "count and unlimited cannot be combined");
   }
   // A wrong type has been reported, and then it is unknown which fields belong to it.
   if (record.type.value == "cpu" || record.type.value.empty()) return;
   const auto only_cpu = [&](Position at, std::string_view key) {
-    if (at.line != 0) problems.add(at, fmt::format("{} belongs to type cpu, not to {}", key, record.type.value));
+    if (at.line != 0) problems.add(at, fmt::format("{} applies only to type cpu, not to {}", key, record.type.value));
   };
   only_cpu(record.cores.at, "cores");
   only_cpu(record.memory_gib.at, "memory_gib");
@@ -116,7 +116,7 @@ void check_profiles(const GroupRecord& record, const Geometry& geometry, const L
     const std::string& name = geometry.profiles[slice.profile].name;
     const bool found = std::ranges::any_of(allowed.profiles, [&](const MigProfile& p) { return p.name == name; });
     if (found) continue;
-    return problems.add(record.layout.at, fmt::format("layout holds {}, which profiles: {} leaves out", name,
+    return problems.add(record.layout.at, fmt::format("layout contains {}, which is not in profiles: {}", name,
                                                       to_string(record.profiles.value)));
   }
 }
@@ -158,7 +158,7 @@ void check_names(const std::vector<Located<GroupRecord>>& devices, Problems& pro
     const auto [first, fresh] = seen.emplace(record.name.value.value_or(record.type.value), device.at.line);
     if (fresh) continue;
     problems.add(record.name.value ? record.name.at : record.type.at,
-                 fmt::format("the name {} is taken by the entry in line {}; give this one a name of its own",
+                 fmt::format("the name {} is already used by the entry in line {}; give this entry another name",
                              first->first, first->second));
   }
 }

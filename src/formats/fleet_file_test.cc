@@ -64,11 +64,11 @@ TEST(FleetFile, ReportsAllProblemsAtOnce) {
                 "unlimited: true\n"),
             "fleet.yaml:1:1: key is unknown: \"spares\", did you mean spare?; known: spare, devices\n"
             "fleet.yaml:3:11: type is unknown: \"a100\", did you mean a100-40gb?; known: a30, a100-40gb, a100-80gb, "
-            "h100-80gb, "
-            "h100-94gb, h100-96gb, h200-141gb, gh200-144gb, b200-180gb, gb200-186gb, b300, gb300, rtx-pro-6000, cpu\n"
+            "h100-80gb, h100-94gb, h100-96gb, h200-141gb, gh200-144gb, b200-180gb, gb200-186gb, b300, gb300, "
+            "rtx-pro-6000, cpu\n"
             "fleet.yaml:4:12: count must be at least 1, not 0\n"
-            "fleet.yaml:6:12: cores belongs to type cpu, not to a30\n"
-            "fleet.yaml:8:16: count and unlimited exclude each other");
+            "fleet.yaml:6:12: cores applies only to type cpu, not to a30\n"
+            "fleet.yaml:8:16: count and unlimited cannot be combined");
 }
 
 TEST(FleetFile, RefusesAHostWithoutCores) {
@@ -78,7 +78,7 @@ TEST(FleetFile, RefusesAHostWithoutCores) {
 
 TEST(FleetFile, WantsADistinctNameForEachGroup) {
   EXPECT_EQ(fleet_problems("devices:\n  - type: a30\n  - type: a30\n    count: 2\n"),
-            "fleet.yaml:3:11: the name a30 is taken by the entry in line 2; give this one a name of its own");
+            "fleet.yaml:3:11: the name a30 is already used by the entry in line 2; give this entry another name");
 }
 
 TEST(FleetFile, RefusesAnEmptyFile) {
@@ -89,15 +89,15 @@ TEST(FleetFile, RefusesAnEmptyFile) {
 
 TEST(FleetFile, RefusesALayoutOfProfilesThatItForbids) {
   EXPECT_EQ(fleet_problems("devices:\n  - {type: a30, profiles: base, layout: 1g+me@0}\n"),
-            "fleet.yaml:2:41: layout holds 1g.6gb+me, which profiles: base leaves out");
+            "fleet.yaml:2:41: layout contains 1g.6gb+me, which is not in profiles: base");
   EXPECT_EQ(fleet_problems("devices:\n  - {type: a30, profiles: me, layout: 1g+me@0}\n"), "");
 }
 
 TEST(FleetFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
   EXPECT_EQ(fleet_problems("devices:\n  - type: a30\n  - {type: a30, count: 0, unlimited: true, layout: 2g@1}\n"),
-            "fleet.yaml:3:12: the name a30 is taken by the entry in line 2; give this one a name of its own\n"
+            "fleet.yaml:3:12: the name a30 is already used by the entry in line 2; give this entry another name\n"
             "fleet.yaml:3:24: count must be at least 1, not 0\n"
-            "fleet.yaml:3:38: count and unlimited exclude each other\n"
+            "fleet.yaml:3:38: count and unlimited cannot be combined\n"
             "fleet.yaml:3:52: 2g.12gb cannot start at 1; allowed: 0, 2");
 }
 

@@ -25,17 +25,19 @@ using Importer = Result<std::string> (*)(const importers::Files&, std::string_vi
 // In the order of the help. kImporters has the reader of each format at the same index.
 const ImportFormat kFormats[] = {
     {"parvagpu",
-     "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment, whose overlapping slices are laid out anew.",
+     "ParvaGPU (SC'24): profiles.csv, scenarios.csv or a deployment. Overlapping slices of a deployment are placed "
+     "again.",
      "measurements, services or plan", "SCENARIO"},
-    {"migprofiler", "MIGProfiler: profiles.csv, rows of inference; of a configuration measured twice the first.",
+    {"migprofiler",
+     "MIGProfiler: profiles.csv, the rows for inference. Of a configuration measured twice, the first counts.",
      "measurements", "train"},
-    {"azure-llm", "Azure's traces of language-model requests; time counts from the first request.", "trace", ""},
-    {"twitter", "A request rate for each second; gaps, marked by 0, are interpolated and commented.", "curve", ""},
-    {"pollux", "Pollux (OSDI'21): workloads, or the traces of applications in folders of their names.",
+    {"azure-llm", "Azure's traces of language-model requests. Times are relative to the first request.", "trace", ""},
+    {"twitter", "A request rate for each second. Gaps, marked by 0, are interpolated and commented.", "curve", ""},
+    {"pollux", "Pollux (OSDI'21): workloads, or traces of applications in folders with their names.",
      "jobs or training", ""},
     {"deepboot", "DeepBoot's workloads of training jobs and inference tasks.", "jobs", ""},
     {"miso", "MISO (SoCC'22): training iteration times on slices of an A100-40GB.", "measurements", ""},
-    {"mig-reconfig", "Times to create and to destroy the slices of an A100, summed up.", "recuts", ""},
+    {"mig-reconfig", "Times to create and destroy the slices of an A100, summarised.", "recuts", ""},
     {"text-lengths", "Lengths of texts in words, for each corpus.", "histogram", "CORPUS"},
 };
 
@@ -87,8 +89,8 @@ std::optional<Error> different_kinds(const ImportFormat& format, const std::vect
     if (const auto kind = import_kind(format, file); !kind.empty()) by_kind[kind].push_back(file.name);
   }
   if (by_kind.size() <= 1) return std::nullopt;
-  std::string message =
-      fmt::format("{}: one import makes one file, and these become {} kinds", format.name, by_kind.size());
+  std::string message = fmt::format("{}: an import writes one file of one kind, but these files become {} kinds",
+                                    format.name, by_kind.size());
   for (const auto& [kind, names] : by_kind) {
     message += fmt::format("\n  {}: {}{}", kind, names.front(),
                            names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "");
@@ -129,12 +131,12 @@ std::string_view import_kind(const ImportFormat& format, const Source& file) {
 Result<std::string> import_text(std::string_view format, const std::vector<Source>& files) {
   const ImportFormat* known = find_import_format(format);
   if (known == nullptr) return unknown_format(format);
-  if (files.empty()) return Error{ErrorCode::invalid, known->name + ": no file to import"};
+  if (files.empty()) return Error{ErrorCode::invalid, known->name + ": there is no file to import"};
   const std::size_t colon = format.find(':');
   const std::string_view selection = colon == std::string_view::npos ? "" : format.substr(colon + 1);
   // Ignoring the selection would import more than was asked for.
   if (!selection.empty() && known->selection.empty()) {
-    return Error{ErrorCode::invalid, fmt::format("{} takes nothing behind a colon", known->name)};
+    return Error{ErrorCode::invalid, fmt::format("{} takes no argument after a colon", known->name)};
   }
   if (const auto error = different_kinds(*known, files)) return *error;
   // `known` points into kFormats, so the difference is the index.

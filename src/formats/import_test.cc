@@ -74,7 +74,7 @@ TEST(ImportPollux, NamesTheColumnThatAWorkloadLacks) {
 TEST(ImportParvagpu, RefusesAScenarioThatHasAModelTwice) {
   const std::string header = "scenario,model,slo_latency_ms,request_rate_per_s\n";
   EXPECT_EQ(import("parvagpu", header + "A,net,100,10\nA,net,50,10\n"),
-            "error: in.csv:3:3: A has the model net already");
+            "error: in.csv:3:3: A already has the model net");
   EXPECT_FALSE(import("parvagpu", header + "A,net,100,10\nB,net,50,10\n").starts_with("error"));
 }
 
@@ -95,7 +95,7 @@ TEST(ImportParvagpu, TakesModelsOfAnyName) {
 TEST(ImportParvagpu, DoesNotIgnoreAScenarioThatMeasurementsDoNotHave) {
   EXPECT_EQ(import("parvagpu:SLO1",
                    "model,mig_gpcs,batch_size,mps_procs,throughput_req_s,latency_s,feasible\nnet,3,1,2,100,0.01,1\n"),
-            "error: parvagpu:SLO1: a scenario is chosen of scenarios and deployments; measurements have none");
+            "error: parvagpu:SLO1: only scenarios and deployments can be chosen by name, not measurements");
 }
 
 TEST(ImportParvagpu, MakesServicesOfScenarios) {
@@ -103,7 +103,7 @@ TEST(ImportParvagpu, MakesServicesOfScenarios) {
   EXPECT_EQ(import("parvagpu:S2", text),
             "services:\n  - name: net\n    model: net\n    slo: {latency_ms: 50}\n    traffic: {rate_per_s: 30}\n");
   EXPECT_NE(import("parvagpu", text).find("name: S1-net"), std::string::npos);
-  EXPECT_EQ(import("parvagpu:S3", text), "error: parvagpu:S3 is not there; there are: S1, S2");
+  EXPECT_EQ(import("parvagpu:S3", text), "error: parvagpu:S3 does not exist; expected one of S1, S2");
 }
 
 // 3g.40gb at 4 covers units 4 to 7, so 1g.10gb cannot be at 6; the same two slices fit otherwise.
@@ -172,7 +172,7 @@ TEST(ImportAzureLlm, CountsTimeFromTheFirstRequestAcrossMidnight) {
                    "00:00:00.7500001,0,1\n"),
             "at_s,size,samples\n0,10,1\n1.2500001,1,1\n");
   EXPECT_EQ(import("azure-llm", "TIMESTAMP,ContextTokens\n2023-02-30 00:00:00,1\n"),
-            "error: in.csv:2:1: TIMESTAMP must be like 2023-11-16 18:15:46.680, not \"2023-02-30 00:00:00\"");
+            "error: in.csv:2:1: TIMESTAMP must look like 2023-11-16 18:15:46.680, not \"2023-02-30 00:00:00\"");
 }
 
 // Between 10 and 40 lie two seconds: 20 and 30. The last gap repeats what came before.
@@ -246,7 +246,7 @@ TEST(ImportTextLengths, MakesOneHistogramOfAChosenCorpus) {
   const std::string text = "corpus,words,count\nnews,0,2\nnews,1,3\nnews,9,1\nmail,4,1\n";
   EXPECT_EQ(import("text-lengths:news", text), "size,weight\n1,5\n9,1\n");
   EXPECT_EQ(import("text-lengths", text),
-            "error: there are several; write text-lengths:NAME with one of these names: mail, news");
+            "error: the file has several; give one of these names as text-lengths:NAME: mail, news");
 }
 
 // GPU 0 of one deployment is not GPU 0 of the other.
@@ -264,9 +264,9 @@ TEST(ImportParvagpu, KeepsDeploymentsOfSeveralFilesApart) {
   const auto one = import_text("parvagpu:S1", files);
   ASSERT_TRUE(one) << one.error().message;
   EXPECT_EQ(parse_plan({"p", *one})->devices[0].name, "a100-80gb-0");
-  EXPECT_EQ(import_text("parvagpu:S3", files).error().message, "parvagpu:S3 is not there; there are: S 2, S1");
+  EXPECT_EQ(import_text("parvagpu:S3", files).error().message, "parvagpu:S3 does not exist; expected one of S 2, S1");
   EXPECT_EQ(import_text("parvagpu", {{"a/S1.csv", files[0].text}, {"b/S1.csv", files[0].text}}).error().message,
-            "b/S1.csv: a/S1.csv has the same name, which is to tell their rows apart; import one of them");
+            "b/S1.csv: a/S1.csv has the same file name, so their rows could not be told apart; import one of them");
 }
 
 TEST(Import, KnowsWhatAFileBecomesByItsHeader) {
@@ -288,13 +288,14 @@ TEST(Import, MakesOneKindAtATime) {
                                    {"t/net/q.csv", "placement,local_bsz,step_time,sync_time\n"}})
                 .error()
                 .message,
-            "pollux: one import makes one file, and these become 2 kinds\n  jobs: w/a.csv\n"
+            "pollux: an import writes one file of one kind, but these files become 2 kinds\n"
+            "  jobs: w/a.csv\n"
             "  training: t/net/p.csv and 1 more");
 }
 
 TEST(Import, RefusesWhatItDoesNotKnow) {
   EXPECT_TRUE(import("pollox", "x").starts_with("error: the format is unknown: \"pollox\", did you mean pollux?"));
-  EXPECT_EQ(import("twitter:x", "1\n"), "error: twitter takes nothing behind a colon");
+  EXPECT_EQ(import("twitter:x", "1\n"), "error: twitter takes no argument after a colon");
   EXPECT_EQ(import("miso", "a,b\n"),
             "error: in.csv:1:1: column mig_profile is missing\nin.csv:1:1: column model is missing\n"
             "in.csv:1:1: column batch_size is missing\nin.csv:1:1: column iter_s_mean is missing\n"
@@ -398,7 +399,7 @@ TEST_F(PublicData, OfDeepbootHoldsTheSameTrainingInBothFiles) {
   auto mixed = parse_jobs({"m", imported("deepboot", {"deepboot/small.csv"})});
   const auto alone = parse_jobs({"a", imported("deepboot", {"deepboot/pure_train.csv"})});
   ASSERT_TRUE(mixed && alone);
-  const auto inferences = std::erase_if(*mixed, [](const Job& job) { return job.kind == JobKind::inference; });
+  const auto inferences = std::erase_if(*mixed, [](const ClusterJob& job) { return job.kind == JobKind::inference; });
   EXPECT_GT(inferences, 0U);
   EXPECT_EQ(*mixed, *alone);
 }

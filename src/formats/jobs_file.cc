@@ -11,35 +11,34 @@ namespace tangram::formats {
 
 template <typename Visitor>
 void describe(Visitor& v, JobKind& kind) {
-  v.name("training", kind, JobKind::training, "Runs until its work is done, on as many slices as it is given.");
-  v.name("inference", kind, JobKind::inference, "Holds one slice for its duration.");
+  v.name("training", kind, JobKind::training, "Runs until its work is done, on as many slices as it gets.");
+  v.name("inference", kind, JobKind::inference, "Uses one slice for its duration.");
 }
 
 template <typename Visitor>
-void describe(Visitor& v, Job& c) {
+void describe(Visitor& v, ClusterJob& c) {
   v.about("Jobs", "One job of a cluster trace in each row.");
-  v.field("name", c.name, {.required = true}, "Unique in the file.");
+  v.field("name", c.name, {.required = true}, "The name of the job, unique in the file.");
   v.field("submit_s", c.submit_s, {.min = 0, .max = kSecondsMax, .required = true},
-          "When it was submitted, in seconds from the beginning.");
-  v.field("application", c.application, {.required = true}, "What it runs.");
+          "The time of submission, in seconds from the start.");
+  v.field("application", c.application, {.required = true}, "The application that the job trains or runs.");
   v.field("replicas", c.replicas, {.min = 1, .max = 1e6},
-          "Workers it asked for; an elastic scheduler may give another number.");
-  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "Batch size over all workers.");
-  v.field("kind", c.kind, "What kind of job it is.");
-  v.field("duration_s", c.duration_s, {.min = 0, .max = kSecondsMax},
-          "How long it runs; blank: until its work is done.");
+          "The number of workers requested; an elastic scheduler may give another number.");
+  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "The batch size over all workers.");
+  v.field("kind", c.kind, "The kind of job.");
+  v.field("duration_s", c.duration_s, {.min = 0, .max = kSecondsMax}, "The duration; blank: until its work is done.");
 }
 
-Result<std::vector<Job>> parse_jobs(const Source& source) {
+Result<std::vector<ClusterJob>> parse_jobs(const Source& source) {
   Problems problems(source.name);
-  std::vector<Job> jobs;
-  for_each_row<Job>(source, Header::strict, problems,
-                    [&](Job job, const RowPlace&) { jobs.push_back(std::move(job)); });
+  std::vector<ClusterJob> jobs;
+  for_each_row<ClusterJob>(source, Header::strict, problems,
+                           [&](ClusterJob job, const RowPlace&) { jobs.push_back(std::move(job)); });
   if (!problems.empty()) return problems.error();
   return jobs;
 }
 
-std::string write_jobs(const std::vector<Job>& jobs) { return write_table(jobs); }
+std::string write_jobs(const std::vector<ClusterJob>& jobs) { return write_table(jobs); }
 
 // Quoted fields may span lines and empty lines are skipped, so line numbers cannot be computed from the row's index.
 std::vector<int> row_lines(const Source& source) {
@@ -52,6 +51,6 @@ std::vector<int> row_lines(const Source& source) {
   return lines;
 }
 
-Shape job_shape() { return shape_of<Job>(); }
+Shape job_shape() { return shape_of<ClusterJob>(); }
 
 }  // namespace tangram::formats

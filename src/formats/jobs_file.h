@@ -13,7 +13,7 @@ namespace tangram::formats {
 enum class JobKind { training, inference };
 
 // One job as it was submitted.
-struct Job {
+struct ClusterJob {
   std::string name;
   double submit_s = 0;
   std::string application;
@@ -22,12 +22,12 @@ struct Job {
   JobKind kind = JobKind::training;
   std::optional<double> duration_s;  // Nothing: it ends when its work is done.
 
-  bool operator==(const Job&) const = default;
+  bool operator==(const ClusterJob&) const = default;
 };
 
 // CSV `name,submit_s,application,replicas,batch,kind,duration_s`, the last two optional.
-Result<std::vector<Job>> parse_jobs(const Source& source);
-std::string write_jobs(const std::vector<Job>& jobs);
+Result<std::vector<ClusterJob>> parse_jobs(const Source& source);
+std::string write_jobs(const std::vector<ClusterJob>& jobs);
 
 // The lines on which the rows of a CSV file begin, for messages about them: its header and empty lines do not count.
 std::vector<int> row_lines(const Source& source);

@@ -22,17 +22,19 @@ namespace tangram::formats {
 template <typename Visitor>
 void describe(Visitor& v, Measurement& c) {
   v.about("Measurements", "One timed run of a model on a slice in each row.");
-  v.field("device", c.device, {.required = true}, "Device type, as in the fleet file.");
-  v.field("mig_profile", c.mig_profile, {.required = true}, "MigProfile of the slice: `3g.40gb`; on the host `1.5c`.");
-  v.field("model", c.model, {.required = true}, "What ran.");
-  v.field("batch", c.batch, {.min = 1, .max = kBatchMax, .required = true}, "Samples in a batch.");
-  v.field("size", c.size, {.min = 1, .max = kSizeMax}, "Input size of each sample; 1 where the model has only one.");
+  v.field("device", c.device, {.required = true}, "The device type, as in the fleet file.");
+  v.field("mig_profile", c.mig_profile, {.required = true},
+          "The MigProfile of the slice: `3g.40gb`; on the host `1.5c`.");
+  v.field("model", c.model, {.required = true}, "The model that ran.");
+  v.field("batch", c.batch, {.min = 1, .max = kBatchMax, .required = true}, "The number of samples in a batch.");
+  v.field("size", c.size, {.min = 1, .max = kSizeMax}, "The input size of each sample; 1 if the model has only one.");
   v.field("processes", c.processes, {.min = 1, .max = kProcessesMax},
-          "Processes that share the slice, each running batches of its own.");
+          "The number of processes that share the slice, each running its own batches.");
   v.field("latency_ms", c.latency_ms, {.max = kLatencyMsMax, .above = 0, .required = true},
-          "Of one batch, mean; blank: out of memory.");
-  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0, .max = kLatencyMsMax}, "Its standard deviation.");
-  v.field("memory_mib", c.memory_mib, {.min = 0, .max = 1e9}, "Peak memory of all processes together.");
+          "The mean latency of one batch; blank: out of memory.");
+  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0, .max = kLatencyMsMax},
+          "The standard deviation of the latency.");
+  v.field("memory_mib", c.memory_mib, {.min = 0, .max = 1e9}, "The peak memory of all processes together.");
   v.field("throughput_per_s", c.throughput_per_s, {.max = 1e15, .above = 0},
           "Samples a second, of all processes together.");
 }
@@ -50,16 +52,15 @@ void check_throughput(const Measurement& m, const RowPlace& place, const RowRead
   if (!m.throughput_per_s || !read.right({"throughput_per_s", "latency_ms", "batch", "processes"})) return;
   // A blank latency says that the run did not fit, so a throughput beside it contradicts the row.
   if (m.out_of_memory()) {
-    problems.add(place.of("throughput_per_s"), "a run without latency was out of memory and has no throughput");
+    problems.add(place.of("throughput_per_s"), "a run without latency ran out of memory and cannot have a throughput");
     return;
   }
   const double expected = static_cast<double>(m.batch * m.processes) / *m.latency_ms * 1e3;
   const double ratio = *m.throughput_per_s / expected;
   if (ratio <= kThroughputFactorMax && ratio >= 1 / kThroughputFactorMax) return;
-  problems.add(
-      place.of("throughput_per_s"),
-      fmt::format("throughput_per_s {:.6g} contradicts batch * processes / latency = {:.6g}; are the units mixed up?",
-                  *m.throughput_per_s, expected));
+  problems.add(place.of("throughput_per_s"),
+               fmt::format("throughput_per_s {:.6g} contradicts batch * processes / latency = {:.6g}; check the units",
+                           *m.throughput_per_s, expected));
 }
 
 class MeasurementCheck {
@@ -96,7 +97,7 @@ class MeasurementCheck {
     if (fresh) return;
     problems_.add(
         place.of("device"),
-        fmt::format("{} with batch {}, size {} and {} process{} on {} {} stands in line {} and again in line {}",
+        fmt::format("{} with batch {}, size {} and {} process{} on {} {} is given in line {} and again in line {}",
                     m.model, m.batch, m.size, m.processes, m.processes == 1 ? "" : "es", m.device, m.mig_profile,
                     first->second, place.line()));
   }

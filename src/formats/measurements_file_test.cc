@@ -52,7 +52,7 @@ TEST(MeasurementsFile, ReportsEveryBadRow) {
       "2g.12gb+me, 4g.24gb\n"
       "m.csv:4:16: batch must be at least 1, not 0\n"
       "m.csv:4:18: latency_ms must be greater than 0, not -1\n"
-      "m.csv:5:1: the row has 3 fields, the header 5\n"
+      "m.csv:5:1: the row has 3 fields, but the header has 5\n"
       "m.csv:6:5: cpu has no profile \"0.3c\"; expected cores in quarters such as 0.25c, 1c, 1.5c");
 }
 
@@ -65,7 +65,7 @@ TEST(MeasurementsFile, ReportsEverythingThatIsWrongInARow) {
   for (const char* part :
        {"m.csv:2:1: device is unknown", "m.csv:2:19: batch must be at least 1", "m.csv:3:11: a100-80gb has no profile",
         "m.csv:3:22: latency_ms must be greater", "m.csv:4:14: memory_mib must be", "m.csv:4:17: throughput_per_s 10 ",
-        "m.csv:5:1: m with batch 1, size 1 and 1 process on a30 1g.6gb stands in line 4 and again in line 5",
+        "m.csv:5:1: m with batch 1, size 1 and 1 process on a30 1g.6gb is given in line 4 and again in line 5",
         "m.csv:5:14: memory_mib must be"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
@@ -76,26 +76,25 @@ TEST(MeasurementsFile, ReportsTheSameConfigurationTwiceWithBothLines) {
   EXPECT_EQ(
       measurements_problems(
           "device,mig_profile,model,batch,latency_ms\na30,1g.6gb,net,1,2\na30,2g.12gb,net,1,2\na30,1g.6gb,net,1,3\n"),
-      "m.csv:4:1: net with batch 1, size 1 and 1 process on a30 1g.6gb stands in line 2 and again in line 4");
+      "m.csv:4:1: net with batch 1, size 1 and 1 process on a30 1g.6gb is given in line 2 and again in line 4");
 }
 
 // A batch of 8 in 4 ms is 2000 a second; 2 is the same in samples a millisecond, 4000 just within a factor of two.
 TEST(MeasurementsFile, ReportsAThroughputInOtherUnits) {
   const std::string header = "device,mig_profile,model,batch,latency_ms,throughput_per_s\n";
   EXPECT_EQ(measurements_problems(header + "a30,1g.6gb,net,8,4,2\n"),
-            "m.csv:2:20: throughput_per_s 2 contradicts batch * processes / latency = 2000; are the units mixed up?");
+            "m.csv:2:20: throughput_per_s 2 contradicts batch * processes / latency = 2000; check the units");
   EXPECT_EQ(measurements_problems(header + "a30,1g.6gb,net,8,4,4000\n"), "");
   EXPECT_EQ(measurements_problems(header + "a30,1g.6gb,net,8,,10\n"),
-            "m.csv:2:19: a run without latency was out of memory and has no throughput");
+            "m.csv:2:19: a run without latency ran out of memory and cannot have a throughput");
 }
 
 TEST(MeasurementsFile, ChecksItsHeader) {
-  EXPECT_EQ(
-      measurements_problems("device,mig_profile,modell,batch,latency_ms,batch\na30,1g.6gb,net,1,2,1\n"),
-      "m.csv:1:1: column model is missing\n"
-      "m.csv:1:20: column is unknown: \"modell\", did you mean model?; known: device, mig_profile, model, batch, size, "
-      "processes, latency_ms, latency_spread_ms, memory_mib, throughput_per_s\n"
-      "m.csv:1:44: column batch stands here twice");
+  EXPECT_EQ(measurements_problems("device,mig_profile,modell,batch,latency_ms,batch\na30,1g.6gb,net,1,2,1\n"),
+            "m.csv:1:1: column model is missing\n"
+            "m.csv:1:20: column is unknown: \"modell\", did you mean model?; known: device, mig_profile, model, batch, "
+            "size, processes, latency_ms, latency_spread_ms, memory_mib, throughput_per_s\n"
+            "m.csv:1:44: column batch is given twice");
   EXPECT_EQ(measurements_problems(""), "m.csv: the file is empty; expected a header row");
 }
 

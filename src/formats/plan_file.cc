@@ -55,45 +55,48 @@ template <typename Visitor>
 void describe(Visitor& v, BucketRecord& c) {
   v.about("Bucket", "Input sizes that are padded to one size and batched together.");
   v.field("size_max", c.size_max, {.min = 1, .max = kSizeMax, .required = true},
-          "Takes everything up to this size that no smaller bucket of the service takes.");
-  v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "Largest batch.");
+          "The largest size of the bucket; it takes all sizes above the next smaller bucket of the service.");
+  v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "The largest batch.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ReplicaRecord& c) {
   v.about("Replica", "One model loaded on one slice.");
-  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service whose requests it answers.");
-  v.field("processes", c.processes, {.min = 1, .max = kProcessesMax}, "How many processes share the slice for it.");
-  v.field("buckets", c.buckets, {.required = true, .items_min = 1}, "What it serves, in ascending order of sizes.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that the replica serves.");
+  v.field("processes", c.processes, {.min = 1, .max = kProcessesMax},
+          "The number of processes of this replica that share the slice.");
+  v.field("buckets", c.buckets, {.required = true, .items_min = 1},
+          "The buckets that it serves, in ascending order of sizes.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, SliceRecord& c) {
   v.about("Slice", "One cut of the device.");
-  v.field("profile", c.profile, {.required = true}, "Its MigProfile.");
+  v.field("profile", c.profile, {.required = true}, "The MigProfile of the slice.");
   v.field("start", c.start, {.min = 0, .max = UINT16_MAX, .required = true}, "The unit at which it starts.");
   v.field("replicas", c.replicas, {.required = true},
-          "What runs on it; several share it in time, none leaves it free to lend.");
+          "The replicas on the slice. Several take turns; a slice without any can be lent.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, DeviceRecord& c) {
   v.about("Planned device", "One device, its layout and the replicas on it.");
-  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the plan.");
-  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What it is.");
-  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and needed there: its cores.");
-  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and needed there: its memory.");
-  v.field("quota", c.quota, "Only for cpu, and needed there: whether it is cut by quarters of a core.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "The name of the device, unique in the plan.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "The device type.");
+  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and required there: the number of cores.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and required there: the memory.");
+  v.field("quota", c.quota, "Only for cpu, and required there: whether it is cut by quarters of a core.");
   v.field("layout", c.layout, {.required = true},
-          "Its slices in one line, `4g.40gb@0 + 3g.40gb@4` or `empty`; agrees with `slices`.");
-  v.field("slices", c.slices, {.required = true}, "The same slices, in order of their starts, with what runs on them.");
+          "The slices in one line, `4g.40gb@0 + 3g.40gb@4` or `empty`; must agree with `slices`.");
+  v.field("slices", c.slices, {.required = true}, "The same slices, in order of their starts, with their replicas.");
 }
 
 // The version is exact: a reader must not guess the meaning of fields that a later format may change.
 template <typename Visitor>
 void describe(Visitor& v, PlanRecord& c) {
   v.about("Plan", "A layout for each device and the replicas on it.");
-  v.field("version", c.version, {.min = kPlanVersion, .max = kPlanVersion, .required = true}, "Of this format.");
+  v.field("version", c.version, {.min = kPlanVersion, .max = kPlanVersion, .required = true},
+          "The version of the file format.");
   v.field("devices", c.devices, {.required = true}, "The devices.");
 }
 
@@ -119,8 +122,8 @@ class PlanAssembler {
     if (device.name.value.empty()) return;
     const auto [first, fresh] = lines_.emplace(device.name.value, device.name.at.line);
     if (fresh) return;
-    problems_.add(device.name.at,
-                  fmt::format("the name {} is taken by the device in line {}", device.name.value, first->second));
+    problems_.add(device.name.at, fmt::format("the name {} is already used by the device in line {}", device.name.value,
+                                              first->second));
   }
 
   // The device's profiles and places, or nullopt if the file does not determine them, which has then been reported.
@@ -130,7 +133,7 @@ class PlanAssembler {
     // GPU types have a fixed geometry in the catalogue; a host's depends on the three fields below.
     if (record.type.value == "cpu") return host_geometry(device);
     for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
-      if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
+      if (at.line != 0) problems_.add(at, "cores, memory_gib and quota apply only to type cpu");
     }
     return *find_geometry(record.type.value);
   }
@@ -151,7 +154,7 @@ class PlanAssembler {
     host_starts_ += units * (units + 1) / 2;
     if (host_starts_ <= kPlanHostStartsMax) return cpu_geometry(host);
     problems_.add(device.at,
-                  fmt::format("the hosts up to here have more than {} places for slices", kPlanHostStartsMax));
+                  fmt::format("the hosts up to here have more than {} positions for slices", kPlanHostStartsMax));
     return std::nullopt;
   }
 
@@ -167,7 +170,7 @@ class PlanAssembler {
     for (const auto& slice : record.slices.value) comparable = add_slice(slice, geometry, device) && comparable;
     if (comparable && layout_of(device) != *parsed) {
       problems_.add(record.slices.at,
-                    fmt::format("slices say {}, but layout says {}", to_string(geometry, layout_of(device)),
+                    fmt::format("slices describes {}, but layout describes {}", to_string(geometry, layout_of(device)),
                                 to_string(geometry, *parsed)));
     }
     device.geometry = std::move(geometry);

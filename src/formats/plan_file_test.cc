@@ -25,7 +25,7 @@ TEST(PlanFile, OfTheExamplesReadsBackTheSameBytes) {
 
 TEST(PlanFile, ReportsSlicesThatDisagreeWithTheLayout) {
   EXPECT_EQ(problems("{\"name\": \"a\", \"type\": \"a30\", \"layout\": \"2g.12gb@0\", \"slices\": []}"),
-            "p.json:2:63: slices say empty, but layout says 2g.12gb@0");
+            "p.json:2:63: slices describes empty, but layout describes 2g.12gb@0");
 }
 
 TEST(PlanFile, PointsAtEachWrongSliceInALayout) {
@@ -41,10 +41,9 @@ TEST(PlanFile, ReportsAllProblemsAtOnce) {
                "\"start\": 0,\n"
                " \"replicas\": [{\"service\": \"s\", \"buckets\": [{\"size_max\": 8, \"batch_size\": 1}, "
                "{\"size_max\": 8, \"batch_size\": 1}]}]}]}"),
-      "p.json:2:63: key is unknown: \"colour\"; known: name, type, cores, memory_gib, quota, "
-      "layout, slices\n"
+      "p.json:2:63: key is unknown: \"colour\"; known: name, type, cores, memory_gib, quota, layout, slices\n"
       "p.json:3:1: a device of type cpu needs cores, memory_gib and quota\n"
-      "p.json:3:10: the name a is taken by the device in line 2\n"
+      "p.json:3:10: the name a is already used by the device in line 2\n"
       "p.json:5:43: buckets of s must ascend in size_max");
 }
 
@@ -61,7 +60,7 @@ TEST(PlanFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
                      "[{\"profile\": \"1g.6gb\", \"start\": 0, \"replicas\": [{\"service\": \"s\", \"buckets\":\n"
                      "[{\"size_max\": 9, \"batch_size\": 0}, {\"size_max\": 0, \"batch_size\": 1},\n"
                      "{\"size_max\": 8, \"batch_size\": 1}]}]}]}"),
-            "p.json:3:1: slices say 1g.6gb@0, but layout says empty\n"
+            "p.json:3:1: slices describes 1g.6gb@0, but layout describes empty\n"
             "p.json:4:1: buckets of s must ascend in size_max\n"
             "p.json:4:32: batch_size must be at least 1, not 0\n"
             "p.json:4:49: size_max must be at least 1, not 0");
@@ -80,7 +79,7 @@ TEST(PlanFile, LimitsTheMemoryOfItsHosts) {
                "\", \"type\": \"cpu\", \"cores\": 1024, \"memory_gib\": 1, \"quota\": true, \"layout\": \"empty\", "
                "\"slices\": []}";
   }
-  EXPECT_EQ(problems(devices), "p.json:5:1: the hosts up to here have more than 33554432 places for slices");
+  EXPECT_EQ(problems(devices), "p.json:5:1: the hosts up to here have more than 33554432 positions for slices");
 }
 
 }  // namespace

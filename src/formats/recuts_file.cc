@@ -11,23 +11,23 @@ namespace tangram::formats {
 
 template <typename Visitor>
 void describe(Visitor& v, RecutAction& action) {
-  v.name("create", action, RecutAction::create, "The slices were made on an empty device.");
-  v.name("destroy", action, RecutAction::destroy, "They were taken away again.");
+  v.name("create", action, RecutAction::create, "The slices were created on an empty device.");
+  v.name("destroy", action, RecutAction::destroy, "The slices were destroyed again.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, Recut& c) {
   constexpr Limits kTime{.min = 0, .max = kLatencyMsMax, .required = true};
-  v.about("Re-cuts", "How long it took to make or to take away the slices of one layout, over all runs, in each row.");
+  v.about("Re-cuts", "One row per layout and action: how long it took to create or destroy the slices of the layout.");
   v.field("slices", c.slices, {.required = true}, "The slices, by their compute slices: `4g+3g`.");
-  v.field("action", c.action, {.required = true}, "What was timed.");
-  v.field("runs", c.runs, {.min = 1, .max = 1e9}, "How often.");
+  v.field("action", c.action, {.required = true}, "The action that was timed.");
+  v.field("runs", c.runs, {.min = 1, .max = 1e9}, "The number of runs.");
   v.field("mean_ms", c.mean_ms, kTime, "Mean over all runs.");
-  v.field("p50_ms", c.p50_ms, kTime, "Half of all runs took no longer.");
-  v.field("p99_ms", c.p99_ms, kTime, "99 percent of all runs took no longer.");
+  v.field("p50_ms", c.p50_ms, kTime, "The median over all runs.");
+  v.field("p99_ms", c.p99_ms, kTime, "The 99th percentile over all runs.");
   v.field("max_ms", c.max_ms, kTime, "The longest run.");
   v.rule(c.p50_ms <= c.p99_ms && c.p99_ms <= c.max_ms, {"p99_ms", "p50_ms", "max_ms"},
-         "p99_ms must lie within p50_ms and max_ms");
+         "p99_ms must be between p50_ms and max_ms");
 }
 
 Result<std::vector<Recut>> parse_recuts(const Source& source) {

@@ -219,16 +219,16 @@ constexpr std::string_view kIntroduction = R"(# Files
 
 <!-- Made by `tangram reference` from the descriptions that the parsers use. Do not edit by hand. -->
 
-Every file that people write is checked as a whole: all problems are reported at once, each with its place, as in
-`fleet.yaml:12:9: 3g.20gb cannot start at 2; allowed: 0, 4`. Columns in such messages count bytes. Unknown keys and
-columns are errors, and the nearest known one is suggested.
+Every file that people write is checked as a whole: all problems are reported at once, each with its position, as in
+`fleet.yaml:12:9: 3g.20gb cannot start at 2; allowed: 0, 4`. The column number counts bytes. An unknown key or column is
+an error, and the message suggests the nearest known one.
 
 - Times carry their unit in the key (`latency_ms`, `step_s`).
 - A path inside a file is relative to the file that names it.
 - `devices[].type` in the tables below means: the key `type` of every entry of the list `devices`.
 - Where a value is *one of the following*, exactly one of the keys below it is present.
-- CSV files begin with a header row; columns may stand in any order. Quotes, CRLF and a byte-order mark are understood.
-- A document is at most 64 MiB long, 64 levels deep and holds at most 1,000,000 values; a CSV file is at most 1 GiB long.
+- CSV files begin with a header row; columns may be in any order. Quotes, CRLF and a byte-order mark are supported.
+- A document is at most 64 MiB long, 64 levels deep and has at most 1,000,000 values; a CSV file is at most 1 GiB long.
 
 Editors complete and check these files with the JSON Schemas beside this page, for instance with this first line:
 
@@ -241,8 +241,8 @@ Editors complete and check these files with the JSON Schemas beside this page, f
 // The rate curve is no table and no document, so it has no description and its section is written by hand.
 constexpr std::string_view kRateCurve = R"(## Rate curve (`rates.txt`)
 
-One rate in requests a second on each line, not negative. Empty lines and lines that begin with `#` are passed over. How
-much time a line covers stands in the services file (`step_s`).
+One rate in requests a second on each line, not negative. Empty lines and lines that begin with `#` are ignored. The
+key `step_s` of the services file sets the time that a line covers.
 )";
 
 }  // namespace

@@ -27,7 +27,7 @@ bool Columns::bind(const std::vector<CsvField>& header, bool strict, Problems& p
     int& column = columns_[static_cast<std::size_t>(found - keys_.begin())];
     // Two columns of one name would leave open which one counts, so no row is read.
     if (column != kAbsent) {
-      problems.add(header[i].at(), fmt::format("column {} stands here twice", name));
+      problems.add(header[i].at(), fmt::format("column {} is given twice", name));
       clear = false;
     }
     column = static_cast<int>(i);
@@ -48,7 +48,7 @@ int Columns::column_of(std::string_view key) const {
 // A row of another length has probably lost or gained a comma, and its cells belong to unknown columns.
 bool right_width(const std::vector<CsvField>& row, const Columns& columns, Problems& problems) {
   if (row.size() == columns.width()) return true;
-  problems.add(row.front().at(), fmt::format("the row has {} field{}, the header {}", row.size(),
+  problems.add(row.front().at(), fmt::format("the row has {} field{}, but the header has {}", row.size(),
                                              row.size() == 1 ? "" : "s", columns.width()));
   return false;
 }

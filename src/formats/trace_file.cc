@@ -18,10 +18,10 @@ namespace tangram::formats {
 template <typename Visitor>
 void describe(Visitor& v, TraceEntry& c) {
   v.about("Trace", "One recorded request in each row, in order of time.");
-  v.field("at_s", c.at, {.min = 0, .required = true}, "When it arrived, in seconds from the beginning.");
+  v.field("at_s", c.at, {.min = 0, .required = true}, "The arrival time, in seconds from the start.");
   v.field("size", c.size, {.min = 1, .max = kSizeMax, .required = true},
-          "Input size: tokens, pixels of a side, milliseconds of audio.");
-  v.field("samples", c.samples, {.min = 1, .max = kSamplesMax}, "How many inputs the request holds.");
+          "The input size: tokens, pixels of a side, milliseconds of audio.");
+  v.field("samples", c.samples, {.min = 1, .max = kSamplesMax}, "The number of inputs in the request.");
 }
 
 template <typename Visitor>
@@ -51,7 +51,7 @@ Result<Trace> parse_trace(const Source& source) {
   const auto in_order = [&](const TraceEntry& entry, const RowPlace& place, const RowReader& read) {
     if (!read.right({"at_s"})) return;
     if (entry.at < latest) {
-      problems.add(place.of("at_s"), "at_s is earlier than in the row before; a trace is in order of time");
+      problems.add(place.of("at_s"), "at_s is earlier than in the row before; a trace must be in order of time");
     }
     // The maximum, not the last value: after one early row, the rows behind it are still compared with the right time.
     latest = std::max(latest, entry.at);
@@ -85,7 +85,7 @@ Result<std::vector<double>> parse_rate_curve(const Source& source) {
   }
   // A curve repeats, and an empty one would have nothing to repeat.
   if (rates.empty() && problems.empty()) {
-    problems.add({}, text::trim(source.text).empty() ? "the file is empty" : "the file holds no rate");
+    problems.add({}, text::trim(source.text).empty() ? "the file is empty" : "the file has no rate");
   }
   if (!problems.empty()) return problems.error();
   return rates;
@@ -105,7 +105,7 @@ Result<std::vector<HistogramSize::Bin>> parse_histogram(const Source& source) {
   const auto ascending = [&](const HistogramSize::Bin& row, const RowPlace& place, const RowReader& read) {
     if (!read.right({"size"})) return;
     // Ascending sizes make a repeated size visible, and readers may take the last one for the largest.
-    if (row.size <= largest) problems.add(place.of("size"), "sizes must ascend, each once");
+    if (row.size <= largest) problems.add(place.of("size"), "sizes must be in ascending order, each once");
     largest = std::max(largest, row.size);
   };
   for_each_judged_row<HistogramSize::Bin>(source, Header::strict, problems, ascending,

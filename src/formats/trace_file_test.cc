@@ -19,7 +19,7 @@ TEST(TraceFile, WantsAscendingTimes) {
   const auto trace = parse_trace({"t.csv", "at_s,size\n2,1\n2,1\n1,1\nx,0\n"});
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().message,
-            "t.csv:4:1: at_s is earlier than in the row before; a trace is in order of time\n"
+            "t.csv:4:1: at_s is earlier than in the row before; a trace must be in order of time\n"
             "t.csv:5:1: at_s must be a number, not \"x\"\n"
             "t.csv:5:3: size must be at least 1, not 0");
 }
@@ -52,20 +52,20 @@ TEST(RateCurve, ReportsEveryBadLine) {
   ASSERT_FALSE(curve);
   EXPECT_EQ(curve.error().message,
             "r.txt:2:2: the rate must be at least 0, not -2\nr.txt:3:1: the rate must be a number, not \"many\"");
-  EXPECT_EQ(parse_rate_curve({"r.txt", "# nothing\n"}).error().message, "r.txt: the file holds no rate");
+  EXPECT_EQ(parse_rate_curve({"r.txt", "# nothing\n"}).error().message, "r.txt: the file has no rate");
 }
 
 TEST(Histogram, WantsAscendingSizesAndPositiveWeights) {
   const auto histogram = parse_histogram({"h.csv", "size,weight\n8,1\n8,2\n9,0\n"});
   ASSERT_FALSE(histogram);
   EXPECT_EQ(histogram.error().message,
-            "h.csv:3:1: sizes must ascend, each once\nh.csv:4:3: weight must be greater than 0, not 0");
+            "h.csv:3:1: sizes must be in ascending order, each once\nh.csv:4:3: weight must be greater than 0, not 0");
   EXPECT_FALSE(parse_histogram({"h.csv", "size,weight\n"}));
 }
 
 TEST(JobsFile, ReadsBackWhatItWrites) {
-  const std::vector<Job> jobs = {{"a", 1.5, "net", 4, 128, JobKind::training, std::nullopt},
-                                 {"b, c", 2, "net", 1, 1, JobKind::inference, 7.0}};
+  const std::vector<ClusterJob> jobs = {{"a", 1.5, "net", 4, 128, JobKind::training, std::nullopt},
+                                        {"b, c", 2, "net", 1, 1, JobKind::inference, 7.0}};
   const auto again = parse_jobs({"j.csv", write_jobs(jobs)});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, jobs);

@@ -14,26 +14,27 @@ template <typename Visitor>
 void describe(Visitor& v, TrainingRowKind& kind) {
   v.name("placement", kind, TrainingRowKind::placement, "A step timed in one placement of workers on nodes.");
   v.name("scalability", kind, TrainingRowKind::scalability, "A step timed with a number of workers.");
-  v.name("validation", kind, TrainingRowKind::validation, "Where training stood after some iterations.");
+  v.name("validation", kind, TrainingRowKind::validation, "The state of training after some iterations.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, TrainingRow& c) {
-  v.about("Training", "One timed step, or one look at the gradients, of a training application in each row.");
-  v.field("application", c.application, {.required = true}, "What was trained.");
-  v.field("kind", c.kind, {.required = true}, "What the row holds.");
-  v.field("nodes", c.nodes, {.min = 1, .max = 1e6}, "Of a step: nodes it ran on.");
-  v.field("replicas", c.replicas, {.min = 1, .max = 1e6}, "Of a step: workers on all nodes together.");
-  v.field("local_batch", c.local_batch, {.min = 1, .max = 1e9}, "Of a step: batch size of one worker.");
-  v.field("step_s", c.step_s, {.max = kSecondsMax, .above = 0}, "Of a step: its time.");
-  v.field("sync_s", c.sync_s, {.min = 0, .max = kSecondsMax}, "Of a step: the part spent synchronising.");
-  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "Of a validation: batch size over all workers.");
-  v.field("progress", c.progress, {.min = 0}, "Of a validation: samples trained on, weighted by their worth.");
-  v.field("iteration", c.iteration, {.min = 0}, "Of a validation: steps done.");
-  v.field("metric", c.metric, "Of a validation: how good the model is.");
-  v.field("grad_sqr", c.grad_sqr, "Of a validation: squared norm of the gradient.");
-  v.field("grad_var", c.grad_var, "Of a validation: variance of the gradient.");
-  v.field("placement", c.placement, "Of a step: workers on each node, a digit from 1 to 9 for each: 12.");
+  v.about("Training", "One row per timed step, or per measurement of the gradients, of a training application.");
+  v.field("application", c.application, {.required = true}, "The application that was trained.");
+  v.field("kind", c.kind, {.required = true}, "The kind of the row.");
+  v.field("nodes", c.nodes, {.min = 1, .max = 1e6}, "For a step: the number of nodes it ran on.");
+  v.field("replicas", c.replicas, {.min = 1, .max = 1e6}, "For a step: the number of workers on all nodes together.");
+  v.field("local_batch", c.local_batch, {.min = 1, .max = 1e9}, "For a step: the batch size of one worker.");
+  v.field("step_s", c.step_s, {.max = kSecondsMax, .above = 0}, "For a step: its time.");
+  v.field("sync_s", c.sync_s, {.min = 0, .max = kSecondsMax}, "For a step: the time spent synchronising.");
+  v.field("batch", c.batch, {.min = 1, .max = 1e9}, "For a validation: the batch size over all workers.");
+  v.field("progress", c.progress, {.min = 0},
+          "For a validation: the samples trained on, weighted by their statistical efficiency.");
+  v.field("iteration", c.iteration, {.min = 0}, "For a validation: the number of steps done.");
+  v.field("metric", c.metric, "For a validation: the quality metric of the model.");
+  v.field("grad_sqr", c.grad_sqr, "For a validation: the squared norm of the gradient.");
+  v.field("grad_var", c.grad_var, "For a validation: the variance of the gradient.");
+  v.field("placement", c.placement, "For a step: the workers on each node, a digit from 1 to 9 for each: 12.");
   // All fields but two are optional, because three kinds of rows share one table. The rules say which kind needs which.
   const bool validation = c.kind == TrainingRowKind::validation;
   v.rule(validation || (c.nodes && c.replicas && c.local_batch && c.step_s && c.sync_s),

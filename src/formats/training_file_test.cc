@@ -38,7 +38,7 @@ TEST(RecutsFile, ReadsBackWhatItWrites) {
   EXPECT_EQ(write_recuts(*recuts), text);
   EXPECT_EQ(
       parse_recuts({"r.csv", "slices,action,mean_ms,p50_ms,p99_ms,max_ms\n4g,destroy,20,20,30,29\n"}).error().message,
-      "r.csv:2:18: p99_ms must lie within p50_ms and max_ms");
+      "r.csv:2:18: p99_ms must be between p50_ms and max_ms");
 }
 
 }  // namespace

@@ -52,22 +52,23 @@ constexpr Limits kSecondsLimits{.max = kSecondsMax, .above = 0};
 // the visitor. In the unnamed namespace it would not find them: core's types are not from there.
 template <typename Visitor>
 void describe(Visitor& v, Slo& c) {
-  v.about("Promise", "This share of all requests is answered within the latency.");
-  v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
-          "The promise, in milliseconds.");
-  v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
-  v.field("window_s", c.window_s, {.min = 0, .max = 31536000},
-          "Asks for the share in the busiest window of this many seconds, too, not only in the long run. 0: no window.");
+  v.about("Promise", "The latency promised for a share of all requests.");
+  v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true}, "The promised latency.");
+  v.field("percentile", c.percentile, {.above = 0, .below = 100},
+          "The share of requests that the promise covers, in percent.");
+  v.field(
+      "window_s", c.window_s, {.min = 0, .max = 31536000},
+      "Asks for the share in the busiest window of this many seconds, too, not only in the long run. 0: no window.");
   // A positive number of milliseconds can still round to zero nanoseconds.
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, tangram::Job& c) {
-  v.about("Job", "Work that has to be done by a deadline, all of it there from the start.");
-  v.field("rows", c.rows, {.min = 1, .max = kRowsMax, .required = true}, "How many inputs there are.");
+  v.about("Job", "A fixed amount of work with a deadline. All rows are available from the start.");
+  v.field("rows", c.rows, {.min = 1, .max = kRowsMax, .required = true}, "The number of inputs.");
   v.field("deadline_s", c.deadline, {.max = kSecondsMax, .above = 0, .required = true},
-          "Seconds from the start until all have to be done.");
+          "Seconds from the start until all rows must be done.");
   v.rule(c.deadline > Duration::zero(), {"deadline_s"}, "deadline_s must be at least a nanosecond");
 }
 
@@ -84,39 +85,40 @@ void describe(Visitor& v, ConstantTraffic& c) {
 // A Poisson process whose rate switches between two levels, with exponential times in each (a two-state MMPP).
 template <typename Visitor>
 void describe(Visitor& v, BurstTraffic& c) {
-  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over calm and bursts.");
-  v.field("burst_factor", c.burst_factor, {.min = 1, .max = 1e6}, "Rate in a burst over the rate in the calm.");
-  v.field("burst_mean_s", c.burst_mean_s, kSecondsLimits, "Mean length of a burst.");
-  v.field("calm_mean_s", c.calm_mean_s, kSecondsLimits, "Mean length of the calm between two.");
+  v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over calm periods and bursts.");
+  v.field("burst_factor", c.burst_factor, {.min = 1, .max = 1e6},
+          "The rate in a burst divided by the rate in calm periods.");
+  v.field("burst_mean_s", c.burst_mean_s, kSecondsLimits, "The mean length of a burst.");
+  v.field("calm_mean_s", c.calm_mean_s, kSecondsLimits, "The mean length of a calm period.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, DiurnalTraffic& c) {
   v.field("rate_per_s", c.rate_per_s, kRateLimits, "Requests a second, the mean over a period.");
   v.field("amplitude", c.amplitude, {.min = 0, .max = 1}, "Peak rate = mean * (1 + amplitude).");
-  v.field("period_s", c.period_s, kSecondsLimits, "Length of a period.");
-  v.field("peak_at_s", c.peak_at_s, {.min = 0, .max = kSecondsMax}, "When in the period the peak falls.");
-  v.rule(c.peak_at_s <= c.period_s, {"peak_at_s", "period_s"}, "peak_at_s must lie within period_s");
+  v.field("period_s", c.period_s, kSecondsLimits, "The length of a period.");
+  v.field("peak_at_s", c.peak_at_s, {.min = 0, .max = kSecondsMax}, "The time of the peak within the period.");
+  v.rule(c.peak_at_s <= c.period_s, {"peak_at_s", "period_s"}, "peak_at_s must be less than period_s");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, CurveTraffic& c) {
-  v.field("file", c.file, {.required = true}, "The rate curve, relative to this file.");
-  v.field("step_s", c.step_s, kSecondsLimits, "The time that one line of it covers.");
-  v.field("scale", c.scale, {.max = 1e6, .above = 0}, "Every rate is multiplied by this.");
+  v.field("file", c.file, {.required = true}, "The path of the rate curve, relative to this file.");
+  v.field("step_s", c.step_s, kSecondsLimits, "The time that one line of the curve covers.");
+  v.field("scale", c.scale, {.max = 1e6, .above = 0}, "The factor for every rate.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, TraceTraffic& c) {
-  v.field("file", c.file, {.required = true}, "The trace, relative to this file.");
+  v.field("file", c.file, {.required = true}, "The path of the trace, relative to this file.");
   v.field("speed", c.speed, {.max = 1e6, .above = 0}, "2 replays twice as fast.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ClosedLoopTraffic& c) {
-  v.field("clients", c.clients, {.min = 1, .max = 1e6, .required = true}, "How many clients there are.");
+  v.field("clients", c.clients, {.min = 1, .max = 1e6, .required = true}, "The number of clients.");
   v.field("think_mean_s", c.think_mean_s, {.min = 0, .max = kSecondsMax},
-          "Mean pause between an answer and the next request.");
+          "The mean pause between an answer and the next request.");
 }
 
 template <typename Visitor>
@@ -129,7 +131,8 @@ void describe(Visitor& v, Traffic& traffic) {
   v.option("diurnal", traffic, DiurnalTraffic{}, "Independent arrivals at a rate that follows a sine over a day.");
   v.option("rate_curve", traffic, CurveTraffic{}, "Independent arrivals at the rates of a file, which repeats.");
   v.option("trace", traffic, TraceTraffic{}, "Recorded requests.");
-  v.option("closed_loop", traffic, ClosedLoopTraffic{}, "Clients that wait for their answer before they ask again.");
+  v.option("closed_loop", traffic, ClosedLoopTraffic{},
+           "Clients that wait for an answer before they send the next request.");
 }
 
 template <typename Visitor>
@@ -140,19 +143,19 @@ void describe(Visitor& v, ConstantSize& c) {
 // The median is asked for instead of mu, because it is a size that people know; mu is its logarithm.
 template <typename Visitor>
 void describe(Visitor& v, LogNormalSize& c) {
-  v.field("median", c.median, {.min = 1, .max = kSizeMax, .required = true}, "Half of all inputs are smaller.");
-  v.field("sigma", c.sigma, {.min = 0, .max = 10, .required = true}, "Standard deviation of the logarithm.");
-  v.field("min", c.min, {.min = 1, .max = kSizeMax}, "Smaller draws are moved here.");
-  v.field("max", c.max, {.min = 1, .max = kSizeMax, .required = true}, "Larger draws are moved here.");
+  v.field("median", c.median, {.min = 1, .max = kSizeMax, .required = true}, "The median size.");
+  v.field("sigma", c.sigma, {.min = 0, .max = 10, .required = true}, "The standard deviation of the logarithm.");
+  v.field("min", c.min, {.min = 1, .max = kSizeMax}, "The smallest size; smaller draws become this.");
+  v.field("max", c.max, {.min = 1, .max = kSizeMax, .required = true}, "The largest size; larger draws become this.");
   v.rule(c.min <= c.max, {"max", "min"}, "max must be at least min");
   // Judged only if min and max make sense; otherwise the rule above has reported them.
   const bool within = static_cast<double>(c.min) <= c.median && c.median <= static_cast<double>(c.max);
-  v.rule(c.min > c.max || within, {"median", "min", "max"}, "median must lie within min and max");
+  v.rule(c.min > c.max || within, {"median", "min", "max"}, "median must be between min and max");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, HistogramSize& c) {
-  v.field("file", c.file, {.required = true}, "The histogram, relative to this file.");
+  v.field("file", c.file, {.required = true}, "The path of the histogram, relative to this file.");
 }
 
 // No fields: the key `trace` alone selects this alternative.
@@ -163,19 +166,20 @@ template <typename Visitor>
 void describe(Visitor& v, SizeDistribution& size) {
   // First, so that a constant size is written as a bare number.
   v.plain(size, &ConstantSize::size, {.min = 1, .max = kSizeMax}, "Every input has this size.");
-  v.option("constant", size, ConstantSize{}, "The same, written out.");
-  v.option("log_normal", size, LogNormalSize{}, "A log-normal distribution, cut at both ends.");
+  v.option("constant", size, ConstantSize{}, "The same, as a map.");
+  v.option("log_normal", size, LogNormalSize{}, "A log-normal distribution, clamped at both ends.");
   v.option("histogram", size, HistogramSize{}, "Sizes drawn from a file.");
-  v.option("trace", size, TraceSize{}, "The sizes that stand in the service's own trace: `trace: {}`.");
+  v.option("trace", size, TraceSize{}, "The sizes in the trace of the service: `trace: {}`.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, SizeDrift& c) {
-  v.about("Drift of input sizes", "The share of requests with the new sizes grows evenly from none to all.");
-  v.field("begin_s", c.begin_s, {.min = 0, .max = kSecondsMax, .required = true}, "When the first come.");
-  v.field("end_s", c.end_s, {.max = kSecondsMax, .above = 0, .required = true}, "From when on all are new.");
+  v.about("Drift of input sizes", "The share of requests with the new sizes grows linearly from none to all.");
+  v.field("begin_s", c.begin_s, {.min = 0, .max = kSecondsMax, .required = true},
+          "When the first requests with new sizes arrive.");
+  v.field("end_s", c.end_s, {.max = kSecondsMax, .above = 0, .required = true}, "When all requests have new sizes.");
   v.field("to", c.to, {.required = true}, "The new sizes, in the forms of input_size.");
-  v.rule(c.begin_s <= c.end_s, {"end_s", "begin_s"}, "end_s must not come before begin_s");
+  v.rule(c.begin_s <= c.end_s, {"end_s", "begin_s"}, "end_s must not be before begin_s");
 }
 
 template <typename Visitor>
@@ -195,7 +199,7 @@ void describe(Visitor& v, Datatype& datatype) {
            : size == 2 ? "2 bytes."
            : size == 4 ? "4 bytes."
            : size == 8 ? "8 bytes."
-                       : "Texts or other bytes, up to 1020 each; padded with empty ones.");
+                       : "Strings of at most 1020 bytes; padded with empty strings.");
   }
 }
 
@@ -203,21 +207,24 @@ void describe(Visitor& v, Datatype& datatype) {
 template <typename Visitor>
 void describe(Visitor& v, TensorSpec& c) {
   v.about("Tensor", "One tensor of a model, for one sample.");
-  v.field("name", c.name, {.required = true}, "As clients call it.");
-  v.field("datatype", c.datatype, "Of its elements, in the words of the Open Inference Protocol.");
-  v.field("shape", c.shape, {.required = true},
-          "Of one sample, without the batch: the length of each axis, -1 for one that grows with the input.");
-  v.field("pad", c.pad, "Of an input: the value of elements that only fill it up to its bucket.");
-  v.field("mask", c.mask,
-          "Of an input: 1 where an element is real and 0 where it is padding. It is made for clients that do not send "
-          "it.");
+  v.field("name", c.name, {.required = true}, "The name that clients use.");
+  v.field("datatype", c.datatype, "The datatype of the elements, as the Open Inference Protocol names it.");
+  v.field(
+      "shape", c.shape, {.required = true},
+      "The shape of one sample, without the batch: the length of each axis, -1 for an axis that grows with the input.");
+  v.field("pad", c.pad, "For an input: the value of the elements that pad it to its bucket.");
+  v.field(
+      "mask", c.mask,
+      "For an input: it is a mask, 1 for a real element and 0 for padding. Tangram generates it for clients that do "
+      "not send it.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, Signature& c) {
-  v.about("Tensors", "What the model takes and what it answers.");
-  v.field("inputs", c.inputs, {.required = true, .items_min = 1}, "In the order of the model's arguments.");
-  v.field("outputs", c.outputs, {.required = true, .items_min = 1}, "In the order of the model's answers.");
+  v.about("Tensors", "The inputs and outputs of the model.");
+  v.field("inputs", c.inputs, {.required = true, .items_min = 1}, "The inputs, in the order of the model's arguments.");
+  v.field("outputs", c.outputs, {.required = true, .items_min = 1},
+          "The outputs, in the order in which the model returns them.");
 }
 
 namespace {
@@ -227,29 +234,30 @@ namespace {
 template <typename Visitor>
 void describe(Visitor& v, ServiceRecord& c) {
   v.about("Service", "A model with its promise and its traffic.");
-  v.field("name", c.name, {.required = true, .text = TextRule::name}, "Unique in the file.");
-  v.field("model", c.model, {.required = true}, "The network that is served, as the measurements call it.");
-  v.field("job", c.job, "Makes the service a job, which has no slo and no traffic of its own.");
+  v.field("name", c.name, {.required = true, .text = TextRule::name}, "The name of the service, unique in the file.");
+  v.field("model", c.model, {.required = true}, "The network, with the name that the measurements use.");
+  v.field("job", c.job, "Gives the service a job; such a service has no slo and no traffic.");
   // A job with a wrong value is still meant as a job; to demand slo and traffic as well would mislead.
   const bool is_job = c.job.value || c.job.at.line > 0;
-  v.field("slo", c.slo, {.required = !is_job}, "The promise. Required but for a job.");
-  v.field("traffic", c.traffic, {.required = !is_job}, "How requests arrive. Required but for a job.");
-  v.field("input_size", c.input_size, "How large inputs are; 1 if not given.");
-  v.field("size_drift", c.size_drift, "How input sizes change over time, if they do.");
-  v.field("samples", c.samples, "How many inputs a request holds, in the same forms; 1 if not given.");
-  v.field("padding", c.padding, "To what an input is padded before it joins a batch.");
-  v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Larger goes first.");
-  v.field(
-      "tensors", c.tensors,
-      "What the model takes and answers, for serving; one FP32 input INPUT of any length and one FP32 output OUTPUT "
-      "of one element if not given.");
-  v.rule(!c.job.value || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
-         "a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the start");
+  v.field("slo", c.slo, {.required = !is_job}, "The promise. Required, except with a job.");
+  v.field("traffic", c.traffic, {.required = !is_job}, "How requests arrive. Required, except with a job.");
+  v.field("input_size", c.input_size, "The distribution of input sizes; default 1.");
+  v.field("size_drift", c.size_drift, "How input sizes change over time.");
+  v.field("samples", c.samples, "The number of inputs in a request, in the same forms as input_size; default 1.");
+  v.field("padding", c.padding, "The size to which an input is padded before it joins a batch.");
+  v.field("priority", c.priority, {.min = -1000, .max = 1000}, "Requests of a higher priority go first.");
+  v.field("tensors", c.tensors,
+          "The inputs and outputs of the model, for serving. Default: one FP32 input INPUT of any length and one FP32 "
+          "output OUTPUT of one element.");
+  v.rule(
+      !c.job.value || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
+      "a service with a job has neither slo nor traffic: its deadline is its promise, and all its rows are available "
+      "from the start");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, WorkloadRecord& c) {
-  v.about("Services", "What is to be served.");
+  v.about("Services", "The services to serve.");
   v.field("services", c.services, {.required = true, .items_min = 1}, "The services.");
 }
 
@@ -337,8 +345,8 @@ void check_names(const std::vector<ServiceRecord>& services, Problems& problems)
     if (service.name.value.empty()) continue;
     const auto [first, fresh] = seen.emplace(service.name.value, service.name.at.line);
     if (fresh) continue;
-    problems.add(service.name.at,
-                 fmt::format("the name {} is taken by the service in line {}", service.name.value, first->second));
+    problems.add(service.name.at, fmt::format("the name {} is already used by the service in line {}",
+                                              service.name.value, first->second));
   }
 }
 
@@ -352,15 +360,17 @@ std::string why_wrong(const TensorSpec& spec, bool input) {
   if (spec.shape.size() > kAxesMax) return fmt::format("{} has more than {} axes", spec.name, kAxesMax);
   for (const std::int64_t axis : spec.shape) {
     if (axis == kVariableAxis || (axis >= 1 && axis <= kAxisMax)) continue;
-    return fmt::format("an axis of {} must be -1 or a length from 1 to {}, read {}", spec.name, kAxisMax, axis);
+    return fmt::format("an axis of {} must be -1 or a length from 1 to {}, not {}", spec.name, kAxisMax, axis);
   }
   if (!input && (spec.mask || spec.pad != 0))
-    return fmt::format("{} is an output: only inputs have pad and mask", spec.name);
-  if (std::ranges::count(spec.shape, kVariableAxis) > 1) return fmt::format("{} has several axes of -1", spec.name);
+    return fmt::format("{} is an output: only inputs can have pad and mask", spec.name);
+  if (std::ranges::count(spec.shape, kVariableAxis) > 1)
+    return fmt::format("{} has more than one axis of -1", spec.name);
   if (spec.mask && !has_variable_axis(spec)) return fmt::format("the mask {} needs an axis of -1", spec.name);
   if (spec.datatype == Datatype::bytes && (spec.mask || spec.pad != 0))
-    return fmt::format("{} is BYTES: it has no mask, and padding is empty", spec.name);
-  if (spec.mask && spec.pad != 0) return fmt::format("the mask {} is 0 where there is padding", spec.name);
+    return fmt::format("{} is BYTES: it cannot be a mask, and it is padded with empty strings", spec.name);
+  if (spec.mask && spec.pad != 0)
+    return fmt::format("the mask {} cannot have pad: it is 0 where there is padding", spec.name);
   return "";
 }
 
@@ -371,14 +381,15 @@ void check_tensors(const Located<Signature>& tensors, Problems& problems) {
     for (const auto& spec : specs) {
       if (const std::string wrong = why_wrong(spec, input); !wrong.empty()) problems.add(tensors.at, wrong);
       // Once for each name, however often it is repeated.
-      if (++seen[spec.name] == 2) problems.add(tensors.at, fmt::format("the tensor {} stands there twice", spec.name));
+      if (++seen[spec.name] == 2) problems.add(tensors.at, fmt::format("the tensor {} is given twice", spec.name));
     }
   };
   check(tensors.value.inputs, true);
   check(tensors.value.outputs, false);
   // A mask is made from the lengths of the other inputs, so at least one must come from the client.
   const bool all_masks = std::ranges::all_of(tensors.value.inputs, &TensorSpec::mask);
-  if (all_masks && !tensors.value.inputs.empty()) problems.add(tensors.at, "every input is a mask");
+  if (all_masks && !tensors.value.inputs.empty())
+    problems.add(tensors.at, "every input is a mask; expected at least one that is not");
 }
 
 void check_services(const std::vector<ServiceRecord>& services, Problems& problems) {
@@ -388,11 +399,12 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
     check_trace(service.samples, service, "samples", problems);
     // A job counts rows, not requests, so samples for each request and a drift over time have no meaning for it.
     if (service.job.value && service.samples.at.line > 0) {
-      problems.add(service.samples.at, "each row of a job is one input: a job has no samples");
+      problems.add(service.samples.at, "a service with a job cannot have samples: each row is one input");
     }
-    if (service.job.value && service.size_drift) problems.add(service.size_drift->at, "the rows of a job do not drift");
+    if (service.job.value && service.size_drift)
+      problems.add(service.size_drift->at, "a service with a job cannot have a drift of sizes");
     if (service.size_drift && std::holds_alternative<TraceSize>(service.size_drift->value.to)) {
-      problems.add(service.size_drift->at, "sizes drift to a distribution of their own, not to that of a trace");
+      problems.add(service.size_drift->at, "sizes cannot drift to those of a trace; give a distribution");
     }
     // Axes of a tensor with a wrong value hold defaults, which would be reported as a second problem.
     if (service.tensors && !service.tensors->wrong) check_tensors(*service.tensors, problems);

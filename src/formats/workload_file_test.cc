@@ -124,13 +124,13 @@ TEST(WorkloadFile, ReadsAJobAsAServiceThatIsFedEvenlyUntilItsDeadline) {
 TEST(WorkloadFile, ReportsWhatAJobCannotHave) {
   EXPECT_EQ(
       workload_problems(job("    job: {rows: 10, deadline_s: 5}\n    slo: {latency_ms: 50}\n")),
-      "s.yaml:4:10: a job has neither slo nor traffic: its deadline is its promise, and its rows are there from the "
-      "start");
+      "s.yaml:4:10: a service with a job has neither slo nor traffic: its deadline is its promise, and all its rows "
+      "are available from the start");
   EXPECT_EQ(workload_problems(job("    job: {rows: 0, deadline_s: 5}\n")),
             "s.yaml:4:17: rows must be at least 1, not 0");
   EXPECT_EQ(workload_problems(job("    job: {rows: 9}\n")), "s.yaml:4:10: deadline_s is missing");
   EXPECT_EQ(workload_problems(job("    job: {rows: 9, deadline_s: 5}\n    samples: 2\n")),
-            "s.yaml:5:14: each row of a job is one input: a job has no samples");
+            "s.yaml:5:14: a service with a job cannot have samples: each row is one input");
   EXPECT_EQ(workload_problems(job("    job: {rows: 9, deadline_s: 5}\n    input_size: {trace: {}}\n")),
             "s.yaml:5:17: sizes from a trace need traffic from a trace");
   EXPECT_EQ(workload_problems(job("")), "s.yaml:2:5: slo is missing\ns.yaml:2:5: traffic is missing");
@@ -138,7 +138,7 @@ TEST(WorkloadFile, ReportsWhatAJobCannotHave) {
 
 TEST(WorkloadFile, ReportsProblemsOfTheFilesItNamesUnderTheirOwnNames) {
   EXPECT_EQ(workload_problems(service("    traffic: {trace: {file: bad.csv}}\n")),
-            "bad.csv:3:1: at_s is earlier than in the row before; a trace is in order of time");
+            "bad.csv:3:1: at_s is earlier than in the row before; a trace must be in order of time");
   EXPECT_EQ(workload_problems(service("    traffic: {trace: {file: gone.csv}}\n")),
             "s.yaml:5:14: cannot read gone.csv: no such file");
 }
@@ -147,7 +147,7 @@ TEST(WorkloadFile, ReportsWhatDoesNotGoTogether) {
   EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1}\n    input_size: {trace: {}}\n")),
             "s.yaml:6:17: sizes from a trace need traffic from a trace");
   EXPECT_EQ(workload_problems(service("    traffic: {rate_per_s: 1, trace: {file: t.csv}}\n")),
-            "s.yaml:5:30: rate_per_s and trace exclude each other");
+            "s.yaml:5:30: rate_per_s and trace cannot be combined");
   EXPECT_EQ(workload_problems(service("")), "s.yaml:2:5: traffic is missing");
   EXPECT_EQ(workload_problems(service(
                 "    traffic: {rate_per_s: 1}\n    input_size: {log_normal: {median: 9, sigma: 1, min: 5, max: 4}}\n")),
@@ -155,7 +155,7 @@ TEST(WorkloadFile, ReportsWhatDoesNotGoTogether) {
   EXPECT_EQ(workload_problems(
                 service("    traffic: {rate_per_s: 1}\n  - name: a\n    model: m\n    slo: {latency_ms: 1}\n    "
                         "traffic: {rate_per_s: 1}\n")),
-            "s.yaml:6:11: the name a is taken by the service in line 2");
+            "s.yaml:6:11: the name a is already used by the service in line 2");
 }
 
 TEST(WorkloadFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
@@ -164,8 +164,8 @@ TEST(WorkloadFile, ReportsWhatDoesNotGoTogetherBesideWhatIsWrong) {
   };
   EXPECT_EQ(sizes("median: 500, sigma: -1, min: 10, max: 5"),
             "s.yaml:6:51: sigma must be at least 0, not -1\ns.yaml:6:69: max must be at least min");
-  EXPECT_EQ(sizes("median: 500, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must lie within min and max");
-  EXPECT_EQ(sizes("median: 5, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must lie within min and max");
+  EXPECT_EQ(sizes("median: 500, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must be between min and max");
+  EXPECT_EQ(sizes("median: 5, sigma: 1, min: 10, max: 50"), "s.yaml:6:39: median must be between min and max");
   EXPECT_EQ(sizes("median: 10, sigma: 1, min: 10, max: 10"), "");
   // Traffic that is wrong might have been meant to be a trace.
   EXPECT_EQ(
@@ -209,8 +209,8 @@ TEST(ServicesFile, RefusesTensorsThatNoModelCanHave) {
   const auto with = [](const std::string& rest) { return workload_problems(kTensorService + rest + "]}}\n"); };
   const std::string out = "], outputs: [{name: o, shape: [1]}";
   EXPECT_THAT(with("{name: i, shape: [0]}" + out), testing::HasSubstr("an axis of i must be -1 or a length from 1"));
-  EXPECT_THAT(with("{name: i, shape: [1]}, {name: i, shape: [2]}" + out), testing::HasSubstr("i stands there twice"));
-  EXPECT_THAT(with("{name: i, shape: [-1, -1]}" + out), testing::HasSubstr("several axes of -1"));
+  EXPECT_THAT(with("{name: i, shape: [1]}, {name: i, shape: [2]}" + out), testing::HasSubstr("i is given twice"));
+  EXPECT_THAT(with("{name: i, shape: [-1, -1]}" + out), testing::HasSubstr("more than one axis of -1"));
   EXPECT_THAT(with("{name: i, shape: [4], mask: true}" + out), testing::HasSubstr("needs an axis of -1"));
   EXPECT_THAT(with("{name: i, shape: [-1], mask: true}" + out), testing::HasSubstr("every input is a mask"));
   EXPECT_THAT(with("{name: i, shape: [1]}], outputs: [{name: o, shape: [1], pad: 2}"),

@@ -100,7 +100,9 @@ Result<Nothing> replace(const fs::path& target, std::string_view content, const 
 }
 
 // Other programs take "-" for standard output. A file of that name is rarely wanted, so the message says what to write.
-Error dash() { return {ErrorCode::invalid, "-: expected the name of a file to write; standard output is /dev/stdout"}; }
+Error dash() {
+  return {ErrorCode::invalid, "-: expected the name of a file to write; for standard output, give /dev/stdout"};
+}
 
 // True for names of descriptors that this process inherited: standard input, or the pipe of a shell's `<(...)`.
 bool is_open_already(const std::string& path) {
@@ -109,7 +111,7 @@ bool is_open_already(const std::string& path) {
 
 std::string_view kind_of(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
-  if (S_ISFIFO(mode)) return "a pipe, which can be read once alone";
+  if (S_ISFIFO(mode)) return "a pipe, which can be read only once";
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
@@ -162,7 +164,7 @@ Result<Nothing> check_outputs(const std::vector<OutputFile>& outputs, const std:
     }
     for (const auto& input : inputs) {
       if (!same_file(path, input)) continue;
-      return Error{ErrorCode::invalid, fmt::format("{}: {} is read, and would be overwritten", option, path)};
+      return Error{ErrorCode::invalid, fmt::format("{}: {} is an input and would be overwritten", option, path)};
     }
     TANGRAM_RETURN_IF_ERROR(check_writable(path));
   }
@@ -187,7 +189,7 @@ Result<std::string> read_file(const std::string& path, std::uint64_t size_max) {
 }
 
 Result<Nothing> write_file_atomically(const std::string& path, std::string_view content) {
-  if (path.empty()) return Error{ErrorCode::invalid, "expected the name of a file to write, read an empty one"};
+  if (path.empty()) return Error{ErrorCode::invalid, "expected the name of a file to write, read an empty string"};
   if (path == "-") return dash();
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;

@@ -41,7 +41,7 @@ TEST_F(Files, DoesNotWaitForAPipe) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   const auto pipe = read_file(path("pipe"));
   ASSERT_FALSE(pipe);
-  EXPECT_EQ(pipe.error().message, path("pipe") + ": is a pipe, which can be read once alone; expected a file");
+  EXPECT_EQ(pipe.error().message, path("pipe") + ": is a pipe, which can be read only once; expected a file");
   const auto device = read_file("/dev/zero");
   ASSERT_FALSE(device);
   EXPECT_EQ(device.error().message, "/dev/zero: is a device; expected a file");
@@ -141,7 +141,7 @@ TEST_F(Files, RefusesTwoOutputsInOneFileAndWhatIsRead) {
             "-a and -b both name " + link + ": one would overwrite the other");
   const std::string fresh = path("new.txt");
   EXPECT_NE(refusal({{"-a", fresh}, {"-b", path("./new.txt")}}, {}), "");
-  EXPECT_EQ(refusal({{"-a", link}}, {there}), "-a: " + link + " is read, and would be overwritten");
+  EXPECT_EQ(refusal({{"-a", link}}, {there}), "-a: " + link + " is an input and would be overwritten");
   EXPECT_EQ(refusal({{"-a", fresh}, {"-b", there}, {"-c", ""}, {"-d", ""}}, {}), "");
   EXPECT_EQ(refusal({{"-a", "/dev/null"}, {"-b", "/dev/null"}}, {}), "");
   EXPECT_NE(refusal({{"-a", path("no/such")}}, {}).find("no such file or directory"), std::string::npos);

@@ -202,7 +202,7 @@ std::optional<HttpRefusal> check_framing(const Framing& framing, const HttpHead&
   if (framing.has_length && framing.has_transfer_encoding) {
     return HttpRefusal{400, "both Content-Length and Transfer-Encoding"};
   }
-  if (!head.http_1_1 && head.chunked) return HttpRefusal{400, "chunks in HTTP/1.0"};
+  if (!head.http_1_1 && head.chunked) return HttpRefusal{400, "chunked encoding in HTTP/1.0"};
   return std::nullopt;
 }
 
@@ -341,7 +341,7 @@ std::size_t ChunkedReader::feed(std::string_view bytes, std::string& body, std::
       continue;
     }
     if (++overhead_ > kChunkOverheadMax + body.size()) {
-      refuse(400, "chunks carry too little");
+      refuse(400, "chunks are too small");
       break;
     }
     step(bytes[at++], body.size(), body_max);

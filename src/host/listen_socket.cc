@@ -59,7 +59,7 @@ bool somebody_listens_at(const sockaddr_un& address) {
 
 Result<int> listen_at(const std::string& address, std::uint16_t port, bool shared) {
   const auto parsed = parse_listen_address(address, port);
-  if (!parsed) return Error{ErrorCode::invalid, fmt::format("\"{}\" is not an address in numbers", address)};
+  if (!parsed) return Error{ErrorCode::invalid, fmt::format("\"{}\" is not an IP address", address)};
   const int fd = socket(parsed->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return Error{ErrorCode::unavailable, fmt::format("cannot open a socket: {}", std::strerror(errno))};
   // Without it, a restarted server cannot bind while connections of the old one are in TIME_WAIT.
@@ -90,14 +90,15 @@ Result<int> listen_at_path(const std::string& path) {
   // An empty path would bind an unnamed socket, and the path needs room for its terminating zero.
   if (path.empty() || path.size() >= sizeof address.sun_path) {
     return Error{ErrorCode::invalid,
-                 fmt::format("{}: a socket's path has 1 to {} letters", path, sizeof address.sun_path - 1)};
+                 fmt::format("{}: expected a socket path of 1 to {} characters", path, sizeof address.sun_path - 1)};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   struct stat found {};
   // lstat: a symbolic link is refused rather than followed, so it cannot make the server delete a socket elsewhere.
   if (lstat(path.c_str(), &found) == 0) {
-    if (!S_ISSOCK(found.st_mode)) return Error{ErrorCode::invalid, path + ": is there already, and is no socket"};
-    if (somebody_listens_at(address)) return Error{ErrorCode::unavailable, path + ": another server listens there"};
+    if (!S_ISSOCK(found.st_mode)) return Error{ErrorCode::invalid, path + ": exists and is not a socket"};
+    if (somebody_listens_at(address))
+      return Error{ErrorCode::unavailable, path + ": another server listens on this socket"};
     unlink(path.c_str());
   }
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -105,9 +106,11 @@ Result<int> listen_at_path(const std::string& path) {
   // which other users could connect.
   const mode_t before = umask(0177);
   const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  const int error = errno;
+  const int bind_error = errno;
   umask(before);
   if (bound && ::listen(fd, kBacklog) == 0) return fd;
+  const int error = bound ? errno : bind_error;
+  if (bound) unlink(path.c_str());
   if (fd >= 0) close(fd);
   return Error{error == EACCES ? ErrorCode::denied : ErrorCode::unavailable,
                fmt::format("cannot listen at {}: {}", path, std::strerror(error))};

@@ -126,7 +126,7 @@ Result<Nothing> use_certificate(SSL_CTX* context, const TlsMaterial& material) {
     // On success the context owns `next`; on failure it still belongs to this function.
     if (SSL_CTX_add0_chain_cert(context, next) == 1) continue;
     X509_free(next);
-    return unusable(material.certificate_file, "the chain behind the certificate cannot be used");
+    return unusable(material.certificate_file, "the certificate chain cannot be used");
   }
   ERR_clear_error();
   return Nothing{};
@@ -143,7 +143,7 @@ Result<Nothing> use_key(SSL_CTX* context, const TlsMaterial& material) {
   }
   // Found here, a mismatch names the file at start. Found later, it fails every handshake without a useful reason.
   if (SSL_CTX_check_private_key(context) != 1) {
-    return unusable(material.key_file, "the private key is not the certificate's");
+    return unusable(material.key_file, "the private key does not belong to the certificate");
   }
   return Nothing{};
 }
@@ -163,7 +163,7 @@ Result<Nothing> trust(SSL_CTX* context, const TlsMaterial& material, bool tell_c
     if (tell_clients) SSL_CTX_add_client_CA(context, authority);
     ++found;
   }
-  if (found == 0) return unusable(material.authorities_file, "the authorities hold no certificate");
+  if (found == 0) return unusable(material.authorities_file, "the file of authorities has no certificate");
   ERR_clear_error();
   return Nothing{};
 }

@@ -203,10 +203,11 @@ TEST(Tls, SaysWhichOfItsFilesCannotBeUsed) {
   EXPECT_THAT(problem({good.certificate, "rubbish", "", "server.pem", "server.key", "ca.pem"}),
               testing::StartsWith("server.key: the private key cannot be used"));
   EXPECT_THAT(problem({good.certificate, good.key, "rubbish", "server.pem", "server.key", "ca.pem"}),
-              testing::StartsWith("ca.pem: the authorities hold no certificate"));
+              testing::StartsWith("ca.pem: the file of authorities has no certificate"));
   EXPECT_THAT(problem({good.certificate, "rubbish", ""}), HasSubstr("the private key cannot be used"));
   EXPECT_THAT(problem({good.certificate, authority.server().key, ""}), HasSubstr("private key"));
-  EXPECT_THAT(problem({good.certificate, good.key, "rubbish"}), HasSubstr("the authorities hold no certificate"));
+  EXPECT_THAT(problem({good.certificate, good.key, "rubbish"}),
+              HasSubstr("the file of authorities has no certificate"));
 }
 
 // SHA-256 of "abc", from FIPS 180-4.

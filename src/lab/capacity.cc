@@ -73,8 +73,8 @@ class Search {
 
   // Explains a first trial without a counted request. Any load would then seem to keep every promise.
   std::string nothing_counted() const {
-    if (requests_first_ == 0) return "no request comes in the whole run, so that no promise can be broken";
-    return fmt::format("none of the {} requests of the run is counted: warmup_requests is {}", requests_first_,
+    if (requests_first_ == 0) return "no request arrives in the whole run, so no promise can be broken";
+    return fmt::format("none of the {} requests of the run is counted, because warmup_requests is {}", requests_first_,
                        config_.warmup_requests);
   }
 
@@ -152,8 +152,9 @@ bool without_rate(const Service& service) {
 Result<CapacityResult> find_capacity(const Scenario& scenario, const CapacityOptions& options,
                                      const std::function<bool(int)>& trial_done) {
   if (std::ranges::all_of(scenario.workload.services, without_rate)) {
-    return Error{ErrorCode::invalid,
-                 "a closed loop without think time has no rate to scale: give it think_mean_s, or another traffic"};
+    return Error{
+        ErrorCode::invalid,
+        "a closed loop without think time has no rate to scale: set think_mean_s, or choose another kind of traffic"};
   }
   return Search(scenario, options, trial_done).run();
 }

@@ -55,7 +55,7 @@ TEST(Capacity, IsAnErrorWhereNothingIsCounted) {
   scenario.config.warmup_requests = 2000;
   const auto result = find_capacity(scenario, options);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().message, "none of the 2000 requests of the run is counted: warmup_requests is 2000");
+  EXPECT_EQ(result.error().message, "none of the 2000 requests of the run is counted, because warmup_requests is 2000");
   scenario.config.warmup_requests = 1999;
   EXPECT_TRUE(find_capacity(scenario, options));
 }

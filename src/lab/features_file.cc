@@ -18,11 +18,11 @@ struct Row {
 
 template <typename Visitor>
 void describe(Visitor& v, Row& c) {
-  v.about("Features", "What is known of a network without running it.");
-  v.field("model", c.model, {.required = true}, "As in the measurements.");
-  v.field("parameters", c.parameters, {.max = 1e18, .above = 0}, "Trainable weights.");
-  v.field("flops_per_sample", c.flops_per_sample, {.max = 1e24, .above = 0}, "Of one sample of `size`.");
-  v.field("size", c.size, {.min = 1, .max = 1e9}, "Input size to which the FLOPs belong.");
+  v.about("Features", "Facts about a network that need no measurement.");
+  v.field("model", c.model, {.required = true}, "The model, as in the measurements.");
+  v.field("parameters", c.parameters, {.max = 1e18, .above = 0}, "The number of trainable weights.");
+  v.field("flops_per_sample", c.flops_per_sample, {.max = 1e24, .above = 0}, "The FLOPs of one sample of `size`.");
+  v.field("size", c.size, {.min = 1, .max = 1e9}, "The input size to which the FLOPs refer.");
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 namespace tangram::lab {
 
-void JobTable::add(const train::Application& application, const formats::Job& job, const train::RestartCost& cost) {
+void JobTable::add(const train::Application& application, const formats::ClusterJob& job,
+                   const train::RestartCost& cost) {
   // The menu of batches depends on the application alone, so all of its jobs share one.
   auto& menu = menus_[&application];
   if (!menu) menu = std::make_shared<train::BatchMenu>(limits_of(application), options_.replicas_max);
@@ -22,7 +23,7 @@ void JobTable::add(const train::Application& application, const formats::Job& jo
   // Where the allocator does not choose batches, the job keeps the batch that its user asked for.
   if (options_.keeps_batches) {
     jobs_.back().fix_batch(static_cast<int>(job.batch));
-  // A second worker gains nothing where one holds the largest batch, so there is nothing left to choose.
+    // A second worker gains nothing where one holds the largest batch, so there is nothing left to choose.
   } else if (application.runs_alone()) {
     jobs_.back().fix_batch(application.batch_max());
   }

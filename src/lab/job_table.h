@@ -25,13 +25,13 @@ class JobTable {
   };
   explicit JobTable(const Options& options) : options_(options) {}
 
-  void add(const train::Application& application, const formats::Job& job, const train::RestartCost& cost);
+  void add(const train::Application& application, const formats::ClusterJob& job, const train::RestartCost& cost);
 
   std::size_t count() const { return jobs_.size(); }
   std::size_t left() const { return left_; }
   const TrainingJob& job(std::size_t i) const { return jobs_[i]; }
   // As its user submitted it.
-  const formats::Job& asked(std::size_t i) const { return asked_[i]; }
+  const formats::ClusterJob& asked(std::size_t i) const { return asked_[i]; }
   // The first that has not ended; there is one.
   std::size_t first_left() const;
   // From submission to completion, in the order of the jobs; 0 for those that run still.
@@ -70,7 +70,7 @@ class JobTable {
   std::map<const train::Application*, std::shared_ptr<const train::BatchMenu>> menus_;
   std::map<const train::Application*, std::shared_ptr<train::StepKnowledge>> knowledge_;
   std::vector<TrainingJob> jobs_;
-  std::vector<formats::Job> asked_;
+  std::vector<formats::ClusterJob> asked_;
   std::vector<train::RestartCost> costs_;
   std::vector<double> jcts_;
   // Jobs that are not in yet, the next one last. Sorted when first asked for after an add(), so that adding n jobs

@@ -130,10 +130,10 @@ struct ModelRecord {
 
 template <typename Visitor>
 void describe(Visitor& v, CalibrationName& c) {
-  v.about("Calibration", "Where the width of the intervals comes from.");
-  v.name("own", c, CalibrationName::own, "From the model's own errors.");
-  v.name("borrowed", c, CalibrationName::borrowed, "Too few of its own: from the errors of other models.");
-  v.name("assumed", c, CalibrationName::assumed, "From neither: a wide guess.");
+  v.about("Calibration", "The source of the width of the intervals.");
+  v.name("own", c, CalibrationName::own, "The model's own errors.");
+  v.name("borrowed", c, CalibrationName::borrowed, "The errors of other models, because it has too few of its own.");
+  v.name("assumed", c, CalibrationName::assumed, "Neither: a wide default.");
 }
 
 template <typename Visitor>
@@ -143,15 +143,17 @@ void describe(Visitor& v, RowRecord& c) {
   v.field("batch", c.batch, {.min = 1, .max = kCountMax, .required = true}, "Samples in a batch.");
   v.field("size", c.size, {.min = 1, .max = kCountMax}, "Input size of each sample.");
   v.field("processes", c.processes, {.min = 1, .max = kCountMax}, "Processes that shared the slice.");
-  v.field("latency_ms", c.latency_ms, {.max = kLatencyMsMax, .above = 0}, "Of one batch, mean; absent: out of memory.");
-  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0}, "Its standard deviation.");
+  v.field("latency_ms", c.latency_ms, {.max = kLatencyMsMax, .above = 0},
+          "The mean latency of one batch; absent: out of memory.");
+  v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0}, "The standard deviation of the latency.");
   v.field("memory_mib", c.memory_mib, {.min = 0}, "Peak memory of all processes together.");
   v.field("throughput_per_s", c.throughput_per_s, {.above = 0}, "Samples a second, of all processes together.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, FormulaRecord& c) {
-  v.about("Formula", "Launch, roofline, attention, processes taking turns: parameters and where they were expected.");
+  v.about("Formula",
+          "The formula (launch, roofline, attention, processes taking turns): its parameters and their prior.");
   v.field("parameters", c.parameters, {.min = -kLogMax, .max = kLogMax, .required = true, .items_min = kParameterCount},
           "Logarithms: launch, work, memory share, constant share, host, batch offset, launch growth, sharpness, "
           "quadratic, size exponent, batch exponent.");
@@ -161,22 +163,24 @@ void describe(Visitor& v, FormulaRecord& c) {
       "prior_covariance", c.prior_covariance,
       {.min = -kCovarianceMax, .max = kCovarianceMax, .required = true, .items_min = kParameterCount * kParameterCount},
       "Row by row.");
-  v.field("prior_models", c.prior_models, {}, "How many models the expectation was learnt from.");
+  v.field("prior_models", c.prior_models, {}, "The number of models that the prior was learnt from.");
   v.field("size_reference", c.size_reference, {.min = 1, .max = kCountMax, .required = true},
           "Input size to which work refers.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ResidualRecord& c) {
-  v.about("Residual", "Standard deviations of the parts of what the formula leaves over, in log latency.");
-  v.field("batch", c.batch, {.min = 0, .max = 10, .required = true}, "Of the batch alone.");
-  v.field("slice", c.slice, {.min = 0, .max = 10, .required = true}, "Of the slice alone.");
-  v.field("processes", c.processes, {.min = 0, .max = 10, .required = true}, "Of the processes alone.");
-  v.field("size", c.size, {.min = 0, .max = 10, .required = true}, "Of the size alone.");
-  v.field("together", c.together, {.min = 0, .max = 10, .required = true}, "Of all together.");
-  v.field("launch", c.launch, {.min = 0, .max = 10, .required = true}, "Where launching decides.");
-  v.field("noise", c.noise, {.min = 1e-6, .max = 10, .required = true}, "Of one measurement.");
-  v.field("inflation", c.inflation, {.min = 1e-3, .max = 1e3, .required = true}, "Factor on predicted deviations.");
+  v.about("Residual", "Standard deviations of the components of the residual, in log latency.");
+  v.field("batch", c.batch, {.min = 0, .max = 10, .required = true}, "The component of the batch alone.");
+  v.field("slice", c.slice, {.min = 0, .max = 10, .required = true}, "The component of the slice alone.");
+  v.field("processes", c.processes, {.min = 0, .max = 10, .required = true}, "The component of the processes alone.");
+  v.field("size", c.size, {.min = 0, .max = 10, .required = true}, "The component of the size alone.");
+  v.field("together", c.together, {.min = 0, .max = 10, .required = true}, "The joint component.");
+  v.field("launch", c.launch, {.min = 0, .max = 10, .required = true},
+          "The component where the launch time dominates.");
+  v.field("noise", c.noise, {.min = 1e-6, .max = 10, .required = true}, "The noise of one measurement.");
+  v.field("inflation", c.inflation, {.min = 1e-3, .max = 1e3, .required = true},
+          "The factor for predicted deviations.");
 }
 
 template <typename Visitor>
@@ -184,31 +188,35 @@ void describe(Visitor& v, TreesRecord& c) {
   v.about("Trees", "Boosted trees on the residual; nodes as columns.");
   v.field("base", c.base, {.min = -kLogMax, .max = kLogMax, .required = true}, "Added to the sum of all trees.");
   v.field("roots", c.roots, {.required = true}, "First node of each tree.");
-  v.field("left", c.left, {.min = -1, .required = true}, "Child for smaller values, -1 in a leaf.");
+  v.field("left", c.left, {.min = -1, .required = true}, "The child for smaller values; -1 in a leaf.");
   v.field("right", c.right, {.min = -1, .required = true}, "The other child.");
   v.field("feature", c.feature, {.min = 0, .max = 4, .required = true},
           "0 batch, 1 size, 2 compute, 3 bandwidth, 4 processes; logarithms.");
-  v.field("value", c.value, {.min = -kLogMax, .max = kLogMax, .required = true}, "Threshold, or value of a leaf.");
+  v.field("value", c.value, {.min = -kLogMax, .max = kLogMax, .required = true},
+          "The threshold, or the value of a leaf.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, MemoryRecord& c) {
-  v.about("Memory", "Weighted guesses: processes * (base + sample * batch * size factor).");
+  v.about("Memory", "Weighted hypotheses: processes * (base + sample * batch * size factor).");
   v.field("size_reference", c.size_reference, {.min = 1, .max = kCountMax, .required = true},
           "Input size to which `sample` refers.");
-  v.field("measured", c.measured, {}, "A peak was measured, so absolute numbers mean something.");
+  v.field("measured", c.measured, {}, "Whether a peak was measured, so that absolute numbers are known.");
   v.field("base_log_mib", c.base_log_mib, {}, "Weighted mean of log base.");
   v.field("sample_log_mib", c.sample_log_mib, {}, "Weighted mean of log sample.");
-  v.field("base_mib", c.base_mib, {.min = 1e-6, .max = kMibMax, .required = true, .items_min = 1}, "Of each guess.");
+  v.field("base_mib", c.base_mib, {.min = 1e-6, .max = kMibMax, .required = true, .items_min = 1},
+          "One entry per hypothesis.");
   v.field("sample_mib", c.sample_mib, {.min = 1e-6, .max = kMibMax, .required = true, .items_min = 1},
-          "Of each guess.");
-  v.field("quadratic", c.quadratic, {.min = 0, .max = 1e6, .required = true, .items_min = 1}, "Of each guess.");
-  v.field("weights", c.weights, {.min = 0, .max = 1.000001, .required = true, .items_min = 1}, "They sum to one.");
+          "One entry per hypothesis.");
+  v.field("quadratic", c.quadratic, {.min = 0, .max = 1e6, .required = true, .items_min = 1},
+          "One entry per hypothesis.");
+  v.field("weights", c.weights, {.min = 0, .max = 1.000001, .required = true, .items_min = 1},
+          "One entry per hypothesis; they sum to one.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, SharesRecord& c) {
-  v.about("Shares", "Of the members in the mean of log latency; they sum to one.");
+  v.about("Shares", "The weights of the members in the mean of log latency; they sum to one.");
   v.field("analytic", c.analytic, {.min = 0, .max = 1}, "The formula alone.");
   v.field("kriged", c.kriged, {.min = 0, .max = 1}, "With a smooth residual.");
   v.field("boosted", c.boosted, {.min = 0, .max = 1}, "With boosted trees.");
@@ -216,7 +224,7 @@ void describe(Visitor& v, SharesRecord& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, ValidationRecord& c) {
-  v.about("Validation", "How a member did where it had not looked.");
+  v.about("Validation", "The errors of a member in cross-validation.");
   v.field("member", c.member, {.required = true}, "Which.");
   v.field("median_error", c.median_error, {.min = 0, .required = true}, "Relative.");
   v.field("p90_error", c.p90_error, {.min = 0, .required = true}, "Relative.");
@@ -226,30 +234,30 @@ template <typename Visitor>
 void describe(Visitor& v, RunRecord& c) {
   v.about("Fitted model", "One network on one device type.");
   v.field("device", c.device, {.required = true}, "Device type.");
-  v.field("model", c.model, {.required = true}, "What was measured.");
-  v.field("kind", c.kind, {}, "Kind of fit.");
+  v.field("model", c.model, {.required = true}, "The model that was measured.");
+  v.field("kind", c.kind, {}, "The kind of fit.");
   v.field("formula", c.formula, {.required = true}, "The latency formula.");
-  v.field("residual", c.residual, {.required = true}, "What it leaves over.");
-  v.field("shares", c.shares, {.required = true}, "Which members count.");
-  v.field("trees", c.trees, {}, "Only where they count.");
+  v.field("residual", c.residual, {.required = true}, "The residual of the formula.");
+  v.field("shares", c.shares, {.required = true}, "The weights of the members.");
+  v.field("trees", c.trees, {}, "The trees, if their weight is above zero.");
   v.field("interval_deviations", c.interval_deviations, {.min = 1e-3, .max = 1e3, .required = true},
-          "Half width of the intervals in predicted deviations.");
-  v.field("coverage", c.coverage, {.above = 0, .below = 1}, "What the intervals promise.");
-  v.field("calibration", c.calibration, {.required = true}, "Where that width comes from.");
+          "Half the width of the intervals, in predicted deviations.");
+  v.field("coverage", c.coverage, {.above = 0, .below = 1}, "The share of runs that the intervals should cover.");
+  v.field("calibration", c.calibration, {.required = true}, "The source of that width.");
   v.field("slice_drift", c.slice_drift, {.min = 0, .max = 10},
-          "Deviation of log latency for each e-fold by which a slice lies beyond those that were measured.");
+          "The deviation of log latency for each e-fold by which a slice is outside the range of measured slices.");
   v.field("p99_log_spread", c.p99_log_spread, {.min = 0, .max = 10}, "log(p99 / mean).");
-  v.field("memory", c.memory, {.required = true}, "What is believed of its memory.");
+  v.field("memory", c.memory, {.required = true}, "The estimate of its memory.");
   v.field("validation", c.validation, {}, "Cross-validation of the members.");
-  v.field("measured", c.measured, {.required = true, .items_min = 1}, "What it was fitted to.");
+  v.field("measured", c.measured, {.required = true, .items_min = 1}, "The measurements that it was fitted to.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ModelRecord& c) {
-  v.about("Latency models", "What `tangram learn` made of measurements.");
+  v.about("Latency models", "Latency models that `tangram learn` fitted to measurements.");
   v.field("version", c.version, {.min = kModelFileVersion, .max = kModelFileVersion, .required = true},
-          "Of this format.");
-  v.field("models", c.models, {.required = true, .items_min = 1}, "One for each network and device type.");
+          "The version of the file format.");
+  v.field("models", c.models, {.required = true, .items_min = 1}, "One model for each network and device type.");
 }
 
 // ---- Values to records ----
@@ -384,7 +392,7 @@ class ModelAssembler {
     if (from.size() == N) {
       std::ranges::copy(from, to.begin());
     } else {
-      problems_.add(at, fmt::format("{} holds {} numbers; expected {}", what, from.size(), N));
+      problems_.add(at, fmt::format("{} has {} numbers; expected {}", what, from.size(), N));
     }
   }
 
@@ -404,10 +412,11 @@ class ModelAssembler {
       boosted.trees.nodes.push_back({r.left[at], r.right[at], r.feature[at], static_cast<float>(r.value[at])});
       const bool leaf = r.left[at] < 0;
       if (!leaf && (r.left[at] <= i || r.left[at] >= count || r.right[at] <= i || r.right[at] >= count)) {
-        problems_.add(record.at, fmt::format("node {} has children outside the nodes that follow it", i));
+        problems_.add(record.at, fmt::format("node {} has children that do not come after it", i));
       }
     }
-    if (!aligned) problems_.add(record.at, "the columns of the trees do not belong together");
+    if (!aligned)
+      problems_.add(record.at, "the columns of the trees have different lengths, or a root is out of range");
     return boosted;
   }
 

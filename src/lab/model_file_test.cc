@@ -47,15 +47,16 @@ void expect_refused(const std::string& text, const std::string& words) {
 TEST(ModelFile, WhatDoesNotBelongTogetherIsRefused) {
   expect_refused("{}", "version");
   expect_refused(spoilt("\"version\":2", "\"version\":1"), "version");
-  expect_refused(spoilt("\"prior_mean\":[", "\"prior_mean\":[1,"), "prior_mean holds 13 numbers; expected 12");
-  expect_refused(spoilt("\"roots\":[0", "\"roots\":[99999999"), "the columns of the trees do not belong together");
+  expect_refused(spoilt("\"prior_mean\":[", "\"prior_mean\":[1,"), "prior_mean has 13 numbers; expected 12");
+  expect_refused(spoilt("\"roots\":[0", "\"roots\":[99999999"),
+                 "the columns of the trees have different lengths, or a root is out of range");
   expect_refused(spoilt("7g.80gb", "9g.80gb"), "a100-80gb has no profile 9g.80gb");
   expect_refused(spoilt("\"weights\":[", "\"weights\":[0,"), "different lengths");
 }
 
 // A node that names itself as its child would be walked for ever.
 TEST(ModelFile, TreesThatDoNotEndAreRefused) {
-  expect_refused(spoilt("\"left\":[1", "\"left\":[0"), "children outside the nodes that follow it");
+  expect_refused(spoilt("\"left\":[1", "\"left\":[0"), "children that do not come after it");
 }
 
 }  // namespace

@@ -128,19 +128,19 @@ void describe(Visitor& v, AnalyticRun& c) {
   v.about("Run times of a model",
           "max(launch_ms, sample_ms * batch * (size / size_reference) ^ size_exponent * "
           "processes / slices ^ slice_exponent).");
-  v.field("model", c.model, {.required = true}, "The network, as the services call it.");
-  v.field("device", c.device, {.names = &device_type_names}, "Only on this type of device; on all if not given.");
-  v.field("launch_ms", c.launch_ms, {.max = 1e6, .above = 0, .required = true}, "No run takes less.");
+  v.field("model", c.model, {.required = true}, "The network, with the name that the services use.");
+  v.field("device", c.device, {.names = &device_type_names}, "The device type; default: all types.");
+  v.field("launch_ms", c.launch_ms, {.max = 1e6, .above = 0, .required = true}, "The shortest run time.");
   v.field("sample_ms", c.sample_ms, {.max = 1e9, .above = 0, .required = true},
-          "Work of one sample of the reference size on one compute slice (on the host: one core).");
-  v.field("size_reference", c.size_reference, {.max = 1e9, .above = 0}, "The input size that sample_ms is meant for.");
-  v.field("size_exponent", c.size_exponent, {.min = 0, .max = 4}, "Work grows with this power of the input size.");
+          "The time of one sample of the reference size on one compute slice (on the host: one core).");
+  v.field("size_reference", c.size_reference, {.max = 1e9, .above = 0}, "The input size to which sample_ms refers.");
+  v.field("size_exponent", c.size_exponent, {.min = 0, .max = 4}, "The time grows with this power of the input size.");
   v.field("slice_exponent", c.slice_exponent, {.min = 0, .max = 1},
-          "Speed grows with this power of the compute slices; below 1 large slices gain less than their share.");
-  v.field("p99_factor", c.p99_factor, {.min = 1, .max = 100}, "p99 of a run time over its mean.");
-  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Memory of the loaded model, for each process.");
+          "The speed grows with this power of the compute slices; below 1, large slices gain less than their share.");
+  v.field("p99_factor", c.p99_factor, {.min = 1, .max = 100}, "The p99 of a run time divided by its mean.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "The memory of the loaded model, per process.");
   v.field("memory_sample_gib", c.memory_sample_gib, {.min = 0, .max = 1e6},
-          "Memory of each sample of the reference size in a batch.");
+          "The memory of each sample of the reference size in a batch.");
 }
 
 }  // namespace tangram::learn
@@ -151,10 +151,10 @@ template <typename Visitor>
 void describe(Visitor& v, NoiseModel& c) {
   v.about("Noise", "How real run times differ from the predictions.");
   v.field("spread", c.spread, {.min = 0, .max = 5},
-          "Standard deviation of the logarithm of run times; their mean stays as predicted.");
-  v.field("factor", c.factor, {.max = 1e3, .above = 0}, "All run times are multiplied by this: the model is wrong.");
-  v.field("exponential", c.exponential,
-          "Run times are exponential with the predicted mean, as queueing formulas want.");
+          "The standard deviation of the logarithm of run times; their mean stays as predicted.");
+  v.field("factor", c.factor, {.max = 1e3, .above = 0},
+          "The factor for all real run times, to simulate a wrong model.");
+  v.field("exponential", c.exponential, "Run times are exponential with the predicted mean, as in queueing formulas.");
 }
 
 template <typename Visitor>
@@ -162,17 +162,18 @@ void describe(Visitor& v, FaultModel& c) {
   // All faults are off by default: a probability or a mean time of 0 means that the fault never happens.
   constexpr formats::Limits kShare{.min = 0, .max = 1};
   constexpr formats::Limits kSeconds{.min = 0, .max = 1e9};
-  v.about("Faults", "What goes wrong.");
-  v.field("slow_probability", c.slow_probability, kShare, "A batch takes slow_factor as long.");
-  v.field("slow_factor", c.slow_factor, {.min = 1, .max = 1e6}, "How much longer a slow batch takes.");
-  v.field("fail_probability", c.fail_probability, kShare, "A batch ends with an error.");
-  v.field("stuck_probability", c.stuck_probability, kShare, "A batch is never answered.");
+  v.about("Faults", "The faults to inject.");
+  v.field("slow_probability", c.slow_probability, kShare,
+          "The probability that a batch takes slow_factor times as long.");
+  v.field("slow_factor", c.slow_factor, {.min = 1, .max = 1e6}, "The factor for the time of a slow batch.");
+  v.field("fail_probability", c.fail_probability, kShare, "The probability that a batch ends with an error.");
+  v.field("stuck_probability", c.stuck_probability, kShare, "The probability that a batch is never answered.");
   v.field("slice_lost_mean_s", c.slice_lost_mean_s, kSeconds,
-          "Mean time between losses of a slice, over all of them; 0: none.");
-  v.field("restart_s", c.restart_s, kSeconds, "Until a lost slice serves again.");
-  v.field("reshape_s", c.reshape_s, kSeconds, "A re-cut of a device, with the loading of models.");
-  v.field("reshape_fail_probability", c.reshape_fail_probability, kShare, "A re-cut fails.");
-  v.field("recall_s", c.recall_s, kSeconds, "Until a lent slice is back.");
+          "The mean time between losses of a slice, over all slices; 0: none.");
+  v.field("restart_s", c.restart_s, kSeconds, "The time until a lost slice serves again.");
+  v.field("reshape_s", c.reshape_s, kSeconds, "The time to re-cut a device and load its models.");
+  v.field("reshape_fail_probability", c.reshape_fail_probability, kShare, "The probability that a re-cut fails.");
+  v.field("recall_s", c.recall_s, kSeconds, "The time until a lent slice is returned.");
 }
 
 }  // namespace tangram::sim
@@ -184,85 +185,91 @@ template <typename Visitor>
 void describe(Visitor& v, BucketRecord& c) {
   v.about("Bucket", "Input sizes that are padded to one size and batched together.");
   v.field("size_max", c.size_max, {.min = 1, .max = 1e9},
-          "Takes everything up to this size that no smaller bucket of the service takes.");
-  v.field("batch_size", c.batch_size, {.min = 1, .max = sched::kBatchMax, .required = true}, "Largest batch.");
+          "The largest size of the bucket; it takes all sizes above the next smaller bucket of the service.");
+  v.field("batch_size", c.batch_size, {.min = 1, .max = sched::kBatchMax, .required = true}, "The largest batch.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ReplicaRecord& c) {
   v.about("Replicas", "One model loaded on slices of each device.");
-  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service whose requests they answer.");
-  v.field("slices", c.slices, "Where: a MigProfile (`3g.40gb`), or one slice (`3g.40gb@4`); every slice if not given.");
-  v.field("processes", c.processes, {.min = 1, .max = 1000}, "How many processes share the slice for it.");
-  v.field("buckets", c.buckets, {.required = true, .items_min = 1}, "What they serve, in ascending order of sizes.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that the replicas serve.");
+  v.field("slices", c.slices,
+          "The slices: a MigProfile (`3g.40gb`), or one slice (`3g.40gb@4`); default: every slice.");
+  v.field("processes", c.processes, {.min = 1, .max = 1000},
+          "The number of processes of this replica that share the slice.");
+  v.field("buckets", c.buckets, {.required = true, .items_min = 1},
+          "The buckets that they serve, in ascending order of sizes.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, DeviceRecord& c) {
-  v.about("Devices", "A number of equal devices, cut and loaded alike.");
-  v.field("type", c.type, {.required = true, .names = &device_type_names}, "What they are.");
-  v.field("name", c.name, {.text = TextRule::name}, "Prefix of the devices' names; the type where it is not given.");
-  v.field("count", c.count, {.min = 1, .max = kDevicesMax}, "How many there are.");
-  v.field("layout", c.layout, {.required = true}, "How each is cut: `4g.40gb@0 + 3g.40gb@4`.");
-  v.field("replicas", c.replicas, {.required = true}, "What runs on the slices; several share a slice in time.");
-  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and needed there: its cores.");
-  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and needed there: its memory.");
-  v.field("quota", c.quota, "Only for cpu, and needed there: whether it is cut by quarters of a core.");
+  v.about("Devices", "A number of equal devices with the same cuts and replicas.");
+  v.field("type", c.type, {.required = true, .names = &device_type_names}, "The device type.");
+  v.field("name", c.name, {.text = TextRule::name}, "The prefix of the devices' names; default: the type.");
+  v.field("count", c.count, {.min = 1, .max = kDevicesMax}, "The number of devices.");
+  v.field("layout", c.layout, {.required = true}, "The cuts of each device: `4g.40gb@0 + 3g.40gb@4`.");
+  v.field("replicas", c.replicas, {.required = true},
+          "The replicas on the slices. Several replicas on a slice take turns.");
+  v.field("cores", c.cores, {.min = 1, .max = kCpuCoresMax}, "Only for cpu, and required there: the number of cores.");
+  v.field("memory_gib", c.memory_gib, {.min = 0, .max = 1e6}, "Only for cpu, and required there: the memory.");
+  v.field("quota", c.quota, "Only for cpu, and required there: whether it is cut by quarters of a core.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, PlanSource& plan) {
-  v.plain(plan, &PlanFile::path, {}, "A plan file, relative to this one.");
-  v.option("devices", plan, std::vector<Located<DeviceRecord>>{}, "The plan, written out.");
+  v.plain(plan, &PlanFile::path, {}, "The path of a plan file, relative to this file.");
+  v.option("devices", plan, std::vector<Located<DeviceRecord>>{}, "The plan itself.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, LatencySource& latency) {
   v.shorthand("measurements", latency, &MeasurementsFile::path, {},
-              "A measurements file, relative to this one; between its points run times are linear.");
+              "The path of a measurements file, relative to this file; run times are interpolated linearly.");
   v.shorthand("model", latency, &ModelFile::path, {},
-              "What `tangram learn` wrote, relative to this file: run times and memory by the fitted models.");
+              "The path of a model that `tangram learn` wrote, relative to this file.");
   v.option("models", latency, std::vector<learn::AnalyticRun>{}, "A formula for each model.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, PlanChangeRecord& c) {
-  v.about("Plan change", "A plan that comes into force while the simulation runs.");
+  v.about("Plan change", "A plan that takes effect while the simulation runs.");
   v.field("at_s", c.at, {.min = 0, .max = kSecondsMax, .required = true}, "When.");
   v.field("plan", c.plan, {.required = true}, "The plan, for the same devices.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, BackgroundRecord& c) {
-  v.about("Offline job", "Rows that run in the background, with the capacity that online traffic leaves.");
-  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that answers them.");
+  v.about("Offline job", "Rows that run in the background, in the capacity that online traffic leaves.");
+  v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that runs the rows.");
   v.field("under_way", c.under_way, {.min = 1, .max = sched::kBackgroundMax},
-          "So many wait or run at any time, until the last request has come.");
+          "The number of rows that are queued or run at any time, until the last request has arrived.");
 }
 
 template <typename Visitor>
 void describe(Visitor& v, ScenarioRecord& c) {
-  v.about("Scenario", "What to simulate: services, a plan, run times, a scheduler and the troubles of the day.");
-  v.field("name", c.name, {.text = TextRule::name}, "What reports call it.");
-  v.field("services", c.services, {.required = true}, "What is served: a services file, or the list itself.");
-  v.field("plan", c.plan, "How the devices are cut, and what runs where. Needed unless there is a fleet.");
+  v.about("Scenario", "A simulation: services, a plan, run times, a scheduler and faults.");
+  v.field("name", c.name, {.text = TextRule::name}, "The name in reports.");
+  v.field("services", c.services, {.required = true}, "The services: a services file, or the list itself.");
+  v.field("plan", c.plan, "The cuts of the devices and their replicas. Required, unless there is a fleet.");
   v.field("fleet", c.fleet,
-          "A fleet file, relative to this one, for `tangram simulate --replan`, which makes the plans itself.");
-  v.field("latency", c.latency, {.required = true}, "How long runs take.");
-  v.field("scheduler", c.scheduler, "How requests are admitted, batched and dispatched.");
+          "The path of a fleet file, relative to this file, for `tangram simulate --replan`, which makes the plans "
+          "itself.");
+  v.field("latency", c.latency, {.required = true}, "The run times.");
+  v.field("scheduler", c.scheduler, "The scheduler: how requests are admitted, batched and dispatched.");
   v.field("noise", c.noise, "How real run times differ from the predictions.");
-  v.field("faults", c.faults, "What goes wrong.");
+  v.field("faults", c.faults, "The faults to inject.");
   v.field("duration_s", c.duration, {.max = kSecondsMax, .above = 0},
-          "Requests arrive this long, in virtual time; what is under way then still ends.");
-  v.field("requests", c.requests, {.min = 1, .max = kRequestsMax}, "Or until this many have come.");
+          "The virtual time in which requests arrive; requests in flight at its end are still served.");
+  v.field("requests", c.requests, {.min = 1, .max = kRequestsMax}, "The number of requests, instead of a duration.");
   v.field("warmup_requests", c.warmup_requests, {.min = 0, .max = kRequestsMax},
-          "The first ones are served and not counted.");
-  v.field("seed", c.seed, {.min = 0}, "Of all chance; the same seed repeats the run exactly.");
-  v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax}, "Requests are dealt to so many tenants at random.");
-  v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "All rates are multiplied by this; traces run faster.");
-  v.field("plan_changes", c.plan_changes, "Plans that come into force on the way, in order of time.");
+          "The number of requests at the start that are served but not counted.");
+  v.field("seed", c.seed, {.min = 0}, "The seed of all random numbers; the same seed repeats the run exactly.");
+  v.field("tenants", c.tenants, {.min = 1, .max = kTenantsMax},
+          "The number of tenants to which requests are assigned at random.");
+  v.field("rate_scale", c.rate_scale, {.max = 1e6, .above = 0}, "The factor for all rates; traces run faster.");
+  v.field("plan_changes", c.plan_changes, "Plans that take effect during the run, in order of time.");
   v.field("background", c.background, "Offline jobs beside the traffic.");
-  v.field("training", c.training, "Elastic training on what the services lend.");
+  v.field("training", c.training, "Elastic training on slices that the services lend.");
 }
 
 // A path, or the list.
@@ -271,9 +278,9 @@ Shape services_shape() {
   path.kind = Shape::Kind::text;
   Shape shape;
   shape.kind = Shape::Kind::choice;
-  shape.fields.push_back({"", "A services file, relative to this one.", true, std::nullopt, path});
+  shape.fields.push_back({"", "The path of a services file, relative to this file.", true, std::nullopt, path});
   shape.fields.push_back(
-      {"", "The services, as a services file has them.", true, std::nullopt, formats::service_list_shape()});
+      {"", "The services, in the form of a services file.", true, std::nullopt, formats::service_list_shape()});
   // The two alternatives have no key of their own: text is a path, a list is the services.
   return shape;
 }
@@ -372,7 +379,7 @@ class ScenarioAssembler {
     if (record.type.value != "cpu") {
       for (const Position at : {record.cores.at, record.memory_gib.at, record.quota.at}) {
         // Line 0: the field was not given.
-        if (at.line != 0) problems_.add(at, "cores, memory_gib and quota belong to type cpu");
+        if (at.line != 0) problems_.add(at, "cores, memory_gib and quota apply only to type cpu");
       }
       return *find_geometry(record.type.value);
     }
@@ -468,9 +475,9 @@ void add_plan_changes(const ScenarioRecord& record, ScenarioAssembler& assembler
   TimePoint last;
   for (const auto& change : record.plan_changes) {
     const Plan plan = assembler.plan(change.plan);
-    if (change.at < last) problems.add(change.plan.at, "plan changes must stand in order of time");
+    if (change.at < last) problems.add(change.plan.at, "plan_changes must be in order of time");
     if (problems.empty() && !same_devices(plan, scenario.plan)) {
-      problems.add(change.plan.at, "a new plan is for the same devices, in the same order");
+      problems.add(change.plan.at, "a new plan must have the same devices, in the same order");
     }
     last = change.at;
     if (auto deployment = compiled(plan, scenario, change.plan.at, problems)) {
@@ -485,7 +492,7 @@ void add_background(const ScenarioRecord& record, Scenario& scenario, Problems& 
   for (const auto& job : record.background) {
     const auto found = std::ranges::find(services, job.service.value, &Service::name);
     if (found == services.end()) {
-      problems.add(job.service.at, fmt::format("there is no service {}", job.service.value));
+      problems.add(job.service.at, fmt::format("unknown service {}", job.service.value));
       continue;
     }
     const ServiceId service(static_cast<std::uint32_t>(found - services.begin()));
@@ -570,7 +577,8 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
     // other slices.
     if (!record.plan) problems.add(record.training->at, "training needs a plan whose slices can be lent");
     if (!record.plan_changes.empty()) {
-      problems.add(record.training->at, "training and plan_changes do not go together: slices are lent by one plan");
+      problems.add(record.training->at,
+                   "training and plan_changes cannot be combined: the slices to lend come from one plan");
     }
     scenario.training = training_setup(record.training->value, read_file, record.seed, problems);
   }
@@ -581,8 +589,8 @@ Result<Scenario> parse_scenario(const formats::Source& source, const formats::Re
   if (!record.plan) plans.clear();
   for (const auto& service :
        plans.empty() ? std::vector<std::string>{} : services_without_replica(scenario.workload, plans)) {
-    problems.add(plan_at, fmt::format("the service {} has no replica in the plan{}: nothing would answer it", service,
-                                      plans.size() > 1 ? ", nor in a later one" : ""));
+    problems.add(plan_at, fmt::format("the service {} has no replica in the plan{}: all its requests would be rejected",
+                                      service, plans.size() > 1 ? ", nor in a later plan" : ""));
   }
   if (!problems.empty()) return problems.error();
   // These scenarios run; a warning says what is probably not meant.

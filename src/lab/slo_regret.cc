@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kSloCount = 12;
 // A gain is looked for this much further out than the model believes possible. Where few measurements mislead a model,
-// its deviations are too small as well, and a candidate that it thinks hopeless would never be measured.
+// its deviations are too small as well, and a candidate that it takes for too slow would never be measured.
 constexpr double kGainDoubt = 1.5;
 
 using learn::Candidate;

@@ -71,15 +71,15 @@ train::Application application_of(const SyntheticApplication& synthetic) {
   return std::move(*application);
 }
 
-std::vector<formats::Job> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
-                                  std::uint64_t seed) {
+std::vector<formats::ClusterJob> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
+                                         std::uint64_t seed) {
   // A stream of its own: the arrivals of requests do not change when jobs are added.
   Rng rng = Rng(seed).stream("training");
   std::vector<std::string> names = synthetic.applications;
   if (names.empty()) {
     for (const auto& [name, application] : applications) names.push_back(name);
   }
-  std::vector<formats::Job> jobs;
+  std::vector<formats::ClusterJob> jobs;
   double at_s = 0;
   for (int i = 0; i < synthetic.count; ++i) {
     at_s += rng.exponential(synthetic.gap_mean_s);

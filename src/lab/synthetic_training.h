@@ -37,7 +37,7 @@ struct SyntheticJobs {
   std::vector<std::string> applications;  // Drawn from evenly; a name listed twice is drawn twice as often. None: all.
 };
 
-std::vector<formats::Job> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
-                                  std::uint64_t seed);
+std::vector<formats::ClusterJob> jobs_of(const SyntheticJobs& synthetic, const train::Applications& applications,
+                                         std::uint64_t seed);
 
 }  // namespace tangram::lab

@@ -65,30 +65,32 @@ std::string JobsOrigin::at(std::size_t job) const {
   return job < lines.size() ? fmt::format("{}:{}", path, lines[job]) : path;
 }
 
-Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<formats::Job>& jobs,
+Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<formats::ClusterJob>& jobs,
                                    const train::Applications& applications) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const formats::Job& job = jobs[i];
+    const formats::ClusterJob& job = jobs[i];
     // Inference jobs need no traces: they only hold a GPU for a while.
     if (job.kind != formats::JobKind::training || applications.contains(job.application)) continue;
-    return Error{ErrorCode::invalid, fmt::format("{}: no traces of the application {}", origin.at(i), job.application)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: the application {} has no traces", origin.at(i), job.application)};
   }
   return Nothing{};
 }
 
-Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::Job>& jobs, int gpus) {
+Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::ClusterJob>& jobs, int gpus) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const formats::Job& job = jobs[i];
+    const formats::ClusterJob& job = jobs[i];
     // An elastic allocator could run it on fewer, but the comparison includes allocators that keep what users ask for.
     if (job.kind == formats::JobKind::training && job.replicas > gpus) {
-      return Error{ErrorCode::invalid, fmt::format("{}: the job {} asks for {} GPUs; the cluster has {}", origin.at(i),
-                                                   job.name, job.replicas, gpus)};
+      return Error{ErrorCode::invalid, fmt::format("{}: the job {} asks for {} GPUs, but the cluster has {}",
+                                                   origin.at(i), job.name, job.replicas, gpus)};
     }
     // Training jobs have no duration, so for them only the submission is checked here.
     const double end_s = job.submit_s + job.duration_s.value_or(0);
     if (end_s < kClusterTimeMax_s) continue;
-    return Error{ErrorCode::invalid, fmt::format("{}: {} cannot end before second {:.0f}; at most {:.0f} are simulated",
-                                                 origin.at(i), job.name, end_s, kClusterTimeMax_s)};
+    return Error{ErrorCode::invalid,
+                 fmt::format("{}: {} cannot end before second {:.0f}, but at most {:.0f} s are simulated", origin.at(i),
+                             job.name, end_s, kClusterTimeMax_s)};
   }
   return Nothing{};
 }

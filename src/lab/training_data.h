@@ -23,7 +23,7 @@ struct JobsOrigin {
 };
 
 // Every application that the jobs name must be there.
-Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<formats::Job>& jobs,
+Result<Nothing> check_applications(const JobsOrigin& origin, const std::vector<formats::ClusterJob>& jobs,
                                    const train::Applications& applications);
 
 // No simulated cluster runs longer than a year.
@@ -31,6 +31,6 @@ inline constexpr double kClusterTimeMax_s = 365.0 * 86400;
 
 // A job that asks for more than `gpus` never starts under a scheduler that keeps what users ask for, and one that comes
 // or lasts beyond kClusterTimeMax_s never ends.
-Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::Job>& jobs, int gpus);
+Result<Nothing> check_jobs_fit(const JobsOrigin& origin, const std::vector<formats::ClusterJob>& jobs, int gpus);
 
 }  // namespace tangram::lab

@@ -7,7 +7,7 @@
 namespace tangram::lab {
 namespace {
 
-formats::Job job_asking(const char* name, std::int64_t replicas) {
+formats::ClusterJob job_asking(const char* name, std::int64_t replicas) {
   return {.name = name,
           .submit_s = 0,
           .application = "short",
@@ -34,14 +34,14 @@ TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyAskForMoreThanTheCluster) {
   const auto fit = check_jobs_fit(origin, {job_asking("a", 64), job_asking("b", 65)}, 64);
   ASSERT_FALSE(fit.ok());
   EXPECT_EQ(fit.error().code, ErrorCode::invalid);
-  EXPECT_EQ(fit.error().message, "w.csv:4: the job b asks for 65 GPUs; the cluster has 64");
+  EXPECT_EQ(fit.error().message, "w.csv:4: the job b asks for 65 GPUs, but the cluster has 64");
 }
 
 // A year has 31,536,000 s; the request comes at 10 s and lasts 1e8 s.
 TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyCannotEndWithinAYear) {
-  formats::Job late = job_asking("late", 1);
+  formats::ClusterJob late = job_asking("late", 1);
   late.submit_s = 9e8;
-  formats::Job request = job_asking("request", 1);
+  formats::ClusterJob request = job_asking("request", 1);
   request.kind = formats::JobKind::inference;
   request.submit_s = 10;
   request.duration_s = 1e8;
@@ -54,12 +54,12 @@ TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheyCannotEndWithinAYear) {
 }
 
 TEST(JobsOfAFile, AreRefusedWithTheirLineIfTheirApplicationIsUnknown) {
-  formats::Job other = job_asking("b", 1);
+  formats::ClusterJob other = job_asking("b", 1);
   other.application = "gpt9";
   const auto known = check_applications({"w.csv", {2, 3}}, {job_asking("a", 1), other}, short_application());
   ASSERT_FALSE(known.ok());
   EXPECT_EQ(known.error().code, ErrorCode::invalid);
-  EXPECT_EQ(known.error().message, "w.csv:3: no traces of the application gpt9");
+  EXPECT_EQ(known.error().message, "w.csv:3: the application gpt9 has no traces");
 }
 
 }  // namespace

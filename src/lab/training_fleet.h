@@ -30,7 +30,7 @@ namespace tangram::lab {
 struct TrainingSetup {
   train::Applications applications;
   std::map<std::string, train::RestartCost> restart_costs;  // By application; `restart_cost` for the others.
-  std::vector<formats::Job> jobs;                           // Of kind training.
+  std::vector<formats::ClusterJob> jobs;                    // Of kind training.
   std::optional<SyntheticJobs> synthetic_jobs;              // Set: each run draws its jobs from its own seed.
   std::string allocator = "tangram";
   LendMode lend = LendMode::slices;

@@ -371,7 +371,7 @@ void widen_for_mismatches(FittedRun& run) {
 Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
   const auto observations = thinned(observations_of(measurements));
   if (observations.empty()) {
-    if (measurements.empty()) return Error{ErrorCode::invalid, "no measurements to learn from"};
+    if (measurements.empty()) return Error{ErrorCode::invalid, "there are no measurements to learn from"};
     return Error{ErrorCode::invalid,
                  fmt::format("{} on {}: all {} measurements ran out of memory; there is no latency to learn from",
                              measurements[0].model, measurements[0].device, measurements.size())};
@@ -395,10 +395,10 @@ Result<FittedRun> fit_target(const Measurements& measurements, const Knowledge& 
 }
 
 Result<FittedModel> fit(const Measurements& measurements, const Knowledge& knowledge, const FitOptions& options) {
-  if (measurements.empty()) return Error{ErrorCode::invalid, "no measurements to learn from"};
+  if (measurements.empty()) return Error{ErrorCode::invalid, "there are no measurements to learn from"};
   if (measurements.size() > kMeasurementsMax) {
     return Error{ErrorCode::exhausted,
-                 fmt::format("{} measurements; at most {} can be learnt from", measurements.size(), kMeasurementsMax)};
+                 fmt::format("{} measurements are too many; the limit is {}", measurements.size(), kMeasurementsMax)};
   }
   // Targets learn from each other. Each fit then runs without its own target, since a target that learns from itself
   // would be too sure.

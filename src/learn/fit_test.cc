@@ -218,11 +218,11 @@ TEST(Fit, SaysWhyFeaturesDoNotHelp) {
   EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 1), fresh), std::nullopt);
   EXPECT_NE(prior_for(knowledge_of(4, 1), fresh).mean[kWork], prior_for(know({}), fresh).mean[kWork]);
   EXPECT_EQ(why_features_do_not_help(knowledge_of(2, 1), fresh),
-            "2 other models that were measured have the same feature, and it takes 3");
+            "2 other measured models have the same feature, but 3 are needed");
   EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 100), fresh),
-            "the models that were measured differ more from what their features tell than among themselves");
+            "the measured models differ more from the prediction by their features than from each other");
   EXPECT_EQ(why_features_do_not_help(knowledge_of(4, 1), {"a100-80gb", "stranger"}),
-            "neither its FLOPs nor its weights are there");
+            "the file has neither its FLOPs nor its parameters");
 }
 
 // FLOPs that grow by 2 * (1 + 2 q) / (1 + q) from length 64 to 128 with q = 0.5: 2.667 times.

@@ -265,16 +265,17 @@ AnalyticPrior prior_for(const Knowledge& knowledge, const Target& target) {
 
 std::optional<std::string> why_features_do_not_help(const Knowledge& knowledge, const Target& target) {
   const bool flops = log_size_of_work(knowledge, target.model, true).has_value();
-  if (!flops && !log_size_of_work(knowledge, target.model, false)) return "neither its FLOPs nor its weights are there";
+  if (!flops && !log_size_of_work(knowledge, target.model, false))
+    return "the file has neither its FLOPs nor its parameters";
   const auto work = feature_work(knowledge, target);
   if (!work) {
-    return fmt::format("{} other models that were measured have the same feature, and it takes {}",
+    return fmt::format("{} other measured models have the same feature, but {} are needed",
                        std::max(described_models(knowledge, true).size(), described_models(knowledge, false).size()),
                        kFeaturesMin);
   }
   AnalyticPrior prior = prior_from_crowd(knowledge);
   if (work->variance >= prior.covariance[kWork * kParameterCount + kWork]) {
-    return "the models that were measured differ more from what their features tell than among themselves";
+    return "the measured models differ more from the prediction by their features than from each other";
   }
   use_features(prior, knowledge, target);
   const auto twin = prior_from_twins(knowledge, target);

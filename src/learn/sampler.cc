@@ -304,8 +304,8 @@ void choose_next(const Outlook& outlook, const std::vector<bool>& done, SamplerC
     best = score;
     choice.next = c;
     choice.reason = share * gain > (1 - share) * accuracy
-                        ? fmt::format("a plan may gain {:.1f} % by it", 100 * outlook.gains[c])
-                        : fmt::format("removes {:.0f} % of the doubt", 100 * accuracy);
+                        ? fmt::format("may improve a plan by {:.1f} %", 100 * outlook.gains[c])
+                        : fmt::format("removes {:.0f} % of the uncertainty", 100 * accuracy);
   }
   if (!choice.next) choice.reason = "every candidate was measured";
 }
@@ -370,7 +370,7 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
       const Candidate& c = input.candidates[i];
       return static_cast<double>(c.batch * c.size * c.processes) / features_of(input.target.device, c)->bandwidth;
     });
-    return first_open(order, done, "nothing has fitted into memory yet");
+    return first_open(order, done, "no run has fitted into memory yet");
   }
   // Two more anchors, at the ends of the slices: interpolation between them is much safer than extrapolation from one.
   if (measured.size() <= 2) {
@@ -391,7 +391,7 @@ SamplerChoice next_active(const SamplerInput& input, const SamplerOptions& optio
   const bool enough = options.target_error > 0 && measured.size() >= options.stop_min;
   if (enough && choice.expected_error <= options.target_error && choice.expected_regret <= options.target_regret) {
     choice.reason = error ? fmt::format("the expected error of {:.1f} % is small enough", 100 * *error)
-                          : "everything that probably fits was measured";
+                          : "every candidate that probably fits into memory was measured";
     return choice;
   }
   choose_next(outlook, done, choice);
@@ -429,7 +429,7 @@ std::vector<std::size_t> parvagpu_grid(std::span<const Candidate> candidates) {
 
 SamplerChoice next_measurement(const SamplerInput& input, const SamplerOptions& options) {
   TANGRAM_CHECK(input.knowledge != nullptr, "a sampler has knowledge, possibly empty");
-  if (input.candidates.empty()) return {.reason = "there is nothing to measure"};
+  if (input.candidates.empty()) return {.reason = "there are no candidates to measure"};
   if (input.measured.size() >= options.budget) {
     return {.reason = fmt::format("the budget of {} is reached", options.budget)};
   }

@@ -104,7 +104,7 @@ TEST_F(SamplerTest, ActiveMeasuresWhatThePlanWouldGainFrom) {
   };
   const auto choice = ask({});
   EXPECT_EQ(choice.next, 40U);
-  EXPECT_EQ(choice.reason, "a plan may gain 50.0 % by it");
+  EXPECT_EQ(choice.reason, "may improve a plan by 50.0 %");
   EXPECT_EQ(choice.expected_regret, 1);
 }
 

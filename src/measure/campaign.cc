@@ -108,9 +108,9 @@ void choose_axes(Axes& axes, const Service& service, const Geometry& geometry) {
 Result<Task> task_of(const Campaign& campaign, const Geometry& geometry, const Measurements& rows) {
   TANGRAM_TRY(auto candidates, candidates_of(campaign, geometry, rows));
   if (candidates.size() > kCandidatesMax) {
-    return invalid_input(
-        fmt::format("{} configurations are more than {}; narrow --profiles, --batches, --sizes or --processes",
-                    candidates.size(), kCandidatesMax));
+    return invalid_input(fmt::format(
+        "{} configurations are more than the limit of {}; narrow --profiles, --batches, --sizes or --processes",
+        candidates.size(), kCandidatesMax));
   }
   Task task{.target = campaign.target,
             .candidates = std::move(candidates),
@@ -131,8 +131,8 @@ Result<Nothing> check_candidates(const Task& task, const engines::Engine& engine
     if (!why) return Nothing{};
     reason = *why;
   }
-  return invalid_input(fmt::format("{}: none of the {} configurations that were asked for can be run: {}", path,
-                                   task.candidates.size(), reason));
+  return invalid_input(
+      fmt::format("{}: none of the {} requested configurations can be run: {}", path, task.candidates.size(), reason));
 }
 
 learn::Knowledge knowledge_without(Measurements all, const learn::Target& target) {

@@ -70,7 +70,7 @@ TEST(Campaign, RefusesMoreCandidatesThanTheSamplerCompares) {
   for (std::int64_t batch = 1; batch <= 1'251; ++batch) campaign.axes.batches.push_back(batch);
   const auto task = task_of(campaign, a100(), rows_with_a_gap());
   ASSERT_FALSE(task);
-  EXPECT_THAT(task.error().message, HasSubstr("2502 configurations are more than 2500"));
+  EXPECT_THAT(task.error().message, HasSubstr("2502 configurations are more than the limit of 2500"));
 }
 
 TEST(Campaign, BudgetsReachTheTask) {
@@ -107,8 +107,7 @@ TEST(Campaign, SaysWhyNothingCanBeRun) {
   engine.refuse = [](const RunPoint&) { return std::optional<std::string>("no such slice"); };
   const auto checked = check_candidates(*task, engine, "all.csv");
   ASSERT_FALSE(checked);
-  EXPECT_EQ(checked.error().message,
-            "all.csv: none of the 4 configurations that were asked for can be run: no such slice");
+  EXPECT_EQ(checked.error().message, "all.csv: none of the 4 requested configurations can be run: no such slice");
 }
 
 // Before any run has fitted there is no plan, so nothing can be lost by a bad one.

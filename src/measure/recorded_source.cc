@@ -49,15 +49,15 @@ Result<Measurements> select_target(const Measurements& all, const learn::Target&
   }
   // From the general to the specific, so that the message names the first thing that is wrong: no rows, another device,
   // another model.
-  if (all.empty()) return invalid_input(path + ": holds no measurements");
+  if (all.empty()) return invalid_input(path + ": has no measurements");
   if (!devices.contains(target.device)) {
     return invalid_input(
-        fmt::format("{}: nothing was measured on {} there; it has {}", path, target.device, join_names(devices)));
+        fmt::format("{}: has no measurements on {}; it has {}", path, target.device, join_names(devices)));
   }
   if (models.contains(target.model)) return learn::select(all, target);
   const std::vector<std::string> known(models.begin(), models.end());
   const auto near = text::nearest(target.model, known);
-  return invalid_input(fmt::format("{}: the model {} was not measured on {} there{}; it has {}", path, target.model,
+  return invalid_input(fmt::format("{}: has no measurements of {} on {}{}; it has {}", path, target.model,
                                    target.device, near ? fmt::format(", did you mean {}?", *near) : "",
                                    join_names(models)));
 }

@@ -16,12 +16,13 @@ namespace tangram::measure {
 
 Result<ResultFile> ResultFile::open(const std::string& path, const learn::Target& target, const std::string& source) {
   if (path == "-") {
-    return Error{ErrorCode::invalid, "-o: expected a file, because it is written anew after every measurement"};
+    return Error{ErrorCode::invalid,
+                 "-o: expected a regular file, because it is written again after every measurement"};
   }
   std::error_code error;
   // Writing over the source would change the answers of the engine during the campaign.
   if (std::filesystem::equivalent(path, source, error)) {
-    return Error{ErrorCode::invalid, fmt::format("-o: {} is what the engine answers from", path)};
+    return Error{ErrorCode::invalid, fmt::format("-o: {} is the file that the engine reads its times from", path)};
   }
   ResultFile file;
   file.path_ = path;

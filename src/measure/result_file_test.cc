@@ -58,10 +58,10 @@ TEST_F(ResultFileTest, MakesTheFileBeforeAnythingIsMeasured) {
 }
 
 TEST_F(ResultFileTest, RefusesStandardOutputAndItsOwnSource) {
-  EXPECT_THAT(ResultFile::open("-", {"a30", "bert"}, "all.csv").error().message, testing::HasSubstr("expected a file"));
+  EXPECT_THAT(ResultFile::open("-", {"a30", "bert"}, "all.csv").error().message, testing::HasSubstr("expected a regular file"));
   ASSERT_TRUE(host::write_file_atomically(path_, ""));
   EXPECT_THAT(ResultFile::open(path_, {"a30", "bert"}, path_).error().message,
-              testing::HasSubstr("is what the engine answers from"));
+              testing::HasSubstr("is the file that the engine reads its times from"));
 }
 
 }  // namespace

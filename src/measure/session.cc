@@ -79,7 +79,7 @@ class Session {
       if (known_.contains(candidate)) return false;
       const bool unrecoverable = std::ranges::any_of(
           failed_, [&](const Candidate& failed) { return learn::at_least_as_large(candidate, failed); });
-      if (unrecoverable) skip(candidate, "larger than a run that was out of memory");
+      if (unrecoverable) skip(candidate, "larger than a run that ran out of memory");
       return unrecoverable;
     });
   }
@@ -146,7 +146,7 @@ class Session {
   };
   std::optional<Next> choose() {
     if (const Halt now = halt(); now != Halt::no) return stop_for(now), std::nullopt;
-    if (unmeasured() == 0) return stop(Stop::enough, "every candidate is known"), std::nullopt;
+    if (unmeasured() == 0) return stop(Stop::enough, "every candidate has been measured or ruled out"), std::nullopt;
     const std::size_t limit = task_.budget.measurements_max;
     if (report_.measurements.size() >= limit) {
       return stop(Stop::budget, fmt::format("the budget of {} measurements is reached", limit)), std::nullopt;

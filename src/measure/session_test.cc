@@ -89,7 +89,7 @@ TEST(Session, NeverAsksForMoreThanWhatWasOutOfMemory) {
             (std::vector<Candidate>{
                 {"1g.10gb", 64, 2, 1}, {"1g.10gb", 128, 1, 1}, {"2g.20gb", 128, 2, 1}, {"1g.10gb", 16, 2, 2}}));
   ASSERT_EQ(report.skipped.size(), 1U);
-  EXPECT_EQ(report.skipped[0].reason, "larger than a run that was out of memory");
+  EXPECT_EQ(report.skipped[0].reason, "larger than a run that ran out of memory");
   EXPECT_EQ(report.skipped[0].candidates.size(), 3U);
 }
 
@@ -203,12 +203,12 @@ TEST(Session, EndsAfterAnInterruptionAsIfNothingHadHappened) {
 TEST(Session, LeavesOutWhatTheEngineRefuses) {
   Bench bench;
   bench.engine.refuse = [](const RunPoint& p) {
-    return p.batch % 4 == 0 ? std::optional<std::string>("not measured there") : std::nullopt;
+    return p.batch % 4 == 0 ? std::optional<std::string>("the measurements file has no such run") : std::nullopt;
   };
   const auto report = *bench.run();
   EXPECT_EQ(report.points.size(), 2U);
   ASSERT_EQ(report.skipped.size(), 1U);
-  EXPECT_EQ(report.skipped[0].reason, "not measured there");
+  EXPECT_EQ(report.skipped[0].reason, "the measurements file has no such run");
   EXPECT_EQ(report.skipped[0].candidates.size(), 6U);
 }
 

@@ -204,7 +204,7 @@ void check_devices(const Problem& problem, const Plan& plan, std::vector<std::st
       most += group.count.value_or(0);
     }
     if (limited && count > most) {
-      wrong.push_back(fmt::format("the plan takes {} of {}, and the fleet has {}", count, type, most));
+      wrong.push_back(fmt::format("the plan uses {} of {}, but the fleet has {}", count, type, most));
     }
   }
 }
@@ -223,19 +223,19 @@ std::string bucket_problem(const Problem& problem, const Wanted& wanted, const P
                            const MigProfile& profile, const std::optional<Prediction>& run) {
   const double slo = to_milliseconds(wanted.service->slo.latency);
   const std::string what = fmt::format("size {} in batches of {}", bucket.size_max, bucket.batch_size);
-  if (!run) return what + " is not known to run there: not measured, or larger than the memory";
+  if (!run) return what + " has no known run time there: it was not measured, or does not fit into memory";
   const bool half = problem.options.rule == Rule::half;
   const double takes = to_milliseconds(half ? run->mean : run->p99);
   // Rule::half: nine tenths of half of the Slo.
   const double limit = half ? 0.45 * slo : slo;
   if (takes >= limit) {
-    return fmt::format("{} takes {:.4g} ms, and rule {} allows less than {:.4g} ms", what, takes,
+    return fmt::format("{} takes {:.4g} ms, but rule {} allows less than {:.4g} ms", what, takes,
                        to_string(problem.options.rule), limit);
   }
   const bool known = run->memory_mib && profile.memory_gib.evidence != Evidence::unknown;
   const double room_mib = 1024 * profile.memory_gib.value * (1 - problem.options.memory_headroom);
   if (known && *run->memory_mib > room_mib) {
-    return fmt::format("{} takes {:.0f} MiB, and {:.0f} are left of the slice with {:g} % kept free", what,
+    return fmt::format("{} takes {:.0f} MiB, but the slice has only {:.0f} MiB with {:g} % kept free", what,
                        *run->memory_mib, room_mib, 100 * problem.options.memory_headroom);
   }
   if (bucket.batch_size < wanted.samples_most) {
@@ -438,8 +438,8 @@ void check_coverage(const Services& services, std::vector<std::string>& wrong) {
     if (wanted.edges.empty()) {
       wrong.push_back(name + ": no replica serves it");
     } else if (*wanted.edges.rbegin() < wanted.size_most) {
-      wrong.push_back(fmt::format("{}: inputs up to {} arrive, and the largest bucket ends at {}", name,
-                                  wanted.size_most, *wanted.edges.rbegin()));
+      wrong.push_back(fmt::format("{}: inputs reach size {}, but the largest bucket ends at {}", name, wanted.size_most,
+                                  *wanted.edges.rbegin()));
     }
   }
 }
@@ -447,7 +447,7 @@ void check_coverage(const Services& services, std::vector<std::string>& wrong) {
 void check_load(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
   for (const auto& [name, factor] : factors_without(problem, services, plan, plan.devices.size())) {
     if (services.at(name).edges.empty() || factor >= 1 - kLoadTolerance) continue;
-    wrong.push_back(fmt::format("{}: its slices run {:.4g} of the samples that arrive", name, factor));
+    wrong.push_back(fmt::format("{}: its slices can run only {:.4g} of the samples that arrive", name, factor));
   }
 }
 
@@ -461,7 +461,7 @@ void check_spare(const Problem& problem, const Services& services, const Plan& p
     if (seen) continue;
     for (const auto& [name, factor] : factors_without(problem, services, plan, d)) {
       if (factor >= 1 - kLoadTolerance) continue;
-      wrong.push_back(fmt::format("{}: without {} its slices run {:.4g} of the samples that arrive", name,
+      wrong.push_back(fmt::format("{}: without {}, its slices can run only {:.4g} of the samples that arrive", name,
                                   plan.devices[d].name, factor));
     }
   }

@@ -86,7 +86,7 @@ TEST(CheckPlan, RefusesMutatedPlans) {
       {"2g.20gb may not start at 1", [](Problem&, Plan& p) { p.devices[0].slices[1].slice.start = 1; }},
       {"the fleet has no a100-80gb", [](Problem& problem, Plan&) { problem.fleet.groups[0].type = "a30"; }},
       {"the name is used twice", [](Problem&, Plan& p) { p.devices.push_back(p.devices[0]); }},
-      {"the plan takes 2 of a100-80gb, and the fleet has 1",
+      {"the plan uses 2 of a100-80gb, but the fleet has 1",
        [](Problem& problem, Plan& p) {
          problem.fleet.groups[0].count = 1;
          p.devices.push_back(p.devices[0]);
@@ -94,39 +94,40 @@ TEST(CheckPlan, RefusesMutatedPlans) {
        }},
       {"c is not among the services", [](Problem&, Plan& p) { p.devices[0].slices[0].replicas[0].service = "c"; }},
       {"a: no replica serves it", [](Problem&, Plan& p) { p.devices[0].slices[0].replicas.clear(); }},
-      {"inputs up to 4 arrive, and the largest bucket ends at 1",
+      {"inputs reach size 4, but the largest bucket ends at 1",
        [](Problem&, Plan& p) { p.devices[0].slices[1].replicas[0].buckets.pop_back(); }},
-      {"a: its slices run 0.6667 of the samples",
+      {"a: its slices can run only 0.6667 of the samples",
        [](Problem&, Plan& p) {
          p.devices[0].slices[0].slice = {0, 0};
        }},
-      {"b: its slices run 0.5 of the samples",
+      {"b: its slices can run only 0.5 of the samples",
        [](Problem&, Plan& p) {
          p.devices[0].slices[1].slice = {0, 2};
        }},
-      {"size 4 in batches of 8 takes 192 ms, and rule no_waiting allows less than 100 ms",
+      {"size 4 in batches of 8 takes 192 ms, but rule no_waiting allows less than 100 ms",
        [](Problem&, Plan& p) { p.devices[0].slices[1].replicas[0].buckets[1].batch_size = 8; }},
-      {"size 4 in batches of 2 takes 48 ms, and rule certified allows less than 45 ms",
+      {"size 4 in batches of 2 takes 48 ms, but rule certified allows less than 45 ms",
        [](Problem& problem, Plan&) {
          problem.options.rule = Rule::certified;
          problem.workload.services[1].slo.latency = 45ms;
        }},
-      {"size 4 in batches of 2 takes 40 ms, and rule half allows less than 36 ms",
+      {"size 4 in batches of 2 takes 40 ms, but rule half allows less than 36 ms",
        [](Problem& problem, Plan&) {
          problem.options.rule = Rule::half;
          problem.workload.services[1].slo.latency = 80ms;
        }},
-      {"is not known to run there",
+      {"has no known run time there",
        [](Problem&, Plan& p) { p.devices[0].slices[0].replicas[0].buckets[0].batch_size = 9; }},
       {"cannot hold a request of 5 samples",
        [](Problem& problem, Plan&) {
          problem.workload.services[0].samples = ConstantSize{5};
          problem.workload.services[0].traffic = PoissonTraffic{10};
        }},
-      {"a: without a100-80gb-0 its slices run 0 of the samples",
+      {"a: without a100-80gb-0, its slices can run only 0 of the samples",
        [](Problem& problem, Plan&) { problem.fleet.spare = SparePolicy::one_device; }},
-      {"a: its slices run 0.8889 of the samples", [](Problem& problem, Plan&) { problem.options.demand_factor = 1.5; }},
-      {"a: its slices run 0.8 of the samples",
+      {"a: its slices can run only 0.8889 of the samples",
+       [](Problem& problem, Plan&) { problem.options.demand_factor = 1.5; }},
+      {"a: its slices can run only 0.8 of the samples",
        [](Problem& problem, Plan&) {
          problem.workload.services[0].job = Job{250 * 60, 60s};
        }},

@@ -248,7 +248,7 @@ std::string why_too_small(const Problem& problem, const CoverModel& model) {
   const CoverProblem& limited = model.problem;
   const int count = usable_devices(limited);
   std::string text =
-      fmt::format("the fleet has {} device{} that run{} the models, and no cut of {} carries all services; ", count,
+      fmt::format("the fleet has {} device{} that run{} the models, but no way to cut {} serves all services; ", count,
                   count == 1 ? "" : "s", count == 1 ? "s" : "", count == 1 ? "it" : "them");
   CoverProblem unlimited = limited;
   for (auto& device : unlimited.devices) device.count_max = -1;
@@ -267,14 +267,14 @@ std::string why_too_small(const Problem& problem, const CoverModel& model) {
   const bool certified = problem.options.rule == Rule::certified;
   if (cover.status == CoverStatus::solved && certified && fits) {
     return text +
-           "by capacity alone one would, and what lacks is room for requests that wait: add a device, or lower rates, "
-           "or longer Slos";
+           "one would by capacity alone, but requests would wait too long: add a device, lower the rates or lengthen "
+           "the Slos";
   }
   if (cover.status == CoverStatus::solved) {
-    text += fmt::format("{}{} ({}) would, were there no limit on any type, ", certified ? "at least " : "", used,
+    text += fmt::format("{}{} ({}) would be enough if no type had a limit; ", certified ? "at least " : "", used,
                         text::join(parts, " + "));
   }
-  return text + "or lower rates, or longer Slos";
+  return text + "lower rates or longer Slos would help";
 }
 
 // Explains why no number of slices serves a service although each of its inputs runs in time. Above this many slices
@@ -291,18 +291,18 @@ std::string why_not_covered(const Problem& problem, const Stock& stock, const De
     where = stock.type(best->kind) + " " + stock.profile(best->kind).name;
   }
   if (slices > kSlicesSearched) {
-    return fmt::format("{}: its rate takes {:.3g} slices such as {}, more than a plan is searched for; {} would help",
+    return fmt::format("{}: its rate needs {:.3g} slices such as {}, more than the planner tries; {} would help",
                        service.name, slices, where, service.job ? "fewer rows or a later deadline" : "a lower rate");
   }
   return fmt::format(
-      "{}: the Slo of {} ms is not kept by any number of slices that was tried; a longer one may be, or a lower rate",
+      "{}: no number of slices that was tried keeps the Slo of {} ms; a longer Slo or a lower rate may help",
       service.name, text::shortest(to_milliseconds(service.slo.latency)));
 }
 
 // No slice runs the smallest input of any service. The explanation is about the first service.
 std::string why_no_kinds(const Problem& problem) {
-  if (problem.fleet.groups.empty()) return "the fleet is empty; name at least one device";
-  if (problem.workload.services.empty()) return "no slice of the fleet runs any of the models: none was asked for";
+  if (problem.fleet.groups.empty()) return "the fleet is empty; add at least one device";
+  if (problem.workload.services.empty()) return "there is nothing to plan: the workload has no services";
   return why_not_run(problem, 0, size_shares(problem.workload.services[0]).back().size);
 }
 
@@ -481,9 +481,8 @@ Solved solve(const Problem& problem, const Stock& stock) {
 
 std::string why_unconfirmed(const Service& service) {
   return fmt::format(
-      "{}: its Slo of {} ms held while the plan was searched and not when it was confirmed with other random numbers; "
-      "a "
-      "longer Slo or a lower rate would help",
+      "{}: its Slo of {} ms held in the search, but not in the confirmation with other random numbers; a longer Slo "
+      "or a lower rate would help",
       service.name, text::shortest(to_milliseconds(service.slo.latency)));
 }
 

@@ -527,17 +527,17 @@ std::string why_not_run(const Problem& problem, std::size_t service_index, std::
       fmt::format("{}: no slice of the fleet runs {} at input size {}: ", service.name, service.model, size);
   // Reasons from the nearest miss to the farthest: memory, samples in one request, input size, no measurement at all.
   if (!known.free_where.empty()) {
-    text += fmt::format("larger than its memory with {:g} % kept free", 100 * problem.options.memory_headroom);
+    text += fmt::format("it does not fit into the memory with {:g} % kept free", 100 * problem.options.memory_headroom);
     if (known.free_most < 0) return text;
     return text + fmt::format("; {} would have {:.1f} % left", known.free_where, 100 * known.free_most);
   }
   if (known.samples_most > 0) {
-    return text + fmt::format("its requests hold up to {} samples, and no more than {} are known to run together",
-                              samples, known.samples_most);
+    return text + fmt::format("its requests have up to {} samples, but at most {} were measured in one batch", samples,
+                              known.samples_most);
   }
   if (known.size_most > 0) {
-    return text +
-           fmt::format("runs are known up to size {} there; measure larger ones, or limit the sizes", known.size_most);
+    return text + fmt::format("the largest measured size is {}; measure larger sizes, or limit the input sizes",
+                              known.size_most);
   }
   return fmt::format("{}: no slice of the fleet runs {}: it was not measured on {}", service.name, service.model,
                      text::join(types, ", "));
@@ -569,13 +569,12 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
     const double factor = problem.options.rule == Rule::half ? 2 / 0.9 : 1;
     if (service.job) {
       return fmt::format(
-          "{}: one row takes {:.4g} ms{}, and the deadline is {} ms away; a deadline above {:.4g} ms leaves time for "
-          "it",
+          "{}: one row takes {:.4g} ms{}, but the deadline is {} ms; a deadline above {:.4g} ms would be enough",
           service.name, fastest, size, text::shortest(to_milliseconds(service.job->deadline)), fastest * factor);
     }
     return fmt::format(
-        "{}: the Slo is {} ms, and the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; "
-        "an Slo above {:.4g} ms could be kept under rule {}",
+        "{}: the Slo is {} ms, but the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; an "
+        "Slo above {:.4g} ms could be kept under rule {}",
         service.name, text::shortest(to_milliseconds(service.slo.latency)), where, fastest, size, fastest * factor,
         to_string(problem.options.rule));
   }

@@ -128,8 +128,8 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
 std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   if (problem.options.objective == Objective::headroom) {
     return fmt::format(
-        "All devices of the fleet are there to be used; what was looked for is the largest factor. No plan was found "
-        "a little above {:.4g} times the rates; that there is none is not proved.",
+        "The plan uses all devices of the fleet to reach the largest factor. No plan was found slightly above {:.4g} "
+        "times the rates, but it is not proved that none exists.",
         answer.headroom);
   }
   const bool price = problem.options.objective == Objective::price;
@@ -151,7 +151,7 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
     text += " A cover counts as too small if it was simulated and not certified.";
   }
   const std::string binding = binding_services(answer);
-  if (!binding.empty()) text += " What holds the bound up: " + binding + ".";
+  if (!binding.empty()) text += " The bound is due to: " + binding + ".";
   return text;
 }
 

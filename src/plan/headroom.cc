@@ -174,13 +174,14 @@ Workload scale_rates(Workload workload, double factor) {
 PlanAnswer plan_headroom(const Problem& problem, const PlanOnce& plan_once) {
   const auto in_a_loop = [](const Service& s) { return std::holds_alternative<ClosedLoopTraffic>(s.traffic); };
   if (!problem.workload.services.empty() && std::ranges::all_of(problem.workload.services, in_a_loop)) {
-    return detail::no_plan("", "room to grow is about rates, and closed loops have none; choose another objective");
+    return detail::no_plan(
+        "", "the objective headroom scales rates, but a closed loop has no rate; choose another objective");
   }
   for (const auto& group : problem.fleet.groups) {
     if (group.count) continue;
     return detail::no_plan(
         "", fmt::format(
-                "room to grow is without limit on a fleet without one; give {} a count, or choose another objective",
+                "the headroom is unlimited on a fleet without a limit; give {} a count, or choose another objective",
                 group.name.empty() ? group.type : group.name));
   }
   PlanAnswer answer = FactorSearch(problem, plan_once, factor_limit(problem, plan_once)).run();

@@ -87,7 +87,7 @@ PlannedSlice LiveFleet::running_on(const LiveSlice& slice) {
 
 Result<Nothing> LiveFleet::apply(const Step& step) {
   const auto found = indices_.find(step.device);
-  if (found == indices_.end()) return refused(step, "there is no such device");
+  if (found == indices_.end()) return refused(step, "the plan has no such device");
   LiveDevice& device = devices_[found->second];
   switch (step.action) {
     case StepAction::create: return create(device, step);
@@ -115,8 +115,8 @@ Result<Nothing> LiveFleet::create(LiveDevice& device, const Step& step) {
 Result<Nothing> LiveFleet::destroy(LiveDevice& device, const Step& step) {
   for (const auto& slice : step.slices) {
     const auto found = std::ranges::find(device.slices, slice, &LiveSlice::slice);
-    if (found == device.slices.end()) return refused(step, "there is no such slice");
-    if (!found->replicas.empty()) return refused(step, "a model is loaded on it");
+    if (found == device.slices.end()) return refused(step, "the device has no such slice");
+    if (!found->replicas.empty()) return refused(step, "a replica is loaded on it");
     device.slices.erase(found);
   }
   return Nothing{};
@@ -126,7 +126,7 @@ Result<Nothing> LiveFleet::destroy(LiveDevice& device, const Step& step) {
 Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) {
   if (step.slices.size() != 1) return refused(step, "expected one slice");
   const auto slice = std::ranges::find(device.slices, step.slices.front(), &LiveSlice::slice);
-  if (slice == device.slices.end()) return refused(step, "there is no such slice");
+  if (slice == device.slices.end()) return refused(step, "the device has no such slice");
   if (step.action == StepAction::load) {
     // A loaded replica holds memory and takes no requests until it is started.
     slice->replicas.push_back({step.replica, false});
@@ -136,7 +136,7 @@ Result<Nothing> LiveFleet::change_replica(LiveDevice& device, const Step& step) 
   const bool runs = step.action == StepAction::drain || step.action == StepAction::retune;
   const auto replica = std::ranges::find_if(
       slice->replicas, [&](const LiveReplica& live) { return live.replica == step.replica && live.runs == runs; });
-  if (replica == slice->replicas.end()) return refused(step, "there is no such replica in that state");
+  if (replica == slice->replicas.end()) return refused(step, "the slice has no such replica in that state");
   if (step.action == StepAction::unload) slice->replicas.erase(replica);
   if (step.action == StepAction::start) replica->runs = true;
   if (step.action == StepAction::drain) replica->runs = false;

@@ -29,8 +29,7 @@ std::string why_not_priced(const Fleet& fleet) {
   for (const auto& group : fleet.groups) {
     if (!free(group) || group.count) continue;
     return fmt::format(
-        "{} costs nothing and is without limit, so that nothing else is ever bought; give it a "
-        "price_per_hour or a count",
+        "{} costs nothing and has no limit, so no other type would ever be used; give it a price_per_hour or a count",
         group.name.empty() ? group.type : group.name);
   }
   return {};

@@ -210,7 +210,7 @@ TEST(Infeasible, AnSloBelowTheFastestRunNamesTheOneThatCouldBeKept) {
   EXPECT_EQ(answer.service, "a");
   EXPECT_EQ(
       answer.reason,
-      "a: the Slo is 4 ms, and the fastest slice of the fleet, a100-80gb 7g.80gb, takes 2.143 ms for one request; "
+      "a: the Slo is 4 ms, but the fastest slice of the fleet, a100-80gb 7g.80gb, takes 2.143 ms for one request; "
       "an Slo above 4.762 ms could be kept under rule half");
   EXPECT_EQ(plan_by("elastic", problem_of(model, {planned_service("a", 10, 4763us)})).status, PlanStatus::planned);
 }
@@ -231,7 +231,7 @@ TEST(Infeasible, AnEmptyFleetIsToldSo) {
   Problem problem = problem_of(model, {planned_service("a", 10)});
   problem.fleet.groups.clear();
   for (const auto& info : planners()) {
-    EXPECT_EQ(plan_by(info.name, problem).reason, "the fleet is empty; name at least one device") << info.name;
+    EXPECT_EQ(plan_by(info.name, problem).reason, "the fleet is empty; add at least one device") << info.name;
   }
 }
 
@@ -265,8 +265,8 @@ TEST(Infeasible, AnInputLongerThanAnyMeasuredNamesTheLongest) {
   const PlanAnswer answer = plan_by("elastic", problem_of(model, {service}));
   EXPECT_EQ(answer.service, "a");
   EXPECT_EQ(answer.reason,
-            "a: no slice of the fleet runs a at input size 5000: runs are known up to size 512 there; measure larger "
-            "ones, or limit the sizes");
+            "a: no slice of the fleet runs a at input size 5000: the largest measured size is 512; measure larger "
+            "sizes, or limit the input sizes");
   Problem elsewhere = problem_of(model, {planned_service("a", 10)});
   elsewhere.fleet.groups = {group_of("a30")};
   EXPECT_EQ(plan_by("elastic", elsewhere).reason, "a: no slice of the fleet runs a: it was not measured on a30");
@@ -279,8 +279,8 @@ TEST(Infeasible, DevicesThatRunNothingAreNotCounted) {
   problem.fleet.groups = {group_of("a100-80gb", 1, 2), group_of("a30", 1, 7)};
   EXPECT_EQ(
       plan_by("elastic", problem).reason,
-      "the fleet has 2 devices that run the models, and no cut of them carries all services; 5 (5 x a100-80gb) would, "
-      "were there no limit on any type, or lower rates, or longer Slos");
+      "the fleet has 2 devices that run the models, but no way to cut them serves all services; 5 (5 x a100-80gb) "
+      "would be enough if no type had a limit; lower rates or longer Slos would help");
 }
 
 // Prices.
@@ -378,8 +378,8 @@ TEST(Price, NeedsPrices) {
             "no device of the fleet has a price_per_hour; give prices, or choose the objective devices");
   problem.fleet.groups[1].price_per_hour = 2;
   EXPECT_EQ(plan_by("elastic", problem).reason,
-            "a30 costs nothing and is without limit, so that nothing else is ever bought; give it a price_per_hour or "
-            "a count");
+            "a30 costs nothing and has no limit, so no other type would ever be used; give it a price_per_hour or a "
+            "count");
 }
 
 // Traffic that is not one rate of one mixture.
@@ -416,7 +416,7 @@ TEST(Drift, IsSeenByTheCheck) {
   problem.workload.services[0].size_drift = SizeDrift{ConstantSize{8}, 100, 200};
   EXPECT_NE(problems_of(problem, answer).find("of the samples that arrive"), std::string::npos);
   problem.workload.services[0].size_drift = SizeDrift{ConstantSize{9}, 100, 200};
-  EXPECT_NE(problems_of(problem, answer).find("inputs up to 9 arrive"), std::string::npos);
+  EXPECT_NE(problems_of(problem, answer).find("inputs reach size 9"), std::string::npos);
 }
 
 // Ten clients that think for 50 ms and are answered within 50 ms ask 100 times a second at least.
@@ -434,7 +434,7 @@ TEST(ClosedLoop, NeedsTheRateAtWhichItsPromiseIsKept) {
   problem.options.objective = Objective::headroom;
   problem.fleet.groups[0].count = 4;
   EXPECT_EQ(plan_by("elastic", problem).reason,
-            "room to grow is about rates, and closed loops have none; choose another objective");
+            "the objective headroom scales rates, but a closed loop has no rate; choose another objective");
   // Beside a service with a rate the loop stays as it is.
   problem.workload.services.push_back(planned_service("b", 100, 60ms));
   const PlanAnswer beside = plan_by("elastic", problem);
@@ -478,7 +478,7 @@ TEST(Headroom, NeedsAFleetOfFixedSize) {
   problem.options.objective = Objective::headroom;
   EXPECT_EQ(
       plan_by("elastic", problem).reason,
-      "room to grow is without limit on a fleet without one; give a100-80gb a count, or choose another objective");
+      "the headroom is unlimited on a fleet without a limit; give a100-80gb a count, or choose another objective");
 }
 
 // Says yes to everything while a plan is searched, and when it is confirmed only to so many requests a second for each
@@ -533,7 +533,7 @@ TEST(Certified, NoPlanGoesOutThatWasNotConfirmed) {
   const PlanAnswer answer = plan_by("elastic", problem);
   EXPECT_EQ(answer.status, PlanStatus::infeasible);
   EXPECT_EQ(answer.service, "a");
-  EXPECT_NE(answer.reason.find("confirmed with other random numbers"), std::string::npos) << answer.reason;
+  EXPECT_NE(answer.reason.find("in the confirmation with other random numbers"), std::string::npos) << answer.reason;
 }
 
 TEST(Spare, AnyDeviceMayBeLost) {
@@ -636,10 +636,9 @@ TEST(Spare, SaysHowManyDevicesAreMissing) {
   Problem problem = problem_of(model, {planned_service("a", 100)});
   problem.fleet.groups = {group_of("a100-80gb", 1, 1)};
   problem.fleet.spare = SparePolicy::one_device;
-  EXPECT_EQ(
-      plan_by("elastic", problem).reason,
-      "to lose any one device and still carry all services takes 2 of a100-80gb, and the fleet has 1; add 1 or set "
-      "spare: none");
+  EXPECT_EQ(plan_by("elastic", problem).reason,
+            "to survive the loss of any one device, the plan needs 2 of a100-80gb, but the fleet has 1; add 1 or set "
+            "spare: none");
 }
 
 // Jobs.
@@ -700,7 +699,7 @@ TEST(Jobs, TellTheNearestDeadline) {
   Problem problem = problem_of(model, {job_of("embed", 1'000'000'000, 1ms)});
   problem.options.rule = Rule::no_waiting;
   const std::string reason = plan_by("elastic", problem).reason;
-  EXPECT_NE(reason.find("the deadline is 1 ms away; a deadline above "), std::string::npos) << reason;
+  EXPECT_NE(reason.find("the deadline is 1 ms; a deadline above "), std::string::npos) << reason;
 }
 
 // The two devices of the first test become one when the deadline is 70 % later: 6,192/s.
@@ -748,7 +747,8 @@ TEST(Memory, HeadroomLimitsBatches) {
     EXPECT_NE(problems_of(stricter, answer).find("with 99 % kept free"), std::string::npos);
   }
   problem.options.memory_headroom = 0.999;
-  EXPECT_NE(plan_by("elastic", problem).reason.find("larger than its memory with 99.9 % kept free"), std::string::npos);
+  EXPECT_NE(plan_by("elastic", problem).reason.find("it does not fit into the memory with 99.9 % kept free"),
+            std::string::npos);
 }
 
 // PARIS.

@@ -197,8 +197,8 @@ std::string why_too_few(const Fleet& fleet, const Plan& plan) {
         plan.devices, [&](const PlannedDevice& device) { return group_of_device(fleet, device) == &group; });
     if (!group.count || used <= *group.count) continue;
     return fmt::format(
-        "to lose any one device and still carry all services takes {} of {}, and the fleet has {}; add {} or set "
-        "spare: none",
+        "to survive the loss of any one device, the plan needs {} of {}, but the fleet has {}; add {} or set spare: "
+        "none",
         used, group.name.empty() ? group.type : group.name, *group.count, used - *group.count);
   }
   return {};
@@ -325,12 +325,11 @@ PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) 
   const std::int64_t asked = answer.certifications + check.asked();
   PlanAnswer none;
   if (!survives) {
-    none = detail::no_plan(
-        "", "promises are not kept when a device is lost, whatever was added; set spare: none, or longer Slos");
+    none = detail::no_plan("",
+                           "no added device keeps the promises when a device is lost; set spare: none, or longer Slos");
   } else if (!failed.empty()) {
-    none = detail::no_plan(failed, failed +
-                                       ": its Slo is not kept by the plan with a spare device; set spare: none, or a "
-                                       "longer Slo");
+    none = detail::no_plan(
+        failed, failed + ": the plan with a spare device does not keep its Slo; set spare: none, or a longer Slo");
   } else if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
     none = detail::no_plan("", std::move(reason));
   }

@@ -93,10 +93,12 @@ ChangeResult Change::run() {
   // An undone checkpoint whose GPUs differ means that someone cut them after the rollback. Going "back" would destroy
   // their work, so only an explicit --checkpoint does it.
   if (keeper_.rolls_back() && keeper_.checkpoint().state == ChangeState::undone) {
-    return failed({ErrorCode::unavailable,
-                   fmt::format("the change that began at {} was rolled back, and others have cut these GPUs since: "
-                               "there is nothing to go back from; --checkpoint {} goes there all the same",
-                               keeper_.checkpoint().made, checkpoint_file())});
+    return failed(
+        {ErrorCode::unavailable,
+         fmt::format(
+             "the change that began at {} was rolled back, and these GPUs have been cut since: there is nothing to "
+             "undo; --checkpoint {} restores it anyway",
+             keeper_.checkpoint().made, checkpoint_file())});
   }
   observer_.planned(steps_);
   if (options_.dry_run) {
@@ -157,9 +159,11 @@ ChangeResult Change::finish() {
   // time, and a checkpoint that is closed too early would be replaced by the next change.
   if (const auto looked = look_again(); !looked) return failed(looked.error());
   if (!steps_.empty()) {
-    return failed({ErrorCode::unavailable,
-                   fmt::format("the driver did every step, but {} is still to be done: another program cuts these GPUs",
-                               to_text(steps_.front()))});
+    return failed(
+        {ErrorCode::unavailable,
+         fmt::format(
+             "the driver reports every step as done, but {} is still missing: another program changes these GPUs",
+             to_text(steps_.front()))});
   }
   ChangeResult result{.status = ChangeStatus::done, .changed = true, .steps = count};
   // The cuts are as wanted even if this write fails. `changed` stays true so that the user learns both facts.

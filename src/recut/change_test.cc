@@ -168,7 +168,7 @@ TEST_F(ChangeTest, RefusesToUndoWhatIsUndoneWhenTheCutsDifferSince) {
   load(cut);
   const ChangeResult again = roll_back();
   EXPECT_EQ(again.status, ChangeStatus::failed);
-  EXPECT_THAT(again.error->message, HasSubstr("was rolled back, and others have cut these GPUs since"));
+  EXPECT_THAT(again.error->message, HasSubstr("was rolled back, and these GPUs have been cut since"));
   EXPECT_EQ(layout(), "2g.20gb@4");
 }
 

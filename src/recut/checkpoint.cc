@@ -66,7 +66,7 @@ class CheckpointReader {
 
   Result<Checkpoint> run(const std::string& text) {
     const auto json = CheckpointJson::parse(text, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) return wrong("it is not JSON");
+    if (json.is_discarded() || !json.is_object()) return wrong("not valid JSON");
     if (json.value("Version", "") != kCheckpointVersion) return wrong("expected Version \"v1\"");
     // nlohmann throws for a missing key or another type. One handler here replaces a check at every access.
     try {
@@ -107,7 +107,7 @@ class CheckpointReader {
     const DriverGpu* gpu = gpu_with(driver_, goal.gpu_uuid);
     const Geometry* geometry = gpu == nullptr ? nullptr : geometry_of(*gpu);
     if (geometry == nullptr) {
-      return Error{ErrorCode::not_found, fmt::format("{}: no GPU that we know has the UUID {}", path_, goal.gpu_uuid)};
+      return Error{ErrorCode::not_found, fmt::format("{}: no known GPU has the UUID {}", path_, goal.gpu_uuid)};
     }
     goal.gpu_index = gpu->index;
     goal.geometry = *geometry;
@@ -128,7 +128,7 @@ class CheckpointReader {
     const int number = json.at("ProfileID").get<int>();
     const int start = json.at("Placement").at("Start").get<int>();
     const auto profile = find_profile_of(gpu, goal.geometry, number, json.value("Name", ""));
-    if (!profile) return wrong(fmt::format("{} has no profile with the number {}", goal.device, number));
+    if (!profile) return wrong(fmt::format("{} has no profile with the id {}", goal.device, number));
     // The range is checked before the narrowing cast below, or a large number would wrap to a valid start.
     if (start < 0 || start > UINT16_MAX) return wrong(fmt::format("a slice cannot start at {}", start));
     goal.layout.slices.push_back({static_cast<std::uint16_t>(*profile), static_cast<std::uint16_t>(start)});
@@ -246,7 +246,7 @@ Result<std::unique_ptr<RecutLock>> RecutLock::take(const std::string& directory)
   // flock() belongs to the open file: the kernel releases it when the process ends, even by SIGKILL, so no stale lock
   // remains.
   if (flock(file, LOCK_EX | LOCK_NB) == 0) return lock;
-  return Error{ErrorCode::unavailable, fmt::format("another tangram apply or rollback is at work; it holds {}", path)};
+  return Error{ErrorCode::unavailable, fmt::format("another tangram apply or rollback is running; it holds {}", path)};
 }
 
 RecutLock::~RecutLock() { close(file_); }

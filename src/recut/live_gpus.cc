@@ -86,10 +86,10 @@ class Matcher {
       if (!may_be(**device, *gpu)) {
         const Geometry* geometry = geometry_of(*gpu);
         return wrong_choice(name, choice,
-                            fmt::format("the plan wants {}, this is {}", (*device)->type,
+                            fmt::format("the plan needs {}, but this GPU is {}", (*device)->type,
                                         geometry == nullptr ? gpu->name : geometry->type));
       }
-      if (taken_.contains(gpu)) return wrong_choice(name, choice, "another device has that GPU already");
+      if (taken_.contains(gpu)) return wrong_choice(name, choice, "another device already uses this GPU");
       take(*device, gpu);
     }
     return Nothing{};
@@ -134,10 +134,12 @@ class Matcher {
     const auto wanted = std::ranges::count(devices_, type, [](const auto* device) { return device->type; });
     const auto there =
         std::ranges::count_if(driver_.gpus, [&](const DriverGpu& gpu) { return may_be(*open_.front(), gpu); });
-    return {ErrorCode::not_found,
-            fmt::format("the plan needs {} GPU{} of type {}, this machine has {}; --device NAME takes one device of "
-                        "a larger plan",
-                        wanted, wanted == 1 ? "" : "s", type, there == 0 ? "none" : std::to_string(there))};
+    return {
+        ErrorCode::not_found,
+        fmt::format(
+            "the plan needs {} GPU{} of type {}, but this machine has {}; --device NAME takes one device of a larger "
+            "plan",
+            wanted, wanted == 1 ? "" : "s", type, there == 0 ? "none" : std::to_string(there))};
   }
 
   const adapters::DriverReport& driver_;
@@ -164,7 +166,7 @@ Result<GpuChoices> parse_gpu_choices(const std::vector<std::string>& texts) {
     }
     const std::string name = text.substr(0, sign);
     if (!choices.emplace(name, text.substr(sign + 1)).second) {
-      return Error{ErrorCode::invalid, fmt::format("--gpu: {} is named twice", name)};
+      return Error{ErrorCode::invalid, fmt::format("--gpu: {} is given twice", name)};
     }
   }
   return choices;

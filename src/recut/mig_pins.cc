@@ -21,7 +21,7 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
     const auto driver = adapters::probe_nvml(nvml_library());
     if (!driver.problem.empty()) {
       // The emulated engine needs no GPU: without `required_` a missing driver is normal and not worth a note.
-      if (required_) note = driver.problem + "; slices of GPUs run on the processor";
+      if (required_) note = driver.problem + "; GPU slices run on the CPU";
     } else {
       auto uuids = find(plan, driver);
       if (!uuids && required_) return uuids.error();
@@ -44,7 +44,7 @@ Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
       std::string uuid = adapters::find_mig_uuid(device->geometry, *gpu, slice);
       if (uuid.empty()) {
         return Error{ErrorCode::not_found,
-                     fmt::format("{}: {}@{} is not there on GPU {}; tangram apply cuts it", device->name,
+                     fmt::format("{}: {}@{} does not exist on GPU {}; tangram apply creates it", device->name,
                                  device->geometry.profiles[slice.profile].name, slice.start, gpu->index)};
       }
       uuids[{device->name, slice.start}] = std::move(uuid);

@@ -109,9 +109,9 @@ class RecutPlanner {
     // Some boards change their mode only with a reset, which ends every process on them. The user has to decide that.
     const bool changes_mode = goal.mig != found->mig_enabled;
     if (changes_mode && found->mig_pending != found->mig_enabled) {
-      return wrong(
-          fmt::format("MIG mode is {} only after a reset of the GPU: nvidia-smi --gpu-reset -i {}, and then again",
-                      found->mig_pending ? "on" : "off", found->index));
+      return wrong(fmt::format(
+          "MIG mode is {} only after a reset of the GPU: run nvidia-smi --gpu-reset -i {}, then this command again",
+          found->mig_pending ? "on" : "off", found->index));
     }
     if (const auto problem = wrong_place(goal, *found); !problem.empty()) return wrong(problem);
     if (changes_mode && goal.mig) steps_.push_back(step_of(RecutAction::enable_mig, goal));
@@ -243,13 +243,13 @@ Result<GpuGoal> goal_of(const DriverGpu& gpu, const std::string& device) {
     return Error{ErrorCode::unavailable, fmt::format("{}: {}", gpu_name(device, gpu.index), reason)};
   };
   const Geometry* geometry = geometry_of(gpu);
-  if (geometry == nullptr) return wrong("the tables do not know its type");
+  if (geometry == nullptr) return wrong("its type is unknown");
   if (!gpu.problem.empty()) return wrong(gpu.problem);
   // An unknown slice would be invisible to the comparison, and a later create could fail on it half way through a
   // change. So it is an error before the first step.
   auto recognised = adapters::recognise_layout(*geometry, gpu);
   if (!recognised.unknown.empty()) {
-    return wrong(fmt::format("it holds slices that the tables do not know ({}); take them away with nvidia-smi first",
+    return wrong(fmt::format("it has slices of unknown profiles ({}); remove them with nvidia-smi first",
                              fmt::join(recognised.unknown, ", ")));
   }
   GpuGoal goal{device, gpu.uuid, gpu.index, *geometry, gpu.mig_enabled, std::move(recognised.layout), {}};

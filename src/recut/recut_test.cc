@@ -263,10 +263,10 @@ TEST_F(RecutTest, RefusesCheckpointsThatMakeNoSense) {
   const auto with = [](const std::string& slices) {
     return R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-0","MigMode":1,"GpuInstances":[)" + slices + "]}]}}";
   };
-  EXPECT_EQ(message("{"), "file: it is not JSON");
+  EXPECT_EQ(message("{"), "file: not valid JSON");
   EXPECT_EQ(message("{}"), "file: expected Version \"v1\"");
   EXPECT_THAT(message(R"({"Version":"v1"})"), HasSubstr("expected a checkpoint of GPUs"));
-  EXPECT_THAT(message(with(R"({"ProfileID":99,"Placement":{"Start":0}})")), HasSubstr("no profile with the number 99"));
+  EXPECT_THAT(message(with(R"({"ProfileID":99,"Placement":{"Start":0}})")), HasSubstr("no profile with the id 99"));
   EXPECT_THAT(message(with(R"({"ProfileID":2,"Placement":{"Start":1}})")), HasSubstr("3g.40gb may not start at 1"));
   EXPECT_THAT(message(R"({"Version":"v1","MigState":{"Devices":[{"UUID":"GPU-9","MigMode":1}]}})"),
               HasSubstr("has the UUID GPU-9"));
@@ -386,13 +386,13 @@ TEST_F(RecutTest, DevicesAreTheGpusThatNeedTheFewestCuts) {
   EXPECT_THAT(indices({{"b", "GPU-0"}}), ElementsAre(0, 2));
   EXPECT_THAT(indices({{"a", "2"}}), ElementsAre(0, 2));
   const auto message = [&](const GpuChoices& choices) { return match_devices(plan, now, choices).error().message; };
-  EXPECT_EQ(message({{"a", "1"}}), "--gpu a=1: the plan wants a100-80gb, this is h100-80gb");
+  EXPECT_EQ(message({{"a", "1"}}), "--gpu a=1: the plan needs a100-80gb, but this GPU is h100-80gb");
   EXPECT_THAT(message({{"c", "1"}}), HasSubstr("the plan has no GPU of that name"));
-  EXPECT_THAT(message({{"a", "0"}, {"b", "0"}}), HasSubstr("another device has that GPU already"));
+  EXPECT_THAT(message({{"a", "0"}, {"b", "0"}}), HasSubstr("another device already uses this GPU"));
   Plan larger = plan;
   larger.devices.push_back(device_of("c", "a100-80gb", "7g@0"));
   EXPECT_THAT(match_devices(larger, now, {}).error().message,
-              HasSubstr("needs 3 GPUs of type a100-80gb, this machine has 2"));
+              HasSubstr("needs 3 GPUs of type a100-80gb, but this machine has 2"));
 }
 
 // A worker of 3g@4 is pinned to that slice's MIG device; one of a slice that is not there has no place to run.
@@ -409,13 +409,13 @@ TEST_F(RecutTest, WorkersAreOnTheMigDevicesOfTheirSlices) {
   EXPECT_THAT(pins.environment("a", slice), ElementsAre("CUDA_VISIBLE_DEVICES=" + uuid));
   EXPECT_THAT(pins.environment("b", slice), IsEmpty());
   const Plan other{{device_of("a", "a100-80gb", "4g@0 + 2g@4")}};
-  EXPECT_EQ(pins.look_up(other).error().message, "a: 2g.20gb@4 is not there on GPU 0; tangram apply cuts it");
+  EXPECT_EQ(pins.look_up(other).error().message, "a: 2g.20gb@4 does not exist on GPU 0; tangram apply creates it");
   EXPECT_THAT(pins.environment("a", slice), ElementsAre("CUDA_VISIBLE_DEVICES=" + uuid)) << "what was known is kept";
   MigPins easy({}, false);
   EXPECT_TRUE(easy.look_up(other));
   EXPECT_THAT(easy.environment("a", slice), IsEmpty());
   setenv("TANGRAM_NVML", "/nowhere.so", 1);
-  EXPECT_THAT(*MigPins({}, true).look_up(plan), HasSubstr("run on the processor"));
+  EXPECT_THAT(*MigPins({}, true).look_up(plan), HasSubstr("run on the CPU"));
   unsetenv("TANGRAM_NVML");
 }
 

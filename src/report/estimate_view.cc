@@ -45,7 +45,7 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
                      milliseconds_text(estimate.mean_ms), milliseconds_text(estimate.low_ms),
                      milliseconds_text(estimate.high_ms), 100 * run.coverage, calibration_text(run.calibration));
   if (estimate.beyond_slices && !estimate.measured) {
-    out += fmt::format("            beyond what was measured ({}), so the interval is wider\n", measured_slices(run));
+    out += fmt::format("            outside the measured range ({}), so the interval is wider\n", measured_slices(run));
   }
   out += fmt::format("p99         {}\n", milliseconds_text(estimate.p99_ms));
   out +=

@@ -66,7 +66,7 @@ std::string section_of(const LearnReport& report) {
       fmt::format("<section><h2>{} on {}</h2><p>{} measurements, {} out of memory; {}; intervals {}. Next: {}.</p>\n",
                   plot::escape(report.model), plot::escape(report.device), report.measurements, report.out_of_memory,
                   report.members, calibration_text(report.calibration), next_text(report));
-  if (report.unseen.empty()) return out + "<p>One run alone cannot be checked against others.</p></section>\n";
+  if (report.unseen.empty()) return out + "<p>One run cannot be compared with others.</p></section>\n";
   out += fmt::format(
       "<p>Left out one at a time: median error {:.1f} %, p90 {:.1f} %; {:.1f} % within the interval, "
       "stated {:.0f} %.</p><div><figure>{}</figure><div>",
@@ -84,8 +84,8 @@ std::string section_of(const LearnReport& report) {
 std::string learn_html(const std::vector<LearnReport>& reports) {
   std::string out = page::opening({.title = "Latency models", .program = "", .style = kLearnStyle});
   out +=
-      "<h1>Latency models</h1><p>Each run was predicted from all others of its model. A point on the line is right; "
-      "the bar is the interval.</p>\n";
+      "<h1>Latency models</h1><p>Each run was predicted from all others of its model. A point on the line is a "
+      "perfect prediction; the bar is the interval.</p>\n";
   for (const auto& report : reports) out += section_of(report);
   return out + page::closing();
 }

@@ -108,7 +108,7 @@ std::vector<Candidate> candidates_around(const FittedRun& run) {
 void propose(const FittedRun& run, const learn::Knowledge& knowledge, LearnReport& report) {
   const auto candidates = candidates_around(run);
   if (candidates.size() > kCandidatesMax) {
-    report.next_reason = fmt::format("there are {} candidates, too many to weigh", candidates.size());
+    report.next_reason = fmt::format("{} candidates are too many to rank", candidates.size());
     return;
   }
   const learn::Target target{run.device, run.model};
@@ -161,8 +161,8 @@ LearnReport report_on(const FittedRun& run, const learn::Knowledge& knowledge) {
 std::string calibration_text(learn::Calibration calibration) {
   switch (calibration) {
     case learn::Calibration::own: return "from its own errors";
-    case learn::Calibration::borrowed: return "borrowed from other models";
-    case learn::Calibration::assumed: return "assumed, without evidence";
+    case learn::Calibration::borrowed: return "from the errors of other models";
+    case learn::Calibration::assumed: return "assumed; there are no errors to learn from";
   }
   return "";
 }

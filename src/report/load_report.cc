@@ -83,7 +83,7 @@ std::string latency_picture(const Service& service, std::size_t index, const Loa
   constexpr std::size_t kBins = 48;
   plot::Picture picture(400, 220, "distribution of latencies");
   if (tally.latency.empty()) {
-    picture.text(200, 100, "nothing was answered", Anchor::middle);
+    picture.text(200, 100, "no request was answered", Anchor::middle);
     return picture.take();
   }
   const plot::Scale x = latency_scale(service, tally, 8, 392);
@@ -140,9 +140,8 @@ std::string load_html(const ReportHead& head, const std::string& title, const Wo
                       std::span<const LoadSample> samples, const LoadReport& report) {
   std::string out = page::opening({.title = title, .program = head.program, .style = kLoadStyle});
   out += fmt::format(
-      "<h1>{}</h1>\n"
-      "<p>{} requests in {:.1f} s, sent when they were due whatever became of those before; latencies count from then. "
-      "The client itself was {} ms late at the 99th percentile. Seed {}.</p>\n",
+      "<h1>{}</h1>\n<p>{} requests in {:.1f} s. Each was sent when it was due, even if earlier ones had no answer "
+      "yet; its latency counts from then. The client itself sent {} ms late at the 99th percentile. Seed {}.</p>\n",
       plot::escape(title), report.total.sent, report.seconds, quantile_ms_text(report.total.sent_after, 0.99),
       head.seed);
   out +=

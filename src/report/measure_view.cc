@@ -93,8 +93,8 @@ std::string measure_table(const MeasureView& view, double precision, const Termi
   // The file may already hold measurements of an earlier campaign.
   const std::size_t before = view.measurements - view.points.size();
   text += fmt::format("Measured {}", plural(view.points.size(), "point"));
-  if (before > 0) text += fmt::format(", beside {} that the file had already", before);
-  text += fmt::format("; ended because {}.\n", view.stop_reason);
+  if (before > 0) text += fmt::format(", in addition to {} that the file already had", before);
+  text += fmt::format("; stopped because {}.\n", view.stop_reason);
   if (view.expected_error > 0) {
     text += fmt::format("Expected median error over all configurations: {:.1f} %; expected regret {:.1f} %.\n",
                         100 * view.expected_error, 100 * view.expected_regret);

@@ -27,7 +27,7 @@ TEST(MeasureTable, CountsWhatTheFileHadBefore) {
   EXPECT_NE(table.find("12.35"), std::string::npos) << table;
   EXPECT_NE(table.find("± 1.3 %"), std::string::npos) << table;
   EXPECT_NE(table.find("10 (1 left out)"), std::string::npos) << table;
-  EXPECT_NE(table.find("Measured 1 point, beside 2 that the file had already"), std::string::npos) << table;
+  EXPECT_NE(table.find("Measured 1 point, in addition to 2 that the file already had"), std::string::npos) << table;
 }
 
 TEST(MeasureJson, HasNoIntervalForASingleRun) {

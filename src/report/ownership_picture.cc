@@ -71,7 +71,7 @@ std::string ownership_key() {
         "1em;background:var(--{})\"></span>{}",
         kind.colour, kind.name);
   }
-  return html + ", and nobody above.</p>\n";
+  return html + ", and unused above.</p>\n";
 }
 
 }  // namespace tangram::report

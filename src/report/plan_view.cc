@@ -215,7 +215,7 @@ std::string verdict_line(const PlanStory& story) {
   std::string text = counted_devices(answer.devices);
   if (story.problem.options.objective == plan::Objective::price) text += fmt::format(", {:.2f} an hour", answer.price);
   if (story.problem.options.objective == plan::Objective::headroom) {
-    text += fmt::format(", room for {:.2f} times the rates", answer.headroom);
+    text += fmt::format(", headroom for {:.2f} times the rates", answer.headroom);
     // A bound of zero means that none was computed, unless the plan is proved.
   } else if (answer.bound > 0 || answer.proved) {
     text += fmt::format(", bound {:.4g}, {}", answer.bound,
@@ -334,7 +334,9 @@ Json explanation_json(const PlanStory& story) {
 
 }  // namespace
 
-std::string proved_text(const plan::PlanAnswer& answer) { return "proved best of the " + plan::among_text(answer); }
+std::string proved_text(const plan::PlanAnswer& answer) {
+  return "proved optimal among the " + plan::among_text(answer);
+}
 
 // One line for each service whose cheaper cover was too close to call: "rank: 4 x 1g.10gb has 94.8 to 95.6 % in time,
 // and 95 % are promised".
@@ -405,7 +407,7 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     // be saved, so the heading and the columns say which of the two it is.
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
     text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
-            (bound ? "  (bounds without waiting compared; no plan was certified)\n" : "  (planned again)\n");
+            (bound ? "  (compares bounds without waiting; no plan was certified)\n" : "  (planned again)\n");
     Table table({{"SERVICE"},
                  {bound ? "BOUND NOW" : "NOW", Align::right},
                  {bound ? "BOUND THEN" : "THEN", Align::right},
@@ -418,14 +420,14 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
     }
     text += table.render(terminal, 2);
   }
-  text += "\n" + paint(terminal, Style::bold, "How sure the run times are") + "\n";
+  text += "\n" + paint(terminal, Style::bold, "How certain the run times are") + "\n";
   // A LatencyModel that interpolates measurements has no intervals.
   if (story.confidence.empty()) {
     return text +
-           "  They are measurements, and straight lines between them: no intervals are known. tangram learn\n"
-           "  fits a model that has them.\n";
+           "  The run times are measurements with linear interpolation, which have no intervals.\n  `tangram learn` "
+           "fits a model that has them.\n";
   }
-  Table table({{"SERVICE"}, {"RUNS"}, {"LEAST SURE", Align::left, true}, {"MEAN", Align::right}, {"BETWEEN"}});
+  Table table({{"SERVICE"}, {"RUNS"}, {"LEAST CERTAIN", Align::left, true}, {"MEAN", Align::right}, {"BETWEEN"}});
   for (const auto& c : story.confidence) {
     table.add({{c.service, Style::accent},
                fmt::format("{} of {} measured", c.runs_measured, c.runs),

@@ -113,7 +113,7 @@ std::string attainment_picture(const lab::Scenario& scenario, const lab::ReplanC
         const double left = x(static_cast<double>(i) * step_s);
         const double right = x(std::min(comparison.duration_s, static_cast<double>(i + 1) * step_s));
         const bool kept = 100 * share >= scenario.workload.services[s].slo.percentile;
-        const auto tip = fmt::format("{}: {} arrived, {} in time, {} late, {} refused",
+        const auto tip = fmt::format("{}: {} arrived, {} in time, {} late, {} rejected",
                                      plot::time_label(static_cast<double>(i) * step_s, comparison.duration_s),
                                      window.arrived, window.served, window.late, window.lost);
         picture.rect({left, top + 2, right - left + 0.15, kStrip - 4},
@@ -169,8 +169,8 @@ std::string replan_html(const ReportHead& head, const lab::Scenario& scenario,
   for (const auto& service : scenario.workload.services) services.push_back(service.name);
   std::string out = page::opening({.title = scenario.name, .program = head.program, .style = kReplanStyle});
   out += fmt::format(
-      "<h1>{}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak "
-      "(static) and plans made by one who knows the rates to come (oracle), on the same requests; seed {}.</p>\n",
+      "<h1>{}</h1>\n<p>Plans that follow the traffic (replan), one plan for the peak (static) and plans made with "
+      "knowledge of the future rates (oracle), on the same requests; seed {}.</p>\n",
       plot::escape(scenario.name), head.seed);
   out += runs_table(comparison);
   out += "<h2>GPUs in use</h2>\n<figure>" + devices_picture(comparison) + legend(runs) + "</figure>\n";

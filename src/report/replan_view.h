@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 #include "report/run_view.h"
 #include "report/style.h"
 #include "report/yaml.h"

@@ -112,7 +112,7 @@ std::string load_picture(const std::vector<sim::TimelineStep>& steps, const Time
                                         step.arrived, step.served, step.late, step.lost);
     if (step.arrived == 0) {
       picture.rect(box, "idle", tip);
-    // Full colour only for a share that rounds to 100.0 %; from 99 % on pale, then the colours for warnings.
+      // Full colour only for a share that rounds to 100.0 %; from 99 % on pale, then the colours for warnings.
     } else if (share >= 0.9995) {
       picture.rect(box, "good", tip, 0.8);
     } else {
@@ -164,7 +164,7 @@ std::string latency_picture(const TallyView& view, const std::string& colour) {
   const sim::Tally& tally = view.tally;
   plot::Picture picture(kWidth, 214, "distribution of latencies");
   if (tally.latency.empty()) {
-    picture.text(kWidth / 2, 100, "nothing was answered", Anchor::middle);
+    picture.text(kWidth / 2, 100, "no request was answered", Anchor::middle);
     return picture.take();
   }
   // The Slo is always inside the axis, even if all requests were far from it: the distance to it is what the reader
@@ -386,7 +386,7 @@ std::string padding_picture(const RunView& view) {
     picture.rect({left + whole * (1 - padding), y, whole * padding, kRow}, page::series_colour(s), "padding", 0.25, 3);
     picture.text(
         left + whole + 10, y + 17,
-        view.services[s].tally.latency.empty() ? "nothing ran" : fmt::format("{} padding", percent_text(padding)),
+        view.services[s].tally.latency.empty() ? "no batch ran" : fmt::format("{} padding", percent_text(padding)),
         Anchor::start, "ink", 12);
   }
   return picture.take();
@@ -420,7 +420,7 @@ std::string bars_picture(const std::vector<RunView>& views, double high, const V
 }
 
 std::string comparison(const std::vector<RunView>& views) {
-  std::string out = "<h2>Policies side by side</h2>\n<p class=\"why\">All met the same requests.</p>\n";
+  std::string out = "<h2>Policies side by side</h2>\n<p class=\"why\">All policies received the same requests.</p>\n";
   // Shares near 100 % differ by what is missing, so the bars do not begin at 0 % but at the worst share, rounded down
   // to a multiple of 5 %. The caption says where they begin.
   double worst = 1;
@@ -447,8 +447,8 @@ std::string comparison(const std::vector<RunView>& views) {
                   bars_picture(
                       views, 1, attained, [](const TallyView& t) { return in_time_text(t); }, "answered in time"));
   out += fmt::format(
-      "<figure class=\"wide\"><figcaption>Latency at the promised percentile; a full bar is twice the promise, or "
-      "never</figcaption>{}</figure></div>\n",
+      "<figure class=\"wide\"><figcaption>Latency at the promised percentile; a full bar is twice the promise or "
+      "more</figcaption>{}</figure></div>\n",
       bars_picture(views, 2, of_slo, promised_text, "latency"));
   out +=
       "<div class=\"scroll\" style=\"margin-top:14px\"><table><tr><th>Policy</th><th>In "
@@ -596,9 +596,9 @@ std::string run_section(const lab::Scenario& scenario, const lab::Run& run, cons
   out += fmt::format("<p class=\"lead\">{}</p>\n", plot::escape(text::join(story_of(view, run), " ")));
   out += cards(view);
   out +=
-      "<h2>Services</h2>\n<p class=\"why\">Colour: answered in time. <span style=\"color:var(--warn)\">Late</span> and "
-      "<span style=\"color:var(--bad)\">refused or failed</span> stand on top; the strip below shows the share in "
-      "time.</p>\n";
+      "<h2>Services</h2>\n<p class=\"why\">In colour: answered in time. <span "
+      "style=\"color:var(--warn)\">Late</span> and <span style=\"color:var(--bad)\">rejected or failed</span> are on "
+      "top; the strip below shows the share in time.</p>\n";
   for (std::size_t s = 0; s < view.services.size(); ++s) out += service_card(run, view, timeline, s);
   if (run.training) out += training_html(*run.training);
   out +=
@@ -650,8 +650,8 @@ std::string html_report(const ReportHead& head, const lab::Scenario& scenario, s
   out += fmt::format("<details><summary>Configuration</summary><pre>{}</pre></details>\n",
                      plot::escape(head.configuration));
   out += fmt::format(
-      "<footer>{}{}; digest {:016x}. Latencies are within 0.4 %; every arrival counts, and one without an "
-      "answer has infinite latency.</footer>\n</main>\n",
+      "<footer>{}{}; digest {:016x}. Latencies are within 0.4 %; every arrival counts; a request without an answer "
+      "has infinite latency.</footer>\n</main>\n",
       plot::escape(head.program), head.commit.empty() ? "" : ", commit " + plot::escape(head.commit), views[0].digest);
   if (views.size() > 1) out += fmt::format("<script>{}</script>\n", kRunScript);
   return out + "</body>\n</html>\n";

@@ -26,7 +26,7 @@ std::string verdict_text(const RunView& view) {
     ++judged;
     if (!service.kept()) broken.push_back(service.name);
   }
-  if (judged == 0) return "No request was counted, so nothing can be said about promises.";
+  if (judged == 0) return "No request was counted, so it is unknown whether the promises hold.";
   if (broken.empty()) return judged == 1 ? "The promise was kept." : "Every promise was kept.";
   return fmt::format("{} of {} promises {} broken: {}.", broken.size(), judged, broken.size() == 1 ? "was" : "were",
                      text::join(broken, ", "));
@@ -68,9 +68,9 @@ std::string tightest_text(const RunView& view, const sim::Metrics& metrics) {
     if (!tightest || spent(view.services[s]) > spent(view.services[*tightest])) tightest = s;
   }
   if (!tightest) return "";
-  if (view.total.tally.served == view.total.tally.arrived) return "Every single request was answered in time.";
+  if (view.total.tally.served == view.total.tally.arrived) return "Every request was answered in time.";
   const TallyView& service = view.services[*tightest];
-  return fmt::format("{} had the least to spare: {} in time where {} % were promised{}.", service.name,
+  return fmt::format("{} had the smallest margin: {} in time where {} % were promised{}.", service.name,
                      percent_text(service.tally.slo_attainment()), text::shortest(service.slo->percentile),
                      worst_window(metrics, *tightest));
 }
@@ -83,7 +83,7 @@ std::string busiest_text(const RunView& view) {
   // With one slice there is nothing to compare.
   if (slices.size() < 2) return "";
   const auto [least, most] = std::ranges::minmax(slices, {}, [](const SliceView* slice) { return slice->busy_share; });
-  return fmt::format("The busiest slice, {} of {}, worked {} of the time; the idlest, {} of {}, {}.", most->slice,
+  return fmt::format("The busiest slice, {} of {}, was busy {} of the time; the least busy, {} of {}, {}.", most->slice,
                      most->device, percent_text(most->busy_share), least->slice, least->device,
                      percent_text(least->busy_share));
 }

@@ -161,7 +161,7 @@ std::string tenant_table(const RunView& run, const Terminal& terminal, int inden
 }
 
 // A plan without compute slices has no busy share.
-std::string optional_share(const std::optional<double>& share) { return share ? percent_text(*share) : "not known"; }
+std::string optional_share(const std::optional<double>& share) { return share ? percent_text(*share) : "unknown"; }
 
 // Two lines that answer the first questions: how many in time, and how well the slices were used.
 std::string totals(const RunView& run, const Terminal& terminal, int indent) {
@@ -356,9 +356,9 @@ std::string training_tables(const lab::TrainingResult& training, const Terminal&
   const std::string ended = training.unfinished.empty() ? "" : " " + lab::ended_text(training);
   table.add({"time to complete, mean" + ended, lab::completion_text(training, training.jct_mean_s)});
   table.add({"time to complete, p99" + ended, lab::completion_text(training, training.jct_p99_s)});
-  table.add({"restarts a job", fmt::format("{:.1f}", training.restarts_per_job)});
+  table.add({"restarts per job", fmt::format("{:.1f}", training.restarts_per_job)});
   table.add({"leases of slices", fmt::format("{}, {:.0f} s each", training.leases, training.lease_mean_s)});
-  table.add({"reclaims from a job", fmt::format("{}", training.reclaims)});
+  table.add({"reclaims per job", fmt::format("{}", training.reclaims)});
   // Shares of all GPU-hours of the cluster; the rows add up to the whole.
   Table owners({{"GPU-HOURS"}, {"", Align::right}, {"SHARE", Align::right}});
   const auto row = [&](const char* name, double value) {

@@ -77,7 +77,7 @@ std::string status_text(const ServerStatus& status, const Terminal& terminal) {
   const char* how = status.draining ? "draining" : status.ready ? "ready" : "not ready";
   return fmt::format("{} for {:.0f} s, {} requests in flight, {} connections, {} plan changes{}\n\n", how, status.up_s,
                      status.in_flight, status.connections, status.plan_changes,
-                     status.plan_moving ? ", one under way" : "") +
+                     status.plan_moving ? ", one in progress" : "") +
          services_table(status.services, terminal) + "\n" + slices_table(status.slices, terminal) +
          tenants_table(status.tenants, terminal);
 }

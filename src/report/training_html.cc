@@ -74,10 +74,10 @@ std::string training_html(const lab::TrainingResult& training) {
   const std::string ended = training.unfinished.empty() ? "" : ", " + lab::ended_text(training);
   out += card(any ? span_text(training.jct_mean_s) : "-", "mean time to complete" + ended);
   out += card(any ? span_text(training.jct_p99_s) : "-", "p99" + ended);
-  out += card(fmt::format("{:.1f}", training.restarts_per_job), "restarts a job");
+  out += card(fmt::format("{:.1f}", training.restarts_per_job), "restarts per job");
   out += card(std::to_string(training.leases), "leases of slices");
-  out += card(span_text(training.lease_mean_s), "a lease lasts, on average");
-  out += card(std::to_string(training.reclaims), "reclaims from a job");
+  out += card(span_text(training.lease_mean_s), "mean length of a lease");
+  out += card(std::to_string(training.reclaims), "reclaims per job");
   out += "</div>\n<p></p>\n";
   if (!training.unfinished.empty()) {
     out += fmt::format("<p class=\"why\">Did not end: {}.</p>\n", plot::escape(lab::unfinished_text(training)));

@@ -27,7 +27,7 @@ inline constexpr std::int32_t kPriorityBackgroundPressed = -1'999'999;
 
 inline bool is_background(const Request& request) { return request.priority <= kPriorityBackgroundPressed; }
 
-// Background requests that may wait at one time; one more is refused.
+// Background requests that may wait at one time; further ones are rejected.
 inline constexpr std::size_t kBackgroundMax = 16'384;
 
 // Why background requests of a service do not run, for reports.
@@ -49,7 +49,7 @@ class Background {
 
   // An online request has ended with this much time to its deadline; negative: it was late.
   void on_online_end(ServiceId service, Duration left, TimePoint now);
-  // An online request was refused or failed.
+  // An online request was rejected or failed.
   void on_online_loss(ServiceId service, TimePoint now);
   // How long a background batch on a slice of `pool` may run; below zero: nothing may.
   Duration run_max(const View& view, PoolId pool, bool pressed) const;

@@ -76,10 +76,10 @@ TEST(Background, WaitsWhileOnlineRequestsHaveLittleTimeToSpare) {
   EXPECT_LT(run.starts[4], 750ms);
 }
 
-// A request that takes 4 ms and is wanted in 4.5 ms finds the slice busy until 4 ms and is refused. That counts as late
+// A request that takes 4 ms and is wanted in 4.5 ms finds the slice busy until 4 ms and is rejected. That counts as late
 // by a whole promise: 25 ms of slack become (25 - 100) / 2 = -37.5 ms, and the 8 ms that a row needs are there
 // again 9.1 s later.
-TEST(Background, WaitsLongerWhereAnOnlineRequestWasRefused) {
+TEST(Background, WaitsLongerAfterAnOnlineRequestWasRejected) {
   SimFixture sim(slice_with_promise({4ms, 7ms}));
   sim.arrive(row(0ms));
   sim.arrive({.at = 1ms, .deadline = 5500us});
@@ -91,9 +91,9 @@ TEST(Background, WaitsLongerWhereAnOnlineRequestWasRefused) {
   EXPECT_LT(run.starts[1], 9300ms);
 }
 
-// A run takes 90 of the 100 ms, so 10 ms is all the slack there can be, and no row fits into half of it. It is refused
+// A run takes 90 of the 100 ms, so 10 ms is all the slack there can be, and no row fits into half of it. It is rejected
 // when its time is up, at the next look, which is every tenth of a second.
-TEST(Background, IsRefusedAtItsDeadlineWhereItNeverFits) {
+TEST(Background, IsRejectedAtItsDeadlineIfItNeverFits) {
   SimFixture sim(slice_with_promise({90ms}));
   auto spec = row(0ms);
   spec.deadline = 1s;
@@ -105,7 +105,7 @@ TEST(Background, IsRefusedAtItsDeadlineWhereItNeverFits) {
   EXPECT_LE(sim.resolved_at(0), 1100ms);
 }
 
-// A request that must be answered within a millisecond is refused, whatever else runs. That is no sign of a busy slice:
+// A request that must be answered within a millisecond is rejected, whatever else runs. That is no sign of a busy slice:
 // rows go on as if it had not come.
 TEST(Background, IsNotHeldUpByDeadlinesThatNobodyCouldKeep) {
   SimFixture sim(slice_with_promise({4ms, 7ms}));
@@ -114,18 +114,18 @@ TEST(Background, IsNotHeldUpByDeadlinesThatNobodyCouldKeep) {
   EXPECT_EQ(sim.run().batches, (Batches{{50}, {51, 52}, {53}}));
 }
 
-// Row 0 runs until 4 ms; the others wait. The World is about to end at 1 ms: row 0 is answered, the others are refused
+// Row 0 runs until 4 ms; the others wait. The World is about to end at 1 ms: row 0 is answered, the others are rejected
 // at once, and so is row 3, which comes later. Request 4 is served.
-TEST(Background, IsRefusedWhenTheWorldIsAboutToEnd) {
+TEST(Background, IsRejectedWhenTheWorldIsAboutToEnd) {
   SimFixture sim(slice_with_promise({4ms}));
   for (int i = 0; i < 3; ++i) sim.arrive(row(0ms));
   sim.arrive(row(2ms));
   sim.arrive({.at = 3ms, .deadline = 103ms});
   sim.at(1ms, [&] { sim.scheduler().on_ending(); });
   EXPECT_EQ(sim.run().batches, (Batches{{0}, {4}}));
-  for (const std::uint64_t refused : {1U, 2U, 3U}) {
-    EXPECT_EQ(sim.outcome(refused).reason, RejectReason::no_capacity);
-    EXPECT_EQ(sim.resolved_at(refused), refused == 3 ? 2ms : 1ms);
+  for (const std::uint64_t rejected : {1U, 2U, 3U}) {
+    EXPECT_EQ(sim.outcome(rejected).reason, RejectReason::no_capacity);
+    EXPECT_EQ(sim.resolved_at(rejected), rejected == 3 ? 2ms : 1ms);
   }
 }
 
@@ -178,7 +178,7 @@ TEST(Background, SurvivesAChangeOfPlan) {
 }
 
 // A row too large for every bucket, and one too many.
-TEST(Background, RefusesAtOnceWhatWillNeverRun) {
+TEST(Background, RejectsAtOnceARowThatCanNeverRun) {
   SimFixture sim(slice_with_promise({4ms}));
   auto large = row(0ms);
   large.size = 2;

@@ -160,7 +160,7 @@ Result<Deployment> compile(const Plan& plan, const Workload& workload, const Lat
         for (const auto& replica : planned.replicas) {
           const auto found = index.find(replica.service);
           if (found == index.end()) {
-            return Error{ErrorCode::invalid, fmt::format("{}: the plan serves {}, which is not among the services",
+            return Error{ErrorCode::invalid, fmt::format("{}: the plan serves {}, which is not in the services file",
                                                          device.name, replica.service)};
           }
           const ServiceId id(static_cast<std::uint32_t>(found->second));

@@ -82,7 +82,7 @@ TEST(Deployment, RefusesWhatDoesNotFitAtAllAndUnknownServices) {
             "gpu-0: a has no prediction for a on 1g.5gb at size 41: not measured, or it does not fit into memory");
   const auto unknown = compile(plan_with({{slice("1g@0"), {Replica{"c", {{4, 1}}, 1}}}}), workload(), SimpleModel());
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.error().message, "gpu-0: the plan serves c, which is not among the services");
+  EXPECT_EQ(unknown.error().message, "gpu-0: the plan serves c, which is not in the services file");
 }
 
 TEST(Deployment, MakesAPlaceOfEachProcess) {

@@ -75,7 +75,7 @@ TEST(LendingNeeds, RecallASliceThatIsNeededAgain) {
   sim.run();
 }
 
-// The rate says that one slice is enough, but of eleven requests ten are refused: both are wanted back.
+// The rate says that one slice is enough, but of eleven requests ten are rejected: both are wanted back.
 TEST(LendingNeeds, RecallWhenRequestsAreLost) {
   SimFixture sim(two_slices());
   Lending lending(sim.scheduler(), kConfig, needs_of_two());

@@ -21,7 +21,7 @@ struct PolicyConfig {
   bool merge = true;               // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
   double elsa_alpha = 1;           // Weight of waiting and running in ELSA's slack.
   double elsa_beta = 1;            // Weight of running alone.
-  bool drop_unrecoverable = true;  // Requests that cannot be in time any more are refused; otherwise they run late.
+  bool drop_unrecoverable = true;  // Requests that cannot be in time any more are rejected; otherwise they run late.
   double late_limit =
       3;  // `tangram`, when it may not drop: Slos after its arrival by which a late request should still end.
 };
@@ -144,7 +144,7 @@ struct Choice {
     start,   // Run the parts as one batch on `slice`.
     steal,   // Run the first batch that waits for the slice `from` on `slice`.
     demote,  // Move the first request of parts[0].lane to the late lane of its service, then ask again.
-    drop,    // Refuse the first request of parts[0].lane as too late, then ask again.
+    drop,    // Reject the first request of parts[0].lane as too late, then ask again.
   };
   // `take` requests of a lane, after the first `skip`.
   struct Part {

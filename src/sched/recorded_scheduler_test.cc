@@ -163,8 +163,7 @@ TEST(Recording, RefusesWhatIsNone) {
   EXPECT_FALSE(replay("r", ""));
   EXPECT_EQ(replay("r", "hello\n").error().message, "r:1: not a recording");
   EXPECT_EQ(replay("r", "tangram recording 1\nconfig {}\n").error().message,
-            "r:1: a recording of version 1; this build replays version 2, and only the build that recorded it can "
-            "replay it");
+            "r:1: the recording has version 1; this build replays version 2. Use the build that made the recording");
   std::string text = make_recording();
   text.insert(text.find("> "), "> 5 dance 1\n");
   EXPECT_FALSE(replay("r", text));

@@ -108,9 +108,9 @@ void describe(Visitor& v, DeployedDevice& c) {
   std::vector<std::string> profiles;
   for (const auto& profile : geometry.profiles) profiles.push_back(profile.name);
   std::string cuts = write_layout(layout);
-  v.field("name", name, {.required = true}, "As operators know it.");
+  v.field("name", name, {.required = true}, "The name of the device.");
   v.field("profiles", profiles, {.required = true}, "Names of the profiles that it offers.");
-  v.field("layout", cuts, {.required = true}, "How it is cut, PROFILE@START with profiles by index.");
+  v.field("layout", cuts, {.required = true}, "The cuts, PROFILE@START with profiles by index.");
   // Only the names of profiles are recorded; the rest of a geometry stays empty.
   geometry.profiles.resize(profiles.size());
   for (std::size_t i = 0; i < profiles.size(); ++i) geometry.profiles[i].name = profiles[i];
@@ -126,15 +126,15 @@ void describe(Visitor& v, DeployedService& c) {
   int padding_index = static_cast<int>(padding);
   std::vector<std::uint32_t> pool_indices;
   for (const auto pool : pools) pool_indices.push_back(pool.value());
-  v.field("name", name, {.required = true}, "As clients know it.");
-  v.field("slo_ns", latency, {.required = true}, "Its promise.");
-  v.field("percentile", percentile, {.required = true}, "Of its requests keep it.");
-  v.field("window_s", window_s, "The window in which they do, too; 0: none.");
-  v.field("priority", priority, {.required = true}, "Larger goes first.");
+  v.field("name", name, {.required = true}, "The name that clients use.");
+  v.field("slo_ns", latency, {.required = true}, "The promised latency.");
+  v.field("percentile", percentile, {.required = true}, "The share of requests that the promise covers.");
+  v.field("window_s", window_s, "The window in which the promise holds, too; 0: none.");
+  v.field("priority", priority, {.required = true}, "Requests of a higher priority go first.");
   v.field("padding", padding_index, {.min = 0, .max = static_cast<int>(Padding::none), .required = true},
-          "Padding by the value of its enumerator.");
-  v.field("edges", edges, {.required = true}, "Ascending upper edges of its buckets.");
-  v.field("pools", pool_indices, {.required = true}, "That take any of its buckets.");
+          "The padding, as the value of its enumerator.");
+  v.field("edges", edges, {.required = true}, "The upper edges of its buckets, ascending.");
+  v.field("pools", pool_indices, {.required = true}, "The pools that serve any of its buckets.");
   v.field("samples_max", samples_max, {.required = true}, "The largest request that some pool takes.");
   padding = static_cast<Padding>(padding_index);
   pools.clear();
@@ -147,10 +147,10 @@ void describe(Visitor& v, PoolService& c) {
   std::uint32_t service_index = service.value();
   std::vector<std::string> mean = rows_of(latency, batch_max.size(), false);
   std::vector<std::string> p99 = rows_of(latency, batch_max.size(), true);
-  v.field("service", service_index, {.required = true}, "Which it is.");
-  v.field("batch_max", batch_max, {.required = true}, "Largest batch by bucket.");
-  v.field("mean_ns", mean, {.required = true}, "Mean run times by bucket, for 1, 2, ... samples.");
-  v.field("p99_ns", p99, {.required = true}, "Their p99.");
+  v.field("service", service_index, {.required = true}, "The index of the service.");
+  v.field("batch_max", batch_max, {.required = true}, "The largest batch of each bucket.");
+  v.field("mean_ns", mean, {.required = true}, "Mean run times of each bucket, for 1, 2, ... samples.");
+  v.field("p99_ns", p99, {.required = true}, "The p99 of the run times.");
   service = ServiceId(service_index);
   const auto table = table_of(mean, p99);
   v.rule(table && mean.size() == batch_max.size() && within(batch_max, *table), {"mean_ns", "p99_ns", "batch_max"},
@@ -161,10 +161,10 @@ void describe(Visitor& v, PoolService& c) {
 template <typename Visitor>
 void describe(Visitor& v, Pool& c) {
   auto& [kind, compute_slices, weight, services] = c;
-  v.field("kind", kind, {.required = true}, "Type of device and profile.");
-  v.field("compute_slices", compute_slices, {.required = true}, "Of each of its slices.");
-  v.field("weight", weight, {.required = true}, "Share of the device.");
-  v.field("services", services, {.required = true}, "What its slices run.");
+  v.field("kind", kind, {.required = true}, "Device type and profile.");
+  v.field("compute_slices", compute_slices, {.required = true}, "The compute slices of each slice.");
+  v.field("weight", weight, {.required = true}, "The share of the device.");
+  v.field("services", services, {.required = true}, "The services on its slices.");
 }
 
 template <typename Visitor>
@@ -172,9 +172,9 @@ void describe(Visitor& v, Deployment& c) {
   auto& [devices, services, pools, places] = c;
   std::vector<std::string> texts;
   for (const auto& place : places) texts.push_back(place_text(place));
-  v.field("devices", devices, {.required = true}, "What is cut.");
-  v.field("services", services, {.required = true}, "What is served.");
-  v.field("pools", pools, {.required = true}, "Slices that are alike.");
+  v.field("devices", devices, {.required = true}, "The devices.");
+  v.field("services", services, {.required = true}, "The services.");
+  v.field("pools", pools, {.required = true}, "Pools of equal slices.");
   v.field("places", texts, {.required = true}, "DEVICE POOL PROFILE START PROCESS of each slice.");
   places.clear();
   for (const auto& text : texts) {
@@ -183,7 +183,7 @@ void describe(Visitor& v, Deployment& c) {
     if (place) places.push_back(*place);
   }
   // Last, because it follows the indices that the fields above have read.
-  v.rule(consistent(c), {"devices", "services", "pools", "places"}, "the parts of the deployment disagree");
+  v.rule(consistent(c), {"devices", "services", "pools", "places"}, "the parts of the deployment do not agree");
 }
 
 namespace {

@@ -115,9 +115,9 @@ class Player {
       return wrong("expected config and deployment");
     }
     const auto config = read_config(config_line->substr(7));
-    if (!config) return wrong("not a configuration: " + config.error().message);
+    if (!config) return wrong("not a valid configuration: " + config.error().message);
     const auto deployment = read_deployment(deployment_line->substr(11));
-    if (!deployment) return wrong("not a deployment: " + deployment.error().message);
+    if (!deployment) return wrong("not a valid deployment: " + deployment.error().message);
     world_.set_now(kTimeZero);
     // Without a limit of bytes: the recording itself ends the comparison.
     recorded_.emplace(
@@ -133,10 +133,9 @@ class Player {
     const auto version = text::parse_integer(title->substr(kTitle.size()));
     if (!version) return wrong("not a recording");
     if (*version == kRecordingVersion) return Nothing{};
-    return wrong(
-        fmt::format("a recording of version {}; this build replays version {}, and only the build that "
-                    "recorded it can replay it",
-                    *version, kRecordingVersion));
+    return wrong(fmt::format(
+        "the recording has version {}; this build replays version {}. Use the build that made the recording", *version,
+        kRecordingVersion));
   }
 
   // One event. Time must not run backwards, which the scheduler relies on.

@@ -36,7 +36,7 @@ namespace tangram::sched {
 struct SchedulerConfig {
   std::string policy = "tangram";
   PolicyConfig policy_config;
-  bool admission = true;                           // Refuse at once what no slice can serve in time.
+  bool admission = true;                           // Reject a request on arrival if no slice can serve it in time.
   std::size_t requests_max = kRequestsMaxDefault;  // Waiting and running together.
   int retries_max = 1;                             // Further runs of a request whose batch failed.
   double correction_weight = 0.1;  // Share of the newest measurement in a prediction's correction; 0: off.

@@ -22,26 +22,28 @@ void describe(Visitor& v, SchedulerConfig& c) {
          reshapes_max] = c;
   auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, late_limit] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
-  v.field("policy", policy, {.names = &policy_names}, "How work is dispatched; `tangram policies` lists them.");
+  v.field("policy", policy, {.names = &policy_names}, "The dispatch policy; `tangram policies` lists them.");
   v.field("merge", merge, "Requests may share a batch; otherwise each runs alone.");
-  v.field("admission", admission, "Refuse at once what no slice can serve in time.");
+  v.field("admission", admission, "Reject a request on arrival if no slice can serve it in time.");
   v.field(
       "drop_unrecoverable", drop_unrecoverable,
-      "`tangram` and `clockwork`: refuse what waits and cannot be in time any more; otherwise it runs late. The other "
-      "policies never refuse what waits.");
+      "`tangram` and `clockwork`: reject a queued request when it can no longer be in time; otherwise it runs late. "
+      "The other policies never reject queued requests.");
   v.field("late_limit", late_limit, {.min = 1, .max = 1e6},
-          "`tangram`, when it may not drop: promises after its arrival by which a late request should still end.");
-  v.field("elsa_alpha", elsa_alpha, {.min = 0, .max = 1e3}, "`elsa`: weight of waiting and running in the slack.");
-  v.field("elsa_beta", elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: weight of running alone.");
+          "`tangram`, without drop_unrecoverable: a late request should end within this many times its Slo.");
+  v.field("elsa_alpha", elsa_alpha, {.min = 0, .max = 1e3}, "`elsa`: the weight of waiting and running in the slack.");
+  v.field("elsa_beta", elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: the weight of running alone.");
   v.field("requests_max", requests_max, {.min = 1, .max = 1e9},
-          "Requests that may wait or run at any time; one more is refused.");
-  v.field("retries_max", retries_max, {.min = 0, .max = 100}, "Further runs of a request whose batch failed.");
+          "The largest number of requests that are queued or run; further requests are rejected.");
+  v.field("retries_max", retries_max, {.min = 0, .max = 100},
+          "How often a request is run again after its batch failed.");
   v.field("correction_weight", correction_weight, {.min = 0, .max = 1},
-          "Share of the newest measured run time in the correction of a prediction; 0 switches corrections off.");
+          "The weight of the newest measured run time in the correction of a prediction; 0 turns corrections off.");
   v.field("stuck_factor", stuck_factor, {.min = 1, .max = 1e6},
-          "A batch this many times slower than its predicted p99 is stuck, ...");
-  v.field("stuck_min_s", stuck_min, {.min = 0, .max = 1e6}, "... but never before this.");
-  v.field("reshapes_max", reshapes_max, {.min = 1, .max = 1000}, "Attempts to re-cut a device before it is given up.");
+          "A batch is stuck when it takes this many times its predicted p99, but at least stuck_min_s.");
+  v.field("stuck_min_s", stuck_min, {.min = 0, .max = 1e6}, "The shortest run time of a batch that counts as stuck.");
+  v.field("reshapes_max", reshapes_max, {.min = 1, .max = 1000},
+          "The number of attempts to re-cut a device before it is given up.");
 }
 
 }  // namespace tangram::sched

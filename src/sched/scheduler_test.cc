@@ -32,7 +32,7 @@ FixtureConfig one_service_cluster(std::string policy, std::vector<std::string> l
 // ---- Admission and bounds ----
 
 // Request 0 runs until 10 ms; request 1 could follow it and end at 20 ms, past its deadline at 15 ms.
-TEST(Admission, RefusesWhatCannotBeInTimeAndTellsTheEarliestTime) {
+TEST(Admission, RejectsARequestThatCannotBeInTimeAndTellsTheEarliestTime) {
   SimFixture sim(one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}}));
   sim.arrive({.at = 0ms});
   sim.arrive({.at = 1ms, .deadline = 15ms});
@@ -54,7 +54,7 @@ TEST(Admission, CountsOnSharingABatchWithWhatWaits) {
   EXPECT_EQ(run.outcomes[3], kServed);
 }
 
-// Request 1 is late and runs only when nothing else does, so it is no reason to refuse request 2, which ends at 20 ms.
+// Request 1 is late and runs only when nothing else does, so it is no reason to reject request 2, which ends at 20 ms.
 TEST(Admission, DoesNotCountLateRequestsAsWork) {
   auto config = one_service_cluster("tangram", {"7g@0"}, {{"7g", {10ms}}});
   config.scheduler.policy_config.drop_unrecoverable = false;
@@ -68,7 +68,7 @@ TEST(Admission, DoesNotCountLateRequestsAsWork) {
   EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}, {3}, {1}}));
 }
 
-TEST(Admission, RefusesBeyondTheLimitOfRequests) {
+TEST(Admission, RejectsRequestsBeyondTheLimit) {
   auto config = one_service_cluster("fifs", {"7g@0"}, {{"7g", {10ms}}});
   config.scheduler.requests_max = 2;
   SimFixture sim(config);
@@ -94,7 +94,7 @@ TEST(Admission, TellsTooLargeFromNoCapacity) {
     EXPECT_EQ(sim.outcome(0).reason, RejectReason::too_large);
     EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_large);
     EXPECT_EQ(sim.outcome(2).reason, RejectReason::no_capacity);
-    // Without admission control nothing is refused that somebody will take one day.
+    // Without admission control, no request is rejected that a slice can serve later.
     EXPECT_EQ(sim.outcome(3).reason, admission ? RejectReason::no_capacity : RejectReason::none);
     if (!admission) {
       EXPECT_EQ(sim.resolved_at(3), 1013ms);  // Recalled at 3 ms, back after 1 s, 10 ms of running.
@@ -165,8 +165,8 @@ TEST(Correction, BringsPredictionsToWhatIsMeasured) {
 }
 
 // The first run takes 5 s instead of 10 ms, as if the machine had stood still. It counts as ten times 10 ms: the
-// correction is 1 + 0.1 x 9 = 1.9 and the p99 more than the 15 ms that there are, so requests are refused though the
-// slice is idle. Each refusal takes the correction back by a tenth of the way, until one is admitted, measured, and all
+// correction is 1 + 0.1 x 9 = 1.9 and the p99 more than the 15 ms that there are, so requests are rejected though the
+// slice is idle. Each rejection takes the correction back by a tenth of the way, until one is admitted, measured, and all
 // is as before.
 TEST(Correction, OfAStallLocksNobodyOutForGood) {
   for (const auto& policy : policies()) {
@@ -272,7 +272,7 @@ TEST(LostSlice, HandsItsRequestsToOthers) {
 }
 
 // The only slice is lost. What waits stays, whatever the policy, as does what ran there, and is served when the slice
-// is back at 5.005 s; what arrives meanwhile is refused.
+// is back at 5.005 s; requests that arrive meanwhile are rejected.
 TEST(LostSlice, KeepsWhatWaitsUntilASliceIsBack) {
   for (const auto& policy : policies()) {
     SimFixture sim(one_service_cluster(std::string(policy.name), {"7g@0"}, {{"7g", {10ms}}}));
@@ -316,7 +316,7 @@ TEST(StuckBatch, IsGivenUp) {
 }
 
 // The slice runs request 0 for 5 s instead of 10 ms and is given up after 2 s. Requests 1 and 2 wait for it, in a
-// shared queue and, where they hold two samples, in its own; each is refused at its deadline, the later one no earlier.
+// shared queue and, where they hold two samples, in its own; each is rejected at its deadline, the later one no earlier.
 TEST(StuckBatch, DoesNotKeepWhatWaitsBeyondItsDeadline) {
   for (const char* policy : {"tangram", "clockwork"}) {
     for (const std::int32_t samples : {1, 2}) {
@@ -462,8 +462,8 @@ TEST(PlanChange, RepeatsACutThatFailed) {
 }
 
 // Requests of two samples wait for the slice that is to come, under every policy. It never does: after three attempts
-// the device is given up, and they are refused rather than kept for ever. Single samples are served by device 0.
-TEST(PlanChange, GivesUpADeviceAndRefusesWhatOnlyItWouldServe) {
+// the device is given up, and they are rejected rather than kept for ever. Single samples are served by device 0.
+TEST(PlanChange, GivesUpADeviceAndRejectsRequestsThatOnlyItCouldServe) {
   for (const auto& policy : policies()) {
     auto config =
         one_service_cluster(std::string(policy.name), {"1g@0", "7g@0"}, {{"1g", {10ms}}, {"7g", {10ms, 10ms}}});
@@ -484,7 +484,7 @@ TEST(PlanChange, GivesUpADeviceAndRefusesWhatOnlyItWouldServe) {
 }
 
 // The running batch belongs to a bucket that the new plan does not have, its service even has none at all; the batch
-// still ends, what waits is put into the new buckets, and what no bucket takes any more is refused.
+// still ends, what waits is put into the new buckets, and a request that no bucket takes any more is rejected.
 TEST(PlanChange, MovesWaitingRequestsToOtherBuckets) {
   for (const auto& policy : policies()) {
     auto config = one_service_cluster(std::string(policy.name), {"1g@0 + 1g@1"}, {{"1g", {10ms}}});

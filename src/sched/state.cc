@@ -95,7 +95,7 @@ std::string State::check_lane(LaneId id) const {
   const ServiceState& service = services[lane.service.index()];
   const std::uint32_t bit = id.value() - service.lanes_begin;
   const bool occupied = ((service.occupied[bit / 64] >> (bit % 64)) & 1) != 0;
-  if (occupied == lane.queue.empty()) return "its bit tells the contrary";
+  if (occupied == lane.queue.empty()) return "its bit says the contrary";
   if (lane.queue.empty() && lane.hold != kTimeNever) return "it is held and empty";
   for (const Waiting* w = lane.queue.front(); w != nullptr; w = w->next) {
     if (w->request.service != lane.service) return "it holds a request of another service";

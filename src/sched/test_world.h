@@ -255,7 +255,7 @@ class TestWorld final : public World {
     expect(answered == (batch != nullptr), fmt::format("r{} was answered without a batch, or the reverse", id));
     if (answered) judge_answer(run, outcome, *batch);
     const bool rejected = outcome.kind == OutcomeKind::rejected;
-    expect(rejected == (outcome.reason != RejectReason::none), fmt::format("r{} has a reason and was not refused", id));
+    expect(rejected == (outcome.reason != RejectReason::none), fmt::format("r{} has a reason and was not rejected", id));
     run.outcome = outcome;
     run.resolved_at = now_;
     if (on_resolved) on_resolved(run);

@@ -114,15 +114,15 @@ const TenantRule* AccessTable::identify(const Credentials& shown, std::int64_t w
     for (const auto& name : shown.certificate_names) {
       if (const auto found = certificates_.find(name); found != certificates_.end()) return found->second;
     }
-    why = shown.certificate_names.empty() ? "expected a key: Authorization: Bearer KEY"
-                                          : "no tenant has the name of this client certificate";
+    why = shown.certificate_names.empty() ? "expected a key in the header field Authorization: Bearer KEY"
+                                          : "no tenant has the name in this client certificate";
     return nullptr;
   }
   const auto id = key_id(key);
   const auto found = id ? keys_.find(*id) : keys_.end();
   // One message for an unknown id and a wrong secret, so that ids cannot be probed.
   if (found == keys_.end() || !is_key(key, found->second.key)) {
-    why = "the key is not known";
+    why = "unknown key";
     return nullptr;
   }
   // Checked after the secret: only the owner of the key learns that it has expired.
@@ -186,7 +186,7 @@ std::optional<AccessDenial> begin_request(const TenantRule& tenant, const Access
   };
   // When a request in flight will end is not known here, so one second is a guess.
   if (said.in_flight_max && in_flight > *said.in_flight_max) {
-    return refuse_it(AccessRefusal::in_flight, fmt::format("{} requests are in flight already", *said.in_flight_max),
+    return refuse_it(AccessRefusal::in_flight, fmt::format("{} requests are already in flight", *said.in_flight_max),
                      std::chrono::seconds(1));
   }
   // Last, because a request that is refused for another limit must not use up the tenant's rate.
@@ -203,8 +203,8 @@ std::optional<AccessDenial> use_quota(const TenantRule& tenant, const AccessTime
   if (!quota) return std::nullopt;
   const Duration wait = wait_for_quota(*quota, *tenant.state, time.wall_s);
   if (wait == Duration::zero()) return std::nullopt;
-  return refuse_request(*tenant.state, AccessRefusal::quota, fmt::format("today's {} requests are used up", *quota),
-                        wait);
+  return refuse_request(*tenant.state, AccessRefusal::quota,
+                        fmt::format("today's quota of {} requests is used up", *quota), wait);
 }
 
 void end_request(TenantState& tenant) { tenant.in_flight.fetch_sub(1, std::memory_order_relaxed); }

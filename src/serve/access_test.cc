@@ -51,7 +51,7 @@ TEST(Access, KnowsNobodyByAKeyThatIsWrongInOneLetter) {
   std::string bent = tried.key.text;
   bent.back() = bent.back() == 'A' ? 'B' : 'A';
   EXPECT_EQ(tried.who("Bearer " + bent), nullptr);
-  EXPECT_EQ(tried.why, "the key is not known");
+  EXPECT_EQ(tried.why, "unknown key");
   EXPECT_EQ(tried.who("Bearer " + make_key().text), nullptr);
   EXPECT_EQ(tried.who("Bearer " + tried.key.text + "A"), nullptr);
   EXPECT_EQ(tried.who("Basic " + tried.key.text), nullptr);
@@ -147,7 +147,7 @@ TEST(Access, CountsTheQuotaByDays) {
   const auto denied = use_quota(tried.rule(), at(0s));
   ASSERT_TRUE(denied);
   EXPECT_EQ(denied->retry_after, 12h);
-  EXPECT_THAT(denied->message, HasSubstr("today's 2 requests"));
+  EXPECT_THAT(denied->message, HasSubstr("today's quota of 2 requests"));
   EXPECT_TRUE(use_quota(tried.rule(), at(0s, 101 * 86400 - 1)));
   EXPECT_FALSE(use_quota(tried.rule(), at(0s, 101 * 86400)));
 }

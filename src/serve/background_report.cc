@@ -24,14 +24,14 @@ std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::s
   // Longer than the slack of its slices even without load: no amount of waiting helps, only another plan or Slo.
   if (outlook.run > outlook.run_max_idle) {
     return fmt::format(
-        "a run takes {}; the promises on its slices leave at most {} for one in the background, even without online "
+        "a run takes {}, but the promises on its slices allow background runs of at most {}, even without online "
         "traffic: it will never start",
         milliseconds_text(outlook.run), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
   }
-  if (outlook.online_waits) return "online requests wait for the same slices";
+  if (outlook.online_waits) return "online requests are queued for the same slices";
   // Temporary: it runs when the traffic declines.
   if (outlook.run > outlook.run_max) {
-    return fmt::format("online traffic leaves room for runs of {}, and one takes {}",
+    return fmt::format("online traffic leaves room for runs of {}, but one run takes {}",
                        milliseconds_text(std::max(outlook.run_max, Duration::zero())), milliseconds_text(outlook.run));
   }
   return "";

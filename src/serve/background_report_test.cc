@@ -16,13 +16,13 @@ TEST(BackgroundReport, SaysWhatStandsInTheWay) {
   EXPECT_EQ(why_background_waits(outlook, 0), "no slice serves the model");
   EXPECT_THAT(why_background_waits(outlook, 2), HasSubstr("a run takes 40 ms"));
   EXPECT_THAT(why_background_waits(outlook, 2),
-              HasSubstr("at most 30 ms for one in the background, even without online traffic"));
+              HasSubstr("background runs of at most 30 ms, even without online traffic"));
   outlook.run = 20ms;
-  EXPECT_EQ(why_background_waits(outlook, 2), "online requests wait for the same slices");
+  EXPECT_EQ(why_background_waits(outlook, 2), "online requests are queued for the same slices");
   outlook.online_waits = false;
-  EXPECT_EQ(why_background_waits(outlook, 2), "online traffic leaves room for runs of 12 ms, and one takes 20 ms");
+  EXPECT_EQ(why_background_waits(outlook, 2), "online traffic leaves room for runs of 12 ms, but one run takes 20 ms");
   outlook.run_max = -5ms;
-  EXPECT_EQ(why_background_waits(outlook, 2), "online traffic leaves room for runs of 0 ms, and one takes 20 ms");
+  EXPECT_EQ(why_background_waits(outlook, 2), "online traffic leaves room for runs of 0 ms, but one run takes 20 ms");
   outlook.run_max = 25ms;
   EXPECT_EQ(why_background_waits(outlook, 2), "");
   outlook.waiting = 0;

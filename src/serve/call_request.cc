@@ -57,7 +57,7 @@ void explain_queue_full(Call& call) {
     return;
   }
   call.retry_after = std::chrono::seconds(1);
-  call.error = "too many requests wait";
+  call.error = "too many requests are queued";
 }
 
 }  // namespace
@@ -102,13 +102,13 @@ void explain_unanswered(Call& call, const Request& request, const Outcome& outco
     // The request is at fault, not the load: a retry would fail in the same way.
     case RejectReason::too_large:
       call.status = CallStatus::invalid;
-      call.error = fmt::format("model '{}': no slice of the plan takes {} samples of size {}", call.model->name,
+      call.error = fmt::format("model '{}': no slice of the plan accepts {} samples of size {}", call.model->name,
                                request.samples, request.size);
       return;
     case RejectReason::no_capacity:
       call.status = CallStatus::unavailable;
       call.retry_after = std::chrono::seconds(1);
-      call.error = fmt::format("model '{}': no slice serves it now", call.model->name);
+      call.error = fmt::format("model '{}': no slice serves this model now", call.model->name);
       return;
     case RejectReason::none: return;
   }

@@ -28,7 +28,7 @@ Target refuse(int status, std::string_view message) {
 
 // Answers 405 with the Allow field that RFC 9110 section 10.2.1 requires: "GET, HEAD".
 Target wrong_method(std::string_view allowed) {
-  Target refused = refuse(405, fmt::format("this address takes {}", allowed));
+  Target refused = refuse(405, fmt::format("this address accepts {}", allowed));
   refused.refusal->headers = fmt::format("Allow: {}\r\n", allowed);
   return refused;
 }
@@ -200,7 +200,8 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
   // Counts the denial for the tenant, in its metrics.
   const auto denied = [&](AccessRefusal why, const std::string& what) {
     tenant.state->count(why);
-    return AccessDenial{CallStatus::forbidden, fmt::format("tenant '{}' may not {}", tenant.said.name, what), {}, why};
+    return AccessDenial{
+        CallStatus::forbidden, fmt::format("tenant '{}' has no permission to {}", tenant.said.name, what), {}, why};
   };
   const AccessRole role = tenant.said.role;
   if (need == AccessNeed::admin && role != AccessRole::admin)
@@ -211,7 +212,7 @@ std::optional<AccessDenial> why_forbidden(const TenantRule& tenant, AccessNeed n
   }
   // Operators see all models anyway, by the metrics. A client that may use only some must not learn about others.
   if (need == AccessNeed::every_model && role == AccessRole::client && !tenant.may_use_all()) {
-    return denied(AccessRefusal::model, "ask about all models");
+    return denied(AccessRefusal::model, "list all models");
   }
   return std::nullopt;
 }
@@ -259,7 +260,7 @@ Gateway::Gateway(const std::vector<ServedModel>& models, GatewayConfig config)
   for (const auto& model : models_) by_name_.emplace(model.name, &model);
 }
 
-// ---- What ends at the door ----
+// ---- Requests that end before the scheduler ----
 
 // Counters are indexed by the position of the model in models_, with one more place at the end for requests whose model
 // is not known. Requires that `model` points into models_.
@@ -488,11 +489,12 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::status:
       return later([this](LiveWorld& world, ControlCall& c) { c.answer = status_report(world, *this); });
     case Endpoint::reload:
-      if (!config_.request_reload) return Reply{400, kJsonType, error_body("there is nothing to reload from")};
+      if (!config_.request_reload) return Reply{400, kJsonType, error_body("this server has no files to reload")};
       return Reply{200, kJsonType, fmt::format(R"({{"reload":"requested","number":{}}})", ask_for_reload())};
     // Answered before the drain begins. The answer leaves like any other that is in flight then.
     case Endpoint::drain:
-      if (!config_.request_drain) return Reply{400, kJsonType, error_body("this server is stopped otherwise")};
+      if (!config_.request_drain)
+        return Reply{400, kJsonType, error_body("this server cannot be stopped by a request")};
       config_.request_drain();
       return Reply{200, kJsonType, R"({"drain":"requested"})"};
     // Inference never gets here: it becomes a Call and not a ControlCall.

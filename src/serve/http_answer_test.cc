@@ -34,13 +34,13 @@ TEST(HttpAnswer, RoundsTheTimeToTryAgainUp) {
   HttpAnswerWriter writer(kTimeZero);
   Call call;
   call.status = CallStatus::refused;
-  call.error = "too many requests wait";
+  call.error = "too many requests are queued";
   call.retry_after = 1200ms;
   std::string out;
   writer.write(out, {}, call);
   EXPECT_THAT(out, testing::StartsWith("HTTP/1.1 429 "));
   EXPECT_THAT(out, HasSubstr("\r\nRetry-After: 2\r\n"));
-  EXPECT_THAT(out, testing::EndsWith(R"({"error":"too many requests wait"})"));
+  EXPECT_THAT(out, testing::EndsWith(R"({"error":"too many requests are queued"})"));
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ void HttpConnection::fail_handshake(char* buffer, std::size_t room) {
   std::string out;
   context_.writer.keep_date(context_.clock.now());
   context_.writer.write(out, {.keep_alive = false},
-                        Reply{400, kJsonType, error_body("this port speaks HTTPS, not plain HTTP")});
+                        Reply{400, kJsonType, error_body("this port uses HTTPS, not plain HTTP")});
   stream_.send_plain(out);
 }
 
@@ -342,7 +342,7 @@ void HttpConnection::time_out() {
   // There is no request to answer, or the client does not read its answers: close without another one.
   if (!answers_.unsent().empty() || !in_message()) return close_now();
   context_.gateway.traffic.timeouts.fetch_add(1, std::memory_order_relaxed);
-  refuse({408, "the request took too long to come"});
+  refuse({408, "the request was not complete in time"});
   flush();
 }
 

@@ -110,8 +110,8 @@ TEST(HttpExchange, TellsOnceOfARequestThatIsCutOff) {
   ASSERT_EQ(host::parse_http_head(text, 4096, head).kind, host::HttpHeadResult::Kind::complete);
   exchange.begin(head);
   exchange.open_body(7);
-  exchange.cut_off({408, "the request took too long to come"});
-  exchange.cut_off({408, "the request took too long to come"});
+  exchange.cut_off({408, "the request was not complete in time"});
+  exchange.cut_off({408, "the request was not complete in time"});
   EXPECT_EQ(asked.gateway.refused_count(&asked.models[0], RequestRefusal::too_slow), 1u);
   EXPECT_EQ(asked.context.calls.body_bytes, 0u);
   // It was slow, but HTTP as it should be.

@@ -121,8 +121,7 @@ bool convert_text(JsonReader& json, std::string& out) {
   // kBytesSlotsMax. A slot takes 1 KiB for an element of a few bytes, so the body limit alone does not bound this
   // memory.
   if (append_bytes_slot(element, out)) return true;
-  return json.fail(
-      fmt::format("an element of BYTES has at most {} bytes, and there may not be too many", kBytesElementMax));
+  return json.fail(fmt::format("an element of BYTES is longer than {} bytes, or there are too many", kBytesElementMax));
 }
 
 bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
@@ -140,7 +139,7 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
     case Datatype::fp64: return convert_number(json, datatype, out);
     // JSON has no 16-bit floats. Rounding a decimal would give other bits than those of the client's tensor.
     case Datatype::fp16:
-    case Datatype::bf16: return json.fail("FP16 and BF16 travel as binary data only");
+    case Datatype::bf16: return json.fail("FP16 and BF16 can be sent only as binary data");
     case Datatype::bytes: return convert_text(json, out);
   }
   return false;
@@ -150,7 +149,7 @@ bool convert_element(JsonReader& json, Datatype datatype, std::string& out) {
 bool note_length(JsonReader& json, Nesting& nesting, std::size_t level, std::int64_t length) {
   std::int64_t& known = nesting.lengths[level];
   if (known >= 0 && known != length) {
-    return json.fail(fmt::format("data is ragged: a list of {} where another has {}", length, known));
+    return json.fail(fmt::format("data is ragged: a list of {} elements where another has {}", length, known));
   }
   known = length;
   return true;
@@ -163,7 +162,7 @@ bool convert_member(JsonReader& json, Datatype datatype, std::string& out, Nesti
   if (json.peek() == '[') return convert_data(json, datatype, out, nesting, level + 1);
   // The first element fixes the level of the elements; one at any other level means that the data is no tensor.
   if (nesting.elements_at != level) {
-    if (nesting.elements_at != Nesting::kUnknown) return json.fail("data is ragged: elements stand at several depths");
+    if (nesting.elements_at != Nesting::kUnknown) return json.fail("data is ragged: elements are at several depths");
     nesting.elements_at = level;
   }
   return convert_element(json, datatype, out);
@@ -261,7 +260,7 @@ std::optional<CallProblem> read_output_parameter(std::string_view name, const Pa
 // Converts the data at once if the datatype is known. JSON members have no order, so the datatype can follow the data:
 // then the text is remembered and skipped, and convert_late() reads it a second time.
 bool read_data(JsonReader& json, JsonInput& input, std::string& converted) {
-  if (input.has_data) return json.fail("data stands there twice");
+  if (input.has_data) return json.fail("data is given twice");
   input.has_data = true;
   const auto datatype = parse_datatype(input.datatype_name);
   if (!datatype) {
@@ -280,8 +279,7 @@ bool read_input(JsonReader& json, JsonRequest& request, std::string& converted) 
   return json.object([&](std::string_view key) {
     if (key == "name") return json.string(input.name);
     if (key == "datatype") return json.string(input.datatype_name);
-    if (key == "shape")
-      return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape stands there twice");
+    if (key == "shape") return input.shape.empty() ? read_shape(json, input.shape) : json.fail("shape is given twice");
     if (key == "data") return read_data(json, input, converted);
     if (key != "parameters") return json.skip();
     return read_parameters(json, [&](std::string_view name, const ParameterValue& value) {
@@ -379,7 +377,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
     std::string_view data;
     if (input.binary_size) {
       if (static_cast<std::uint64_t>(*input.binary_size) > binary.size()) {
-        return invalid_request(fmt::format("input '{}': {} bytes of binary data were announced, {} are there",
+        return invalid_request(fmt::format("input '{}': {} bytes of binary data were announced, but {} were sent",
                                            input.name, *input.binary_size, binary.size()));
       }
       data = binary.substr(0, static_cast<std::size_t>(*input.binary_size));
@@ -394,7 +392,7 @@ std::optional<CallProblem> locate_data(JsonRequest& request, std::string_view bi
                      input.shape.size(), data});
   }
   // Bytes that belong to no input mean that a length is wrong, and then earlier tensors could be shifted, too.
-  if (!binary.empty()) return invalid_request(fmt::format("{} bytes follow the last input", binary.size()));
+  if (!binary.empty()) return invalid_request(fmt::format("{} unexpected bytes follow the last input", binary.size()));
   return std::nullopt;
 }
 

@@ -98,7 +98,8 @@ TEST(InferRequest, ReadsBinaryTensorsInTheirOrder) {
   EXPECT_EQ(values_of<float>(r->call.inputs[2].data), (std::vector<float>{0.5, -1}));
   ASSERT_EQ(r->call.outputs.size(), 1u);
   EXPECT_TRUE(r->call.outputs[0].binary);
-  EXPECT_THAT(read(body + "x", std::to_string(json.size()))->message(), HasSubstr("1 bytes follow the last input"));
+  EXPECT_THAT(read(body + "x", std::to_string(json.size()))->message(),
+              HasSubstr("1 unexpected bytes follow the last input"));
   EXPECT_THAT(read(body.substr(0, body.size() - 1), std::to_string(json.size()))->message(), HasSubstr("announced"));
   EXPECT_THAT(read(body, std::to_string(body.size() + 1))->message(), HasSubstr("within the body"));
   EXPECT_THAT(read(body, "-1")->message(), HasSubstr("within the body"));
@@ -241,12 +242,12 @@ TEST(InferRequest, TakesListsThatAreNestedAsTheShapeSays) {
     EXPECT_EQ(problem("[1,2,3,4,5,6]"), "");
     EXPECT_EQ(problem("[[1,2,3,4,5,6]]"), "");
     EXPECT_EQ(problem("[[[1,2,3],[4,5,6]]]"), "");
-    EXPECT_THAT(problem("[[[1,2,3,4],[5,6]]]"), HasSubstr("ragged: a list of 2 where another has 4"));
+    EXPECT_THAT(problem("[[[1,2,3,4],[5,6]]]"), HasSubstr("ragged: a list of 2 elements where another has 4"));
     EXPECT_THAT(problem("[[[1,2,3]],[[4,5,6]]]"), HasSubstr("data is nested as [2,1,3], its shape is [1,2,3]"));
     EXPECT_THAT(problem("[[1,2],[3,4],[5,6]]"), HasSubstr("data is nested as [3,2], its shape is [1,2,3]"));
     EXPECT_THAT(problem("[[[[1,2,3],[4,5,6]]]]"), HasSubstr("data is nested as [1,1,2,3]"));
-    EXPECT_THAT(problem("[1,2,3,[4,5,6]]"), HasSubstr("ragged: elements stand at several depths"));
-    EXPECT_THAT(problem("[[1,2,3],4,5,6]"), HasSubstr("ragged: elements stand at several depths"));
+    EXPECT_THAT(problem("[1,2,3,[4,5,6]]"), HasSubstr("ragged: elements are at several depths"));
+    EXPECT_THAT(problem("[[1,2,3],4,5,6]"), HasSubstr("ragged: elements are at several depths"));
     EXPECT_THAT(problem("[1,2,3,4,5,6,[]]"), HasSubstr("data is nested as [7,0]"));
     EXPECT_THAT(problem("[[],1,2,3,4,5,6]"), HasSubstr("data is nested as [7,0]"));
     EXPECT_THAT(problem("[[[[[[[[[[1]]]]]]]]]]"), HasSubstr("nested deeper than any shape"));
@@ -261,7 +262,7 @@ TEST(InferRequest, RefusesASizeBelowTheLengthOfItsInput) {
   const auto longer =
       R"({"parameters":{"tangram_input_size":1},"inputs":[{"name":"ids","shape":[2,2],"datatype":"INT64","data":[1,2,3,4]},)" +
       std::string(kScale) + "]}";
-  EXPECT_THAT(read(longer)->message(), HasSubstr("more than the size 1"));
+  EXPECT_THAT(read(longer)->message(), HasSubstr("more than its declared size 1"));
 }
 
 // Half floats cannot be JSON numbers: they follow as bytes, and the header says where.
@@ -318,7 +319,7 @@ TEST(InferBytes, ReadsTextsInJsonAndBehindIt) {
   EXPECT_THAT(read(json + std::string(12, 'z'), std::to_string(json.size()), texts())->message(),
               HasSubstr("input 'text': an element is longer than what is left"));
   EXPECT_THAT(read(head + R"("data":[")" + std::string(1021, 'x') + R"(","x"]}]})", std::nullopt, texts())->message(),
-              HasSubstr("at most 1020 bytes"));
+              HasSubstr("longer than 1020 bytes"));
   EXPECT_THAT(read(head + R"("data":["x"]}]})", std::nullopt, texts())->message(),
               HasSubstr("1024 bytes, expected 2048"));
   EXPECT_THAT(read("x", "0", texts())->message(), HasSubstr("takes numbers"));

@@ -196,7 +196,7 @@ std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, s
           fmt::format("unexpected inference input '{}' for model '{}'", input.name, call.model->name));
     }
     CallInput& slot = call.inputs[static_cast<std::size_t>(spec - specs.begin())];
-    if (slot.given) return invalid_request(fmt::format("input '{}' stands there twice", input.name));
+    if (slot.given) return invalid_request(fmt::format("input '{}' is given twice", input.name));
     if (auto problem = accept_input(input, *spec, extent, samples, call)) return problem;
     slot = {input.data, true};
   }
@@ -209,8 +209,7 @@ std::optional<CallProblem> accept_inputs(const std::vector<GivenInput>& given, s
   // The size may exceed the input, which is then padded further. A smaller one would choose a bucket that the input
   // does not fit into.
   if (input_size && *input_size < extent) {
-    return invalid_request(
-        fmt::format("the input is {} long, more than the size {} that was given for it", extent, *input_size));
+    return invalid_request(fmt::format("the input is {} long, more than its declared size {}", extent, *input_size));
   }
   if (samples > INT32_MAX) return invalid_request("too many samples");
   call.samples = static_cast<std::int32_t>(samples);

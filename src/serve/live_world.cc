@@ -369,11 +369,12 @@ void LiveWorld::recall(SliceId slice) { events_.add(now_, WorldEventKind::return
 // Errors leave everything as it was. Models and counters are indexed by service, so the services and their order must
 // stay the same.
 Result<Nothing> LiveWorld::change_plan(const sched::Deployment& next) {
-  if (scheduler().moving()) return Error{ErrorCode::unavailable, "another plan is being put in place"};
+  if (scheduler().moving()) return Error{ErrorCode::unavailable, "the server is still moving to another plan"};
   const auto& served = scheduler().state().deployment.services;
   const bool same =
       std::ranges::equal(served, next.services, {}, &sched::DeployedService::name, &sched::DeployedService::name);
-  if (!same) return Error{ErrorCode::invalid, "the services have other names or another order: that needs a new start"};
+  if (!same)
+    return Error{ErrorCode::invalid, "the services have other names or another order, which requires a restart"};
   recorded_->on_plan_ready(next);
   ++plans_applied_;
   return Nothing{};

@@ -128,7 +128,7 @@ TEST(LiveWorld, AnswersDependOnEveryElementAndItsPlace) {
 
 // Both slices run batches of one that take 4 ms. A small one takes 2 ms behind them, so 5 ms are refused, with the
 // time after which it would have been answered: 4 + 2 - 5 = 1 ms.
-TEST(LiveWorld, RefusesAtOnceWhatCannotBeInTime) {
+TEST(LiveWorld, RejectsAtOnceARequestThatCannotBeInTime) {
   Bench bench;
   for (int i = 0; i < 2; ++i) bench.world->inbox().post(bench.call(std::vector<std::int64_t>(100, 1)));
   bench.world->step(TimePoint(0ms));
@@ -215,13 +215,13 @@ TEST(LiveWorld, SaysWhatOfAServiceNeedsANewStart) {
   EXPECT_EQ(said([](Service& service) { service.slo.latency = 70ms; }), "alike");
   EXPECT_EQ(said([](Service& service) { service.input_size = ConstantSize{48}; }), "alike");  // The axis tells.
   EXPECT_EQ(said([](Service& service) { service.model = "other"; }),
-            "service 'rank' has another model, 'other' in place of 'encoder': that needs a new start");
+            "service 'rank' has another model, 'other' instead of 'encoder', which requires a restart");
   EXPECT_EQ(said([](Service& service) { service.tensors->outputs[0].shape = {4}; }),
-            "service 'rank' has other tensors: that needs a new start");
+            "service 'rank' has other tensors, which requires a restart");
   EXPECT_EQ(said([](Service& service) { service.tensors.reset(); }),
-            "service 'rank' has other tensors: that needs a new start");
+            "service 'rank' has other tensors, which requires a restart");
   EXPECT_EQ(said([](Service& service) { service.priority = 3; }),
-            "service 'rank' has another priority, 3 in place of 0: that needs a new start");
+            "service 'rank' has another priority, 3 instead of 0, which requires a restart");
 }
 
 // Without an axis that grows, the file says how large a request is.
@@ -234,7 +234,7 @@ TEST(LiveWorld, SaysThatAnotherFixedSizeNeedsANewStart) {
   next.services[0].input_size = ConstantSize{256};
   EXPECT_TRUE(check_served_alike(served, served));
   EXPECT_EQ(check_served_alike(served, next).error().message,
-            "service 'rank' has another input_size, 256 in place of 224: that needs a new start");
+            "service 'rank' has another input_size, 256 instead of 224, which requires a restart");
 }
 
 // A world whose executors speak for somebody else.
@@ -383,7 +383,7 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
   world.step(TimePoint(10ms));
   ASSERT_EQ(bench.owner.answered.size(), 1u);
   EXPECT_EQ(first.status, CallStatus::unavailable);
-  EXPECT_EQ(first.error, "model 'rank': no slice serves it now");
+  EXPECT_EQ(first.error, "model 'rank': no slice serves this model now");
   EXPECT_EQ(world.ledger().services()[0].rejected[static_cast<std::size_t>(RejectReason::no_capacity)], 1u);
   world.inbox().on_restarted(SliceId(1), true);
   world.step(TimePoint(20ms));

@@ -60,37 +60,38 @@ void write_rejected(PrometheusText& out, const char* name, const ServiceRow& row
 
 // The families of services as a table: name, type, help text and how a sample is written.
 constexpr std::array kServiceFamilies{
-    ServiceFamily{"tangram_slo_attainment_ratio", "gauge",
-                  "Share of the requests of the last minute that were answered by their deadline; those that no slice "
-                  "could ever have served do not count.",
-                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
-                    out.sample(name, row.labels, row.tally.attainment.ratio(row.world.time()));
-                  }},
-    ServiceFamily{"tangram_requests_total", "counter", "Requests that ended, by how.",
+    ServiceFamily{
+        "tangram_slo_attainment_ratio", "gauge",
+        "Share of the requests of the last minute that were answered by their deadline; requests that no slice could "
+        "ever have served are not counted.",
+        [](PrometheusText& out, const char* name, const ServiceRow& row) {
+          out.sample(name, row.labels, row.tally.attainment.ratio(row.world.time()));
+        }},
+    ServiceFamily{"tangram_requests_total", "counter", "Requests that ended, by outcome.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     write_outcomes(out, name, row.labels, row.tally.outcomes);
                   }},
     ServiceFamily{"tangram_background_requests_total", "counter",
-                  "Requests in the background that ended, by how; the other families leave them out.",
+                  "Background requests that ended, by outcome; the other metrics do not count them.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     write_outcomes(out, name, row.labels, row.tally.background);
                   }},
-    ServiceFamily{"tangram_requests_rejected_total", "counter", "Requests that the scheduler refused, by reason.",
+    ServiceFamily{"tangram_requests_rejected_total", "counter", "Requests that the scheduler rejected, by reason.",
                   write_rejected},
-    ServiceFamily{"tangram_requests_waiting", "gauge", "Requests that wait for a slice.",
+    ServiceFamily{"tangram_requests_waiting", "gauge", "Requests that are queued.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.sample(name, row.labels, waiting_of(row.world, row.model.service));
                   }},
-    ServiceFamily{"tangram_request_duration_seconds", "histogram", "From the arrival of a request to its answer.",
+    ServiceFamily{"tangram_request_duration_seconds", "histogram", "Time from the arrival of a request to its answer.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.histogram(name, row.labels, row.tally.latency);
                   }},
     ServiceFamily{"tangram_queue_duration_seconds", "histogram",
-                  "From the arrival of a request to the start of its batch.",
+                  "Time from the arrival of a request to the start of its batch.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.histogram(name, row.labels, row.tally.queue);
                   }},
-    ServiceFamily{"tangram_compute_duration_seconds", "histogram", "How long the batch of a request ran.",
+    ServiceFamily{"tangram_compute_duration_seconds", "histogram", "Run time of the batch of a request.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.histogram(name, row.labels, row.tally.compute);
                   }},
@@ -102,7 +103,7 @@ constexpr std::array kServiceFamilies{
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.sample(name, row.labels, row.tally.batches);
                   }},
-    ServiceFamily{"tangram_padding_ratio", "gauge", "Share of what ran that was padding.",
+    ServiceFamily{"tangram_padding_ratio", "gauge", "Share of the processed elements that was padding.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     const ServiceTally& t = row.tally;
                     out.sample(name, row.labels, t.size_padded == 0 ? 0.0 : 1 - t.size_real / t.size_padded);
@@ -128,7 +129,7 @@ void service_metrics(PrometheusText& out, const LiveWorld& world) {
 // would let strangers create any number of time series.
 void refusal_metrics(PrometheusText& out, const LiveWorld& world, const Gateway& gateway) {
   const char* const name = "tangram_requests_refused_total";
-  out.family(name, "counter", "Inference requests that ended before the scheduler saw them, by why.");
+  out.family(name, "counter", "Inference requests that ended before they reached the scheduler, by reason.");
   const auto of_model = [&](std::string_view service, const ServedModel* model) {
     for (std::size_t k = 0; k < kRequestRefusals.size(); ++k) {
       out.sample(name, label("service", service) + ',' + label("reason", kRequestRefusals[k]),
@@ -149,7 +150,7 @@ void slice_metrics(PrometheusText& out, const LiveWorld& world) {
       if (slices[i].status != sched::SliceStatus::gone) write(label("slice", slice_name(world, i)), tallies[i]);
     }
   };
-  out.family("tangram_slice_busy_seconds_total", "counter", "How long the slice ran batches.");
+  out.family("tangram_slice_busy_seconds_total", "counter", "Time in which the slice ran batches.");
   each([&](const std::string& l, const SliceServed& t) {
     out.sample("tangram_slice_busy_seconds_total", l, static_cast<double>(t.busy_ns) * 1e-9);
   });
@@ -157,7 +158,7 @@ void slice_metrics(PrometheusText& out, const LiveWorld& world) {
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_batches_total", l, t.batches); });
   out.family("tangram_slice_failures_total", "counter", "Batches that failed on the slice.");
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_failures_total", l, t.failures); });
-  out.family("tangram_slice_restarts_total", "counter", "How often the slice was started anew.");
+  out.family("tangram_slice_restarts_total", "counter", "Times that the slice was restarted.");
   each([&](const std::string& l, const SliceServed& t) { out.sample("tangram_slice_restarts_total", l, t.restarts); });
 }
 
@@ -169,31 +170,32 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
     out.sample(name, "", value.load(std::memory_order_relaxed));
   };
   // Gauges of this instant: requests count from their arrival in the world, held ones included.
-  out.family("tangram_requests_in_flight", "gauge", "Requests that have arrived and are not answered.");
+  out.family("tangram_requests_in_flight", "gauge", "Requests that have arrived and are not yet answered.");
   out.sample("tangram_requests_in_flight", "", std::uint64_t{world.in_flight()});
-  out.family("tangram_connections_open", "gauge", "Connections of clients.");
+  out.family("tangram_connections_open", "gauge", "Open client connections.");
   out.sample("tangram_connections_open", "", traffic.connections_open.load(std::memory_order_relaxed));
   counter("tangram_connections_opened_total", "Connections that were accepted.", traffic.connections_opened);
-  counter("tangram_connections_refused_total", "Connections beyond the limit.", traffic.connections_refused);
-  counter("tangram_requests_malformed_total", "Requests that were not HTTP as it should be.",
-          traffic.requests_malformed);
+  counter("tangram_connections_refused_total", "Connections that were closed because of the connection limit.",
+          traffic.connections_refused);
+  counter("tangram_requests_malformed_total", "Requests that were not valid HTTP.", traffic.requests_malformed);
   counter("tangram_connection_timeouts_total", "Connections closed because the client was too slow.", traffic.timeouts);
-  counter("tangram_tls_handshakes_failed_total", "Connections that did not get through the TLS handshake.",
+  counter("tangram_tls_handshakes_failed_total", "Connections on which the TLS handshake failed.",
           traffic.handshakes_failed);
   counter("tangram_received_bytes_total", "Bytes read from clients.", traffic.bytes_received);
   counter("tangram_sent_bytes_total", "Bytes written to clients.", traffic.bytes_sent);
-  counter("tangram_answers_abandoned_total", "Answers whose client had gone.", traffic.calls_abandoned);
+  counter("tangram_answers_abandoned_total", "Answers whose client had closed the connection.",
+          traffic.calls_abandoned);
   out.family(
       "tangram_gateway_added_seconds", "summary",
-      "From the last byte of a request read to the first byte of its answer written, less the run of its batch; of "
-      "inference over HTTP, without requests in the background.");
+      "Time from the last byte read of a request to the first byte written of its answer, minus the run time of its "
+      "batch; inference over HTTP, without background requests.");
   // A summary: the buckets of the histograms begin at 100 microseconds, too coarse for what the gateway adds.
   for (const double q : {0.5, 0.99}) {
     out.sample("tangram_gateway_added_seconds", fmt::format("quantile=\"{}\"", q),
                to_seconds(traffic.added_infer.quantile(q)));
   }
   out.sample("tangram_gateway_added_seconds_count", "", traffic.added_infer.count());
-  out.family("tangram_plan_changes_total", "counter", "Plans that were put in place while serving.");
+  out.family("tangram_plan_changes_total", "counter", "Plans that the server moved to while serving.");
   out.sample("tangram_plan_changes_total", "", world.plans_applied());
 }
 
@@ -202,9 +204,9 @@ void gateway_metrics(PrometheusText& out, const LiveWorld& world, const Gateway&
 void tenant_metrics(PrometheusText& out, const Access& access) {
   if (!access.on()) return;
   const auto tenants = access.tenants();
-  out.family("tangram_unauthenticated_total", "counter", "Requests of callers that were not known.");
+  out.family("tangram_unauthenticated_total", "counter", "Requests without a valid key or certificate.");
   out.sample("tangram_unauthenticated_total", "", access.unauthenticated.load(std::memory_order_relaxed));
-  out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by how.");
+  out.family("tangram_tenant_requests_total", "counter", "Inference requests of a tenant that ended, by outcome.");
   // By id, and ids never change: the order of the samples is stable across reloads.
   for (const auto* tenant : tenants) {
     for (const OutcomeKind kind : kOutcomeKinds) {
@@ -214,7 +216,7 @@ void tenant_metrics(PrometheusText& out, const Access& access) {
     }
   }
   out.family("tangram_tenant_refused_total", "counter",
-             "Requests that the tenant's limits or rights refused, by which.");
+             "Requests that were denied because of the tenant's limits or permissions, by reason.");
   for (const auto* tenant : tenants) {
     for (std::size_t k = 0; k < kAccessRefusals.size(); ++k) {
       out.sample("tangram_tenant_refused_total",
@@ -222,7 +224,7 @@ void tenant_metrics(PrometheusText& out, const Access& access) {
                  tenant->refusals[k].load(std::memory_order_relaxed));
     }
   }
-  out.family("tangram_tenant_requests_in_flight", "gauge", "Inference requests of a tenant that are not answered.");
+  out.family("tangram_tenant_requests_in_flight", "gauge", "Inference requests of a tenant that are not yet answered.");
   for (const auto* tenant : tenants) {
     out.sample("tangram_tenant_requests_in_flight", label("tenant", tenant->name),
                static_cast<double>(tenant->in_flight.load(std::memory_order_relaxed)));

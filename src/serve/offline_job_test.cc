@@ -107,7 +107,8 @@ TEST_F(OfflineJobTest, AnswersEveryRowInOrderAndListsBadOnesApart) {
   }
   EXPECT_TRUE(
       content(client::failed_path(folder_ + "/out"))
-          .starts_with("{\"row\":10,\"line\":10,\"reason\":\"nothing: the model has the inputs ids, mask\"}\n"));
+          .starts_with(
+              "{\"row\":10,\"line\":10,\"reason\":\"nothing: not an input of the model; its inputs are ids, mask\"}\n"));
   const auto job = store.read();
   EXPECT_EQ(job->answered, 90U);
   EXPECT_EQ(job->failed, 10U);
@@ -147,7 +148,7 @@ TEST_F(OfflineJobTest, StopsWhereTheModelIsUnknownOrTheInputHasChanged) {
   EXPECT_FALSE(unknown.read()->message.empty());
   auto changed = submit(write_rows(5), folder_ + "/out");
   write_rows(6);
-  EXPECT_NE(client::run_offline_job(changed, {}).error().message.find("it has changed since the job began"),
+  EXPECT_NE(client::run_offline_job(changed, {}).error().message.find("the file has changed since the job began"),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
 }
@@ -175,7 +176,7 @@ TEST_F(OfflineJobTest, AnEmptyFileHasAnEmptyOutput) {
 TEST_F(OfflineJobTest, NamesFailedRowsAsTheInputDoes) {
   auto store = submit(write_file("in.jsonl", "{\"id\":\"first\",\"nothing\":1}\n{\"nothing\":1}\n"), folder_ + "/out");
   ASSERT_TRUE(client::run_offline_job(store, {}).ok());
-  const std::string reason = "\"reason\":\"nothing: the model has the inputs ids, mask\"}\n";
+  const std::string reason = "\"reason\":\"nothing: not an input of the model; its inputs are ids, mask\"}\n";
   EXPECT_EQ(content(client::failed_path(folder_ + "/out")),
             "{\"row\":1,\"line\":1,\"id\":\"first\"," + reason + "{\"row\":2,\"line\":2," + reason);
 }
@@ -199,7 +200,7 @@ TEST_F(OfflineJobTest, RefusesCsvWithoutAHeader) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/out"));
   EXPECT_NE(client::scan_input(write_file("empty.csv", "\n"), client::RowFormat::csv)
                 .error()
-                .message.find("names its columns"),
+                .message.find("must name its columns"),
             std::string::npos);
   auto names = submit(write_file("names.csv", "id,ids\n"), folder_ + "/none");
   ASSERT_TRUE(client::run_offline_job(names, {}).ok());

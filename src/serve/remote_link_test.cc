@@ -87,7 +87,7 @@ TEST(Remote, RefusesAnswersThatAreNotThoseOfTheModel) {
   other.replace(other.find("FP32"), 4, "FP64");
   EXPECT_THAT(refused(other, 120, other.size()), testing::HasSubstr("is not FP32 with 24 bytes"));
   for (const std::string json : {"", "[]", "{}", R"({"outputs":[{}]})", R"({"outputs":[{"name":"pooled"}]})"}) {
-    EXPECT_THAT(refused(json, 0, json.size()), testing::HasSubstr("rubbish")) << json;
+    EXPECT_THAT(refused(json, 0, json.size()), testing::HasSubstr("sent an invalid answer")) << json;
   }
 }
 
@@ -272,7 +272,7 @@ TEST(Remote, IsNotReadyWhenTheSecondServerNoLongerLetsItIn) {
   there.reload();
   ASSERT_TRUE(until([&] { return here.ask("/v2/models/rank/infer", kBriefQuestion).status == 503; }));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(here.ask("/v2/models/rank/infer", kBriefQuestion).status, 503);
-  EXPECT_THAT(here.log(), testing::HasSubstr("it does not let us in"));
+  EXPECT_THAT(here.log(), testing::HasSubstr("it denies access"));
   EXPECT_EQ(times(here.log(), "batch_failed"), 0u) << here.log();
   withdrawn = false;
   there.reload();
@@ -333,7 +333,7 @@ TEST(Remote, RunsBatchesOverTlsWithAKey) {
   const auto says = [](const OtherServer& server, const std::string& what) {
     return until([&] { return server.ask("/v2").status == 200 && server.log().find(what) != std::string::npos; });
   };
-  EXPECT_TRUE(says(nobody, "it does not let us in")) << nobody.log();
+  EXPECT_TRUE(says(nobody, "it denies access")) << nobody.log();
   const OtherServer wary = first_server(asked_with(key.text, stranger));
   EXPECT_TRUE(says(wary, "certificate verify failed")) << wary.log();
   EXPECT_NE(wary.ask("/v2/health/ready").status, 200);

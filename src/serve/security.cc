@@ -30,11 +30,11 @@ void warn_of_openness(host::LogWriter& log, const Security& security, const List
   note(addresses.admin, "reload and stop the server");
   for (const auto& [address, what] : open) {
     const std::string reason =
-        asked ? "can be reached from outside without TLS: keys and tensors can be read on the way. Give "
+        asked ? "can be reached from other machines without TLS: keys and tensors can be read in transit. Give "
                 "--tls-certificate and --tls-key"
               : fmt::format(
-                    "can be reached from outside, and nothing asks who calls: anyone there may {}. Give --access "
-                    "FILE or --tls-client-ca FILE, or stay at 127.0.0.1",
+                    "can be reached from other machines without authentication: anyone can {}. Give --access FILE or "
+                    "--tls-client-ca FILE, or listen on 127.0.0.1",
                     what);
     log.write(host::LogLine(host::LogLevel::warning, "open_to_others")
                   .text("address", address)

@@ -30,7 +30,7 @@ TEST(Openness, IsNotWarnedOfOnThisMachineAlone) { EXPECT_THAT(warning({}, {"127.
 TEST(Openness, IsWarnedOfOncePerAddress) {
   const std::string text = warning({}, {"0.0.0.0", "0.0.0.0"});
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
-  EXPECT_THAT(text, HasSubstr("anyone there may use, load and unload every model, reload and stop the server"));
+  EXPECT_THAT(text, HasSubstr("anyone can use, load and unload every model, reload and stop the server"));
 }
 
 TEST(Openness, EndsWithTlsAndSomethingThatAsksWhoCalls) {
@@ -40,7 +40,7 @@ TEST(Openness, EndsWithTlsAndSomethingThatAsksWhoCalls) {
   security.tls.emplace();
   EXPECT_THAT(warning(security, {"0.0.0.0", "0.0.0.0"}), IsEmpty());
   security.access.reset();
-  EXPECT_THAT(warning(security, {"0.0.0.0", "127.0.0.1"}), HasSubstr("nothing asks who calls"));
+  EXPECT_THAT(warning(security, {"0.0.0.0", "127.0.0.1"}), HasSubstr("without authentication"));
   security.tls->authorities_file = "clients.pem";
   EXPECT_THAT(warning(security, {"0.0.0.0", "127.0.0.1"}), IsEmpty());
 }

@@ -23,16 +23,16 @@ std::int64_t size_fixed_of(const Service& service) {
 // The first difference that matters to clients or workers, in words; empty if there is none.
 std::string change_of_service(const Service& served, const Service& next) {
   if (served.model != next.model) {
-    return fmt::format("another model, '{}' in place of '{}'", next.model, served.model);
+    return fmt::format("another model, '{}' instead of '{}'", next.model, served.model);
   }
   if (served.signature() != next.signature()) return "other tensors";
   if (served.priority != next.priority) {
-    return fmt::format("another priority, {} in place of {}", next.priority, served.priority);
+    return fmt::format("another priority, {} instead of {}", next.priority, served.priority);
   }
   // With a variable axis the constant is never used, so a change of it does not matter.
   const bool axis_tells = std::ranges::any_of(served.signature().inputs, has_variable_axis);
   if (!axis_tells && size_fixed_of(served) != size_fixed_of(next)) {
-    return fmt::format("another input_size, {} in place of {}", size_fixed_of(next), size_fixed_of(served));
+    return fmt::format("another input_size, {} instead of {}", size_fixed_of(next), size_fixed_of(served));
   }
   return "";
 }
@@ -65,7 +65,7 @@ Result<Nothing> check_served_alike(const Workload& served, const Workload& next)
     const std::string change = change_of_service(served.services[i], next.services[i]);
     if (change.empty()) continue;
     return Error{ErrorCode::invalid,
-                 fmt::format("service '{}' has {}: that needs a new start", served.services[i].name, change)};
+                 fmt::format("service '{}' has {}, which requires a restart", served.services[i].name, change)};
   }
   return Nothing{};
 }

@@ -289,7 +289,7 @@ TEST(SecureServerAccess, KeepsModelsFromTenantsThatMayNotUseThem) {
   SecureServer server(std::move(config));
   const client::HttpAnswer answer = server.ask(server.question(kInfer, keys.client.text, kAsked));
   EXPECT_EQ(answer.status, 403);
-  EXPECT_THAT(answer.body, HasSubstr("tenant 'search' may not use model 'rank'"));
+  EXPECT_THAT(answer.body, HasSubstr("tenant 'search' has no permission to use model 'rank'"));
   EXPECT_EQ(server.status("/v2/models/rank/stats", keys.client.text), 403);
   EXPECT_EQ(server.status("/v2/models/stats", keys.client.text), 403);
   EXPECT_EQ(server.status("/v2/models/stats", keys.admin.text), 200);

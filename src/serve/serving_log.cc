@@ -50,7 +50,7 @@ void warn_of_unserved(host::LogWriter& log, const sched::Deployment& deployment)
     if (!service.pools.empty()) continue;
     log.write(host::LogLine(host::LogLevel::warning, "service_without_replica")
                   .text("model", service.name)
-                  .text("reason", "no slice of the plan holds it: every request for it is refused"));
+                  .text("reason", "no slice of the plan serves it: every request for it is rejected"));
   }
 }
 

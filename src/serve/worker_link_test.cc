@@ -189,7 +189,7 @@ TEST(WorkerLink, SaysWhyARequestFailedWhoseWorkersAreKilledTwice) {
   kill(bench.process(second), SIGKILL);
   ASSERT_TRUE(bench.drive_until_answered(1));
   EXPECT_EQ(call->status, CallStatus::failed);
-  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it ended");
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it exited");
   // The slices are there again for whoever comes next.
   ASSERT_TRUE(bench.drive([&] {
     return std::ranges::all_of(bench.world->scheduler().state().slices,
@@ -290,7 +290,7 @@ TEST(WorkerLink, GivesUpAWorkerThatAnswersRubbish) {
   Call* call = bench.ask(1);
   ASSERT_TRUE(bench.drive_until_answered(1));
   EXPECT_EQ(call->status, CallStatus::failed);
-  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it answered rubbish");
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it sent an invalid message");
 }
 
 // "Ready" is a message, but not an answer to a batch.
@@ -299,7 +299,7 @@ TEST(WorkerLink, GivesUpAWorkerThatSaysTheRightThingAtTheWrongTime) {
   ASSERT_TRUE(bench.drive_until_ready());
   Call* call = bench.ask(1);
   ASSERT_TRUE(bench.drive_until_answered(1));
-  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it answered rubbish");
+  EXPECT_EQ(call->error, "model 'rank': the worker of slice was lost: it sent an invalid message");
 }
 
 // Starts that fail are tried again after 1, 2, 4 and 8 ms: when there were eight more in all, one of the two slices had
@@ -338,7 +338,7 @@ TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
     const TimePoint limit = clock.now() + 30s;
     while (heard.answers.empty() && clock.now() < limit) loop.wait(clock, limit);
     EXPECT_EQ(heard.answers, std::vector<bool>{false});
-    EXPECT_EQ(workers.unrecoverable(), "host-0/2c@0: there is no engine 'steam' that runs tensors");
+    EXPECT_EQ(workers.unrecoverable(), "host-0/2c@0: unknown engine 'steam'; expected one that runs tensors");
   }
   close(null);
 }

@@ -45,9 +45,9 @@ TEST(BackgroundJobs, CostOnlineRequestsNothing) {
   }
 }
 
-// Twice what full batches carry: requests are refused all the time, so there is no slack and no row runs but the few
+// Twice what full batches carry: requests are rejected all the time, so there is no slack and no row runs but the few
 // before that is known.
-TEST(BackgroundJobs, StandStillWhereRequestsAreRefused) {
+TEST(BackgroundJobs, StandStillWhereRequestsAreRejected) {
   const auto beside = run_beside(1600, 64);
   EXPECT_GT(beside.metrics.total().rejected_total(), 0U);
   EXPECT_LT(beside.background_answered, 200U);

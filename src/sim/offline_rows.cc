@@ -13,7 +13,7 @@ namespace {
 
 // How long a row waits before it is rejected and asked again, and the pause in between; the same as in `tangram batch`.
 constexpr Duration kRowPatience = std::chrono::seconds(60);
-constexpr Duration kRowRefusedPause = std::chrono::milliseconds(100);
+constexpr Duration kRowRejectedPause = std::chrono::milliseconds(100);
 // Rows are numbered from here, so that requests have the same numbers with and without offline jobs.
 constexpr std::uint64_t kRowIds = std::uint64_t{1} << 40;
 
@@ -45,7 +45,7 @@ Request OfflineRows::arrive(std::uint32_t job, TimePoint now) {
 
 void OfflineRows::follow(const Request& row, OutcomeKind kind, TimePoint now) {
   const bool answered = kind == OutcomeKind::served || kind == OutcomeKind::late;
-  const TimePoint next = now + (answered ? Duration::zero() : kRowRefusedPause);
+  const TimePoint next = now + (answered ? Duration::zero() : kRowRejectedPause);
   // Also after a rejection: an offline job does not lose rows, it asks again.
   queue_.push(next, EventLane::arrival, kRow, row.tenant.value(), 0);
 }

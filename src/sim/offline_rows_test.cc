@@ -33,7 +33,7 @@ TEST(OfflineRows, KeepAsManyUnderWayAsTheJobSays) {
   }
 }
 
-// An answered row is followed at once, a refused one after 100 ms, by a row of the same job.
+// An answered row is followed at once, a rejected one after 100 ms, by a row of the same job.
 TEST(OfflineRows, FollowEachOther) {
   const Workload workload = two_services();
   const std::vector<BackgroundJob> jobs{{ServiceId(0), 1}, {ServiceId(1), 1}};

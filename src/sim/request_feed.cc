@@ -14,7 +14,7 @@ namespace {
 
 // A client of a closed loop whose request was rejected or failed waits this long before its next one. Without the pause
 // a client with no think time would ask for ever in the same instant, and virtual time would not advance.
-constexpr Duration kRefusedPause = std::chrono::milliseconds(1);
+constexpr Duration kRejectedPause = std::chrono::milliseconds(1);
 
 // The tag of a client's arrival holds its content: the number of samples in the lower 20 bits, the size above. Neither
 // is 0, so a tag of 0 means that the content is in pending_.
@@ -61,7 +61,7 @@ void RequestFeed::push_client(std::uint32_t service, const Arrival& arrival) {
 void RequestFeed::ask_again(const Request& request, OutcomeKind kind, TimePoint now) {
   const bool answered = kind == OutcomeKind::served || kind == OutcomeKind::late;
   const std::uint32_t service = request.service.value();
-  push_client(service, sources_[service].after_answer(answered ? now : now + kRefusedPause));
+  push_client(service, sources_[service].after_answer(answered ? now : now + kRejectedPause));
 }
 
 bool RequestFeed::cut_off(const Arrival& arrival) {

@@ -77,7 +77,7 @@ TEST(RequestFeed, LeavesTheWarmUpOutOfTheCountedTime) {
   EXPECT_EQ(feed.counted(requests.back().arrival, true), requests.back().arrival - requests[9].arrival);
 }
 
-// Three clients ask, and each again when it is answered. One that is refused waits a millisecond, or a loop without
+// Three clients ask, and each again when it is answered. One that is rejected waits a millisecond, or a loop without
 // thought would ask for ever in one instant.
 TEST(RequestFeed, LetsAClientAskAgainWhenItIsAnswered) {
   const Workload workload = closed_loop(3);

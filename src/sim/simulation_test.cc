@@ -106,9 +106,9 @@ TEST(Simulation, ClosedLoopNeverHasMoreOutstandingThanClients) {
   EXPECT_LE(result.metrics.total().latency.max(), 40'000'000u);
 }
 
-// Nobody serves the loop's requests, and its client does not think. Time passes all the same: one refusal each
+// Nobody serves the loop's requests, and its client does not think. Time passes all the same: one rejection each
 // millisecond, the first at 0.
-TEST(Simulation, AClosedLoopThatIsRefusedLetsTimePass) {
+TEST(Simulation, AClosedLoopThatIsRejectedLetsTimePass) {
   auto bench = one_slice(ClosedLoopTraffic{1, 0});
   bench.workload.services[0].input_size = ConstantSize{99};
   bench.config.duration = 10ms;

@@ -91,7 +91,7 @@ StepTime StepCurve::at(double local_batch) const {
 Result<Application> Application::make(std::string name, std::span<const TimedStep> steps,
                                       std::span<const ValidationRun> runs) {
   if (steps.empty() || runs.empty()) {
-    return Error{ErrorCode::invalid, name + ": needs timed steps and validations to be simulated"};
+    return Error{ErrorCode::invalid, name + ": needs timed steps and validations for a simulation"};
   }
   Application app;
   app.name_ = std::move(name);

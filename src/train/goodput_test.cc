@@ -111,7 +111,7 @@ TEST(Application, RefusesTracesWithoutValidations) {
   const TimedStep step{.placement = {1}, .nodes = 1, .replicas = 1, .local_batch = 4, .time = {0.1, 0}};
   const auto made = Application::make("net", std::vector{step}, {});
   ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.error().message, "net: needs timed steps and validations to be simulated");
+  EXPECT_EQ(made.error().message, "net: needs timed steps and validations for a simulation");
 }
 
 // After every size was tried, the job expects of eight workers on two nodes what they really give.

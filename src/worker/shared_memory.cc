@@ -53,7 +53,7 @@ Result<SharedMemory> SharedMemory::map(host::Descriptor descriptor, std::size_t 
   memory.descriptor_ = std::move(descriptor);
   // The kernel zeroes pages on first touch, so a large mapping costs nothing until it is used.
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.descriptor(), 0);
-  if (data == MAP_FAILED) return failure("cannot map memory", bytes);
+  if (data == MAP_FAILED) return failure("cannot map shared memory", bytes);
   memory.data_ = static_cast<std::byte*>(data);
   memory.size_ = bytes;
   return memory;
@@ -63,7 +63,7 @@ Result<SharedMemory> SharedMemory::make(std::size_t bytes) {
   host::Descriptor descriptor(memfd_create("tangram-tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const bool made = descriptor.open() && ftruncate(descriptor.get(), static_cast<off_t>(bytes)) == 0 &&
                     fcntl(descriptor.get(), F_ADD_SEALS, kSeals) == 0;
-  if (!made) return failure("cannot make memory", bytes);
+  if (!made) return failure("cannot create shared memory", bytes);
   return map(std::move(descriptor), bytes);
 }
 
@@ -76,7 +76,7 @@ Result<SharedMemory> SharedMemory::adopt(int given, std::size_t bytes) {
   const bool good = bytes > 0 && fstat(given, &about) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0 &&
                     static_cast<std::size_t>(about.st_size) >= bytes;
   if (good) return map(std::move(descriptor), bytes);
-  return Error{ErrorCode::invalid, fmt::format("not a piece of shared memory of {} bytes", bytes)};
+  return Error{ErrorCode::invalid, fmt::format("not a shared memory object of {} bytes", bytes)};
 }
 
 }  // namespace tangram::worker

@@ -37,7 +37,7 @@ Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature,
   // Stays true unless grow() fails to send, also for batches that need no new memory.
   announced_ = true;
   const auto needed = engines::memory_needed(signature, job);
-  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than the address space"};
   if (*needed > memory_.size()) {
     TANGRAM_RETURN_IF_ERROR(grow(*needed, socket));
   }
@@ -49,7 +49,7 @@ Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature,
 // never touched cost nothing.
 Result<Nothing> SharedTensors::grow(std::size_t bytes, int socket) {
   auto made = SharedMemory::make(std::bit_ceil(std::max(bytes, kMemoryMin)));
-  if (!made) return Error{ErrorCode::exhausted, fmt::format("no shared memory of {} bytes", bytes)};
+  if (!made) return Error{ErrorCode::exhausted, fmt::format("cannot allocate shared memory of {} bytes", bytes)};
   // The worker keeps the old memory mapped until it handles the message below; messages arrive in order, so before the
   // batch.
   memory_ = std::move(*made);

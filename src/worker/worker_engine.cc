@@ -121,7 +121,7 @@ class MeasuredWorker {
     if (ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
       return {ErrorCode::exhausted, "the worker was killed: out of memory"};
     }
-    return {ErrorCode::unavailable, "the worker ended"};
+    return {ErrorCode::unavailable, "the worker exited"};
   }
 
   StartedWorker started_;
@@ -169,7 +169,7 @@ class WorkerReplica final : public engines::LoadedReplica {
   Result<engines::RunOutcome> time(const BatchJob& job) {
     const auto begin = std::chrono::steady_clock::now();
     for (const auto& worker : workers_) {
-      if (!worker->start(job)) return Error{ErrorCode::unavailable, "the worker does not listen"};
+      if (!worker->start(job)) return Error{ErrorCode::unavailable, "the worker does not read its socket"};
     }
     Duration sum{};
     bool memory_sufficed = true;
@@ -216,7 +216,7 @@ class WorkerEngine final : public engines::Engine {
   std::optional<std::string> why_not(const RunPoint& point) const override {
     if (const auto profile = find_profile(config_.geometry, point.mig_profile); !profile)
       return profile.error().message;
-    if (point.model != config_.model.network) return fmt::format("the model {} was not given", point.model);
+    if (point.model != config_.model.network) return fmt::format("the services file has no model {}", point.model);
     return std::nullopt;
   }
 
@@ -264,7 +264,7 @@ class WorkerEngine final : public engines::Engine {
         // here.
         TANGRAM_RETURN_IF_ERROR(quota->add(started.process));
       }
-      if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not listen"};
+      if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not read its socket"};
     }
     // All workers load at the same time; waiting in a second loop keeps the total at the time of the slowest.
     for (const auto& worker : workers) {

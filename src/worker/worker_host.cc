@@ -94,11 +94,12 @@ class WorkerHost {
   Result<Nothing> run_job(const engines::BatchJob& job) {
     const auto model = std::ranges::find(spec_.models, job.service, &engines::ModelSpec::service);
     if (engine_ == nullptr || model == spec_.models.end()) {
-      return Error{ErrorCode::not_found, "the slice does not hold the service"};
+      return Error{ErrorCode::not_found, "the slice has no replica of the service"};
     }
-    if (job.samples < 1 || job.size < 1) return Error{ErrorCode::invalid, "an empty batch"};
+    if (job.samples < 1 || job.size < 1) return Error{ErrorCode::invalid, "the batch is empty"};
     const auto needed = engines::memory_needed(model->signature, job);
-    if (!needed || *needed > memory_.size()) return Error{ErrorCode::exhausted, "the batch lies outside the memory"};
+    if (!needed || *needed > memory_.size())
+      return Error{ErrorCode::exhausted, "the batch is outside the shared memory"};
     engines::cut_memory(model->signature, job, memory_.data(), tensors_);
     return engine_->run(job, tensors_);
   }

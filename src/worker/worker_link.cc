@@ -158,7 +158,7 @@ void WorkerLink::begin_process() {
       log(host::LogLevel::warning, "worker_quota_missing", added.error().message);
     }
   }
-  if (!send_spec(process_.socket, config_.spec)) lose("it does not listen");
+  if (!send_spec(process_.socket, config_.spec)) lose("it does not read its socket");
 }
 
 void WorkerLink::end_process() {
@@ -197,8 +197,8 @@ void WorkerLink::on_ready(bool, bool, bool) {
     // Workers send no descriptors. One that arrives anyway is closed, or a faulty worker could exhaust our descriptors.
     if (received.descriptor >= 0) close(received.descriptor);
     if (received.kind == ReceivedMessage::Kind::nothing) return;
-    if (received.kind == ReceivedMessage::Kind::closed) return lose("it ended");
-    if (received.kind == ReceivedMessage::Kind::rubbish || !handle(received)) return lose("it answered rubbish");
+    if (received.kind == ReceivedMessage::Kind::closed) return lose("it exited");
+    if (received.kind == ReceivedMessage::Kind::rubbish || !handle(received)) return lose("it sent an invalid message");
   }
 }
 
@@ -259,7 +259,7 @@ void WorkerLink::enter_ready() {
 void WorkerLink::ping() {
   WorkerMessage message;
   message.kind = WorkerMessageKind::ping;
-  if (!send_message(process_.socket, message)) return lose("it does not listen");
+  if (!send_message(process_.socket, message)) return lose("it does not read its socket");
   pinged_ = true;
   due_ = context_.clock.now() + config_.patience.ping_answer;
 }
@@ -268,7 +268,7 @@ void WorkerLink::work(TimePoint now) {
   if (now < due_) return;
   switch (state_) {
     case State::pausing: return begin_process();
-    case State::loading: return lose("it took too long to get ready");
+    case State::loading: return lose("it did not become ready in time");
     case State::ready: return pinged_ ? lose("it does not answer") : ping();
     // Nothing is due in these states; the timer is cleared so that it does not fire again.
     case State::cold:
@@ -287,7 +287,7 @@ const Signature* WorkerLink::signature_of(ServiceId service) const {
 
 Result<engines::BatchMemory*> WorkerLink::prepare(const engines::BatchJob& job) {
   const Signature* signature = signature_of(job.service);
-  if (signature == nullptr) return Error{ErrorCode::not_found, "the slice does not hold the service"};
+  if (signature == nullptr) return Error{ErrorCode::not_found, "the slice has no replica of the service"};
   // Failures to announce new memory are noticed in start(): the worker is then lost or does not read.
   return tensors_.prepare(*signature, job, process_.socket);
 }
@@ -299,7 +299,7 @@ std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
   // again.
   if (state_ != State::ready || !send_message(process_.socket, run_message(job))) {
     if (process_.process >= 0) {
-      lose("it does not listen");
+      lose("it does not read its socket");
     } else {
       events_.on_lost(slice_, fmt::format("the worker of {} was lost", config_.title));
     }

@@ -70,7 +70,7 @@ std::vector<TensorSpec> tensors_from(const PlainJson& list) {
   for (const auto& item : list) {
     const auto datatype = parse_datatype(item.at("datatype").get<std::string>());
     // Turned into an error by read_worker_spec(), like the exceptions of the JSON library.
-    if (!datatype) throw std::invalid_argument("not a datatype");
+    if (!datatype) throw std::invalid_argument("unknown datatype");
     specs.push_back({item.at("name"), *datatype, item.at("shape"), item.at("pad"), item.at("mask")});
   }
   return specs;
@@ -207,7 +207,7 @@ Result<WorkerSpec> read_worker_spec(std::string_view text) {
     for (const auto& model : json.at("models")) spec.models.push_back(model_from(model));
     return spec;
   } catch (const std::exception& problem) {
-    return Error{ErrorCode::invalid, std::string("the worker's spec cannot be read: ") + problem.what()};
+    return Error{ErrorCode::invalid, std::string("cannot read the worker's spec: ") + problem.what()};
   }
 }
 

@@ -32,7 +32,7 @@ assert answer["gpus"][0]["uuid"].endswith("a0"), answer["gpus"]
 P
 cmp gpus before || fail "a dry run changed the GPUs"
 [[ ! -e state ]] || fail "a dry run left something behind"
-expect 3 rollback; has err "there is no checkpoint"
+expect 3 rollback; has err "has no checkpoint"
 
 # There, again, and back.
 expect 0 apply $PLAN; has out "6/6"; has out "6 steps done"; has out "MIG-"; is "$PLANNED"
@@ -41,7 +41,7 @@ expect 0 apply $PLAN; has out "nothing to do"; cmp gpus after || fail "the secon
 expect 0 diff --live $PLAN; has out "3 kept"
 expect 0 apply $PLAN --output json; has out '"nothing to do"'; has out '"mig_uuid": "MIG-'
 expect 0 rollback --dry-run; has out "3g.40gb@4"; is "$PLANNED"
-expect 0 rollback; has out "everything is as it was"; is "$FIRST"
+expect 0 rollback; has out "all cuts are as they were before"; is "$FIRST"
 expect 0 rollback; has out "nothing to do"
 
 # Slices that both have are not touched: their MIG devices keep their UUIDs.
@@ -73,7 +73,7 @@ assert [s["status"] for s in answer["steps"]] == ["done"] * 4 + ["failed", "not 
 assert len(answer["rollback"]) == 4, answer["rollback"]
 P
 # Gone on with instead, and the checkpoint is still the one from before the first attempt.
-expect 0 apply $PLAN; has err "was not finished: its checkpoint is kept"; is "$PLANNED"
+expect 0 apply $PLAN; has err "did not finish; its checkpoint is kept"; is "$PLANNED"
 expect 0 rollback; is "$FIRST"
 
 # A change that did not happen is not gone back from. After the plan, less.json stops at its first step: the way back is
@@ -83,7 +83,7 @@ expect 0 apply $PLAN; is "$PLANNED"
 for write in 1 2; do
   FAKE_NVML_FAIL=$write:23 expect 3 apply less.json; is "$PLANNED"
   has err "tangram rollback would undo the change before, of $PLAN at "
-  if [[ $write == 1 ]]; then has err "nothing is changed"; else has err "no cut is changed"; has err "was taken apart and made again: its MIG device is MIG-"; fi
+  if [[ $write == 1 ]]; then has err "nothing was changed"; else has err "no cut was changed"; has err "was destroyed and created again: its MIG device is now MIG-"; fi
 done
 FAKE_NVML_FAIL=2:23 expect 3 apply less.json --output json
 python3 - <<'P' || fail "the JSON of a stop at the first step"
@@ -98,7 +98,7 @@ expect 0 rollback; has out "nothing to do"
 by_hand() { TANGRAM_STATE=$WORK/elsewhere expect 0 apply "$1"; }
 # What is undone is not undone again, whatever others did since; unless it is named.
 by_hand less.json
-expect 3 rollback; has err "was rolled back, and others have cut these GPUs since"; is "1g.10gb@0 + 3g.40gb@4"
+expect 3 rollback; has err "was rolled back, and these GPUs have been cut since"; is "1g.10gb@0 + 3g.40gb@4"
 expect 0 rollback --checkpoint state/checkpoint.json; is "$FIRST"
 expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
 
@@ -110,7 +110,7 @@ TANGRAM_STATE=$WORK/elsewhere expect 0 rollback --checkpoint half.json; is "$FIR
 expect 0 rollback; has out "nothing to do"
 by_hand less.json
 expect 0 apply $PLAN; is "$PLANNED"
-grep -q "was not finished" err && fail "a change that was over is taken up again: $(cat err)"
+grep -q "did not finish" err && fail "a change that was over is taken up again: $(cat err)"
 expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
 
 # The same where nobody called rollback in between.
@@ -124,8 +124,8 @@ expect 0 rollback; is "1g.10gb@0 + 3g.40gb@4"
 # first step has changed nothing, and the next apply begins anew.
 anew; is "$FIRST"
 expect 0 apply $PLAN
-FAKE_NVML_FAIL=9:23 expect 3 rollback; has err "tangram rollback goes on from here"
-expect 0 apply less.json; has err "was not finished: its checkpoint is kept"
+FAKE_NVML_FAIL=9:23 expect 3 rollback; has err "run tangram rollback to continue from here"
+expect 0 apply less.json; has err "did not finish; its checkpoint is kept"
 expect 0 rollback; is "$FIRST"
 expect 0 apply $PLAN
 FAKE_NVML_FAIL=1:23 expect 3 rollback; is "$PLANNED"
@@ -143,12 +143,12 @@ open_one = json.load(open("state/checkpoint.json"))
 open_one["Tangram"].update(finished=False, previous=json.load(open("before.json")))
 json.dump(open_one, open("state/checkpoint.json", "w"))
 P
-expect 0 rollback; has out "nothing to do"; has err "once more, and the change before it is undone"; is "$PLANNED"
+expect 0 rollback; has out "nothing to do"; has err "run the command again to undo the change before it"; is "$PLANNED"
 expect 0 rollback; is "$FIRST"
 
 # No rights: nothing is changed, and it says what is missing.
 anew; is "$FIRST"
-FAKE_NVML_WRITES=4 expect 3 apply $PLAN; has err "it needs root"; has err "nothing is changed"; is "$FIRST"
+FAKE_NVML_WRITES=4 expect 3 apply $PLAN; has err "it needs root"; has err "nothing was changed"; is "$FIRST"
 
 # A process on a slice that must go: refused, waited for, asked to end. One on a slice that stays is nobody's business.
 anew; is "$FIRST"
@@ -165,7 +165,7 @@ expect 0 apply $PLAN --wait 20; is "$PLANNED"
 anew; is "$FIRST"
 sleep 100 & SLEEPER=$!
 echo "process 0 1 $SLEEPER" >>gpus
-expect 0 apply $PLAN --force; has err "process $SLEEPER (sleep) uses 3g.40gb@4 of rack1-0 (GPU 0): asked to end"; is "$PLANNED"
+expect 0 apply $PLAN --force; has err "process $SLEEPER (sleep) uses 3g.40gb@4 of rack1-0 (GPU 0): sent SIGTERM"; is "$PLANNED"
 
 # Ctrl-C between two steps, and a kill at any instant.
 for signal in INT KILL; do
@@ -175,7 +175,7 @@ for signal in INT KILL; do
   # Only one at a time may cut.
   expect_other=0; "$TANGRAM" apply $PLAN >/dev/null 2>other || expect_other=$?
   [[ $expect_other == 3 ]] || fail "a second apply ended with $expect_other"
-  has other "another tangram apply or rollback is at work"
+  has other "another tangram apply or rollback is running"
   kill -$signal $APPLY; code=0; wait $APPLY || code=$?
   if [[ $signal == INT ]]; then
     [[ $code == 130 ]] || fail "apply ended with $code after Ctrl-C"
@@ -213,14 +213,14 @@ expect 0 rollback; expect 1 diff --live h100.json; has err "is not one part"
 # Which GPU a device is.
 anew; is "$FIRST"
 expect 2 apply $PLAN --gpu rack1-0; has err "NAME=UUID"
-expect 2 apply $PLAN --gpu rack1-0=1; has err "the plan wants a100-80gb, this is h100-80gb"
+expect 2 apply $PLAN --gpu rack1-0=1; has err "the plan needs a100-80gb, but this GPU is h100-80gb"
 expect 2 apply $PLAN --gpu rack9=0; has err "no GPU of that name"
 expect 2 apply $PLAN --device rack1-1; has err "did you mean rack1-0?"
 expect 0 apply $PLAN --dry-run --gpu rack1-0=GPU-00000000-0000-0000-0000-0000000000a0
 sed 's/h100-80gb/a30/; s/7g.80gb/4g.24gb/g' h100.json >a30.json
-expect 3 apply a30.json; has err "needs 1 GPU of type a30, this machine has none"
+expect 3 apply a30.json; has err "needs 1 GPU of type a30, but this machine has none"
 expect 2 apply missing-argument.json --bogus
-expect 2 diff --live $PLAN $PLAN; has err "found two plans"
+expect 2 diff --live $PLAN $PLAN; has err "two plans were given"
 expect 2 diff $PLAN; has err "expected two plans"
 
 # The host needs nothing, and no driver. Without a driver GPUs cannot be cut.

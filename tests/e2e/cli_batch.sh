@@ -39,7 +39,7 @@ rows 1500 1 >rows.jsonl
 expect 1 batch submit --model rank-answers --http-port "$HTTP" --input rows.jsonl --output whole.jsonl
 has out "rank-answers-1: 1500 rows"; has err "whole.jsonl.failed.jsonl: 30 rows have no answer"
 [[ $(wc -l <whole.jsonl) == 1470 ]] || fail "$(wc -l <whole.jsonl) answers"
-has whole.jsonl.failed.jsonl '{"row":50,"line":50,"reason":"wrong: the model has the inputs'
+has whole.jsonl.failed.jsonl '{"row":50,"line":50,"reason":"wrong: not an input of the model; its inputs are'
 has whole.jsonl.failed.jsonl '{"row":99,"line":99,"reason":"not a JSON object"}'
 python3 - <<'PYTHON' || fail "the answers are not those of the rows, in their order"
 import json
@@ -114,7 +114,7 @@ code=0; wait "$CLIENT" || code=$?
 [[ $code == 1 ]] || fail "a cancelled job ended with $code"
 has cancel.out "cancelled"
 [[ ! -e cancelled.jsonl ]] || fail "an output of a cancelled job"
-expect 1 batch cancel rank-answers-1 --store store-cancel; has err "it is cancelled already"
+expect 1 batch cancel rank-answers-1 --store store-cancel; has err "the job is already cancelled"
 expect 1 batch resume rank-answers-1 --store store-cancel; same cancelled.jsonl whole.jsonl "cancelled and resumed"
 
 # ---- By itself, with a deadline ----
@@ -140,24 +140,24 @@ diff <(sed 's/^{"row":[0-9]*,//' csv.out) <(sed 's/^{"row":[0-9]*,//' short.out)
 expect 2 batch submit --model rank-answers; has err "--input FILE"
 mkfifo pipe.jsonl
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input pipe.jsonl --output pipe.out
-has err "is no regular file; its rows are read more than once"
+has err "is not a regular file; its rows are read more than once"
 printf 'input_ids\n1 2\n"[3]\0 4"\n' > zero.csv
 expect 1 batch submit --model rank-answers --http-port "$HTTP" --input zero.csv --output zero.out
-has zero.out.failed.jsonl '{"row":2,"line":3,"reason":"holds a zero byte"}'
+has zero.out.failed.jsonl '{"row":2,"line":3,"reason":"contains a zero byte"}'
 expect 2 batch submit --model rank-answers --input rows.txt --output x; has err "--format"
 ln -s /dev/full full
 for device in /dev/full full; do
-  expect 2 batch submit --model rank-answers --input short.jsonl --output "$device"; has err "no regular file"
+  expect 2 batch submit --model rank-answers --input short.jsonl --output "$device"; has err "not a regular file"
 done
 [[ -c /dev/full ]] || fail "/dev/full is gone"
 expect 3 batch submit --model rank-answers --input missing.jsonl --output x; has err "missing.jsonl"
 printf 'id,words\n1,2\n' >bad.csv
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input bad.csv --output x; has err "bad.csv: line 1: column words"
-has err "submit the job anew"; grep -q "goes on" err && fail "a bad file is said to be resumable: $(cat err)"
+has err "submit the job again"; grep -q "goes on" err && fail "a bad file is said to be resumable: $(cat err)"
 printf '17 4 9\n' >bare.csv
 expect 2 batch submit --model rank-answers --http-port "$HTTP" --input bare.csv --output x; has err "bare.csv: line 1: column 17 4 9"
 : >empty.csv
-expect 2 batch submit --model rank-answers --http-port "$HTTP" --input empty.csv --output x; has err "names its columns"
+expect 2 batch submit --model rank-answers --http-port "$HTTP" --input empty.csv --output x; has err "must name its columns"
 echo '{"id": "seven", "wrong": 1}' >named.jsonl
 expect 1 batch submit --model rank-answers --http-port "$HTTP" --input named.jsonl --output named.out
 has named.out.failed.jsonl '{"row":1,"line":1,"id":"seven","reason":'
@@ -166,18 +166,18 @@ expect 2 batch submit --model rank-answers --http-port "$HTTP" --input open.csv 
 expect 3 batch submit --model nobody --http-port "$HTTP" --input short.jsonl --output x; has err "nobody"
 expect 2 batch submit --model rank-answers --input short.jsonl --output x --deadline soon; has err "2h"
 expect 3 batch resume nobody-7; has err "no such job"
-expect 2 batch resume; has err "expected the job"
+expect 2 batch resume; has err "expected the name of the job"
 cp short.jsonl moving.jsonl
 expect 3 batch submit --model rank-answers --http-port 1 --input moving.jsonl --output moved --wait 0.1s --store store-moved
 echo '{}' >>moving.jsonl
-expect 2 batch resume rank-answers-1 --http-port "$HTTP" --store store-moved; has err "it has changed since the job began"
+expect 2 batch resume rank-answers-1 --http-port "$HTTP" --store store-moved; has err "the file has changed since the job began"
 
 # ---- Nothing moves, and it says why ----
 # A promise of 12 ms, which no run of a row leaves a third of, and a server that is away.
 { kill -9 "$SERVER"; wait "$SERVER"; } 2>/dev/null
 "${submit[@]}" --input short.jsonl --output slow.out --store store-slow >slow.out.text 2>slow.err & CLIENT=$!
-for _ in $(seq 200); do grep -q "nothing moves: .*cannot connect" slow.err && break; sleep 0.05; done
-has slow.err "rank-answers-1: nothing moves: 127.0.0.1:$HTTP: cannot connect"
+for _ in $(seq 200); do grep -q "no row makes progress: .*cannot connect" slow.err && break; sleep 0.05; done
+has slow.err "rank-answers-1: no row makes progress: 127.0.0.1:$HTTP: cannot connect"
 expect 0 batch status --store store-slow; has out "rank-answers-1: 127.0.0.1:$HTTP: cannot connect"
 cp examples/serving/services.yaml services.whole
 sed -i '/^  - name: rank-answers/,/^  - name/s/latency_ms: [0-9.]*/latency_ms: 12/' examples/serving/services.yaml

@@ -51,11 +51,11 @@ cmp whole.jsonl token.jsonl || fail "the key of the environment has other answer
 
 # Who is not known is told so; who does not trust the server waits for another, and says why.
 expect 3 "${submit[@]}" --output x "${mine[@]}" --token-file bent.key; has err "key"
-expect 3 "${submit[@]}" --output x "${mine[@]}"; has err "no tenant has the name of this client certificate"
+expect 3 "${submit[@]}" --output x "${mine[@]}"; has err "no tenant has the name in this client certificate"
 expect 3 "${submit[@]}" --output x --ca other.pem --server-name localhost --token-file jobs.key --wait 0.1s; has err "certificate verify failed"
 expect 3 "${submit[@]}" --output x --ca ca.pem --token-file jobs.key --wait 0.1s; has err "certificate verify failed"
 expect 3 status --port "$METRICS" --ca other.pem --server-name localhost
-has err "TLS did not come about"; grep -q "no server was found" err && fail "a server that was found is said not to be: $(cat err)"
+has err "the TLS handshake failed"; grep -q "no server was found" err && fail "a server that was found is said not to be: $(cat err)"
 expect 3 status --port 1; has err "no server was found"
 
 # Killed, and resumed by itself: files are found from wherever it runs, and the answers are the same.
@@ -82,6 +82,6 @@ assert far == near
 PYTHON
 start nobody "${front[@]}" --remote-ca ca.pem "${shown[@]}"
 start wary "${front[@]}" --remote-ca other.pem --remote-token-file jobs.key
-for _ in $(seq 200); do grep -q "does not let us in" nobody.err && grep -q "certificate verify failed" wary.err && break; sleep 0.05; done
-has nobody.err "it does not let us in"; has wary.err "certificate verify failed"
+for _ in $(seq 200); do grep -q "denies access" nobody.err && grep -q "certificate verify failed" wary.err && break; sleep 0.05; done
+has nobody.err "it denies access"; has wary.err "certificate verify failed"
 finish

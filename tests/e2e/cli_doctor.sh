@@ -28,8 +28,8 @@ assert report["driver"] == {"found": True, "version": "570.86.15", "problem": No
 P
 
 # The PCIe board has 114 multiprocessors: it is known by its cuts, and what the SXM board has is not claimed for it.
-FAKE_NVML_PCIE=1 expect 0 doctor; has out "h100-80gb by its cuts"; has out "1g.10gb has 16 multiprocessors, the table says unknown"
-has out "GPU 1 is cut like h100-80gb"
+FAKE_NVML_PCIE=1 expect 0 doctor; has out "cut like h100-80gb"; has out "1g.10gb has 16 multiprocessors, the table has unknown"
+has out "GPU 1 has the cuts of h100-80gb"
 
 FAKE_NVML_INIT=9 expect 0 doctor; has out "the NVIDIA driver does not answer: Driver Not Loaded"
 FAKE_NVML_INSTANCES=4 expect 0 doctor; has out "cannot list its slices: Insufficient Permissions"

@@ -19,7 +19,7 @@ expect 2 validate wrong.yaml; empty out; has err "3g.20gb cannot start at 2; all
 grep -qE '^wrong\.yaml:3:[0-9]+: ' err || fail "no place before the problem: $(cat err)"
 [[ $(wc -l <err) -ge 2 ]] || fail "not every problem is reported: $(cat err)"
 echo "what is this" > unclear
-expect 2 validate unclear; has err "unclear:1:1: cannot tell which kind"
+expect 2 validate unclear; has err "unclear:1:1: cannot tell the kind"
 
 # A file that is missing outweighs one that is wrong, and neither hides the other.
 expect 3 validate wrong.yaml missing.yaml; has err "wrong.yaml:3"; has err "missing.yaml"

@@ -46,7 +46,7 @@ expect 2 learn units.csv; has err "units"
 expect 2 learn memory.csv; has err "ran out of memory"
 # Out of memory at batch 8 in line 14 although batch 32 fitted in line 22 on the same slice: learnt, but not silently.
 (sed 's/^a100-80gb,1g.10gb,net,8,.*/a100-80gb,1g.10gb,net,8,/' runs.csv) > odd.csv
-expect 0 learn odd.csv; has err "odd.csv:14: net ran out of memory on 1g.10gb with batch 8"; has err "but line 22 fitted"
+expect 0 learn odd.csv; has err "odd.csv:14: net ran out of memory on 1g.10gb with batch 8"; has err "but the run in line 22 did not"
 sed 1q runs.csv > none.csv
 expect 2 learn none.csv
 
@@ -59,7 +59,7 @@ awk -F'[:,]' '/latency_low/ { low = $2 } /latency_high/ { exit !($2 > 2 * low) }
 # What is known without measuring.
 printf 'model,parameters,flops_per_sample\nnet,25e6,4e9\n' > features.csv
 expect 0 learn runs.csv --features features.csv
-has err "features.csv: tells nothing about the work of net on a100-80gb: 0 other models"
+has err "features.csv: does not determine the work of net on a100-80gb: 0 other measured models"
 # Three networks of 1, 2 and 4 ms and as many GFLOP are known, and of a fourth one run: its FLOPs change what is learnt.
 {
   sed 1q runs.csv
@@ -90,7 +90,7 @@ printf 'model,flops\nnet,4e9\n' > features.csv
 expect 2 learn runs.csv --features features.csv; has err "features.csv:1"
 
 expect 2 learn runs.csv -o both --html both; has err "-o and --html both name both"
-expect 2 learn runs.csv -o runs.csv; has err "runs.csv is read"
+expect 2 learn runs.csv -o runs.csv; has err "runs.csv is an input"
 expect 3 learn runs.csv -o no/such/model.json; has err "no such file or directory"
 
 # A model is a file like others: it is told from a plan by what stands in it, under any name.
@@ -98,7 +98,7 @@ cp model.json plan.json
 expect 0 validate model.json plan.json --output json
 [[ $(grep -c '"kind": "model"' out) == 2 ]] || fail "validate: $(cat out)"
 sed 's/"models"/"modles"/' model.json > odd.json
-expect 2 validate odd.json; has err "odd.json:1:1: cannot tell which kind of file this is"
+expect 2 validate odd.json; has err "odd.json:1:1: cannot tell the kind of this file"
 sed 's/"coverage"/"cuverage"/' model.json > odd.json
 expect 2 validate odd.json; has err "did you mean coverage?"
 
@@ -174,9 +174,9 @@ mkdir data/migprofiler
 MIG_HEADER="gpu,mig_profile,model,total_params,task,sweep,batch_size,seq_length,latency_ms,latency_std_ms,throughput_samples_s,fb_used_mib_mean"
 echo "$MIG_HEADER" > data/migprofiler/profiles.csv
 expect 0 reproduce few-shot --data data --seeds 1 --output json
-has err "migprofiler/profiles.csv: no rows to import"; has err "the other data set is used alone"
+has err "migprofiler/profiles.csv: no rows to import"; has err "only the other data set is used"
 echo "a100-80gb,1g.10gb,net,1,train,batch,1,1,10,1,100,10" >> data/migprofiler/profiles.csv
-expect 0 reproduce few-shot --data data --seeds 1 --output json; has err "the other data set is used alone"
+expect 0 reproduce few-shot --data data --seeds 1 --output json; has err "only the other data set is used"
 sed -i 1q data/parvagpu/profiles.csv
 expect 2 reproduce few-shot --data data; has err "parvagpu/profiles.csv: no rows to import"
 
@@ -191,19 +191,19 @@ expect 0 learn same.csv -o same.json
 ! grep -q "milliseconds" err || fail "sound rows were doubted: $(cat err)"
 expect 0 predict same.json --slice 1g --batch 3 --output json; has out '"beyond_measured": false'
 expect 0 predict same.json --slice 7g --batch 3 --output json; has out '"beyond_measured": true'
-expect 0 predict same.json --slice 7g --batch 3; has out "beyond what was measured (1g.10gb)"
+expect 0 predict same.json --slice 7g --batch 3; has out "outside the measured range (1g.10gb)"
 awk -F, -v OFS=, 'NR > 11 { $7 /= 1000 } 1' same.csv > units.csv
 expect 0 learn units.csv
-has err "units.csv:"; has err "times what the work explains; are both in milliseconds?"
+has err "units.csv:"; has err "times what the difference in work explains; are both in milliseconds?"
 has err "units.csv: 5 more runs like these, in lines"
 
 head -15 same.csv > few.csv
-expect 0 learn few.csv --kind boosted; has err "fewer than 20 runs that fitted, so the formula answers without trees"
+expect 0 learn few.csv --kind boosted; has err "fewer than 20 runs fitted into memory, so the model uses the formula without trees"
 awk -F, -v OFS=, 'NR == 1 { print $0, "memory_mib"; next } { print $0, NR == 3 ? 90000 : 900 }' same.csv > full.csv
-expect 0 learn full.csv; has err "full.csv:3: net is said to have taken 90000 MiB on 1g.10gb"
+expect 0 learn full.csv; has err "full.csv:3: net took 90000 MiB on 1g.10gb"
 expect 2 measure --model net --device a100-80gb --engine emulated --emulate same.csv --memory-limit 100 -o none.csv
-has err "same.csv: no row says memory_mib, so --memory-limit would change nothing"
-expect 2 reproduce few-shot --quick; has err "--quick does nothing for few-shot"
+has err "same.csv: no row has memory_mib, so --memory-limit would have no effect"
+expect 2 reproduce few-shot --quick; has err "--quick has no effect on few-shot"
 
 expect 3 reproduce few-shot --data no/such/folder; has err "profiles.csv"
 "$TANGRAM" schema model | cmp -s - "$SOURCE/docs/schema/model.schema.json" || fail "docs/schema/model.schema.json is old"

@@ -44,10 +44,10 @@ for sampler in active latin random grid; do
   cmp -s <(tail -n +2 all.csv | grep made-up | cut -d, -f2,4 | sort) <(tail -n +2 $sampler.csv | cut -d, -f2,4 | sort) ||
     fail "$sampler did not measure everything"
 done
-expect 0 "${measure[@]}" --batches 1,3 -o odd.csv; has out "Skipped 4 configurations: not measured there"
+expect 0 "${measure[@]}" --batches 1,3 -o odd.csv; has out "Skipped 4 configurations: the measurements file has no such run"
 grep -v ',8,1,1,' all.csv > gaps.csv
 expect 0 measure --model other --device a100-80gb --engine replay --measurements gaps.csv --noise -o gaps-few.csv
-has err "has no spread of this model"
+has err "has no spread for this model"
 expect 0 measure --model made-up --device a100-80gb --engine replay --measurements gaps.csv -o gaps-all.csv
 grep -q Skipped out && fail "nobody asked for the gaps"
 
@@ -72,7 +72,7 @@ done
 kill -INT $process
 code=0; wait $process || code=$?
 [[ $code == 130 ]] || fail "interrupted: exit $code: $(cat err)"
-has err "goes on from there"
+has err "run the same command to continue"
 lines=$(wc -l < broken.csv)
 [[ $lines -ge 4 && $lines -lt 21 ]] || fail "interrupted with $lines lines"
 [[ $(head -"$lines" whole.csv) == "$(cat broken.csv)" ]] || fail "what was written when interrupted is no beginning of the whole"
@@ -90,7 +90,7 @@ awk -v ms="$ms" 'BEGIN { exit !(ms >= 4.214) }' || fail "4.214 ms in real time t
 expect 0 "${emulated[@]}" --batches 1,64 --profiles 7g --memory-limit 2000 -o limited.csv
 has limited.csv "a100-80gb,7g.80gb,made-up,64,1,1,,,,"
 
-expect 2 "${measure[@]}" --memory-limit 2000 -o limited-replay.csv; has err "--memory-limit is for the engine emulated"
+expect 2 "${measure[@]}" --memory-limit 2000 -o limited-replay.csv; has err "--memory-limit applies to the engines emulated"
 [[ ! -e limited-replay.csv ]] || fail "a refused limit left a file"
 
 # Emulated by a model that was fitted to what was measured before.
@@ -106,9 +106,9 @@ expect 0 "${slow[@]}" --real-time --max-minutes 0.005 -o timely.csv; has out "is
 
 # Wrong input. Nothing is run, and nothing is written.
 expect 2 measure --model bert --device a100-80gb --engine replay --measurements all.csv -o x.csv
-has err "all.csv: the model bert was not measured on a100-80gb there; it has made-up, other"
+has err "all.csv: has no measurements of bert on a100-80gb; it has made-up, other"
 expect 2 measure --model made-up --device h100-80gb --engine replay --measurements all.csv -o x.csv
-has err "all.csv: nothing was measured on h100-80gb there; it has a100-80gb"
+has err "all.csv: has no measurements on h100-80gb; it has a100-80gb"
 expect 2 measure --model made-up --device a100-81gb --engine replay --measurements all.csv -o x.csv; has err "did you mean a100-80gb?"
 expect 2 measure --model made-up --device a100-80gb --engine replya --measurements all.csv -o x.csv; has err "did you mean replay?"
 expect 2 measure --model made-up --device a100-80gb --engine replay -o x.csv; has err "expected --measurements FILE"
@@ -116,11 +116,11 @@ expect 2 measure --model made-up --device a100-80gb --engine emulated --measurem
 expect 3 measure --model made-up --device a100-80gb --engine replay --measurements gone.csv -o x.csv; has err "gone.csv: cannot read"
 expect 2 "${measure[@]}" --profiles 9g -o x.csv; has err "has no profile 9g"
 expect 2 "${measure[@]}" --batches 0 -o x.csv
-expect 2 "${measure[@]}" --batches 3,5 -o x.csv; has err "not measured there"
+expect 2 "${measure[@]}" --batches 3,5 -o x.csv; has err "the measurements file has no such run"
 expect 2 "${measure[@]}" --max-measurements 0 -o x.csv
 expect 2 "${measure[@]}"; has err "--to is required"
-expect 2 "${measure[@]}" -o -; has err "expected a file"
-expect 2 "${measure[@]}" -o all.csv; has err "is what the engine answers from"
+expect 2 "${measure[@]}" -o -; has err "expected a regular file"
+expect 2 "${measure[@]}" -o all.csv; has err "is the file that the engine reads its times from"
 [[ ! -e x.csv ]] || fail "wrong input left a file"
 echo "no measurements" > notes.txt
 expect 2 "${measure[@]}" -o notes.txt

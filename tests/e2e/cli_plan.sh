@@ -5,7 +5,7 @@ E=$SOURCE/examples
 plan() { expect "$1" plan "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv" "${@:2}"; }
 
 plan 0 -o plan.json --svg plan.svg --html plan.html
-has out "proved best"
+has out "proved optimal"
 has out "rank-answers"
 has plan.svg "</svg>"
 has plan.html "</html>"
@@ -16,7 +16,7 @@ cmp -s plan.json again.json || fail "the same question has two plans"
 
 # The plan is one that the other verbs read, and it carries the services.
 expect 0 validate plan.json --fleet "$E/fleet.yaml" --services "$E/services.yaml" --measurements "$E/measurements.csv"
-has out "carries 4 services"
+has out "can serve 4 services"
 expect 0 diff "$E/plan.json" plan.json
 expect 0 export mig-parted plan.json
 printf '%s\n' 'name: planned' 'duration_s: 60' "services: services.yaml" 'plan: plan.json' \
@@ -43,7 +43,7 @@ assert abs(answer["price"] - sum(hourly[d["type"]] for d in answer["plan"]["devi
 P
 # ParvaGPU's way certifies nothing, and a check of capacity is not called certified.
 plan 2 --planner parva
-has err "say --rule half"
+has err "give --rule half"
 plan 0 --planner parva --rule half -o parva.json --quiet
 expect 0 validate parva.json --services "$E/services.yaml" --measurements "$E/measurements.csv"
 grep -q certified out && fail "a plan that nobody simulated is called certified"
@@ -53,9 +53,9 @@ for planner in elastic parva homogeneous; do plan 0 --rule half --planner "$plan
 sed 's/model: deep-vision/model: deep-visio/' "$E/services.yaml" >unknown.yaml
 cp "$E/trace.csv" .
 expect 1 plan "$E/fleet.yaml" unknown.yaml --measurements "$E/measurements.csv"
-has err "tag-uploads: nothing is known of deep-visio; run times are known of deep-vision, mobile-vision"
+has err "tag-uploads: no run times are known for deep-visio; they are known for deep-vision, mobile-vision"
 plan 1 --rule half --planner whole_gpu
-has err "the fleet has 4 devices that run the models, and no cut of them carries all services; 4 (4 x a100-80gb) would, were there no limit"
+has err "the fleet has 4 devices that run the models, but no way to cut them serves all services; 4 (4 x a100-80gb) would be enough if no type had a limit"
 plan 0 --objective headroom --rule half --explain
 has out "times the rates"
 has out "Why not more"
@@ -65,10 +65,10 @@ has out "an hour"
 plan 0 --planner paris --rule half --quiet
 # How sure the run times are is known for a fitted model, and only for that.
 plan 0 --rule half --explain
-has out "no intervals are known"
+has out "which have no intervals"
 expect 0 learn "$E/measurements.csv" -o model.json
 expect 0 plan "$E/fleet.yaml" "$E/services.yaml" --model model.json --rule half --explain
-has out "How sure the run times are"
+has out "How certain the run times are"
 has out "with 95 %"
 expect 0 plan "$E/fleet.yaml" "$E/services.yaml" --model model.json --rule half --explain --output json
 python3 - <<'P' || fail "the intervals of run times do not hold"
@@ -89,7 +89,7 @@ has out "1 job, 40000000 rows"
 sed 's/rows: 40000000/rows: 90000000000/' "$E/services-job.yaml" >much.yaml
 job 1 much.yaml --rule half
 expect 2 validate job.json --services much.yaml --measurements "$E/measurements.csv"
-has err "embed-archive: its slices run"
+has err "embed-archive: its slices can run only"
 printf '%s\n' 'name: job' 'duration_s: 20' "services: jobs.yaml" 'plan: job.json' \
   'latency: {measurements: measurements.csv}' >job-scenario.yaml
 cp "$E/services-job.yaml" jobs.yaml
@@ -104,11 +104,11 @@ has err "with 90 % kept free"
 plan 2 --memory-headroom 1.5
 has err "expected a number from 0 to 0.9, found 1.5"
 plan 2 --rule half -o -
-has err "standard output is /dev/stdout"
+has err "for standard output, give /dev/stdout"
 [[ ! -e ./- ]] || fail "a file called - was written"
 # 60/s on average, 6 times as many in bursts of 8 s as in the calm of 72 s: 60 * 6 * 80 / (6 * 8 + 72) = 240/s.
 "$TANGRAM" diff "$E/plan.json" plan.json --steps --services "$E/services.yaml" --measurements "$E/measurements.csv" >out 2>err
-has out "tag-uploads comes in bursts of 240/s, and 60/s were taken for its need"
+has out "tag-uploads arrives in bursts of 240/s, but the steps allow for 60/s"
 
 # No plan: the reason, exit code 1, and no file.
 sed 's/latency_ms: 120/latency_ms: 1/' "$E/services.yaml" >fast.yaml
@@ -121,7 +121,7 @@ has out '"status": "infeasible"'
 
 # Wrong questions.
 expect 2 plan "$E/fleet.yaml" "$E/services.yaml"
-has err "expected --measurements or --model"
+has err "expected --measurements FILE or --model FILE"
 plan 2 --buckets fixed:64,32
 has err "--buckets: expected"
 plan 2 --planner elastc

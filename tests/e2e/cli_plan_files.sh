@@ -24,11 +24,11 @@ expect 3 export mig-parted "$PLAN" -o no/such/folder.yaml
 
 expect 0 diff "$PLAN" "$PLAN"; has out "0 changed, 0 destroyed, 0 created"
 expect 0 diff "$PLAN" "$EVENING"; has out "1 destroyed, 2 created"; has out before
-expect 1 diff "$PLAN" "$EVENING" --steps; has out "every order was tried"
+expect 1 diff "$PLAN" "$EVENING" --steps; has out "all orders were tried"
 expect 0 diff "$PLAN" "$EVENING" --steps --spare a100-80gb; has out "No service falls below"
 expect 1 diff "$PLAN" "$EVENING" --steps --rollback 3 --output json; json; has out '"rollback"'
-expect 2 diff "$PLAN" "$EVENING" --rollback 1000; has err "there are only"
-expect 2 diff "$PLAN" "$EVENING" --steps --services "$SERVICES"; has err "capacities need both"
+expect 2 diff "$PLAN" "$EVENING" --rollback 1000; has err "expected at most"
+expect 2 diff "$PLAN" "$EVENING" --steps --services "$SERVICES"; has err "capacities in requests a second need"
 expect 2 diff "$PLAN" "$EVENING" --spare cpu; has err "--spare: expected"
 # Both actions timed once: one slice is taken away in 2 s, two are made in 7 s.
 printf 'slices,action,runs,mean_ms,p50_ms,p99_ms,max_ms\n3g,destroy,1,2000,2000,2000,2000\n2g+2g,create,1,7000,7000,7000,7000\n' > recuts.csv

@@ -5,16 +5,16 @@ cp -r "$SOURCE/examples" .
 
 # Keys: shown once, kept as digests, told apart.
 expect 0 key make --tenant search --expires 2999-01-01; cp out search.key; cp err search.txt
-has err "shown this once"; has err "sha256:"; has err "2999-01-01"
+has err "shown only once"; has err "sha256:"; has err "2999-01-01"
 grep -qF "$(cut -d_ -f3- out)" err && fail "the entry holds the secret"
 expect 0 key make --tenant ops --role admin; cp out ops.key; cp err ops.txt
 expect 0 key make --tenant watch --role viewer; cp out watch.key; cp err watch.txt
-expect 2 key make --expires 2001-01-01; has err "a day to come"
+expect 2 key make --expires 2001-01-01; has err "a date in the future"
 { echo "tenants:"; for t in search ops watch; do sed -n '/^tenants/,$p' "$t.txt" | tail -n +2; done; } >access.yaml
 expect 0 validate access.yaml; has out "3 tenants"
-expect 0 key check access.yaml --token-file search.key; has out "tenant search's"
+expect 0 key check access.yaml --token-file search.key; has out "belongs to tenant search"
 sed 's/.$/~/' search.key >bent.key
-expect 1 key check access.yaml --token-file bent.key; has out "not known"
+expect 1 key check access.yaml --token-file bent.key; has out "unknown key"
 expect 2 key check access.yaml; has err "--token-file"
 echo 'tenants: [{name: a}]' >wrong.yaml
 expect 2 validate wrong.yaml --kind access; has err "wrong.yaml:1:18: a tenant needs keys"
@@ -29,7 +29,7 @@ issue() { # NAME ALTERNATIVES
 authority ca; authority other; issue server DNS:localhost,IP:127.0.0.1; issue client DNS:client.example
 
 plan=(examples/serving/plan.json --services examples/serving/services.yaml --measurements examples/measurements.csv)
-expect 2 serve "${plan[@]}" --tls-certificate server.pem; has err "belong together"
+expect 2 serve "${plan[@]}" --tls-certificate server.pem; has err "must be given together"
 expect 2 serve "${plan[@]}" --tls-client-ca ca.pem; has err "needs --tls-certificate"
 expect 2 serve "${plan[@]}" --tls-certificate server.pem --tls-key client.key.pem; has err "private key"
 expect 2 serve "${plan[@]}" --access wrong.yaml; has err "wrong.yaml:1:18"
@@ -84,12 +84,12 @@ for threads in 1 2; do
 
   # The verbs.
   expect 3 status --port "$METRICS" --ca ca.pem; has err "--token-file"
-  expect 3 status --port "$METRICS" --ca ca.pem --token-file search.key; has err "may not watch"
+  expect 3 status --port "$METRICS" --ca ca.pem --token-file search.key; has err "has no permission to watch"
   expect 3 status --port "$METRICS" --ca other.pem --token-file ops.key; has err "certificate verify failed"
   expect 3 status --port "$METRICS" --token-file ops.key; has err "HTTPS"
   expect 0 status --port "$METRICS" --ca ca.pem --token-file watch.key; has out "search"
   TANGRAM_TOKEN=$(cat watch.key) expect 0 top --port "$METRICS" --ca ca.pem --server-name localhost --times 1
-  expect 3 reload --port "$METRICS" --ca ca.pem --token-file watch.key; has err "may not administer"
+  expect 3 reload --port "$METRICS" --ca ca.pem --token-file watch.key; has err "has no permission to administer"
   expect 0 log-level --socket admin.sock; has out "info"
   expect 0 log-level requests --port "$METRICS" --ca ca.pem --token-file ops.key; has out "requests"
   asks 200 --cacert ca.pem "$base/$infer" -d "$question" -H "$(bearer search)"
@@ -136,12 +136,12 @@ asks 400 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -
 asks 200 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d "$question"
 asks 429 --cacert ca.pem --cert client.pem --key client.key.pem "$base/$infer" -d "$question"; has head "Retry-After: "
 expect 3 status --port "$METRICS" --ca ca.pem
-expect 3 status --port "$METRICS" --ca ca.pem --certificate client.pem --certificate-key client.key.pem; has err "may not watch"
+expect 3 status --port "$METRICS" --ca ca.pem --certificate client.pem --certificate-key client.key.pem; has err "has no permission to watch"
 kill -TERM "$SERVER"; ended mutual
 
 # Open to others without anything that asks: said loudly, and done. Metrics stay at home.
 start open --address 0.0.0.0
-has open.err '"level":"warning"'; has open.err "nothing asks who calls"; has open.err '"metrics":"http://127.0.0.1:'
+has open.err '"level":"warning"'; has open.err "without authentication"; has open.err '"metrics":"http://127.0.0.1:'
 kill -TERM "$SERVER"; ended open
 expect 0 key make --tenant a; sed -n '/^tenants/,$p' err >one.yaml
 start clear --address 0.0.0.0 --access one.yaml
@@ -150,6 +150,6 @@ kill -TERM "$SERVER"; ended clear
 # Two addresses that are one: said once.
 start both --address 0.0.0.0 --admin-address 0.0.0.0 --access one.yaml
 [[ $(grep -c "without TLS" both.err) == 1 ]] || fail "warned more than once: $(cat both.err)"
-python3 -c 'import json; [json.loads(line) for line in open("both.err")]' || fail "not JSON: $(cat both.err)"
+python3 -c 'import json; [json.loads(line) for line in open("both.err")]' || fail "not valid JSON: $(cat both.err)"
 kill -TERM "$SERVER"; ended both
 finish

@@ -57,7 +57,7 @@ for threads in 1 2; do
   kill -HUP "$SERVER"
   for _ in $(seq 100); do grep -q reload_failed "t$threads.err" && break; sleep 0.05; done
   has "t$threads.err" '"event":"reload_failed"'
-  expect 1 reload --port "$METRICS"; has out "goes on as before"; has out "plan.json:"
+  expect 1 reload --port "$METRICS"; has out "continues with its old files"; has out "plan.json:"
   expect 1 reload --port "$METRICS" --output json; has out '"reload": "refused"'
   cp "$SOURCE/examples/serving/plan.json" examples/serving/plan.json
   stop "t$threads"
@@ -111,7 +111,7 @@ expect 0 status --port "$METRICS" --output json; has out '"process": null'
 cp examples/serving/services.yaml same.yaml
 sed -i '0,/datatype: INT64/s//datatype: INT32/' examples/serving/services.yaml
 cmp -s same.yaml examples/serving/services.yaml && fail "the example has no INT64 any more"
-expect 1 reload --port "$METRICS"; has out "has other tensors: that needs a new start"
+expect 1 reload --port "$METRICS"; has out "has other tensors, which requires a restart"
 cp same.yaml examples/serving/services.yaml
 expect 0 reload --port "$METRICS"; has out "read its files again"
 # A pipe in the place of the plan is refused; whoever read it would wait for ever.
@@ -122,20 +122,20 @@ rm examples/serving/plan.json; mv regular.json examples/serving/plan.json
 if [[ -n $GRPC ]]; then
   answers --model rank-answers --rate 50 --size 32 --slo-ms 1000 --seconds 1 --protocol grpc --grpc-port "$GRPC" \
     --http-port 1
-  expect 3 load --model none --protocol grpc --grpc-port "$GRPC" --http-port 1; has err "the server does not know it"
+  expect 3 load --model none --protocol grpc --grpc-port "$GRPC" --http-port 1; has err "the server does not have this model"
 fi
 # A trace without a request is nothing to keep a promise by.
 echo at_s,size > examples/serving/silent.csv
 sed '0,/traffic: .*/s//traffic: {trace: {file: silent.csv}}/' examples/serving/services.yaml > examples/serving/silent.yaml
 answers --services examples/serving/silent.yaml --http-port "$HTTP" --seconds 1
-has err "classify-photos: its trace holds no request; nothing is sent to it"
+has err "classify-photos: its trace has no requests; no requests are sent to it"
 expect 2 load --services examples/serving/silent.yaml --only classify-photos --http-port "$HTTP" --clients 2
-has err "not one request is due"
+has err "no request is due"
 stop changed
 
 # A recording in which one decision is another.
 sed '0,/^< resolve \([0-9]*\) 0/s//< resolve \1 1/' r1 > bent
-expect 1 replay bent; has out "another decision"
+expect 1 replay bent; has out "the decision differs"
 expect 2 replay examples/serving/plan.json; has err "not a recording"
 
 # Batches that take half as long again as the model says: the log says so, and the model is fitted anew.

@@ -94,8 +94,8 @@ cmp -s "$SCENARIO" mine.yaml || fail "the scenario was overwritten"
 expect 0 simulate "$SCENARIO" --duration 1 --html /dev/null --log /dev/null --quiet
 
 # Twice the same policy compares nothing, and a promise to all requests cannot be proved.
-expect 2 simulate "$SCENARIO" --compare elsa,elsa; has err "the policy elsa is named twice"
-expect 2 capacity "$SCENARIO" --policies elsa,fifs,elsa; has err "the policy elsa is named twice"
+expect 2 simulate "$SCENARIO" --compare elsa,elsa; has err "the policy elsa is given twice"
+expect 2 capacity "$SCENARIO" --policies elsa,fifs,elsa; has err "the policy elsa is given twice"
 expect 2 capacity "$SCENARIO" --percentile 100; has err "below 100"
 expect 2 capacity "$SCENARIO" --percentile 0; has err "below 100"
 
@@ -115,7 +115,7 @@ assert run["counted_s"] == 10 and run["total"]["arrived_per_s"] == 200 and run["
 P
 (cat steady.yaml; echo "warmup_requests: 100000") > warm.yaml
 expect 2 capacity warm.yaml; empty out
-has err "warm.yaml: none of the 100 requests of the run is counted: warmup_requests is 100000"
+has err "warm.yaml: none of the 100 requests of the run is counted, because warmup_requests is 100000"
 sed 's/constant: {rate_per_s: 10}/closed_loop: {clients: 3}/' steady.yaml > loop.yaml
 expect 2 capacity loop.yaml; empty out; has err "no rate to scale"
 
@@ -144,7 +144,7 @@ latency: {models: [{model: net, launch_ms: 10, sample_ms: 0.1}]}
 duration_s: 1
 Y
 expect 0 simulate odd.yaml --quiet
-has err "warning: service a: no request can be served: inputs begin at 9 and the largest bucket takes 8"
+has err "warning: service a: no request can be served: the smallest input is 9 and the largest bucket takes 8"
 has err "warning: service b: no request can be in time: the promise is 1.00 ms"
 expect 0 validate odd.yaml --output json; has out "no request can be in time"
 sed 's/, {service: b, buckets: \[{batch_size: 1}\]}//' odd.yaml > none.yaml
@@ -219,7 +219,7 @@ for step in training["gpu_ownership"]:
 P
 has shared.html "Who has the GPUs"
 grep -qF '>free<' shared.html && fail "the GPUs of training are called free"
-expect 0 simulate training.yaml --duration 600; has out "reclaims from a job"
+expect 0 simulate training.yaml --duration 600; has out "reclaims per job"
 # Jobs that did not end are named, and no time is told where none did.
 sed 's/  lend: slices/  lend: slices\n  overtime_s: 0/' training.yaml > short.yaml
 expect 0 simulate short.yaml --duration 60; has out "did not end"; has out "of the 0 that ended  "

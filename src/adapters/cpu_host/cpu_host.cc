@@ -129,9 +129,9 @@ void inspect_cgroups(const std::string& root, CpuHostReport& report) {
   if (report.cgroup == CgroupVersion::none) {
     report.quota_reason = mounts.empty() ? "no control groups are mounted" : "no control group has the cpu controller";
   } else if (report.quota) {
-    report.quota_reason = fmt::format("groups can be made in {}", report.cgroup_directory);
+    report.quota_reason = fmt::format("this user can create groups in {}", report.cgroup_directory);
   } else {
-    report.quota_reason = fmt::format("{} cannot be written by this user", report.cgroup_directory);
+    report.quota_reason = fmt::format("this user cannot write to {}", report.cgroup_directory);
   }
 }
 

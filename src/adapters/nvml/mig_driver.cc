@@ -21,12 +21,12 @@ Error refusal(const NvmlLibrary& library, Status status) {
   switch (status) {
     case kNoPermission:
       return {ErrorCode::denied,
-              fmt::format("the driver does not let this user: it needs root, or access to mig/config ({})", words)};
+              fmt::format("this user has no permission: it needs root, or access to mig/config ({})", words)};
     case kInUse: return {ErrorCode::unavailable, fmt::format("it is in use ({})", words)};
     case kInsufficientResources: return {ErrorCode::unavailable, fmt::format("there is no room for it ({})", words)};
     case kResetRequired: return {ErrorCode::unavailable, fmt::format("the GPU must be reset first ({})", words)};
-    case kNotFound: return {ErrorCode::not_found, fmt::format("it is not there ({})", words)};
-    default: return {ErrorCode::unavailable, fmt::format("the driver refuses ({})", words)};
+    case kNotFound: return {ErrorCode::not_found, fmt::format("it does not exist ({})", words)};
+    default: return {ErrorCode::unavailable, fmt::format("the driver reported an error ({})", words)};
   }
 }
 
@@ -98,7 +98,7 @@ class Write {
     for (unsigned i = 0; i < std::min(count, kPlacementsMax); ++i) {
       if (placements[i].start == static_cast<unsigned>(order.start)) return placements[i];
     }
-    return Error{ErrorCode::unavailable, fmt::format("the driver does not let it start at {}", order.start)};
+    return Error{ErrorCode::unavailable, fmt::format("the driver does not allow a start at {}", order.start)};
   }
 
   Result<GpuInstanceHandle> find(const SliceOrder& order) {
@@ -194,7 +194,7 @@ class Write {
       return Nothing{};
     }
     const auto whole = whole_part(library_, slice);
-    if (!whole) return Error{ErrorCode::unavailable, "the driver does not say what may run on it"};
+    if (!whole) return Error{ErrorCode::unavailable, "the driver does not report what can run on it"};
     const Status status = make_part(slice, {whole->number, 0, ""});
     return status == kSuccess ? Result<Nothing>(Nothing{}) : refusal(library_, status);
   }

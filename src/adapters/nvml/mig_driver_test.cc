@@ -109,9 +109,9 @@ TEST_F(MigWrites, SayWhatTheDriverRefused) {
   ASSERT_TRUE(driver_->create(kGpu, {k2g, 0, {}}));
   const auto message = [](const Result<Nothing>& result) { return result ? "" : result.error().message; };
   EXPECT_THAT(message(driver_->create(kGpu, {k1g, 1, {}})), HasSubstr("there is no room for it"));
-  EXPECT_THAT(message(driver_->create(kGpu, {k2g, 1, {}})), HasSubstr("does not let it start at 1"));
-  EXPECT_THAT(message(driver_->destroy(kGpu, {k1g, 0, {}})), HasSubstr("it is not there"));
-  EXPECT_THAT(message(driver_->create("GPU-b", {k1g, 3, {}})), HasSubstr("it is not there"));
+  EXPECT_THAT(message(driver_->create(kGpu, {k2g, 1, {}})), HasSubstr("does not allow a start at 1"));
+  EXPECT_THAT(message(driver_->destroy(kGpu, {k1g, 0, {}})), HasSubstr("it does not exist"));
+  EXPECT_THAT(message(driver_->create("GPU-b", {k1g, 3, {}})), HasSubstr("it does not exist"));
   fail_write(1, nvml_abi::kNoPermission);
   const auto denied = driver_->create(kGpu, {k1g, 3, {}});
   EXPECT_EQ(denied.error().code, ErrorCode::denied);

@@ -228,15 +228,15 @@ void compare_profile(const MigProfile& ours, const DriverProfile& theirs, std::v
   }
   if (theirs.sm_count > 0 && (ours.sm_count.value != theirs.sm_count)) {
     differs(
-        fmt::format("{} has {} multiprocessors, the table says {}", ours.name, theirs.sm_count,
+        fmt::format("{} has {} multiprocessors, the table has {}", ours.name, theirs.sm_count,
                     ours.sm_count.evidence == Evidence::unknown ? "unknown" : fmt::format("{}", ours.sm_count.value)));
   }
   if (!theirs.starts.empty() && (theirs.starts != ours.starts || theirs.units != ours.units)) {
-    differs(fmt::format("{} starts at {} and covers {}; the table says {} and {}", ours.name,
+    differs(fmt::format("{} starts at {} and covers {}; the table has {} and {}", ours.name,
                         fmt::join(theirs.starts, ","), theirs.units, fmt::join(ours.starts, ","), ours.units));
   }
   if (theirs.count_max > 0 && theirs.count_max != ours.count_max) {
-    differs(fmt::format("{} may be used {} times, the table says {}", ours.name, theirs.count_max, ours.count_max));
+    differs(fmt::format("{} fits {} times, the table has {}", ours.name, theirs.count_max, ours.count_max));
   }
 }
 
@@ -293,7 +293,7 @@ DriverReport read_driver(const NvmlLibrary& library) {
   report.driver_version = library.text("nvmlSystemGetDriverVersion");
   unsigned count = 0;
   if (const Status status = library.call<Status(unsigned*)>("nvmlDeviceGetCount_v2", &count); status != kSuccess) {
-    report.problem = "the NVIDIA driver does not count its GPUs: " + library.describe(status);
+    report.problem = "the NVIDIA driver cannot count its GPUs: " + library.describe(status);
   }
   // A GPU that cannot be read has its own `problem` and does not hide the others.
   for (unsigned i = 0; i < std::min(count, kGpusMax); ++i) report.gpus.push_back(read_gpu(library, i));
@@ -347,7 +347,7 @@ std::vector<std::string> compare_profiles(const Geometry& geometry, const Driver
     if (const auto ours = profile_with_id(geometry, theirs.vendor_id)) {
       compare_profile(geometry.profiles[*ours], theirs, differences);
     } else {
-      differences.push_back(fmt::format("the driver offers {} (id {}), which the table does not know",
+      differences.push_back(fmt::format("the driver offers {} (id {}), which is not in the table",
                                         theirs.name.empty() ? "a profile" : theirs.name, theirs.vendor_id));
     }
   }

@@ -38,11 +38,11 @@ TEST(Driver, ThatDiffersIsDescribedInWords) {
   gpu.profiles.front().sm_count = 16;
   gpu.profiles.front().starts = {0, 1, 2, 3, 4, 5};
   gpu.profiles.push_back({99, "9g.99gb", 1, 1, 1, {0}, 1});
-  EXPECT_THAT(compare_profiles(geometry, gpu),
-              ElementsAre("1g.10gb has 16 multiprocessors, the table says 14",
-                          "1g.10gb starts at 0,1,2,3,4,5 and covers 1; the table says 0,1,2,3,4,5,6 and 1",
-                          "the driver calls 7g.80gb 7g.79gb",
-                          "the driver offers 9g.99gb (id 99), which the table does not know"));
+  EXPECT_THAT(
+      compare_profiles(geometry, gpu),
+      ElementsAre("1g.10gb has 16 multiprocessors, the table has 14",
+                  "1g.10gb starts at 0,1,2,3,4,5 and covers 1; the table has 0,1,2,3,4,5,6 and 1",
+                  "the driver calls 7g.80gb 7g.79gb", "the driver offers 9g.99gb (id 99), which is not in the table"));
 }
 
 // Ids 9 and 19 are 3g and 1g. 3g at 2 is not a place that the table allows.

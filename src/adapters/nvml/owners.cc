@@ -48,7 +48,7 @@ std::string owner_process(const fs::path& folder) {
   const bool in_pod = whole_file(folder / "cgroup").find("kubepods") != std::string::npos;
   return fmt::format("{} runs (process {}) and cuts GPUs when {}",
                      in_pod ? "the MIG manager of the Kubernetes GPU operator" : "nvidia-mig-manager", pid,
-                     in_pod ? "the label nvidia.com/mig.config of this node changes" : "it is told to");
+                     in_pod ? "the label nvidia.com/mig.config of this node changes" : "it is asked to");
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::string owner_process(const fs::path& folder) {
 std::vector<std::string> other_mig_owners(const std::string& root) {
   std::vector<std::string> owners;
   if (is_enabled(root)) {
-    owners.push_back("nvidia-mig-manager.service is enabled and cuts the GPUs anew at each boot");
+    owners.push_back("nvidia-mig-manager.service is enabled and cuts the GPUs again at each boot");
   }
   std::error_code error;
   if (fs::exists(root + "/var/lib/nvidia-mig-manager/reboot_attempted", error)) {

@@ -52,10 +52,10 @@ std::vector<std::string> tell_of_hosts(Session& session, const Plan& plan) {
   std::vector<std::string> notes;
   for (const auto& device : plan.devices) {
     if (device.geometry.units_per_core == 0) continue;
-    notes.push_back(
-        fmt::format("{} ({}): nothing to prepare; tangram serve gives each slice its cores when it starts, "
-                    "and takes them back when it ends",
-                    device.name, device.type));
+    notes.push_back(fmt::format(
+        "{} ({}): nothing to prepare; tangram serve assigns cores to each slice when it starts and releases them "
+        "when it ends",
+        device.name, device.type));
     if (!session.structured()) session.print(notes.back() + "\n");
   }
   return notes;
@@ -87,23 +87,24 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 VerbInfo info() {
-  return {.name = "apply",
-          .group = "Serve",
-          .summary = "cut the GPUs of this machine as a plan says",
-          .description = fmt::format(
-              "Reads how the GPUs are cut now and goes, step by step, to the cuts of the plan. Slices that are right "
-              "already are not touched, and neither are GPUs that the plan does not need. A device of the plan is the "
-              "GPU that --gpu names, or else one of its type: the one that needs the fewest cuts. MIG mode is switched "
-              "on where it is off. Before the first step a checkpoint is written; tangram rollback goes back to it. "
-              "Slices with processes on them are not destroyed: see --wait and --force. Ctrl-C stops between two "
-              "steps. Devices of type cpu need no preparation. $TANGRAM_NVML names another driver library. {}",
-              kRecutExitCodes),
-          .examples = {{"tangram apply examples/serving/plan.json --dry-run", "What would be done."},
-                       {"tangram apply examples/serving/plan.json", "Cut the GPUs."},
-                       {"tangram apply examples/serving/plan.json --gpu rack1-0=1",
-                        "Say which GPU a device is, by UUID or index."},
-                       {"tangram apply examples/serving/plan.json --device rack1-0 --wait 60",
-                        "One device of the plan; wait a minute for processes that use its slices."}}};
+  return {
+      .name = "apply",
+      .group = "Serve",
+      .summary = "cut the GPUs of this machine according to a plan",
+      .description = fmt::format(
+          "Reads the current cuts of the GPUs and changes them, step by step, to the cuts of the plan. Slices that "
+          "are already in place are not touched, and neither are GPUs that the plan does not need. A device of the "
+          "plan is mapped to the GPU that --gpu names; without --gpu, to the GPU of its type that needs the fewest "
+          "changes. MIG mode is switched on where it is off. A checkpoint is written before the first step; tangram "
+          "rollback restores it. Slices that processes use are not destroyed: see --wait and --force. Ctrl-C stops "
+          "between two steps. Devices of type cpu need no preparation. $TANGRAM_NVML names another driver library. {}",
+          kRecutExitCodes),
+      .examples = {{"tangram apply examples/serving/plan.json --dry-run", "Print the steps without taking them."},
+                   {"tangram apply examples/serving/plan.json", "Cut the GPUs."},
+                   {"tangram apply examples/serving/plan.json --gpu rack1-0=1",
+                    "Choose the GPU for a device, by UUID or index."},
+                   {"tangram apply examples/serving/plan.json --device rack1-0 --wait 60",
+                    "Cut one device; wait up to a minute for processes on its slices."}}};
 }
 
 }  // namespace
@@ -112,8 +113,9 @@ void add_apply(Program& program) {
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("PLAN", options->plan, "The plan file, JSON.")->required());
-  verb.add_option("--gpu", options->gpus, "Which GPU a device is: NAME=UUID or NAME=INDEX.")->type_name("CHOICE");
-  verb.add_option("--device", options->devices, "Only this device of the plan; several may be named.")
+  verb.add_option("--gpu", options->gpus, "The GPU for a device of the plan: NAME=UUID or NAME=INDEX.")
+      ->type_name("CHOICE");
+  verb.add_option("--device", options->devices, "Cut only this device of the plan. May be repeated.")
       ->type_name("NAME");
   add_recut_options(program, verb, options->recut);
 }

@@ -77,9 +77,6 @@ std::string store_folder(const Options& options) {
   return (fs::path(home == nullptr ? "." : home) / ".local" / "state" / "tangram" / "batch").string();
 }
 
-// Deadlines of jobs use the wall clock, because they must keep their meaning across a reboot.
-std::int64_t wall_ms() { return std::chrono::system_clock::now().time_since_epoch() / 1ms; }
-
 // ---- The state of a job ----
 
 // The store only knows "open". Whether an open job is running follows from its lock, so a killed job shows as
@@ -98,7 +95,7 @@ std::string deadline_text(const client::OfflineJob& job) {
                ? "kept"
                : "missed by " + report::distance_text((job.updated_ms - job.deadline_ms) * 1ms);
   }
-  const Duration left = (job.deadline_ms - wall_ms()) * 1ms;
+  const Duration left = (job.deadline_ms - client::wall_ms()) * 1ms;
   if (left < Duration::zero()) return "missed";
   const std::string in = "in " + report::distance_text(left);
   if (job.rows_per_s <= 0) return in;
@@ -198,7 +195,7 @@ class StallNotes {
     told_ = view.trouble;
     told_at_ = now;
     if (session_.err_terminal.interactive) session_.err << "\r\x1b[K";  // Clears the bar; it is drawn again below.
-    session_.note(fmt::format("{}: nothing moves: {}", id, view.trouble));
+    session_.note(fmt::format("{}: no row makes progress: {}", id, view.trouble));
     session_.err.flush();
   }
 
@@ -215,7 +212,8 @@ class StallNotes {
 Result<ExitCode> conclude(Session& session, const client::OfflineStore& store, client::OfflineEnd end) {
   TANGRAM_TRY(const auto job, store.read());
   if (end == client::OfflineEnd::interrupted) {
-    session.note(fmt::format("{} rows are done; `tangram batch resume {}` goes on", job.rows - job.left(), job.id));
+    session.note(
+        fmt::format("{} rows are done; `tangram batch resume {}` continues the job", job.rows - job.left(), job.id));
     return ExitCode::interrupted;
   }
   if (end == client::OfflineEnd::cancelled) {
@@ -272,8 +270,8 @@ Result<ExitCode> run_here(Session& session, client::OfflineStore& store, const O
     // An invalid input stays invalid for this job: the job is bound to the digest of its input, and a corrected file
     // has another digest. Any other error may go away, so resuming makes sense.
     session.note(end.error().code == ErrorCode::invalid
-                     ? fmt::format("mend it and submit the job anew; {} cannot go on", job.id)
-                     : fmt::format("what is answered is kept; `tangram batch resume {}` goes on", job.id));
+                     ? fmt::format("correct it and submit the job again; {} cannot continue", job.id)
+                     : fmt::format("finished rows are kept; `tangram batch resume {}` continues the job", job.id));
     return code;
   }
   return conclude(session, store, *end);
@@ -325,8 +323,9 @@ ExitCode run_apart(Session& session, const client::OfflineStore& store, const Op
   posix_spawn_file_actions_destroy(&streams);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0)
-    return session.fail({ErrorCode::unavailable, fmt::format("cannot start it: {}", std::strerror(failed))});
-  session.remark(fmt::format("it runs by itself; `tangram batch status {}` tells how far it is\n", store.id()));
+    return session.fail({ErrorCode::unavailable, fmt::format("cannot start the job: {}", std::strerror(failed))});
+  session.remark(
+      fmt::format("the job runs in the background; `tangram batch status {}` shows its progress\n", store.id()));
   return ExitCode::done;
 }
 
@@ -339,8 +338,10 @@ Result<std::string> output_file(const Options& options) {
   const fs::path path = fs::weakly_canonical(fs::absolute(options.output), error);
   if (error) return Error{ErrorCode::unavailable, fmt::format("{}: {}", options.output, error.message())};
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    return invalid_input(
-        fmt::format("--output {}: is no regular file; answers are written beside it and renamed", options.output));
+    return invalid_input(fmt::format(
+        "--output {}: is not a regular file; the answers are written to a temporary file beside it, which is then "
+        "renamed",
+        options.output));
   }
   // Two jobs with one output would each replace the other's answers at their end, hours after the mistake.
   for (const auto& id : client::OfflineStore::list(store_folder(options))) {
@@ -349,7 +350,7 @@ Result<std::string> output_file(const Options& options) {
     if (!store) continue;
     const auto job = store->read();
     if (job && store->running() && job->output == path) {
-      return invalid_input(fmt::format("--output {}: the job {} is at work and will write it", options.output, id));
+      return invalid_input(fmt::format("--output {}: the running job {} writes this file", options.output, id));
     }
   }
   return path.string();
@@ -360,14 +361,17 @@ Result<client::OfflineJob> describe(const Options& options) {
   if (options.model.empty() || options.input.empty() || options.output.empty()) {
     return invalid_input("submit needs --model NAME, --input FILE and --output FILE");
   }
-  if (!options.job.empty()) return invalid_input(fmt::format("{}: a job gets its name by itself", options.job));
+  if (!options.job.empty())
+    return invalid_input(fmt::format("{}: submit takes no job name; it chooses one", options.job));
   const auto format = client::parse_row_format(options.format.empty() ? options.input : options.format);
-  if (!format) return invalid_input(fmt::format("{}: name its format by --format jsonl or csv", options.input));
+  if (!format)
+    return invalid_input(
+        fmt::format("{}: cannot tell the format from the file name; give --format jsonl or csv", options.input));
   // Rows are read again after a resume, which a pipe cannot do.
   std::error_code error;
   if (fs::exists(options.input, error) && !fs::is_regular_file(options.input, error)) {
     return invalid_input(
-        fmt::format("--input {}: is no regular file; its rows are read more than once", options.input));
+        fmt::format("--input {}: is not a regular file; its rows are read more than once", options.input));
   }
   TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--output", options.output}}, {options.input}));
   TANGRAM_TRY(const auto output, output_file(options));
@@ -378,7 +382,7 @@ Result<client::OfflineJob> describe(const Options& options) {
   job.format = *format;
   if (!options.address.empty()) job.address = options.address;
   if (options.http_port != 0) job.port = static_cast<std::uint16_t>(options.http_port);
-  job.submitted_ms = wall_ms();
+  job.submitted_ms = client::wall_ms();
   if (!options.deadline.empty()) {
     TANGRAM_TRY(const auto span, parse_span("--deadline", options.deadline));
     job.deadline_ms = job.submitted_ms + span / 1ms;
@@ -429,7 +433,7 @@ Result<ExitCode> cancel(Session& session, const Options& options) {
   // The change is a compare-and-swap: the job may have ended in the meantime, and a finished job stays finished.
   if (!changed) {
     TANGRAM_TRY(const auto job, store.read());
-    session.note(fmt::format("{}: it is {} already", options.job, client::to_string(job.state)));
+    session.note(fmt::format("{}: the job is already {}", options.job, client::to_string(job.state)));
     return ExitCode::answer_is_no;
   }
   session.remark(fmt::format("{}: cancelled\n", options.job));
@@ -450,42 +454,46 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (options.action == "submit") return submit(session, options);
   if (options.action == "status") return status(session, options);
   if (options.job.empty())
-    return session.fail(invalid_input(fmt::format("expected the job: tangram batch {} JOB", options.action)));
+    return session.fail(
+        invalid_input(fmt::format("expected the name of the job: tangram batch {} JOB", options.action)));
   return options.action == "cancel" ? cancel(session, options) : resume(session, options);
 }
 
 void add_options(Program& program, Arguments& verb, Options& options) {
   program.one_of(verb.add_option("ACTION", options.action, "submit, status, cancel or resume.")->required(),
                  {"submit", "status", "cancel", "resume"});
-  verb.add_option("JOB", options.job, "Its name, which submit prints; status without one lists all.");
-  verb.add_option("--model", options.model, "submit: the model that answers.")->type_name("NAME");
-  program.offers_files(verb.add_option("--input", options.input, "submit: the rows.")->type_name("FILE"));
-  program.offers_files(
-      verb.add_option("--output", options.output, "submit: where the answers go. Otherwise: table, json or yaml.")
-          ->type_name("FILE"));
+  verb.add_option("JOB", options.job,
+                  "The name of the job, as submit prints it. Without a name, status lists all jobs.");
+  verb.add_option("--model", options.model, "submit: the served model to use.")->type_name("NAME");
+  program.offers_files(verb.add_option("--input", options.input, "submit: the file of rows.")->type_name("FILE"));
+  program.offers_files(verb.add_option("--output", options.output,
+                                       "submit: the file for the answers. Other actions: table, json or yaml.")
+                           ->type_name("FILE"));
   program.one_of(
-      verb.add_option("--format", options.format, "submit: of the input, if its name does not tell.")->type_name("F"),
+      verb.add_option("--format", options.format, "submit: the format of the input, if its name does not show it.")
+          ->type_name("F"),
       {"jsonl", "csv"});
-  verb.add_option("--deadline", options.deadline, "submit: when all should be done from now on: 30m, 2h, 1d.")
+  verb.add_option("--deadline", options.deadline,
+                  "submit: the time from now by which all rows should be done: 30m, 2h, 1d.")
       ->type_name("TIME");
-  verb.add_option("--address", options.address, "Where the server is, in numbers; 127.0.0.1 unless told.")
-      ->type_name("IP");
+  verb.add_option("--address", options.address, "The IP address of the server; default 127.0.0.1.")->type_name("IP");
   program.whole_number(
-      verb.add_option("--http-port", options.http_port, "Of the server; 8000 unless told.")->type_name("N"), 1, 65535);
-  verb.add_option("--header", options.headers, "Sent with every request, \"Name: value\"; may be repeated.")
+      verb.add_option("--http-port", options.http_port, "The HTTP port of the server; default 8000.")->type_name("N"),
+      1, 65535);
+  verb.add_option("--header", options.headers, "A header to send with every request, \"Name: value\". May be repeated.")
       ->type_name("TEXT");
   add_caller_options(program, verb, options.caller);
-  verb.add_option("--under-way", options.under_way_max, "Rows that wait at the server at once, at most.")
+  verb.add_option("--under-way", options.under_way_max, "The largest number of rows sent and not yet answered.")
       ->type_name("N")
       ->capture_default_str()
       ->range(1, 16'384);
   verb.add_option("--wait", options.wait, "How long to wait for a server that does not answer.")
       ->type_name("TIME")
       ->capture_default_str();
-  verb.add_flag("--detach", options.detach, "Run by itself, without this terminal.");
-  program.offers_files(
-      verb.add_option("--store", options.store, "Folder with the jobs; $XDG_STATE_HOME/tangram/batch unless told.")
-          ->type_name("DIR"));
+  verb.add_flag("--detach", options.detach, "Run in the background, detached from this terminal.");
+  program.offers_files(verb.add_option("--store", options.store,
+                                       "The folder that holds the jobs; default $XDG_STATE_HOME/tangram/batch.")
+                           ->type_name("DIR"));
 }
 
 }  // namespace
@@ -495,21 +503,21 @@ void add_batch(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "batch",
        .group = "Serve",
-       .summary = "a file of rows through a served model, with the capacity that is left",
+       .summary = "run a file of rows through a served model, in idle time",
        .description =
-           "Sends every row of a JSONL or CSV file to a running server and writes the answers in the same order. Rows "
-           "run in the background: `tangram serve` starts them only where no online request is thereby late. What is "
-           "answered is kept at once, so the job may be killed at any instant and resumed; every row is answered "
-           "exactly once. Rows that cannot be answered are listed apart, in OUTPUT.failed.jsonl. Exit code 1: some "
-           "rows have no answer, the deadline was missed, or the job was cancelled.",
+           "Sends every row of a JSONL or CSV file to a running server and writes the answers in the same order. "
+           "Rows run in the background: `tangram serve` starts one only if that makes no online request late. Each "
+           "answer is saved as it arrives, so the job can be killed at any time and resumed; every row is answered "
+           "exactly once. Rows that failed are listed in OUTPUT.failed.jsonl. Exit code 1: some rows have no answer, "
+           "the deadline was missed, or the job was cancelled.",
        .examples =
            {{"tangram batch submit --model rank-answers --input examples/serving/rows.jsonl --output DIR/answers.jsonl",
              "Rows such as {\"input_ids\": [17, 4, 9]}."},
             {"tangram batch submit --model rank-answers --input DIR/rows.csv --output DIR/answers.jsonl --deadline 2h "
              "--detach",
-             "By itself, and in two hours at the latest."},
-            {"tangram batch status", "All jobs, and whether they will be in time."},
-            {"tangram batch resume rank-answers-1", "After a kill, a crash or a reboot."}},
+             "In the background, to be done within two hours."},
+            {"tangram batch status", "List all jobs, and whether they will meet their deadlines."},
+            {"tangram batch resume rank-answers-1", "Continue after a kill, a crash or a reboot."}},
        .output_is_file = true},
       [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);

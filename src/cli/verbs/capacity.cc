@@ -97,33 +97,35 @@ void add_capacity(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "capacity",
        .group = "Simulate",
-       .summary = "the highest load at which every promise is kept",
+       .summary = "find the highest load at which every promise is kept",
        .description =
-           "Multiplies the rates of SCENARIO until a service breaks its promise, and finds the highest factor that "
-           "keeps them all, by bisection on the same random numbers. Every arrival counts; a refused one has infinite "
-           "latency. BINDING is the service that fails first above it. REQUESTS/S and PER S are over the time in which "
-           "requests come. A closed loop is scaled through its think time; without any it has no rate to scale.",
-       .examples = {{"tangram capacity examples/scenario-day.yaml", "With the scenario's policy."},
-                    {"tangram capacity examples/scenario-day.yaml --policies tangram,elsa,fifs", "Three policies."},
+           "Multiplies the rates of SCENARIO and finds, by bisection with the same random numbers, the highest "
+           "factor at which every service keeps its promise. Every arrival counts; a rejected request has infinite "
+           "latency. BINDING is the service that breaks its promise first above that factor. REQUESTS/S and PER S "
+           "are averages over the time in which requests arrive. A closed loop is scaled through its think time; a "
+           "closed loop without think time has no rate to scale.",
+       .examples = {{"tangram capacity examples/scenario-day.yaml", "With the policy of the scenario."},
+                    {"tangram capacity examples/scenario-day.yaml --policies tangram,elsa,fifs",
+                     "Compare three policies."},
                     {"tangram capacity examples/scenario-day.yaml --percentile 95 --tolerance 0.002",
-                     "Another promise, more exactly."}}},
+                     "Another percentile, and a narrower search."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("SCENARIO", options->scenario, "The scenario file.")->required());
   std::vector<std::string> names;
   for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  program.offers(
-      verb.add_option("--policies", options->policies, "The policies to try, p1,p2,...; the scenario's alone without.")
-          ->type_name("POLICIES")
-          ->delimiter(','),
-      names);
-  verb.add_option("--percentile", options->percentile, "Instead of each service's own.")
+  program.offers(verb.add_option("--policies", options->policies,
+                                 "The policies to compare, p1,p2,...; default: the policy of the scenario.")
+                     ->type_name("POLICIES")
+                     ->delimiter(','),
+                 names);
+  verb.add_option("--percentile", options->percentile, "The percentile of the promises, instead of each service's own.")
       ->type_name("P")
       ->check(not_below_hundred);
-  verb.add_option("--tolerance", options->tolerance, "Relative width at which the search ends.")
+  verb.add_option("--tolerance", options->tolerance, "The relative width at which the search ends.")
       ->type_name("T")
       ->capture_default_str()
       ->range(1e-6, 0.5);
-  verb.add_option("--seed", options->seed, "Instead of the scenario's seed.")->type_name("N");
+  verb.add_option("--seed", options->seed, "The seed, instead of the scenario's.")->type_name("N");
 }
 
 }  // namespace tangram::cli

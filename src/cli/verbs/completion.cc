@@ -20,11 +20,11 @@ void add_completion(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "completion",
        .group = "About Tangram",
-       .summary = "a script that lets the shell complete tangram's verbs and options",
+       .summary = "print a script that completes tangram's verbs and options in the shell",
        .description =
-           "Prints a script for the SHELL. It knows verbs, options, their values, device types and where a file "
-           "is expected.",
-       .examples = {{"source <(tangram completion bash)", "Complete in this bash, from now on."},
+           "Prints a completion script for SHELL. It completes verbs, options, option values, device types and file "
+           "names.",
+       .examples = {{"source <(tangram completion bash)", "Enable completion in the current bash."},
                     {"tangram completion zsh > ~/.zfunc/_tangram", "For zsh, in a folder of $fpath."},
                     {"tangram completion fish > ~/.config/fish/completions/tangram.fish", "For fish."}},
        .text_only = true},
@@ -32,7 +32,7 @@ void add_completion(Program& program) {
         session.print(script_for(*shell, program.tree()));
         return ExitCode::done;
       });
-  program.one_of(verb.add_option("SHELL", *shell, "Which shell.")->required(), {"bash", "zsh", "fish"});
+  program.one_of(verb.add_option("SHELL", *shell, "The shell.")->required(), {"bash", "zsh", "fish"});
 }
 
 }  // namespace tangram::cli

@@ -170,7 +170,7 @@ Group simplest(const Group& whole) {
 // Scene: the layouts that each device could still have.
 void show_free_layouts(Session& session, int number, const Inputs& inputs) {
   constexpr std::size_t kRowsMax = 6;
-  scene_title(session, number, "What is still free", "every way to fill the rest of a device");
+  scene_title(session, number, "What is still free", "all ways to cut the free units of each device");
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
     const auto ways = ways_to_fill(group.geometry, group.layout);
@@ -191,7 +191,7 @@ void show_free_layouts(Session& session, int number, const Inputs& inputs) {
 
 // Scene: where the next small slice should start so that large ones stay possible.
 void show_next_slice(Session& session, int number, const Inputs& inputs) {
-  scene_title(session, number, "Where the next slice goes", "so that the largest ones stay possible");
+  scene_title(session, number, "Where the next slice goes", "so that the largest slices remain possible");
   report::Table table({{"DEVICE"}, {"NEXT"}, {"GOES TO"}, {"THEN STILL FITS", report::Align::left, true}});
   for (const auto& whole : groups_of(inputs)) {
     const Group group = simplest(whole);
@@ -218,7 +218,7 @@ void show_next_slice(Session& session, int number, const Inputs& inputs) {
 // Scene: the plan that serves the services on the fewest devices. A missing measurements file ends this scene and not
 // the demo.
 void show_plan(Session& session, int number, const Inputs& inputs) {
-  scene_title(session, number, "The plan", "every promise simulated, as few devices as can be");
+  scene_title(session, number, "The plan", "every promise simulated, on as few devices as possible");
   // Planning takes seconds; the title tells the user what is happening.
   session.out.flush();
   const auto latency = load_latency({.measurements = inputs.measurements_path, .model = ""});
@@ -276,7 +276,7 @@ Result<std::string> place_report(const std::string& report) {
   std::string folder = (std::filesystem::temp_directory_path(error) / "tangram-XXXXXX").string();
   // mkdtemp creates the folder under an unpredictable name, so the path cannot be a link planted by another user.
   if (error || ::mkdtemp(folder.data()) == nullptr) {
-    return Error{ErrorCode::unavailable, "no place was found for the report; name one with --html"};
+    return Error{ErrorCode::unavailable, "no file name was free for the report; name one with --html"};
   }
   const std::string path = folder + "/demo.html";
   TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(path, report));
@@ -310,7 +310,7 @@ Result<ExitCode> show_day(Session& session, int number, const Inputs& inputs) {
   session.print("\n  " + report::wrap(story, session.terminal.width - 2, 2) + "\n");
   TANGRAM_TRY(const auto report, write_report(inputs.html, inputs.scenario, runs));
   session.remark(
-      fmt::format("\n  The whole story with pictures: {}\n", paint(session.terminal, Style::accent, report)));
+      fmt::format("\n  The full report, with pictures: {}\n", paint(session.terminal, Style::accent, report)));
   session.out.flush();
   // The speed goes to standard error: it is the only line that differs between runs, and the rest can be compared as
   // text.
@@ -390,7 +390,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
     session.print_value(demo_json(session, inputs));
     return ExitCode::done;
   }
-  session.print(paint(session.terminal, Style::bold, "Tangram") + ": GPUs are cut, and every piece has its place.\n");
+  session.print(paint(session.terminal, Style::bold, "Tangram") +
+                ": plan, simulate and serve on GPUs that are cut into slices.\n");
   int number = 1;
   for (const Scene scene : kScenes) scene(session, number++, inputs);
   TANGRAM_TRY(const ExitCode shown, show_day(session, number, inputs));
@@ -407,33 +408,32 @@ void add_demo(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "demo",
        .group = "Look",
-       .summary = "a short show of a small fleet and its services",
+       .summary = "demonstrate Tangram on a small fleet",
        .description =
-           "Takes the example fleet and services that come with Tangram, or yours, and shows the devices as they are "
-           "cut, "
-           "the load of the services, how the rest of each device could be cut, where the next slice should go, and "
-           "the "
-           "plan that serves them on the fewest devices. Then "
-           "it simulates a day of the example scenario, or of yours, and writes a report about it: to "
-           "tangram-demo.html in this folder, or under a like name where that one is taken by something else.",
-       .examples = {{"tangram demo", "The examples."},
-                    {"tangram demo --hours 2 --html /tmp/report.html", "Two hours, with the report where you say."},
+           "Shows the devices of a fleet and their cuts, the load of the services, how the free units of each device "
+           "could be cut, where the next slice should go, and the plan that serves the load on the fewest devices. "
+           "Then simulates a day and writes a report with pictures: to tangram-demo.html in the current folder, or "
+           "to a similar name if that file exists and is not such a report. Uses the example files that come with "
+           "Tangram, unless options name yours.",
+       .examples = {{"tangram demo", "Use the examples."},
+                    {"tangram demo --hours 2 --html /tmp/report.html",
+                     "Simulate two hours, and choose the file of the report."},
                     {"tangram demo --fleet examples/fleet.yaml --services examples/services.yaml",
-                     "The same, with the files to show named."}}},
+                     "The same, with the files named."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
-      verb.add_option("--fleet", options->fleet, "The fleet; the example without it.")->type_name("FILE"));
+      verb.add_option("--fleet", options->fleet, "The fleet file; default: the example.")->type_name("FILE"));
   program.offers_files(
-      verb.add_option("--services", options->services, "The services; the example without it.")->type_name("FILE"));
+      verb.add_option("--services", options->services, "The services file; default: the example.")->type_name("FILE"));
   program.offers_files(
-      verb.add_option("--measurements", options->measurements, "Run times for the plan; the example's without it.")
+      verb.add_option("--measurements", options->measurements, "The measurements to plan with; default: the example's.")
           ->type_name("FILE"));
   program.offers_files(
-      verb.add_option("--scenario", options->scenario, "What is simulated; the example day without it.")
+      verb.add_option("--scenario", options->scenario, "The scenario to simulate; default: the example day.")
           ->type_name("FILE"));
-  program.offers_files(verb.add_option("--html", options->html, "Where the report goes; tangram-demo.html without it.")
+  program.offers_files(verb.add_option("--html", options->html, "The file of the report; default: tangram-demo.html.")
                            ->type_name("FILE"));
-  verb.add_option("--hours", options->hours, "How much of the scenario is simulated.")
+  verb.add_option("--hours", options->hours, "How many hours of the scenario to simulate.")
       ->type_name("H")
       ->capture_default_str()
       ->range(0.01, 1e5);

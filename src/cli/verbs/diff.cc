@@ -88,7 +88,8 @@ Result<std::vector<PlannedDevice>> spares_of(const std::vector<std::string>& tex
 Result<Nothing> read_capacity(const Options& options, Question& question) {
   if (options.services.empty() && !options.latency.given()) return Nothing{};
   if (options.services.empty() || !options.latency.given()) {
-    return Error{ErrorCode::invalid, "capacities need both --services and one of --measurements and --model"};
+    return Error{ErrorCode::invalid,
+                 "capacities in requests a second need --services and one of --measurements and --model"};
   }
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency, load_latency(options.latency));
@@ -137,8 +138,9 @@ Result<Nothing> read_plans(const Options& options, Question& question) {
 Result<Nothing> read_question(const Options& options, Question& question) {
   // The positional BEFORE holds the only plan with --live, so AFTER must be empty exactly when --live is given.
   if (options.live != options.after.empty()) {
-    return Error{ErrorCode::invalid, options.live ? "--live compares one plan with this machine; found two plans"
-                                                  : "expected two plans, BEFORE and AFTER, or --live and one"};
+    return Error{ErrorCode::invalid, options.live
+                                         ? "--live compares one plan with this machine, but two plans were given"
+                                         : "expected two plans, BEFORE and AFTER, or --live and one plan"};
   }
   TANGRAM_RETURN_IF_ERROR(options.live ? read_live(options, question) : read_plans(options, question));
   auto& wanted = question.options;
@@ -220,7 +222,7 @@ void print_mosaics(Session& session, const plan::Difference& difference) {
                               device.before.type, role));
     session.print(report::draw_mosaic(device.before.geometry, rows, session.terminal, {.left_title = "unit"}));
   }
-  if (drawn > kDevicesDrawn) session.remark(fmt::format("... and more devices; the table has them all\n"));
+  if (drawn > kDevicesDrawn) session.remark(fmt::format("... and more devices; the table lists all of them\n"));
 }
 
 // Kept slices are left out: in a large fleet they are most of the rows and say nothing about the change.
@@ -294,7 +296,7 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
                std::string(to_string(step.action)),
                {step.device, Style::accent},
                slices_text(*geometries.at(step.device), step),
-               replica + (step.temporary ? " (for a while)" : ""),
+               replica + (step.temporary ? " (temporary)" : ""),
                {capacity_text(step), style}});
   }
   return table.render(terminal);
@@ -308,9 +310,9 @@ std::string burst_notes(const std::optional<Workload>& workload) {
   for (const auto& service : workload->services) {
     const auto* bursts = std::get_if<BurstTraffic>(&service.traffic);
     if (bursts == nullptr) continue;
-    text +=
-        fmt::format("{} comes in bursts of {:.4g}/s, and {:.4g}/s were taken for its need: change plans in its calm.\n",
-                    service.name, burst_rate_per_s(*bursts), plan::planning_rate_per_s(service));
+    text += fmt::format(
+        "{} arrives in bursts of {:.4g}/s, but the steps allow for {:.4g}/s; change plans in a calm period.\n",
+        service.name, burst_rate_per_s(*bursts), plan::planning_rate_per_s(service));
   }
   return text;
 }
@@ -318,25 +320,27 @@ std::string burst_notes(const std::optional<Workload>& workload) {
 // The conclusion in sentences. It claims that no order exists only if the search was exhaustive; otherwise it only says
 // that none was found.
 std::string verdict(const plan::Transition& moved, bool all_known) {
-  std::string text = fmt::format("{} steps in {} phases, {:.1f} s; steps of one phase run at once.\n",
+  std::string text = fmt::format("{} steps in {} phases, {:.1f} s; the steps of one phase run at the same time.\n",
                                  moved.steps.size(), moved.phases, to_seconds(moved.takes));
   if (moved.temporaries > 0) {
-    text += fmt::format("{} {} on spare room for a while.\n", moved.temporaries,
+    text += fmt::format("{} {} to spare room temporarily.\n", moved.temporaries,
                         moved.temporaries == 1 ? "replica is copied" : "replicas are copied");
   }
   // A replica without run times has capacity zero, so a service that runs only on such replicas cannot fall below its
   // floor.
-  if (!all_known) text += "What has no run times counts nothing, so that nobody watches over its services.\n";
-  if (!moved.first_below) return text + "No service falls below what it needs on the way.\n";
+  if (!all_known)
+    text +=
+        "Replicas without run times count as zero capacity, so their services are not protected during the change.\n";
+  if (!moved.first_below) return text + "No service falls below the capacity it needs during the change.\n";
   const plan::Step& step = moved.steps[*moved.first_below];
-  text += fmt::format("After step {} {} below what {} needed", *moved.first_below + 1, text::join(step.below, ", "),
-                      step.below.size() == 1 ? "is" : "are");
+  text += fmt::format("After step {}, {} {} below the required capacity", *moved.first_below + 1,
+                      text::join(step.below, ", "), step.below.size() == 1 ? "is" : "are");
   std::vector<std::string> floors;
   for (const auto& service : step.below) floors.push_back(fmt::format("{:.4g}", moved.floors.at(service)));
   text += fmt::format(" ({})", text::join(floors, ", "));
   return text +
-         (moved.exhaustive ? "; every order was tried, and without more room none avoids it.\n"
-                           : "; no order was found that avoids it.\n") +
+         (moved.exhaustive ? "; all orders were tried, and without more room none avoids this.\n"
+                           : "; no order was found that avoids this.\n") +
          "Spare devices would help: --spare TYPE.\n";
 }
 
@@ -445,8 +449,8 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   // plan::rollback() requires N <= steps, and N comes from the user.
   const bool rolls_back = options.rollback.has_value();
   if (rolls_back && *options.rollback > moved.steps.size()) {
-    return Error{ErrorCode::invalid,
-                 fmt::format("--rollback: there are only {} steps, found {}", moved.steps.size(), *options.rollback)};
+    return Error{ErrorCode::invalid, fmt::format("--rollback: expected at most {}, the number of steps; found {}",
+                                                 moved.steps.size(), *options.rollback)};
   }
   const auto back = rolls_back ? plan::rollback(question.before, moved, *options.rollback, question.options)
                                : std::vector<plan::Step>{};
@@ -459,7 +463,7 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
     session.print("\n" + steps_table(moved.steps, geometries, requests, session.terminal));
     session.print("\n" + verdict(moved, question.unknown.empty()) + burst_notes(question.workload));
     if (rolls_back) {
-      session.print(fmt::format("\nBack from step {}:\n", *options.rollback));
+      session.print(fmt::format("\nThe steps back after step {}:\n", *options.rollback));
       session.print(steps_table(back, geometries, requests, session.terminal));
     }
   }
@@ -478,7 +482,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (options.steps || options.rollback) {
     // Each replica without run times is named, because the verdict below does not cover its service.
     for (const auto& what : question.unknown)
-      session.note("no run times are known for " + what + ": it counts nothing");
+      session.note("no run times are known for " + what + "; its capacity counts as zero");
     TANGRAM_TRY(const auto printed, print_steps(session, options, question, moved, structured));
     code = printed;
   }
@@ -500,40 +504,40 @@ VerbInfo info() {
   return {
       .name = "diff",
       .group = "Plan",
-      .summary = "what changes between two plans, and how to get from one to the other",
+      .summary = "show what changes between two plans, and the steps from one to the other",
       .description =
           "Compares the plans BEFORE and AFTER and shows which slices are kept, changed, destroyed and created. "
-          "Devices of one type are interchangeable, and so are the places of equal slices, so that as much as "
-          "possible stays as it is; --by-name and --keep-places take the plans by the letter. With --steps, prints "
-          "an order of steps that touches nothing that stays and lets no service fall below what it needs, if there "
-          "is one, with the time and what every service can take after each step; if there is none it says so and "
-          "ends with 1. What a service needs is its rate, the mean where it comes in bursts, but no more than both "
-          "plans give it. Capacities are "
-          "requests a second with --services and run times, compute slices without. --rollback N prints the way "
-          "back after the first N steps. With --live and one plan, compares the cuts of that plan with those of the "
-          "GPUs of this machine, which tangram apply would make, and ends with 1 if they differ.",
-      .examples = {
-          {"tangram diff examples/plan.json examples/plan-evening.json", "What changes."},
-          {"tangram diff examples/plan.json examples/plan-evening.json --steps --services "
-           "examples/services.yaml --measurements examples/measurements.csv",
-           "How to get there, in requests a second."},
-          {"tangram diff examples/plan.json examples/plan-evening.json --steps --spare a100-80gb",
-           "With an empty device that may help out."},
-          {"tangram diff examples/plan.json examples/plan-evening.json --rollback 3",
-           "The way back after three steps."},
-          {"tangram diff --live examples/serving/plan.json", "Whether this machine is cut as the plan says."}}};
+          "Devices of one type are interchangeable, and so are the positions of equal slices, so that as little as "
+          "possible changes; --by-name and --keep-places turn this off. With --steps, prints an order of steps that "
+          "leaves unchanged slices alone and keeps every service above the capacity it needs, with the time of each "
+          "step and the capacity of every service after it; if there is no such order, it says so and exits with 1. "
+          "A service needs its rate (the mean rate, if it arrives in bursts), but no more than both plans provide. "
+          "Capacities are in requests a second with --services and run times, otherwise in compute slices. "
+          "--rollback N also prints the way back after the first N steps. With --live and one plan, compares the "
+          "cuts of that plan with the GPUs of this machine, prints what tangram apply would change, and exits with 1 "
+          "if they differ.",
+      .examples = {{"tangram diff examples/plan.json examples/plan-evening.json", "Show what changes."},
+                   {"tangram diff examples/plan.json examples/plan-evening.json --steps --services "
+                    "examples/services.yaml --measurements examples/measurements.csv",
+                    "Show the steps, with capacities in requests a second."},
+                   {"tangram diff examples/plan.json examples/plan-evening.json --steps --spare a100-80gb",
+                    "Allow one empty device as temporary room."},
+                   {"tangram diff examples/plan.json examples/plan-evening.json --rollback 3",
+                    "Show the way back after three steps."},
+                   {"tangram diff --live examples/serving/plan.json",
+                    "Check whether this machine is cut according to the plan."}}};
 }
 
 // The times from which the length of the change is estimated.
 void add_time_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("--recut-times", options.recut_times,
-                                       "Measured times of re-cuts, as CSV; medians of an A100 without it.")
+                                       "Measured times of re-cuts, CSV; default: the medians of an A100.")
                            ->type_name("FILE"));
-  verb.add_option("--load-s", options.load_s, "Seconds that a model takes to load.")
+  verb.add_option("--load-s", options.load_s, "Seconds to load a model.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.0, 1e6);
-  verb.add_option("--drain-s", options.drain_s, "Seconds until a replica has finished what it has.")
+  verb.add_option("--drain-s", options.drain_s, "Seconds until a replica has finished its queued requests.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.0, 1e6);
@@ -545,30 +549,30 @@ void add_diff(Program& program) {
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers_files(
-      verb.add_option("BEFORE", options->before, "The plan that is in force, JSON; with --live the one that is wanted.")
-          ->required());
-  program.offers_files(verb.add_option("AFTER", options->after, "The plan that is wanted, JSON."));
+      verb.add_option("BEFORE", options->before, "The current plan, JSON; with --live, the wanted plan.")->required());
+  program.offers_files(verb.add_option("AFTER", options->after, "The wanted plan, JSON."));
   verb.add_flag("--live", options->live, "Compare one plan with the GPUs of this machine.");
-  verb.add_option("--gpu", options->gpus, "With --live, which GPU a device is: NAME=UUID or NAME=INDEX.")
+  verb.add_option("--gpu", options->gpus, "With --live: the GPU for a device, NAME=UUID or NAME=INDEX.")
       ->type_name("CHOICE");
-  verb.add_option("--device", options->devices, "With --live, only this device of the plan; several may be named.")
+  verb.add_option("--device", options->devices, "With --live: compare only this device of the plan. May be repeated.")
       ->type_name("NAME");
-  verb.add_flag("--steps", options->steps, "Print the steps from one to the other.");
-  verb.add_option("--rollback", options->rollback, "Print the way back after the first N steps, too.")->type_name("N");
+  verb.add_flag("--steps", options->steps, "Print the steps from BEFORE to AFTER.");
+  verb.add_option("--rollback", options->rollback, "Also print the way back after the first N steps.")->type_name("N");
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  file("--services", options->services, "The services, for their rates and sizes.");
-  Argument* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
-  file("--model", options->latency.model, "Run times, as tangram learn wrote them.")->excludes(measurements);
-  program.offers(verb.add_option("--spare", options->spares, "Empty devices that may help out: TYPE or TYPE:COUNT.")
-                     ->type_name("TYPE"),
-                 device_type_names());
-  verb.add_flag("--no-temporaries", options->no_temporaries, "Never copy a replica to spare room for a while.");
-  verb.add_flag("--by-name", options->by_name, "Each device takes the role of its own name.");
-  verb.add_flag("--keep-places", options->keep_places, "Slices lie exactly where AFTER says.");
+  file("--services", options->services, "The services file, for rates and input sizes.");
+  Argument* measurements = file("--measurements", options->latency.measurements, "Measured run times, CSV.");
+  file("--model", options->latency.model, "A latency model that tangram learn wrote.")->excludes(measurements);
+  program.offers(
+      verb.add_option("--spare", options->spares, "Empty devices to use as temporary room: TYPE or TYPE:COUNT.")
+          ->type_name("TYPE"),
+      device_type_names());
+  verb.add_flag("--no-temporaries", options->no_temporaries, "Never copy a replica to spare room temporarily.");
+  verb.add_flag("--by-name", options->by_name, "Map each device of BEFORE to the device of the same name.");
+  verb.add_flag("--keep-places", options->keep_places, "Put slices exactly at the positions that AFTER names.");
   add_time_options(program, verb, *options);
-  file("-o,--to", options->to, "Write AFTER as it will be, under the names of the devices.");
+  file("-o,--to", options->to, "Write AFTER with the device names of BEFORE.");
 }
 
 }  // namespace tangram::cli

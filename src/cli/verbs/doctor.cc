@@ -56,14 +56,14 @@ std::vector<std::string> consequences(const Findings& findings) {
   const CpuHost host = adapters::to_cpu_host(findings.host);
   const int units = cpu_geometry(host).units;
   // The host is always first, since every machine has one.
-  list.push_back(host.quota
-                     ? fmt::format("The host's cores can be cut into {} units of a quarter core.", units)
-                     : fmt::format("The host's cores can be cut into {} whole cores; for quarters, CPU quotas must "
-                                   "be writable.",
-                                   units));
+  list.push_back(
+      host.quota
+          ? fmt::format("The host's cores can be cut into {} units of a quarter core.", units)
+          : fmt::format("The host's cores can be cut into {} whole cores; quarter cores need writable CPU quotas.",
+                        units));
   // Everything below is about MIG.
   if (count_mig_capable(findings.driver) == 0) {
-    list.push_back("No GPU that can be cut was found: everything that needs no GPU works, for every device type.");
+    list.push_back("No GPU that can be cut was found. Everything that needs no GPU works, for every device type.");
     return list;
   }
   // One sentence about MIG mode for all GPUs together: on a machine with eight GPUs it would otherwise repeat.
@@ -72,14 +72,14 @@ std::vector<std::string> consequences(const Findings& findings) {
     any_off = any_off || (gpu.mig_capable && !gpu.mig_enabled);
     // Tangram cuts only types that are in its tables: without them it does not know which starts are valid.
     if (gpu.mig_capable && recut::geometry_of(gpu) == nullptr) {
-      list.push_back(fmt::format("GPU {} can be cut, but its type (PCI id 0x{:04X}) is not in the tables.", gpu.index,
+      list.push_back(fmt::format("GPU {} can be cut, but Tangram does not know its type (PCI id 0x{:04X}).", gpu.index,
                                  gpu.pci_device_id));
     }
     if (gpu.mig_capable && only_cut_alike(gpu)) {
-      list.push_back(
-          fmt::format("GPU {} is cut like {}, but the multiprocessors and the memory of its slices are not "
-                      "in the tables: measure on it rather than use what another board took.",
-                      gpu.index, recut::geometry_of(gpu)->type));
+      list.push_back(fmt::format(
+          "GPU {} has the cuts of {}, but Tangram does not know the multiprocessors and memory of its slices: "
+          "measure on it instead of using measurements of another board.",
+          gpu.index, recut::geometry_of(gpu)->type));
     }
   }
   if (any_off) {
@@ -87,13 +87,15 @@ std::vector<std::string> consequences(const Findings& findings) {
                                                   : "MIG mode is off on a GPU; switching it on needs CAP_SYS_ADMIN.");
   }
   // Two ways give the right to cut: root, or the capability node that an administrator can share with a group.
-  list.push_back(findings.permissions.root || findings.permissions.mig_config
-                     ? "This user may cut the GPUs."
-                     : "This user may look but not cut: that needs root, or access to the mig/config node in "
-                       "/dev/nvidia-caps.");
+  list.push_back(
+      findings.permissions.root || findings.permissions.mig_config
+          ? "This user may cut the GPUs."
+          : "This user may read the GPUs but not cut them: that needs root, or access to the mig/config node in "
+            "/dev/nvidia-caps.");
   // The same warning that `tangram apply` prints.
   for (const auto& owner : findings.owners) {
-    list.push_back(fmt::format("Another owner: {}. GPUs should have one, or each undoes what the other did.", owner));
+    list.push_back(fmt::format(
+        "Another tool manages these GPUs: {}. Only one tool should, or each undoes the changes of the other.", owner));
   }
   return list;
 }
@@ -239,9 +241,9 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   report.heading(fmt::format("GPU {}: {}", gpu.index, gpu.name.empty() ? "no answer" : gpu.name));
   if (!gpu.problem.empty()) report.line("problem", gpu.problem, Style::bad);
   if (gpu.name.empty()) return;
-  report.line("type", geometry == nullptr ? fmt::format("unknown to the tables (PCI id 0x{:04X})", gpu.pci_device_id)
+  report.line("type", geometry == nullptr ? fmt::format("unknown type (PCI id 0x{:04X})", gpu.pci_device_id)
                       : only_cut_alike(gpu)
-                          ? fmt::format("{} by its cuts; {} has other multiprocessors, which the tables do not know",
+                          ? fmt::format("cut like {}; the multiprocessors differ from those of {} and are unknown",
                                         geometry->type, geometry->title)
                           : geometry->type);
   report.line("identity", fmt::format("{} at {}", gpu.uuid, gpu.pci_bus_id));
@@ -303,13 +305,13 @@ void add_doctor(Program& program) {
   program.add_verb(
       {.name = "doctor",
        .group = "Look",
-       .summary = "what is on this machine, and what follows from it",
+       .summary = "show what this machine can do: cores, GPUs, permissions",
        .description =
-           "Looks at cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
-           "permissions. Nothing is changed. $TANGRAM_NVML names another driver library. A machine without a GPU is "
-           "fine: the exit code is 0.",
+           "Reads cores, memory, control groups, the NVIDIA driver, its GPUs with their MIG mode and slices, and "
+           "permissions, and says what Tangram can do with them. Changes nothing. $TANGRAM_NVML names another driver "
+           "library. A machine without a GPU is fine: the exit code is 0.",
        .examples = {{"tangram doctor", "Look at this machine."},
-                    {"tangram doctor --output json", "The same for programs and bug reports."}}},
+                    {"tangram doctor --output json", "The same, for programs and bug reports."}}},
       run);
 }
 

@@ -12,7 +12,7 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
   if (session.structured()) {
     session.print_value({{"drain", "requested"}});
   } else {
-    session.print("asked the server to answer what is under way and to end\n");
+    session.print("asked the server to finish its requests and exit\n");
   }
   return ExitCode::done;
 }
@@ -24,11 +24,12 @@ void add_drain(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "drain",
        .group = "Serve",
-       .summary = "a running server answers what is under way and ends",
-       .description = "Asks a running `tangram serve` to take no new connections, to answer what is under way, and to "
-                      "end, as SIGTERM does.",
+       .summary = "ask a running server to finish its requests and exit",
+       .description =
+           "Asks a running `tangram serve` to accept no new connections, to answer the requests that it has, and to "
+           "exit. SIGTERM does the same.",
        .examples = {{"tangram drain", "The server on this machine."},
-                    {"tangram drain --socket DIR/admin.sock", "The one that listens there."}}},
+                    {"tangram drain --socket DIR/admin.sock", "The server with this admin socket."}}},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, *options);
 }

@@ -144,7 +144,7 @@ Result<Nothing> write_folder(const std::string& folder, const std::vector<format
     fs::create_directories(path.parent_path(), error);
     if (error) {
       return Error{ErrorCode::denied,
-                   fmt::format("{}: cannot make the folder: {}", path.parent_path().string(), error.message())};
+                   fmt::format("{}: cannot create the folder: {}", path.parent_path().string(), error.message())};
     }
     TANGRAM_RETURN_IF_ERROR(host::write_file_atomically(path.string(), file.text));
   }
@@ -173,7 +173,7 @@ Result<Nothing> write(Session& session, const Options& options, const formats::E
 // comments cannot be separated and needs a folder.
 Result<Nothing> print(Session& session, const formats::ExportFormat& format, const formats::Export& result) {
   if (result.files.size() > 1 && !format.comments) {
-    return Error{ErrorCode::invalid, fmt::format("{} makes {} here; give a folder with -o", format.name,
+    return Error{ErrorCode::invalid, fmt::format("{} writes {} here; name a folder with -o", format.name,
                                                  counted_files(result.files.size()))};
   }
   for (const auto& file : result.files) {
@@ -229,23 +229,25 @@ Result<ExitCode> run(Session& session, const Options& options) {
 
 // The text for help and the reference page.
 VerbInfo info() {
-  return {.name = "export",
-          .group = "Plan",
-          .summary = "a plan in the words of mig-parted, Kubernetes, Slurm or Triton",
-          .description =
-              "Without arguments, lists the formats it knows. With FORMAT and PLAN, writes the plan for another tool: "
-              "to standard output, or with -o to a file, or a folder where the format makes several. Each file is "
-              "written whole or not at all. Devices are called PREFIX-NUMBER: the prefix is the node, the number the "
-              "index of the GPU there, unless --gpus-per-node says otherwise. With --services, names of models, "
-              "promises and rates are known too. What a format cannot say is said on standard error.",
-          .examples = {{"tangram export", "List the formats."},
-                       {"tangram export mig-parted examples/plan.json -o mig-parted.yaml", "For nvidia-mig-parted."},
-                       {"tangram export kubernetes examples/plan.json --services examples/services.yaml --image "
-                        "registry.example/tritonserver:latest | kubectl apply --server-side -f -",
-                        "Layouts, node labels and Deployments."},
-                       {"tangram export triton examples/plan.json --services examples/services.yaml -o models",
-                        "A model repository for each slice."},
-                       {"tangram export slurm examples/plan.json --gpus-per-node 8", "gres.conf and node lines."}}};
+  return {
+      .name = "export",
+      .group = "Plan",
+      .summary = "write a plan for mig-parted, Kubernetes, Slurm or Triton",
+      .description =
+          "Without arguments, lists the formats. With FORMAT and PLAN, writes the plan in the format of another "
+          "tool: to standard output, or with -o to a file, or to a folder if the format has several files. Each file "
+          "is written whole or not at all. A device is named PREFIX-NUMBER: the prefix is its node, the number its "
+          "GPU index there; --gpus-per-node changes that. With --services, model names, promises and rates are "
+          "included. What a format cannot express is reported on standard error.",
+      .examples = {
+          {"tangram export", "List the formats."},
+          {"tangram export mig-parted examples/plan.json -o mig-parted.yaml", "Write the file of nvidia-mig-parted."},
+          {"tangram export kubernetes examples/plan.json --services examples/services.yaml --image "
+           "registry.example/tritonserver:latest | kubectl apply --server-side -f -",
+           "Write layouts, node labels and Deployments."},
+          {"tangram export triton examples/plan.json --services examples/services.yaml -o models",
+           "Write a model repository for each slice."},
+          {"tangram export slurm examples/plan.json --gpus-per-node 8", "Write gres.conf and the node lines."}}};
 }
 
 }  // namespace
@@ -253,30 +255,31 @@ VerbInfo info() {
 void add_export(Program& program) {
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
-  program.offers(verb.add_option("FORMAT", options->format, "The tool; without it, the formats are listed."),
+  program.offers(verb.add_option("FORMAT", options->format, "The format; without it, the formats are listed."),
                  format_names());
   program.offers_files(verb.add_option("PLAN", options->plan, "The plan, JSON."));
   program.offers_files(
       verb.add_option("--services", options->services, "The services that the plan serves.")->type_name("FILE"));
   program.offers_files(
-      verb.add_option("-o,--to", options->to, "Where to write: a file, or a folder where the format makes several.")
+      verb.add_option("-o,--to", options->to, "The file to write, or the folder if the format has several files.")
           ->type_name("PATH"));
   auto& shared = options->shared;
   program.whole_number(verb.add_option("--gpus-per-node", shared.gpus_per_node,
-                                       "GPUs of one node; without it, devices with one prefix share a node.")
+                                       "GPUs per node; default: devices with the same prefix share a node.")
                            ->type_name("N"),
                        1, 64);
-  verb.add_option("--label", shared.label, "mig-parted, kubernetes: what names of layouts begin with.")
+  verb.add_option("--label", shared.label, "mig-parted, kubernetes: the prefix of layout names.")
       ->type_name("NAME")
       ->capture_default_str();
   verb.add_option("--uuid", options->uuids, "mig-checkpoint: DEVICE=GPU-..., once for each device.")
       ->type_name("NAME=UUID");
-  verb.add_option("--board", options->boards, "slurm: TYPE=NAME, what slurmd -G prints before the profile.")
+  verb.add_option("--board", options->boards,
+                  "slurm: TYPE=NAME, where NAME is what slurmd -G prints before the profile.")
       ->type_name("TYPE=NAME");
   verb.add_option("--image", shared.image, "kubernetes: the image that serves a slice.")
       ->type_name("IMAGE")
       ->capture_default_str();
-  verb.add_option("--namespace", shared.name_space, "kubernetes: of the Deployments.")->type_name("NAME");
+  verb.add_option("--namespace", shared.name_space, "kubernetes: the namespace of the Deployments.")->type_name("NAME");
   verb.add_option("--backend", shared.backend, "triton: the backend of all models.")->type_name("NAME");
 }
 

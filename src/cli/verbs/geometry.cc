@@ -50,7 +50,7 @@ Geometry host_geometry(const Options& options) {
 // The whole geometry of the type, with the profiles of all sets.
 Result<Geometry> geometry_for(const Options& options) {
   if (options.type == "cpu") return host_geometry(options);
-  if (options.cores > 0) return Error{ErrorCode::invalid, "--cores: only the type cpu has cores"};
+  if (options.cores > 0) return Error{ErrorCode::invalid, "--cores applies only to the type cpu"};
   if (const Geometry* found = find_geometry(options.type)) return *found;
   const auto names = device_type_names();
   // Types have similar names, such as a100-40gb and a100-80gb, so near misses are common.
@@ -73,8 +73,8 @@ ExitCode list_types(Session& session) {
   }
   session.print(report::catalog_table(all).render(session.terminal));
   session.remark(
-      "\nP placements, S multiprocessors, M usable memory: ✓ read off real boards, ? unverified, - unknown.\n"
-      "The layouts of one type: tangram geometry a100-80gb\n");
+      "\nP placements, S multiprocessors, M usable memory: ✓ read from real boards, ? unverified, - unknown.\nTo "
+      "draw the layouts of one type: tangram geometry a100-80gb\n");
   return ExitCode::done;
 }
 
@@ -170,7 +170,7 @@ report::Json listing_json(const Geometry& geometry, const Listing& listing) {
 Result<ExitCode> write_svg(Session& session, const Geometry& geometry, const Listing& listing, const Options& options) {
   std::string subtitle = listing_title(options.layouts, listing.layouts.size());
   if (options.layouts == "maximal") {
-    subtitle = fmt::format("The {} ways to cut it that leave no room for another slice", listing.layouts.size());
+    subtitle = fmt::format("The {} ways to cut it so that no slice can be added", listing.layouts.size());
   }
   const std::string svg =
       report::mosaic_svg(geometry, listing.layouts, {.title = geometry.title, .subtitle = subtitle});
@@ -203,7 +203,7 @@ Result<ExitCode> show(Session& session, const Geometry& geometry, const Options&
     json["layouts_kind"] = options.layouts;
     json["layouts"] = listing ? listing_json(geometry, *listing) : report::Json(nullptr);
     session.print_value(json);
-    if (!listing) session.note("layouts are left out: " + listing.error().message);
+    if (!listing) session.note("layouts are not listed: " + listing.error().message);
     return ExitCode::done;
   }
   session.print(fmt::format("{} ({}): {} units, {} compute slices\n\n",
@@ -362,7 +362,7 @@ ExitCode advise(Session& session, const Question& question) {
     return advice ? ExitCode::done : ExitCode::answer_is_no;
   }
   if (!advice) {
-    session.print(fmt::format("{} fits nowhere beside {}\n", name, before));
+    session.print(fmt::format("{} does not fit beside {}\n", name, before));
     const report::MosaicRow row{question.layout, "", ""};
     session.print(report::draw_mosaic(geometry, {&row, 1}, session.terminal));
     return ExitCode::answer_is_no;
@@ -370,7 +370,7 @@ ExitCode advise(Session& session, const Question& question) {
   const report::MosaicRow rows[] = {{question.layout, "now", ""}, {after, "then", ""}};
   session.print(fmt::format("Put {} at {}: {}\n", name, advice->start, to_string(geometry, after)));
   session.print(report::draw_mosaic(geometry, rows, session.terminal));
-  session.print("\nPlaces that each start leaves for every profile; the largest profile decides first:\n");
+  session.print("\nPlacements that remain for each profile; the largest profile decides first:\n");
   session.print(candidate_table(question, candidates, advice->start, session.terminal));
   return ExitCode::done;
 }
@@ -395,22 +395,21 @@ Result<ExitCode> run(Session& session, Options options) {
 }
 
 VerbInfo info() {
-  return {
-      .name = "geometry",
-      .group = "Look",
-      .summary = "what a device can be cut into, as tables and pictures",
-      .description =
-          "Without TYPE, lists the device types. With TYPE, shows its MIG profiles and draws its layouts as a mosaic, "
-          "one row for each layout, aligned to the memory units of the device. Numbers with a question mark are "
-          "not verified; a dash means that nobody has published them.",
-      .examples = {
-          {"tangram geometry", "List the device types."},
-          {"tangram geometry a100-80gb", "Draw every layout that leaves no room for another slice."},
-          {"tangram geometry a100-80gb --svg a100.svg", "The same as a picture."},
-          {"tangram geometry a100-40gb --set me --count --output json",
-           "Count layouts with double-memory and media profiles."},
-          {"tangram geometry h100-80gb --layout \"3g@4\" --place 1g", "Where should one more slice go, and why?"},
-          {"tangram geometry cpu --cores 2", "A host of two cores as a device."}}};
+  return {.name = "geometry",
+          .group = "Look",
+          .summary = "show how a device can be cut, as tables and pictures",
+          .description =
+              "Without TYPE, lists the device types. With TYPE, shows its MIG profiles and draws its layouts as a "
+              "mosaic, one row for each layout, aligned to the memory units of the device. A question mark marks a "
+              "number that is not verified; a dash, a number that is not published.",
+          .examples = {{"tangram geometry", "List the device types."},
+                       {"tangram geometry a100-80gb", "Draw every layout to which no slice can be added."},
+                       {"tangram geometry a100-80gb --svg a100.svg", "Draw the same to a file."},
+                       {"tangram geometry a100-40gb --set me --count --output json",
+                        "Count layouts with double-memory and media profiles."},
+                       {"tangram geometry h100-80gb --layout \"3g@4\" --place 1g",
+                        "Show where one more slice should go, and why."},
+                       {"tangram geometry cpu --cores 2", "Show a host of two cores as a device."}}};
 }
 
 }  // namespace
@@ -421,16 +420,18 @@ void add_geometry(Program& program) {
   program.offers(
       verb.add_option("TYPE", options->type, "A device type such as a100-80gb, or cpu for the host's cores."),
       device_type_names());
-  program.one_of(verb.add_option("--set", options->set,
-                                 "The MIG profiles to use, each set including the one before; base unless --layout "
-                                 "names others.")
-                     ->type_name("SET"),
-                 {"base", "double", "me", "all"});
-  program.one_of(verb.add_option("--layouts", options->layouts, "What is listed and drawn.")
+  program.one_of(
+      verb.add_option(
+              "--set", options->set,
+              "The set of MIG profiles to use; each set includes the one before. Default: base, unless --layout "
+              "names others.")
+          ->type_name("SET"),
+      {"base", "double", "me", "all"});
+  program.one_of(verb.add_option("--layouts", options->layouts, "The layouts to list and draw.")
                      ->type_name("KIND")
                      ->capture_default_str(),
                  {"valid", "maximal", "multisets", "pareto"});
-  verb.add_flag("--count", options->count, "Print only how many there are of each kind.");
+  verb.add_flag("--count", options->count, "Print only the number of layouts of each kind.");
   // --layout needs a flag beside its text, because an empty layout ("") is a valid one: the device before any cut.
   verb.add_option_function(
           "--layout",
@@ -438,22 +439,24 @@ void add_geometry(Program& program) {
             options->layout = text;
             options->layout_given = true;
           },
-          "A layout to look at, such as \"4g@0 + 3g@4\".")
+          "A layout to examine, such as \"4g@0 + 3g@4\".")
       ->type_name("LAYOUT");
-  verb.add_option("--place", options->place, "A MIG profile to place beside --layout: says where it should start.")
+  verb.add_option("--place", options->place, "A MIG profile to place beside --layout; prints where it should start.")
       ->type_name("PROFILE");
   program.offers_files(
       verb.add_option("--svg", options->svg, "Write the layouts as a picture to FILE.")->type_name("FILE"));
+  program.whole_number(verb.add_option("--cores", options->cores,
+                                       "The number of cores of the type cpu; default: the cores of this machine.")
+                           ->type_name("N"),
+                       1, kCpuCoresMax);
   program.whole_number(
-      verb.add_option("--cores", options->cores, "Cores of the type cpu; those of this machine where it is not given.")
-          ->type_name("N"),
-      1, kCpuCoresMax);
-  program.whole_number(verb.add_option("--limit", options->limit,
-                                       "Draw at most this many layouts in the terminal; 0 draws all. Pictures and the "
-                                       "other forms of output always hold all.")
-                           ->type_name("N")
-                           ->capture_default_str(),
-                       0, 1'000'000'000);
+      verb.add_option(
+              "--limit", options->limit,
+              "Draw at most this many layouts in the terminal; 0 draws all. Pictures, JSON and YAML always contain "
+              "all.")
+          ->type_name("N")
+          ->capture_default_str(),
+      0, 1'000'000'000);
 }
 
 }  // namespace tangram::cli

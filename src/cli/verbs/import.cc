@@ -32,7 +32,7 @@ struct Options {
 };
 
 // Shown below the list of formats.
-constexpr const char* kColon = "Some formats take a choice behind a colon, as in text-lengths:CORPUS.";
+constexpr const char* kColon = "Some formats take an argument after a colon, as in text-lengths:CORPUS.";
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
@@ -76,10 +76,10 @@ Result<std::vector<std::string>> files_below(const std::string& path) {
     }
     if (entry->is_regular_file(error)) files.push_back(entry->path().string());
     if (files.size() > kFilesMax) {
-      return Error{ErrorCode::invalid, fmt::format("{}: holds more than {} files", path, kFilesMax)};
+      return Error{ErrorCode::invalid, fmt::format("{}: contains more than {} files", path, kFilesMax)};
     }
   }
-  if (error) return Error{ErrorCode::denied, fmt::format("{}: cannot list: {}", path, error.message())};
+  if (error) return Error{ErrorCode::denied, fmt::format("{}: cannot list the folder: {}", path, error.message())};
   std::ranges::sort(files);
   return files;
 }
@@ -117,7 +117,7 @@ Result<Input> read_all(const formats::ImportFormat& format, const Options& optio
 // All files were skipped, so the message says what was looked for.
 Error nothing_to_import(const Options& options) {
   const std::string what = options.kind.empty() ? options.format : options.format + " that becomes " + options.kind;
-  return {ErrorCode::invalid, fmt::format("{}: holds no file of {}", text::join(options.paths, ", "), what)};
+  return {ErrorCode::invalid, fmt::format("{}: contains no file of {}", text::join(options.paths, ", "), what)};
 }
 
 // Three names are enough to recognise a wrong choice.
@@ -181,7 +181,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   // --kind.
   const auto imported = formats::import_text(options.format, input.files);
   if (!imported) {
-    const char* advice = input.kinds.size() > 1 ? "\nChoose one with --kind, or name its files.\n" : "";
+    const char* advice = input.kinds.size() > 1 ? "\nChoose a kind with --kind, or name the files of one kind.\n" : "";
     return session.fail({imported.error().code, imported.error().message + advice});
   }
   if (!input.skipped.empty()) session.note(skipped_text(input.skipped));
@@ -209,30 +209,31 @@ void add_import(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "import",
        .group = "Files",
-       .summary = "turn published measurements and traces into files of Tangram",
+       .summary = "convert published measurements and traces to Tangram files",
        .description =
-           "Without arguments, lists the formats it knows. With FORMAT and PATH, reads the files, and all files of "
-           "that format in a folder and below, and writes one file of ours, whole or not at all. Files that become "
-           "different kinds are imported one kind at a time: --kind chooses. Several files of one kind become one "
-           "file; where their names clash, that of each file goes in front. What validate calls the result stands "
-           "under BECOMES in the list. Some formats take a choice behind a colon: " +
+           "Without arguments, lists the formats. With FORMAT and PATH, reads the files (for a folder, all files of "
+           "that format in it and below) and writes one Tangram file, whole or not at all. If the files convert to "
+           "several kinds, --kind chooses one. Several files of one kind become one file; if their names clash, each "
+           "is prefixed with its file name. The column BECOMES of the list names the kind of the result, as validate "
+           "prints it. Some formats take an argument after a colon: " +
            choices_text() +
-           ". With --output json or yaml the answer says what was written; without -o it holds the file as text.",
+           ". With --output json or yaml, the answer says what was written; without -o, it contains the file as text.",
        .examples = {{"tangram import", "List the formats."},
-                    {"tangram import azure-llm DIR/conv.csv -o trace.csv", "A public trace becomes a trace of ours."},
+                    {"tangram import azure-llm DIR/conv.csv -o trace.csv", "Convert a public trace."},
                     {"tangram import text-lengths:CORPUS DIR/length_histograms.csv -o histogram.csv",
-                     "The lengths of one corpus."},
+                     "Convert the lengths of one corpus."},
                     {"tangram import pollux DIR --kind jobs -o jobs.csv",
-                     "The workloads of a folder, without its traces."},
-                    {"tangram import parvagpu DIR/profiles.csv | head", "Look at the first measurements."}}},
+                     "Convert the workloads in a folder, without its traces."},
+                    {"tangram import parvagpu DIR/profiles.csv | head", "Print the first measurements."}}},
       [options](Session& session) { return run(session, *options); });
-  program.offers(verb.add_option("FORMAT", options->format, "What the files are; without it, the formats are listed."),
-                 format_names());
-  program.offers_files(verb.add_option("PATH", options->paths, "Files or folders to read."));
+  program.offers(
+      verb.add_option("FORMAT", options->format, "The format of the files; without it, the formats are listed."),
+      format_names());
+  program.offers_files(verb.add_option("PATH", options->paths, "The files or folders to read."));
   program.offers_files(
-      verb.add_option("-o,--to", options->to, "Where to write; standard output without it.")->type_name("FILE"));
+      verb.add_option("-o,--to", options->to, "The file to write; default: standard output.")->type_name("FILE"));
   program.one_of(
-      verb.add_option("--kind", options->kind, "Take only the files that become this kind.")->type_name("KIND"),
+      verb.add_option("--kind", options->kind, "Convert only files that become this kind.")->type_name("KIND"),
       kinds());
 }
 

@@ -36,9 +36,10 @@ ExitCode make(Session& session, const Options& options) {
     made.kept.expires_s = formats::parse_instant(options.expires);
     // A day in the past is most often a wrong year; the key would be rejected from the start.
     if (!made.kept.expires_s || *made.kept.expires_s <= now_s()) {
-      return session.fail({ErrorCode::invalid, fmt::format("--expires {}: expected a day to come, like 2027-01-31 or "
-                                                           "2027-01-31T12:30:00Z",
-                                                           options.expires)});
+      return session.fail(
+          {ErrorCode::invalid,
+           fmt::format("--expires {}: expected a date in the future, such as 2027-01-31 or 2027-01-31T12:30:00Z",
+                       options.expires)});
     }
   }
   if (session.structured()) {
@@ -55,7 +56,7 @@ ExitCode make(Session& session, const Options& options) {
                                            : formats::AccessRole::client;
   tenant.keys.push_back(made.kept);
   session.print(made.text + "\n");
-  session.note("This is the key, shown this once: give it to whoever calls. For the access file:\n\n" +
+  session.note("This is the key. It is shown only once: give it to the client. Add this entry to the access file:\n\n" +
                formats::write_access({{tenant}}));
   return ExitCode::done;
 }
@@ -64,7 +65,7 @@ ExitCode make(Session& session, const Options& options) {
 // has the key or it has expired.
 Result<ExitCode> check(Session& session, const Options& options) {
   if (options.access.empty()) {
-    return session.fail({ErrorCode::invalid, "expected the access file: check FILE --token-file FILE"});
+    return session.fail({ErrorCode::invalid, "expected the access file: tangram key check FILE --token-file FILE"});
   }
   TANGRAM_TRY(const auto source, read_source(options.access));
   TANGRAM_TRY(const auto parsed, formats::parse_access(source));
@@ -83,7 +84,7 @@ Result<ExitCode> check(Session& session, const Options& options) {
     session.print_value(tenant == nullptr ? report::Json{{"tenant", nullptr}, {"reason", why}}
                                           : report::Json{{"tenant", tenant->said.name}});
   } else {
-    session.print(tenant == nullptr ? why + "\n" : fmt::format("the key is tenant {}'s\n", tenant->said.name));
+    session.print(tenant == nullptr ? why + "\n" : fmt::format("the key belongs to tenant {}\n", tenant->said.name));
   }
   return tenant == nullptr ? ExitCode::answer_is_no : ExitCode::done;
 }
@@ -95,26 +96,27 @@ void add_key(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "key",
        .group = "Serve",
-       .summary = "keys for those who call a server",
+       .summary = "make and check the keys of clients",
        .description =
-           "`make` makes a key of 256 random bits, prints it this once, and beside it, on standard error, the entry "
-           "for "
-           "the file of `tangram serve --access`, which holds a salted digest of the key and never the key. "
-           "`check FILE` tells which tenant of the file a key belongs to. Exit code 1: none, or it has expired.",
-       .examples = {{"tangram key make --tenant search --expires 2030-01-01", "A key, and what to add to access.yaml."},
-                    {"tangram key check DIR/access.yaml --token-file DIR/key", "Whose key is this?"}}},
+           "`make` creates a key of 256 random bits and prints it once. On standard error it prints the entry for "
+           "the file of `tangram serve --access`; the entry holds a salted digest of the key, never the key. `check "
+           "FILE` prints the tenant to which a key belongs. Exit code 1: no tenant, or the key has expired.",
+       .examples = {{"tangram key make --tenant search --expires 2030-01-01",
+                     "Make a key, and the entry for access.yaml."},
+                    {"tangram key check DIR/access.yaml --token-file DIR/key", "Print the tenant of a key."}}},
       [options](Session& session) {
         return options->action == "make" ? make(session, *options) : check(session, *options);
       });
   program.one_of(verb.add_option("ACTION", options->action, "make or check.")->required(), {"make", "check"});
-  program.offers_files(verb.add_option("FILE", options->access, "The access file to look in."));
-  verb.add_option("--tenant", options->tenant, "Who the entry is for.")->type_name("NAME");
-  program.one_of(
-      verb.add_option("--role", options->role, "What it may do: ask, watch too, or everything.")->type_name("R"),
-      {"client", "viewer", "admin"});
-  verb.add_option("--expires", options->expires, "From when on the key is refused, in UTC.")->type_name("DATE");
+  program.offers_files(verb.add_option("FILE", options->access, "The access file to search."));
+  verb.add_option("--tenant", options->tenant, "The tenant of the entry.")->type_name("NAME");
+  program.one_of(verb.add_option("--role", options->role,
+                                 "What the key permits: inference; inference and monitoring; or everything.")
+                     ->type_name("R"),
+                 {"client", "viewer", "admin"});
+  verb.add_option("--expires", options->expires, "When the key expires, in UTC.")->type_name("DATE");
   program.offers_files(
-      verb.add_option("--token-file", options->token_file, "The key to check; TANGRAM_TOKEN holds one, too.")
+      verb.add_option("--token-file", options->token_file, "The key to check. TANGRAM_TOKEN can hold it instead.")
           ->type_name("FILE"));
 }
 

@@ -72,14 +72,14 @@ void warn_of_contradictions(Session& session, const std::string& path, const Mea
   // A run failed although a run at least as large fitted into no more memory.
   const auto memory = learn::contradictions_of(measurements);
   note_first(session, path, lines, memory, &learn::Contradiction::failed, [&](const learn::Contradiction& c) {
-    return fmt::format("{} ran out of memory {}, but line {} fitted {}", measurements[c.failed].model, shape(c.failed),
-                       lines[c.fitted], shape(c.fitted));
+    return fmt::format("{} ran out of memory {}, but the run in line {} did not, {}", measurements[c.failed].model,
+                       shape(c.failed), lines[c.fitted], shape(c.fitted));
   });
   // A run used more memory than its slice has, which is most often bytes or GiB in the column for MiB.
   const auto overfull = learn::overfull_of(measurements);
   note_first(session, path, lines, overfull, &learn::Overfull::run, [&](const learn::Overfull& o) {
     const Measurement& m = measurements[o.run];
-    return fmt::format("{} is said to have taken {} MiB {}, which has {:.0f}; is it in MiB?", m.model,
+    return fmt::format("{} took {} MiB {}, which has only {:.0f} MiB; is the column in MiB?", m.model,
                        text::shortest(*m.memory_mib), shape(o.run), o.slice_mib);
   });
   // Two latencies differ by more than batch, size, processes and slice explain, which is most often seconds beside
@@ -87,7 +87,8 @@ void warn_of_contradictions(Session& session, const std::string& path, const Mea
   const auto mismatches = learn::mismatches_of(measurements);
   note_first(session, path, lines, mismatches, &learn::Mismatch::run, [&](const learn::Mismatch& m) {
     return fmt::format(
-        "{} took {} ms {}, but line {} took {} ms {}: {:.0f} times what the work explains; are both in milliseconds?",
+        "{} took {} ms {}, but line {} took {} ms {}: {:.0f} times what the difference in work explains; are both in "
+        "milliseconds?",
         measurements[m.run].model, text::shortest(*measurements[m.run].latency_ms), shape(m.run), lines[m.other],
         text::shortest(*measurements[m.other].latency_ms), shape(m.other), m.factor);
   });
@@ -147,7 +148,7 @@ void note_unused_features(Session& session, const Options& options, const learn:
   for (const auto& run : model.runs()) {
     const learn::Target target{run.device, run.model};
     if (const auto why = learn::why_features_do_not_help(learn::without(knowledge, target), target)) {
-      session.note(fmt::format("{}: tells nothing about the work of {} on {}: {}", options.features, run.model,
+      session.note(fmt::format("{}: does not determine the work of {} on {}: {}", options.features, run.model,
                                run.device, *why));
     }
   }
@@ -159,8 +160,9 @@ void warn_of_misfits(Session& session, const Options& options, const std::vector
   for (const auto& report : reports) {
     // Trees were asked for, but there are too few runs for them.
     if (options.kind == "boosted" && report.members == "analytic") {
-      session.note(fmt::format("{}: {} on {}: fewer than {} runs that fitted, so the formula answers without trees",
-                               options.measurements, report.model, report.device, learn::kBoostedMin));
+      session.note(fmt::format(
+          "{}: {} on {}: fewer than {} runs fitted into memory, so the model uses the formula without trees",
+          options.measurements, report.model, report.device, learn::kBoostedMin));
     }
     // Below this number of runs a model normally borrows its intervals. If it uses its own, the borrowed ones did not
     // hold.
@@ -168,8 +170,8 @@ void warn_of_misfits(Session& session, const Options& options, const std::vector
         report.calibration == learn::Calibration::own && report.unseen.size() < learn::kOwnCalibrationMin;
     if (!widened) continue;
     session.note(fmt::format(
-        "{}: {} on {}: runs left out are missed by {:.0f} % in the middle, more than chance explains, so the intervals "
-        "were widened; are all latencies in milliseconds and measured alike?",
+        "{}: {} on {}: the median error of predicted runs is {:.0f} %, more than noise explains, so the intervals "
+        "were widened; are all latencies in milliseconds and measured in the same way?",
         options.measurements, report.model, report.device, 100 * report.median_error));
   }
 }
@@ -224,33 +226,35 @@ void add_learn(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "learn",
        .group = "Learn",
-       .summary = "a latency model from measurements",
+       .summary = "fit a latency model to measurements",
        .description =
-           "Fits a model to each network and device type in MEASUREMENTS; each learns from the others. Reports the "
-           "error by slice, batch, input size and processes (each run predicted from all others), how many runs the "
-           "stated intervals cover, and what to measure next. With few measurements of its own a model borrows the "
-           "width of its intervals from the others, and says so.",
-       .examples = {{"tangram learn examples/measurements.csv -o model.json", "Fit, report, and keep the model."},
+           "Fits a latency model for each network and device type in MEASUREMENTS; each model also learns from the "
+           "others. Reports the error by slice, batch, input size and processes (each run is predicted from all "
+           "others), how many runs the intervals cover, and what to measure next. A model with few measurements "
+           "takes the width of its intervals from the others, and the report says so.",
+       .examples = {{"tangram learn examples/measurements.csv -o model.json", "Fit, report, and save the model."},
                     {"tangram learn DIR/few.csv --known DIR/others.csv -o model.json",
-                     "A new network, with others known."},
+                     "Fit a new network with few runs, using the runs of others."},
                     {"tangram learn examples/measurements.csv --html report.html",
-                     "Measured against predicted, as pictures."}}},
+                     "Compare measured and predicted times in pictures."}}},
       [options](Session& session) { return run(session, *options); });
-  program.offers_files(verb.add_option("MEASUREMENTS", options->measurements, "What was measured, CSV.")->required());
-  program.offers_files(verb.add_option("-o,--to", options->to, "Where to write the model, JSON; nowhere without it.")
-                           ->type_name("FILE"));
+  program.offers_files(verb.add_option("MEASUREMENTS", options->measurements, "The measurements, CSV.")->required());
   program.offers_files(
-      verb.add_option("--html", options->html, "Where to write a page with pictures.")->type_name("FILE"));
+      verb.add_option("-o,--to", options->to, "The file for the model, JSON; default: the model is not saved.")
+          ->type_name("FILE"));
+  program.offers_files(
+      verb.add_option("--html", options->html, "The file for a page with pictures.")->type_name("FILE"));
   program.offers_files(
       verb.add_option("--known", options->known, "Measurements of other models to learn from.")->type_name("FILE"));
   program.offers_files(
       verb.add_option(
               "--features", options->features,
-              "What is known without measuring, CSV: model, parameters, flops_per_sample, size. Tells how much work "
-              "a model with few runs is, where three other models that were measured are in it.")
+              "Facts about the models, CSV: model, parameters, flops_per_sample, size. They help to estimate the "
+              "work of a model with few runs, if the file also has three other models that were measured.")
           ->type_name("FILE"));
-  program.one_of(verb.add_option("--kind", options->kind, "What to fit.")->capture_default_str(), kind_names());
-  verb.add_option("--coverage", options->coverage, "Share of new runs that an interval should hold.")
+  program.one_of(verb.add_option("--kind", options->kind, "The kind of model to fit.")->capture_default_str(),
+                 kind_names());
+  verb.add_option("--coverage", options->coverage, "The share of new runs that an interval should cover.")
       ->type_name("SHARE")
       ->capture_default_str()
       ->range(0.5, 0.999);

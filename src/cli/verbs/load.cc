@@ -102,7 +102,7 @@ Result<std::vector<TensorSpec>> ask_inputs_by_http(const Options& options) {
   TANGRAM_TRY(const auto question, server.question("GET", "/v2/models/" + options.model));
   TANGRAM_TRY(const auto answer, client::ask_http(question));
   if (answer.status != 200) {
-    return Error{ErrorCode::not_found, fmt::format("{}: the server does not know it: {} {}", options.model,
+    return Error{ErrorCode::not_found, fmt::format("{}: the server does not have this model: {} {}", options.model,
                                                    answer.status, answer.body.substr(0, 200))};
   }
   return client::read_model_inputs(answer.body);
@@ -129,7 +129,7 @@ Result<Signature> ask_signature(const Options& options) {
                                                       : ask_inputs_by_http(options));
   for (const auto& input : inputs) {
     if (input.datatype != Datatype::bytes) continue;
-    return invalid_input(fmt::format("{}: an input that cannot be made up: {} is BYTES", options.model, input.name));
+    return invalid_input(fmt::format("{}: cannot generate the input {}: its type is BYTES", options.model, input.name));
   }
   return Signature{std::move(inputs), {}};
 }
@@ -155,7 +155,7 @@ Result<Workload> single_model(const Options& options) {
 // error; otherwise a misspelt service would simply not be tested.
 Result<Workload> workload_of(const Options& options) {
   if (options.services.empty() == options.model.empty()) {
-    return invalid_input("expected one of --services FILE and --model NAME: what to send");
+    return invalid_input("expected --services FILE or --model NAME, to know what to send");
   }
   if (!options.model.empty()) return single_model(options);
   auto workload = load_workload(options.services);
@@ -164,8 +164,8 @@ Result<Workload> workload_of(const Options& options) {
   for (const auto& service : workload->services) names.push_back(service.name);
   for (const auto& name : options.only) {
     if (std::ranges::find(names, name) == names.end()) {
-      return invalid_input(
-          fmt::format("--only {}: {} has the services {}", name, options.services, fmt::join(names, ", ")));
+      return invalid_input(fmt::format("--only {}: not a service of {}; its services are {}", name, options.services,
+                                       fmt::join(names, ", ")));
     }
   }
   // Erasing keeps the order of the file, and with it the order of the rows in the table.
@@ -190,7 +190,7 @@ client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::si
 Result<Nothing> check_open(const Workload& workload) {
   for (const auto& service : workload.services) {
     if (!std::holds_alternative<ClosedLoopTraffic>(service.traffic)) continue;
-    return invalid_input(fmt::format("{}: its traffic is a closed loop, and this load is an open one", service.name));
+    return invalid_input(fmt::format("{}: its traffic is a closed loop, but this load is an open loop", service.name));
   }
   return Nothing{};
 }
@@ -213,7 +213,7 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
              : client::requests_as_due(arrivals, client::parse_load_mix(options.protocol),
                                        {.length = from_seconds(options.seconds), .requests_max = kRequestsMax});
   // Zero requests would make an empty table in which every Slo is kept.
-  if (requests && requests->empty()) return invalid_input("not one request is due in that time");
+  if (requests && requests->empty()) return invalid_input("no request is due in that time");
   return requests;
 }
 
@@ -225,9 +225,9 @@ void warn_of_silence(Session& session, const Workload& workload, const std::vect
     if (std::ranges::any_of(requests, its)) continue;
     const Service& service = workload.services[i];
     const auto* trace = std::get_if<TraceTraffic>(&service.traffic);
-    session.warn(fmt::format("{}: {}; nothing is sent to it", service.name,
-                             trace != nullptr && trace->trace.empty() ? "its trace holds no request"
-                                                                      : "not one request is due in that time"));
+    session.warn(fmt::format(
+        "{}: {}; no requests are sent to it", service.name,
+        trace != nullptr && trace->trace.empty() ? "its trace has no requests" : "no request is due in that time"));
   }
 }
 
@@ -346,8 +346,9 @@ void warn_of_client(Session& session, const report::LoadReport& report) {
   const double late_ms = quantile_ms(report.total.sent_after, 0.99);
   const double median_ms = quantile_ms(report.total.latency, 0.5);
   if (late_ms > 5 && late_ms > 0.2 * median_ms) {
-    session.warn(fmt::format("this client was late itself: {:.3g} ms at the 99th percentile, which the latencies hold",
-                             late_ms));
+    session.warn(fmt::format(
+        "this client itself sent late, by {:.3g} ms at the 99th percentile; the latencies include this delay",
+        late_ms));
   }
 }
 
@@ -420,7 +421,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
     // The table is printed before the page is written, so a failure here does not lose the result.
     if (const auto written = write_page(options, workload, samples, report); !written)
       return session.fail(written.error());
-    session.remark(fmt::format("{}: the same with pictures\n", options.html));
+    session.remark(fmt::format("{}: the same results with pictures\n", options.html));
   }
   // An interrupted run has no verdict on the Slos, even though its table was printed.
   if (interrupted) return ExitCode::interrupted;
@@ -435,19 +436,19 @@ Result<ExitCode> run(Session& session, const Options& options) {
 void add_what(Program& program, Arguments& verb, Options& options) {
   program.offers_files(
       verb.add_option("--services", options.services,
-                      "The services file: names, tensors, promises, traffic and input sizes of what is sent.")
+                      "The services file: the names, tensors, promises, traffic and input sizes to send.")
           ->type_name("FILE"));
-  verb.add_option("--only", options.only, "Of these services alone.")->type_name("LIST")->delimiter(',');
-  verb.add_option("--model", options.model, "Instead of a file: one model, whose inputs the server is asked for.")
+  verb.add_option("--only", options.only, "Send requests only to these services.")->type_name("LIST")->delimiter(',');
+  verb.add_option("--model", options.model, "Instead of a file: one model. Its inputs are read from the server.")
       ->type_name("NAME");
-  verb.add_option("--rate", options.rate_per_s, "With --model: requests a second, Poisson.")
+  verb.add_option("--rate", options.rate_per_s, "With --model: the rate in requests a second, Poisson.")
       ->type_name("R")
       ->capture_default_str()
       ->range(1e-6, 1e6);
   verb.add_option("--size", options.size, "With --model: the input size, a number or log-normal:MEDIAN,SIGMA,MAX.")
       ->type_name("SIZE")
       ->capture_default_str();
-  verb.add_option("--slo-ms", options.slo_ms, "With --model: the promise, for 99 % of the requests.")
+  verb.add_option("--slo-ms", options.slo_ms, "With --model: the latency promised for 99 % of the requests.")
       ->type_name("MS")
       ->capture_default_str()
       ->range(1e-3, 1e9);
@@ -459,37 +460,43 @@ void add_how(Program& program, Arguments& verb, Options& options) {
                      ->type_name("P")
                      ->capture_default_str(),
                  {"http", "grpc", "both"});
-  verb.add_option("--seconds", options.seconds, "How long requests are sent.")
+  verb.add_option("--seconds", options.seconds, "How long to send requests.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.01, 1e6);
   verb.add_option("--clients", options.clients,
-                  "A closed loop instead: so many clients, each of which sends when its last answer is there.")
+                  "Use a closed loop: this many clients, each of which sends its next request when it has an answer.")
       ->type_name("N")
       ->range(1, 60'000);
-  verb.add_option("--requests", options.requests, "With --clients: how many requests in all.")
+  verb.add_option("--requests", options.requests, "With --clients: the total number of requests.")
       ->type_name("N")
       ->capture_default_str()
       ->range(1, 8'000'000);
-  verb.add_option("--rate-scale", options.rate_scale, "Multiplies every rate, and speeds up traces.")
+  verb.add_option("--rate-scale", options.rate_scale, "Multiply every rate, and play traces faster.")
       ->type_name("X")
       ->capture_default_str()
       ->range(1e-6, 1e6);
-  verb.add_option("--seed", options.seed, "Of arrivals, sizes and tensors.")->type_name("N")->capture_default_str();
-  verb.add_option("--address", options.config.address, "Where the server is, in numbers.")
+  verb.add_option("--seed", options.seed, "The seed of arrivals, sizes and tensors.")
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--address", options.config.address, "The IP address of the server.")
       ->type_name("IP")
       ->capture_default_str();
-  program.whole_number(verb.add_option("--http-port", options.http_port, "Of the server.")->type_name("N"), 1, 65535);
-  program.whole_number(verb.add_option("--grpc-port", options.grpc_port, "Of the server.")->type_name("N"), 1, 65535);
-  verb.add_option("--connections-max", options.connections_max, "HTTP connections at most; who finds none waits.")
+  program.whole_number(
+      verb.add_option("--http-port", options.http_port, "The HTTP port of the server.")->type_name("N"), 1, 65535);
+  program.whole_number(
+      verb.add_option("--grpc-port", options.grpc_port, "The gRPC port of the server.")->type_name("N"), 1, 65535);
+  verb.add_option("--connections-max", options.connections_max,
+                  "The largest number of HTTP connections; a request that finds none free waits.")
       ->type_name("N")
       ->capture_default_str()
       ->range(1, 60'000);
-  verb.add_option("--answer-timeout", options.answer_timeout_s, "How long to wait for answers at the end.")
+  verb.add_option("--answer-timeout", options.answer_timeout_s, "How long to wait for the last answers.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.0, 1e5);
-  verb.add_option("--header", options.config.headers, "Sent with every request, \"Name: value\"; may be repeated.")
+  verb.add_option("--header", options.config.headers,
+                  "A header to send with every request, \"Name: value\". May be repeated.")
       ->type_name("TEXT");
   add_caller_options(program, verb, options.caller);
   program.offers_files(verb.add_option("--html", options.html, "Also write a page with pictures.")->type_name("FILE"));
@@ -502,24 +509,24 @@ void add_load(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "load",
        .group = "Serve",
-       .summary = "send requests to a server and see which were in time",
+       .summary = "send requests to a server and report which were answered in time",
        .description =
-           "Sends requests to any server of the Open Inference Protocol v2, over HTTP or gRPC, and tells for each "
-           "service how many were answered within its promise. The load is an open loop: requests go out when they are "
-           "due, whatever became of those before, and latency counts from then, so a slow server cannot slow the load "
-           "down and look better for it. Arrivals and input sizes are those of the services file, Poisson, bursts, "
-           "curves and recorded traces among them, and the same as `tangram simulate` draws for the seed; tensors hold "
-           "random numbers. With --clients it is a closed loop, which finds the throughput of a server and hides its "
-           "queues. Exit code 1: a promise was broken.",
+           "Sends requests to any server of the Open Inference Protocol v2, over HTTP or gRPC, and prints for each "
+           "service how many were answered within its promise. The load is an open loop: each request is sent when "
+           "it is due, even if earlier ones have no answer yet, and its latency counts from that time, so a slow "
+           "server cannot slow the load down and look better. Arrivals (Poisson, bursts, curves, recorded traces) "
+           "and input sizes come from the services file, and are those that `tangram simulate` draws for the same "
+           "seed; tensors hold random numbers. With --clients the load is a closed loop, which finds the throughput "
+           "of a server but hides its queues. Exit code 1: a promise was broken.",
        .examples =
            {{"tangram load --services examples/serving/services.yaml --seconds 10",
-             "What the file says, against a server on the usual ports."},
+             "Send the load of the file to a server on the default ports."},
             {"tangram load --services examples/serving/services.yaml --protocol both --rate-scale 2 --html load.html",
-             "Twice the rate, half of it over gRPC, with a page to look at."},
+             "Twice the rate, half of it over gRPC, with a page of results."},
             {"tangram load --model rank-answers --rate 50 --size log-normal:48,0.7,512 --slo-ms 120",
-             "One model of a server that you have no file for."},
+             "Test one model of a server without a services file."},
             {"tangram load --model rank-answers --size 64 --clients 8 --requests 5000",
-             "As fast as eight clients can ask one after the other."}}},
+             "Test as fast as eight clients can send one request after another."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_how(program, verb, *options);

@@ -21,7 +21,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   const report::Json told = report::Json::parse(answer, nullptr, false);
   // Another server may answer on the port.
   if (!told.is_object() || !told.contains("level")) {
-    return session.fail({ErrorCode::unavailable, "not the metrics port of a Tangram server"});
+    return session.fail({ErrorCode::unavailable, "this is not the metrics port of a Tangram server"});
   }
   if (session.structured()) {
     session.print_value({{"level", told["level"]}});
@@ -38,14 +38,14 @@ void add_log_level(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "log-level",
        .group = "Serve",
-       .summary = "what a running server logs",
-       .description = "Tells what a running `tangram serve` logs, or changes it: `error`, `warning`, `info`, or "
-                      "`requests`, which adds a line for every request. Each holds those before it.",
-       .examples = {{"tangram log-level", "What it is."},
-                    {"tangram log-level requests", "A line for every request from now on."}}},
+       .summary = "show or change what a running server logs",
+       .description =
+           "Prints the log level of a running `tangram serve`, or changes it: `error`, `warning`, `info`, or "
+           "`requests`, which logs a line for every request. Each level includes those before it.",
+       .examples = {{"tangram log-level", "Print the level."},
+                    {"tangram log-level requests", "Log a line for every request."}}},
       [options](Session& session) { return run(session, *options); });
-  program.one_of(verb.add_option("LEVEL", options->level, "The level from now on."),
-                 {"error", "warning", "info", "requests"});
+  program.one_of(verb.add_option("LEVEL", options->level, "The new level."), {"error", "warning", "info", "requests"});
   add_server_options(program, verb, options->server);
 }
 

@@ -81,7 +81,7 @@ Result<measure::RecordedSource> load_engine_source(const Options& options, const
     TANGRAM_TRY(auto rows, formats::parse_measurements(source));
     const bool knows_memory = std::ranges::any_of(rows, [](const Measurement& m) { return m.memory_mib.has_value(); });
     if (options.memory_limit_mib && !knows_memory) {
-      return invalid_input(path + ": no row says memory_mib, so --memory-limit would change nothing");
+      return invalid_input(path + ": no row has memory_mib, so --memory-limit would have no effect");
     }
     return measure::RecordedSource{std::move(rows), nullptr};
   }
@@ -112,7 +112,7 @@ Result<Service> service_of(const Options& options) {
     if (service.model == options.model) return service;
     models.insert(service.model);
   }
-  return invalid_input(fmt::format("{}: no service uses the model {}; the models there are {}", options.services,
+  return invalid_input(fmt::format("{}: no service uses the model {}; its models are {}", options.services,
                                    options.model, fmt::join(models, ", ")));
 }
 
@@ -122,7 +122,8 @@ Result<Service> described(const Options& options) {
   if (!options.services.empty()) return service_of(options);
   const auto* const example = engines::find_example_model(options.model);
   if (example == nullptr) {
-    return invalid_input(fmt::format("what does {} take? Name the file that says so: --services FILE", options.model));
+    return invalid_input(fmt::format(
+        "the inputs of {} are unknown; name the services file that declares them: --services FILE", options.model));
   }
   Service service;
   service.model = options.model;
@@ -138,14 +139,14 @@ Result<Service> described(const Options& options) {
 Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
   if (options.models.empty()) {
     return invalid_input(
-        fmt::format("the engine {} needs the folder with {}.pt: --models DIR", options.engine, options.model));
+        fmt::format("the engine {} needs --models DIR, the folder that contains {}.pt", options.engine, options.model));
   }
   const std::string path = (fs::path(options.models) / options.model).string();
   std::error_code error;
   if (!fs::exists(path + ".pt", error)) {
     return Error{
         ErrorCode::not_found,
-        fmt::format("{}.pt: is not there{}", path,
+        fmt::format("{}.pt: not found{}", path,
                     engines::find_example_model(options.model) != nullptr ? "; `tangram models make` writes it" : "")};
   }
   // The worker runs only this model, so the number of its service has no meaning.
@@ -160,22 +161,22 @@ Result<engines::ModelSpec> model_spec(const Options& options, const Service& ser
 // service and the geometry. All checks that need no worker come first.
 Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
   if (!options.measurements.empty() || !options.emulate.empty()) {
-    return invalid_input(
-        fmt::format("the engine {} runs the model itself: neither --measurements nor --emulate", options.engine));
+    return invalid_input(fmt::format(
+        "the engine {} runs the model itself and takes neither --measurements nor --emulate", options.engine));
   }
   // A real run takes its own time and varies by itself.
   if (options.noise || options.real_time)
-    return invalid_input("--noise and --real-time are for engines that only tell times");
+    return invalid_input("--noise and --real-time apply only to engines that predict times");
   TANGRAM_TRY(const auto geometry, geometry_of(options.device));
   // units_per_core is zero for every GPU.
   if (geometry.units_per_core == 0) {
-    return invalid_input(fmt::format("{}: so far the engine {} measures on the host's own cores: --device cpu",
+    return invalid_input(fmt::format("{}: the engine {} can measure only the cores of this host; give --device cpu",
                                      options.device, options.engine));
   }
   // The next checks are about this installation rather than about the options.
   if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
   const std::string program = worker::find_worker_program();
-  if (program.empty()) return Error{ErrorCode::not_found, "there is no tangram-worker beside this program"};
+  if (program.empty()) return Error{ErrorCode::not_found, "tangram-worker was not found in the folder of this program"};
   TANGRAM_TRY(const auto service, described(options));
   TANGRAM_TRY(auto spec, model_spec(options, service));
   measure::choose_axes(options.axes, service, geometry);
@@ -193,19 +194,21 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
 Result<std::string> source_path(const Options& options) {
   if (!options.models.empty() || !options.services.empty()) {
     return invalid_input(
-        fmt::format("--models and --services are for engines that run models, and {} does not", options.engine));
+        fmt::format("--models and --services apply only to engines that run models; {} does not", options.engine));
   }
   const bool replay = options.engine == "replay";
   const std::string& wanted = replay ? options.measurements : options.emulate;
   const std::string& other = replay ? options.emulate : options.measurements;
   const char* name = replay ? "--measurements" : "--emulate";
   if (wanted.empty())
-    return invalid_input(fmt::format("the engine {} answers from a file: expected {} FILE", options.engine, name));
+    return invalid_input(
+        fmt::format("the engine {} reads its times from a file: expected {} FILE", options.engine, name));
   if (replay && options.memory_limit_mib) {
     return invalid_input(
-        "--memory-limit is for the engine emulated or torch: replay answers what the file says fitted or did not");
+        "--memory-limit applies to the engines emulated and torch; replay uses what the file says about memory");
   }
-  if (!other.empty()) return invalid_input(fmt::format("the engine {} reads {}, not both files", options.engine, name));
+  if (!other.empty())
+    return invalid_input(fmt::format("the engine {} reads {}; give only that file", options.engine, name));
   return wanted;
 }
 
@@ -265,7 +268,7 @@ ExitCode print(Session& session, const Options& options, const measure::Report& 
     session.print(report::measure_table(measure_view(report), options.repeats.precision, session.terminal));
   }
   if (report.stop != measure::Stop::interrupted) return ExitCode::done;
-  session.note(fmt::format("interrupted; {} holds {} measurements, and the same command goes on from there", options.to,
+  session.note(fmt::format("interrupted; {} holds {} measurements; run the same command to continue", options.to,
                            report.measurements.size()));
   return ExitCode::interrupted;
 }
@@ -303,7 +306,7 @@ Result<Prepared> prepare_answering(Session& session, const Options& options) {
   TANGRAM_TRY(auto rows, measure::select_target(source.rows, options.target(), path));
   // --noise scales with the recorded spread. Without any spread it has no effect, and the user should know.
   if (options.noise && !source.fitted && !measure::has_spread(rows)) {
-    session.note(path + ": has no spread of this model; runs will not vary");
+    session.note(path + ": has no spread for this model; its emulated runs do not vary");
   }
   return Prepared{engines::find_engine(options.engine)->make(engine_config(options, source)), path, std::move(rows)};
 }
@@ -353,67 +356,74 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--model", options.model, "The model to measure.")->required()->type_name("MODEL");
   program.offers(verb.add_option("--device", options.device, "The device type.")->required()->type_name("TYPE"),
                  device_type_names());
-  program.one_of(verb.add_option("--engine", options.engine,
-                                 "What runs the batches: replay answers from --measurements, "
-                                 "emulated takes the time that --emulate predicts, torch runs the model of --models.")
-                     ->required()
-                     ->type_name("ENGINE"),
-                 engine_names());
+  program.one_of(
+      verb.add_option(
+              "--engine", options.engine,
+              "The engine that runs the batches: replay returns the times of --measurements, emulated takes the time "
+              "that --emulate predicts, torch runs the model in --models.")
+          ->required()
+          ->type_name("ENGINE"),
+      engine_names());
   const auto file = [&](const char* name, auto& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  file("--measurements", options.measurements, "The measurements that replay answers from.");
+  file("--measurements", options.measurements, "The measurements for the engine replay.");
   file("--emulate", options.emulate,
-       "What emulated keeps the time of: measurements, between which it interpolates, or a model file.");
+       "The times for the engine emulated: measurements, which it interpolates, or a latency model.");
   program.offers_files(
-      verb.add_option("--models", options.models, "The folder with MODEL.pt, for torch.")->type_name("DIR"));
+      verb.add_option("--models", options.models, "The folder that contains MODEL.pt, for the engine torch.")
+          ->type_name("DIR"));
   file("--services", options.services,
-       "The services file that says what the model takes, for torch; not needed for those of `tangram models`.");
-  file("-o,--to", options.to, "The measurements file to write or to go on with.")->required();
-  file("--known", options.known, "Measurements of other models, from which the sampler knows what is usual.");
+       "The services file that declares the inputs of the model, for the engine torch; not needed for the models of "
+       "`tangram models`.");
+  file("-o,--to", options.to, "The measurements file to write or to continue.")->required();
+  file("--known", options.known, "Measurements of other models, which the sampler learns from.");
 }
 
 // The options that restrict the candidates.
 void add_candidates(Program& program, Arguments& verb, Options& options) {
   program.offers(
-      verb.add_option(
-              "--profiles", options.axes.profiles,
-              "Slices to measure: a set (base, double, me, all) or names; those of the file, or some, without it.")
+      verb.add_option("--profiles", options.axes.profiles,
+                      "The slices to measure: a set (base, double, me, all) or names; default: those of the file, or a "
+                      "selection.")
           ->type_name("LIST")
           ->delimiter(','),
       {"base", "double", "me", "all"});
   const auto list = [&](const char* name, std::vector<std::int64_t>& values, double max, const char* help) {
     verb.add_option(name, values, help)->type_name("LIST")->delimiter(',')->range(1.0, max);
   };
-  list("--batches", options.axes.batches, 1e6, "Batch sizes, 1,2,4; those of the file, or some, without it.");
-  list("--sizes", options.axes.sizes, 1e9, "Input sizes; those of the file, or some, without it.");
+  list("--batches", options.axes.batches, 1e6, "The batch sizes, 1,2,4; default: those of the file, or a selection.");
+  list("--sizes", options.axes.sizes, 1e9, "The input sizes; default: those of the file, or a selection.");
   list("--processes", options.axes.processes, 1e3,
-       "Processes that share the slice, 1,2,3; those of the file, or some, without it.");
+       "The numbers of processes that share the slice, 1,2,3; default: those of the file, or a selection.");
 }
 
 // The options that say how the sampler chooses, and when it stops.
 void add_choice(Program& program, Arguments& verb, Options& options) {
-  verb.add_option("--max-measurements", options.sampling.budget,
-                  "Points in all, with those that the file has of this model and device already.")
+  verb.add_option(
+          "--max-measurements", options.sampling.budget,
+          "The largest number of points, including those that the output file already has for this model and device.")
       ->type_name("N")
       ->capture_default_str()
       ->range(1, 1'000'000);
-  verb.add_option("--max-minutes", options.minutes_max, "Time for this run.")->type_name("T")->range(1e-6, 1e6);
+  verb.add_option("--max-minutes", options.minutes_max, "The longest time for this run.")
+      ->type_name("T")
+      ->range(1e-6, 1e6);
   verb.add_option("--target-error", options.sampling.target_error,
-                  "Stop when the expected median error is below and regret is under 2 %; 0: never.")
+                  "Stop when the expected median error is below this and the regret is under 2 %; 0: never.")
       ->type_name("SHARE")
       ->capture_default_str()
       ->range(0.0, 1.0);
-  program.one_of(verb.add_option("--sampler", options.sampler, "How points are chosen.")
+  program.one_of(verb.add_option("--sampler", options.sampler, "How to choose the next point.")
                      ->type_name("SAMPLER")
                      ->capture_default_str(),
                  {"active", "latin", "random", "grid"});
   verb.add_option("--slo-ms", options.slos_ms,
-                  "Latency promises to plan for; without them, some between the latencies seen.")
+                  "The latency promises to plan for; default: several between the latencies seen.")
       ->type_name("LIST")
       ->delimiter(',')
       ->range(1e-6, 1e9);
-  verb.add_option("--seed", options.sampling.seed, "Of the sampler and of the noise.")
+  verb.add_option("--seed", options.sampling.seed, "The seed of the sampler and of the noise.")
       ->type_name("N")
       ->capture_default_str();
 }
@@ -421,22 +431,22 @@ void add_choice(Program& program, Arguments& verb, Options& options) {
 // The options that say how one point is timed.
 void add_runs(Arguments& verb, Options& options) {
   verb.add_option("--precision", options.repeats.precision,
-                  "Repeat a point until the 95 % interval of its mean is within this share.")
+                  "Repeat a point until the 95 % interval of its mean is within this share of the mean.")
       ->type_name("SHARE")
       ->capture_default_str()
       ->range(1e-6, 1.0);
-  verb.add_option("--max-repeats", options.repeats.repeats_max, "Timed runs of a point at most.")
+  verb.add_option("--max-repeats", options.repeats.repeats_max, "The largest number of timed runs of a point.")
       ->type_name("N")
       ->capture_default_str()
       ->range(1, 1'000'000);
-  verb.add_option("--warm-up", options.repeats.warm_up, "Runs of a point before the timed ones.")
+  verb.add_option("--warm-up", options.repeats.warm_up, "The number of runs of a point before the timed ones.")
       ->type_name("N")
       ->capture_default_str()
       ->range(0, 1'000'000);
-  verb.add_flag("--noise", options.noise, "Let runs vary by the spread that the file has.");
-  verb.add_flag("--real-time", options.real_time, "Let runs take their time for real.");
+  verb.add_flag("--noise", options.noise, "Vary the runs by the spread in the file.");
+  verb.add_flag("--real-time", options.real_time, "Take the time of each run in real time.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
-                  "Of every slice in MiB, for emulated and torch, instead of the tables.")
+                  "The memory of every slice in MiB, for emulated and torch, instead of the known values.")
       ->type_name("MIB")
       ->range(1.0, 1e9);
 }
@@ -448,28 +458,28 @@ void add_measure(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "measure",
        .group = "Learn",
-       .summary = "time a model on slices, as few points as suffice",
+       .summary = "measure the run times of a model on slices, with few points",
        .description =
-           "Runs batches of a model on slices of a device and writes what they took. The sampler chooses which "
-           "configurations are worth it and stops when the rest is known well enough. Each point is warmed up and "
-           "repeated until the 95 % interval of its mean is narrow; runs further than five deviations from the median "
-           "are left out, unless they come often. Out of memory is a result, and nothing larger is tried after it. The "
-           "file is written whole after every point: Ctrl-C loses nothing but the point at hand, and the same command "
-           "goes on from there.",
+           "Runs batches of a model on slices of a device and writes their run times. The sampler chooses the "
+           "configurations to measure and stops when it can predict the rest well enough. Each point is warmed up "
+           "and repeated until the 95 % interval of its mean is narrow; runs further than five deviations from the "
+           "median are left out, unless they are frequent. Running out of memory is a result, and no larger run is "
+           "tried after it. The file is written whole after every point: Ctrl-C loses only the current point, and "
+           "the same command continues.",
        .examples =
            {{"tangram measure --model mobile-vision --device a100-80gb --engine replay --measurements "
              "examples/measurements.csv -o mine.csv",
-             "What the sampler would have measured of the example."},
+             "Show which points of the example the sampler would have measured."},
             {"tangram measure --model bert --device a100-80gb --engine replay --measurements DIR/all.csv --known "
              "DIR/others.csv "
              "--max-measurements 10 -o few.csv",
-             "Ten points, knowing other models."},
+             "Measure ten points, given the measurements of other models."},
             {"tangram measure --model bert --device a100-80gb --engine emulated --emulate DIR/all.csv --noise "
              "--real-time "
              "--max-minutes 5 -o few.csv",
-             "Five minutes with an emulated device."},
+             "Measure for five minutes on an emulated device."},
             {"tangram measure --model text-encoder --device cpu --engine torch --models DIR -o cpu.csv",
-             "For real, on this machine's cores, after `tangram models make DIR`."}}},
+             "Measure the cores of this machine, after `tangram models make DIR`."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_candidates(program, verb, *options);

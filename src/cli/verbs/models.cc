@@ -90,7 +90,8 @@ Result<ExitCode> make(Session& session, const Options& options) {
 
 Result<ExitCode> run(Session& session, Options options) {
   if (options.action.empty()) return list(session);
-  if (options.folder.empty()) return session.fail({ErrorCode::invalid, "expected the folder to write to: make DIR"});
+  if (options.folder.empty())
+    return session.fail({ErrorCode::invalid, "expected the folder to write to: tangram models make DIR"});
   // The two small models; the large ones are made only on request.
   if (options.names.empty()) options.names = {"text-encoder", "image-classifier"};
   return make(session, options);
@@ -103,21 +104,22 @@ void add_models(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "models",
        .group = "Learn",
-       .summary = "networks to try things with, made on the spot",
+       .summary = "list and make small example networks",
        .description =
            "Without arguments, lists the networks that Tangram can make. `make DIR` writes them to a folder as "
-           "TorchScript, which the engine torch runs, and a services file beside them that says what they take. "
-           "Weights are drawn from a seed, the same bytes each time: the answers mean nothing, times and tensors are "
-           "those of the real thing.",
-       .examples = {{"tangram models", "What there is."},
-                    {"tangram models make DIR", "The small text encoder and the image classifier."},
-                    {"tangram models make DIR --only text-encoder-large", "The encoder with 11 million parameters."}}},
+           "TorchScript, which the engine torch runs, with a services file that declares their inputs. The weights "
+           "are random, from a seed, and the same bytes each time: the outputs mean nothing, but tensors and run "
+           "times are those of a real network.",
+       .examples = {{"tangram models", "List the networks."},
+                    {"tangram models make DIR", "Make the small text encoder and the image classifier."},
+                    {"tangram models make DIR --only text-encoder-large",
+                     "Make the encoder with 11 million parameters."}}},
       [options](Session& session) { return run(session, *options); });
   program.one_of(verb.add_option("ACTION", options->action, "make; without it, the networks are listed."), {"make"});
   program.offers_files(verb.add_option("DIR", options->folder, "The folder to write to."));
-  program.one_of(verb.add_option("--only", options->names, "Which to make.")->type_name("LIST")->delimiter(','),
+  program.one_of(verb.add_option("--only", options->names, "The networks to make.")->type_name("LIST")->delimiter(','),
                  model_names());
-  verb.add_option("--seed", options->seed, "Of the weights.")->type_name("N")->capture_default_str();
+  verb.add_option("--seed", options->seed, "The seed of the weights.")->type_name("N")->capture_default_str();
 }
 
 }  // namespace tangram::cli

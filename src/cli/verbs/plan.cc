@@ -74,8 +74,7 @@ Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options
 // certified. The default rule is `certified`; the user has to say --rule half and thereby know the difference.
 Result<Nothing> check_rule(const Options& options) {
   if (options.planner != "parva" || options.rule != "certified") return Nothing{};
-  return Error{ErrorCode::invalid,
-               "--planner parva: this way of planning has a rule of its own and certifies nothing; say --rule half"};
+  return Error{ErrorCode::invalid, "--planner parva has a rule of its own and certifies nothing; give --rule half"};
 }
 
 Result<Nothing> read_question(const Options& options, Question& question) {
@@ -153,7 +152,7 @@ std::string unknown_models(const Options& options, const Question& question) {
   std::string text;
   for (const auto& service : question.problem.workload.services) {
     if (known.empty() || known.contains(service.model)) continue;
-    text += fmt::format("{}: nothing is known of {}; run times are known of {}\n", service.name, service.model,
+    text += fmt::format("{}: no run times are known for {}; they are known for {}\n", service.name, service.model,
                         text::join(std::vector<std::string>(known.begin(), known.end()), ", "));
   }
   return text;
@@ -284,31 +283,30 @@ VerbInfo info() {
   return {
       .name = "plan",
       .group = "Plan",
-      .summary = "cut the fleet for the services: the fewest devices, proved",
+      .summary = "plan the cuts of a fleet for its services, on the fewest devices",
       .description =
           "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
-          "and which batch sizes, so that SERVICES keep their promises on as few devices as possible; says how few "
-          "any plan would need. Under rule certified, the default, every service is simulated with the scheduler "
-          "that will serve it, until its percentile holds with 95 % confidence; half leaves half of the Slo for "
-          "waiting, as ParvaGPU does; no_waiting is a bound and not a plan to serve: runs only have to fit into the "
-          "Slo, in batches that can gather in what is left of it. Planner parva goes with --rule half. Rates are those "
-          "at the peak "
-          "of a day or curve; a job is sized to end before its deadline. Every plan is checked apart from the "
-          "planner before it is written. Where no plan "
-          "exists, the reason and the nearest change that helps are told, and the exit code is 1. Planners:" +
+          "and which batch sizes, so that SERVICES keep their promises on as few devices as possible, and proves how "
+          "few any plan would need. The rule says when a slice is fast enough. certified, the default, simulates "
+          "every service with the scheduler that will serve it, until its percentile holds with 95 % confidence. "
+          "half leaves half of the Slo for waiting, as ParvaGPU does. no_waiting gives a bound, not a plan to serve: "
+          "a run only has to fit into the Slo, in a batch that can gather in the rest of it. The planner parva needs "
+          "--rule half. Rates are those at the peak of a day or curve; a service with a job is sized to finish "
+          "before its deadline. Every plan is checked by separate code before it is written. If there is no plan, "
+          "the reason and the smallest change that helps are printed, and the exit code is 1. Planners:" +
           planners_text(),
       .examples = {{"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv -o plan.json",
-                    "Plan, look, and keep it."},
+                    "Plan, print the plan, and save it."},
                    {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --explain --html plan.html",
-                    "With the reasons, and a page to show around."},
+                    "With the reasons, and a page to share."},
                    {"tangram plan --check plan.json examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --seed 7",
                     "Does a plan keep its promises, by other random numbers? Exit code 0 if all of them, 1 otherwise."},
                    {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --objective price --rule half --output json",
-                    "The cheapest under ParvaGPU's rule, for a program."}}};
+                    "The lowest price under ParvaGPU's rule, for a program."}}};
 }
 
 void add_options(Program& program, Arguments& verb, Options& options) {
@@ -317,30 +315,32 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  Argument* measurements = file("--measurements", options.latency.measurements, "Run times, measured.");
-  file("--model", options.latency.model, "Run times, as tangram learn wrote them.")->excludes(measurements);
+  Argument* measurements = file("--measurements", options.latency.measurements, "Measured run times, CSV.");
+  file("--model", options.latency.model, "A latency model that tangram learn wrote.")->excludes(measurements);
   const auto choice = [&](const char* name, std::string& value, const char* help, std::vector<std::string> values) {
     program.one_of(verb.add_option(name, value, help)->type_name("NAME")->capture_default_str(), std::move(values));
   };
-  choice("--planner", options.planner, "The way of planning.", planner_names());
-  choice("--rule", options.rule, "When a slice counts as fast enough.", {"half", "certified", "no_waiting"});
-  choice("--objective", options.objective, "What is best: fewest devices, lowest price, or room for the highest rates.",
+  choice("--planner", options.planner, "The planner.", planner_names());
+  choice("--rule", options.rule, "The rule for when a slice is fast enough.", {"half", "certified", "no_waiting"});
+  choice("--objective", options.objective, "What to optimise: fewest devices, lowest price, or the highest rates.",
          {"devices", "price", "headroom"});
-  program.whole_number(verb.add_option("--processes", options.processes, "How many processes may share a slice.")
+  program.whole_number(verb.add_option("--processes", options.processes, "The largest number of processes on a slice.")
                            ->type_name("N")
                            ->capture_default_str(),
                        1, 48);
   verb.add_option("--memory-headroom", options.memory_headroom,
-                  "Share of a slice's memory that runs leave free, where their peaks were measured.")
+                  "The share of a slice's memory that runs must leave free, where their peak memory was measured.")
       ->type_name("SHARE")
       ->capture_default_str()
       ->range(0.0, 0.9);
   program.offers(verb.add_option("--buckets", options.buckets,
-                                 "Buckets of input sizes: chosen, longest, or fixed:32,64,128 with your edges.")
+                                 "The buckets of input sizes: chosen, longest, or fixed:32,64,128 with your edges.")
                      ->type_name("HOW")
                      ->capture_default_str(),
                  {"chosen", "longest", "fixed:"});
-  verb.add_option("--seed", options.seed, "Of the simulations that certify.")->type_name("N")->capture_default_str();
+  verb.add_option("--seed", options.seed, "The seed of the simulations that certify.")
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--noise", options.noise,
                   "Spread of run times in the simulations, as a share of the run time, where neither the measurements "
                   "nor the learned model have any; 0: none.")
@@ -349,8 +349,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
       ->range(0.0, 1.0);
   file("--check", options.check,
        "Certify this plan again instead of making one. With another --seed, the random numbers are others.");
-  verb.add_flag("--explain", options.explain,
-                "Say why not fewer, what a longer promise of each service would save, and how sure run times are.");
+  verb.add_flag(
+      "--explain", options.explain,
+      "Explain why not fewer devices, what a longer promise of each service would save, and how certain the run "
+      "times are.");
   file("-o,--to", options.to, "Write the plan, JSON.");
   file("--svg", options.svg, "Draw the devices.");
   file("--html", options.html, "Write a page with the picture and the tables.");

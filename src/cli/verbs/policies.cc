@@ -28,9 +28,9 @@ ExitCode run(Session& session) {
 void add_policies(Program& program) {
   program.add_verb({.name = "policies",
                     .group = "Simulate",
-                    .summary = "the dispatch policies",
-                    .description = "Lists the policies that a scheduler may follow, the default first.",
-                    .examples = {{"tangram policies", "Names and what they do."}}},
+                    .summary = "list the dispatch policies",
+                    .description = "Lists the policies of the scheduler, the default first.",
+                    .examples = {{"tangram policies", "Print names and descriptions."}}},
                    [](Session& session) { return run(session); });
 }
 

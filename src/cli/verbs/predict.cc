@@ -44,8 +44,8 @@ Result<const learn::FittedRun*> find_run(const learn::FittedModel& model, const 
   }
   if (found.size() == 1) return found.front();
   return Error{ErrorCode::invalid,
-               fmt::format("{}: {}; choose with --model and --device among: {}", options.file,
-                           found.empty() ? "holds no such model" : "holds several models", names_of(model))};
+               fmt::format("{}: {}; choose one with --model and --device: {}", options.file,
+                           found.empty() ? "has no such model" : "has several models", names_of(model))};
 }
 
 // The profile's full name, so that "1g" finds "1g.10gb". For a device type that is not in the tables the name is taken
@@ -85,31 +85,32 @@ void add_predict(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "predict",
        .group = "Learn",
-       .summary = "what a learned model says about one run",
-       .description = "Latency with its interval, p99, throughput and memory of one batch on one slice, from the model "
-                      "that tangram learn wrote. On a slice larger or smaller than all that were measured it says so "
-                      "(beyond_measured in JSON), and the interval grows with the distance. Ends with 1 if the run "
-                      "more probably does not fit into memory.",
-       .examples = {{"tangram predict model.json --model text-encoder --slice 2g.20gb --batch 8", "One run."},
+       .summary = "predict one run with a latency model",
+       .description =
+           "Predicts the latency with its interval, the p99, the throughput and the memory of one batch on one "
+           "slice, from the model that tangram learn wrote. If the slice is larger or smaller than all measured "
+           "slices, the answer says so (beyond_measured in JSON), and the interval grows with the distance. Exits "
+           "with 1 if the run probably does not fit into memory.",
+       .examples = {{"tangram predict model.json --model text-encoder --slice 2g.20gb --batch 8", "Predict one run."},
                     {"tangram predict model.json --model text-encoder --slice 1g --batch 4 --size 128 --processes 2",
-                     "One of several models, with two processes on the slice."}}},
+                     "Predict for two processes on the slice."}}},
       [options](Session& session) { return run(session, *options); });
-  program.offers_files(verb.add_option("FILE", options->file, "The model, JSON.")->required());
-  verb.add_option("--slice", options->slice, "MigProfile of the slice.")->type_name("PROFILE")->required();
-  verb.add_option("--batch", options->batch, "Samples in the batch.")
+  program.offers_files(verb.add_option("FILE", options->file, "The latency model, JSON.")->required());
+  verb.add_option("--slice", options->slice, "The MigProfile of the slice.")->type_name("PROFILE")->required();
+  verb.add_option("--batch", options->batch, "The number of samples in the batch.")
       ->type_name("N")
       ->capture_default_str()
       ->range(std::int64_t{1}, kCountMax);
-  verb.add_option("--size", options->size, "Input size of each.")
+  verb.add_option("--size", options->size, "The input size of each sample.")
       ->type_name("N")
       ->capture_default_str()
       ->range(std::int64_t{1}, kCountMax);
-  verb.add_option("--processes", options->processes, "Processes that share the slice.")
+  verb.add_option("--processes", options->processes, "The number of processes that share the slice.")
       ->type_name("N")
       ->capture_default_str()
       ->range(std::int64_t{1}, kCountMax);
-  verb.add_option("--model", options->model, "Which model, where the file holds several.")->type_name("NAME");
-  verb.add_option("--device", options->device, "On which device type, where it holds several.")->type_name("TYPE");
+  verb.add_option("--model", options->model, "The model, if the file has several.")->type_name("NAME");
+  verb.add_option("--device", options->device, "The device type, if the file has several.")->type_name("TYPE");
 }
 
 }  // namespace tangram::cli

@@ -34,18 +34,19 @@ void add_reference(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "reference",
        .group = "About Tangram",
-       .summary = "the reference pages, in Markdown",
+       .summary = "print the reference pages, in Markdown",
        .description =
            "Prints a page of the reference: `files` describes every key and column of every file, `scenario` those "
            "of scenarios, `cli` every verb and option. The pages in docs/reference are exactly these.",
        .examples = {{"tangram reference files", "Every key of every file."},
-                    {"tangram reference cli > docs/reference/cli.md", "Write this page anew."}},
+                    {"tangram reference cli > docs/reference/cli.md", "Write this page again."}},
        .text_only = true},
       [&program, page](Session& session) {
         session.print(page_of(*page, program));
         return ExitCode::done;
       });
-  program.one_of(verb.add_option("PAGE", *page, "Which page.")->capture_default_str(), {"files", "scenario", "cli"});
+  program.one_of(verb.add_option("PAGE", *page, "The page to print.")->capture_default_str(),
+                 {"files", "scenario", "cli"});
 }
 
 }  // namespace tangram::cli

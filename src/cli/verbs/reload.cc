@@ -34,15 +34,15 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
   const report::Json asked = report::Json::parse(answer, nullptr, false);
   // Something else may listen on the port, and at() below would throw.
   if (!asked.is_object() || !asked.contains("number"))
-    return session.fail(Error{ErrorCode::unavailable, "the server answered something else than expected"});
+    return session.fail(Error{ErrorCode::unavailable, "the answer of the server has an unexpected form"});
   TANGRAM_TRY(const auto problem, wait_for(options, asked.at("number").get<std::int64_t>(), guard));
   if (guard.interrupted()) return ExitCode::interrupted;
   if (session.structured()) {
     session.print_value({{"reload", problem.empty() ? "done" : "refused"}, {"problem", problem}});
   } else if (problem.empty()) {
-    session.print("the server has read its files again and goes by them\n");
+    session.print("the server has read its files again and uses them\n");
   } else {
-    session.print("the server goes on as before: " + problem + "\n");
+    session.print("the server continues with its old files: " + problem + "\n");
   }
   return problem.empty() ? ExitCode::done : ExitCode::answer_is_no;
 }
@@ -54,13 +54,12 @@ void add_reload(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "reload",
        .group = "Serve",
-       .summary = "a running server reads its files again",
+       .summary = "tell a running server to read its files again",
        .description =
-           "Asks a running `tangram serve` to read its plan, services and run times again and to move to the "
-           "plan, and to take the certificates and the access file as they are now, as SIGHUP does. Requests that are "
-           "under way or come meanwhile are served. Waits until the files are read, and says what is wrong with them: "
-           "then "
-           "the server goes on as before, and the exit code is 1.",
+           "Asks a running `tangram serve` to read its plan, services and run times again and to move to the plan, "
+           "and to read the certificates and the access file again. SIGHUP does the same. No request is dropped "
+           "meanwhile. Waits until the files are read and prints any errors in them; in that case the server "
+           "continues with its old files, and the exit code is 1.",
        .examples = {{"tangram reload", "The server on this machine."}}},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, *options);

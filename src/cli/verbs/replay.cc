@@ -26,10 +26,10 @@ Result<ExitCode> run(Session& session, const std::string& path) {
   } else if (report->same) {
     session.print(fmt::format("the same decisions: {} events, {} actions\n", report->events, report->actions));
     // A server that was killed leaves a recording without an end. Its decisions can still be compared.
-    if (!report->complete) session.remark("the recording stops in the middle, and is the same as far as it goes\n");
+    if (!report->complete) session.remark("the recording ends early; up to there, the decisions are the same\n");
   } else {
-    session.print(fmt::format("{}:{}: another decision\nrecorded: {}\nreplayed: {}\n", path, report->difference_line,
-                              report->recorded, report->replayed));
+    session.print(fmt::format("{}:{}: the decision differs\nrecorded: {}\nreplayed: {}\n", path,
+                              report->difference_line, report->recorded, report->replayed));
   }
   return report->same ? ExitCode::done : ExitCode::answer_is_no;
 }
@@ -41,12 +41,12 @@ void add_replay(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "replay",
        .group = "Serve",
-       .summary = "a recording decided anew",
+       .summary = "replay a recording and compare the decisions",
        .description =
            "Feeds the events of a recording of `tangram serve --record` or `tangram simulate --record` to a new "
-           "scheduler and compares what it does with what was done then, byte for byte. Exits with 1 at the first "
+           "scheduler and compares its actions with the recorded ones, byte for byte. Exits with 1 at the first "
            "difference.",
-       .examples = {{"tangram replay DIR/day.recording", "Was everything decided as it would be again?"}}},
+       .examples = {{"tangram replay DIR/day.recording", "Check that the scheduler would decide the same again."}}},
       [path](Session& session) { return run(session, *path); });
   program.offers_files(verb.add_option("RECORDING", *path, "The recording.")->required());
 }

@@ -63,7 +63,7 @@ std::string path_in(const std::string& data, const std::string& file) { return (
 
 // Adds a hint to an error: a missing file is most often a wrong --data. `holds` says what the right folder contains.
 Error with_hint(const Error& error, const std::string& holds) {
-  return {error.code, error.message + "\n--data names the folder that holds " + holds};
+  return {error.code, error.message + "\n--data names the folder that contains " + holds};
 }
 
 // One file of the data folder. `holds` is for the hint where an experiment needs several folders.
@@ -84,7 +84,7 @@ Result<std::vector<formats::Source>> read_csv_files(const fs::path& folder) {
   }
   // An empty folder gets the same hint as a missing one: most often --data is wrong.
   if (bad || paths.empty()) {
-    const std::string reason = bad ? "cannot read: " + bad.message() : "holds no .csv file";
+    const std::string reason = bad ? "cannot read: " + bad.message() : "has no .csv file";
     return with_hint({ErrorCode::not_found, folder.string() + ": " + reason},
                      "pollux/traces, pollux/workloads and deepboot");
   }
@@ -133,7 +133,7 @@ Answered elastic_batch(const Options& options, experiments::Runner& runner) {
 Answered few_shot(const Options& options, experiments::Runner& runner) {
   experiments::FewShotInput input{
       .folder = options.data,
-      .hint = "--data names the folder that holds parvagpu/profiles.csv and migprofiler/profiles.csv",
+      .hint = "--data names the folder that contains parvagpu/profiles.csv and migprofiler/profiles.csv",
       .datasets = {},
       .full = options.full,
       .seeds = options.seeds.value_or(0)};
@@ -196,7 +196,7 @@ constexpr std::array kPublished{
 // an effect.
 Result<Nothing> check_options(const Published& published, const Options& options) {
   const auto does_nothing = [&](const std::string& option, const std::string& for_these) {
-    return Error{ErrorCode::invalid, option + " does nothing for " + options.result + "; it is for " + for_these};
+    return Error{ErrorCode::invalid, option + " has no effect on " + options.result + "; it applies to " + for_these};
   };
   if (options.seeds && !published.seeds) return does_nothing("--seeds", "paris-elsa, few-shot and deepboot");
   if (options.quick && !published.quick) return does_nothing("--quick", "pollux, deepboot, slices and elastic-batch");
@@ -236,28 +236,28 @@ std::vector<std::string> names() {
 constexpr const char* kDescription =
     "paris-elsa: on the ParvaGPU profiles, the highest rate that keeps the p95 within the promise, for every way "
     "of cutting a budget of compute slices (homogeneous, random, PARIS) and the policies fifs, elsa and tangram. "
-    "Every arrival counts, nothing may be refused, p99 stays within three promises and the queue does not grow; "
+    "Every arrival counts, no request may be rejected, the p99 must stay within three times the promise and the queue must not grow; "
     "0 means infeasible. REFERENCE compares with figures of an independent simulator. With --full, also queries "
     "of single samples with dynamic batching. few-shot: on the ParvaGPU and MIGProfiler tables, how well a few "
-    "measurements of a model tell the rest, as measure, learn and predict do it, for four ways of choosing them, also "
+    "measurements of a model predict the rest, as measure, learn and predict do it, for four ways of choosing them, also "
     "with the whole family of the model unknown; with --full over 20 seeds. parvagpu: devices for its scenarios by its "
-    "own way, exactly with a proof, and with every promise simulated. "
+    "own planner, by exact search with a proof, and with every promise simulated. "
     "elastic-batch: GPUs for text models with and without slices and buckets. pollux: mean completion times of "
     "training jobs on 16 nodes of 4 GPUs; with --full also other intervals, and jobs that slow each other down. "
     "deepboot: training on GPUs that inference lends and takes back, on the published workloads and on heavier "
-    "loads; with --full also each policy over its own knob. slices: training on slices that services do not need "
+    "loads; with --full also each policy over its own parameter. slices: training on slices that services do not need "
     "for now and on space that no service was given, over a day, against lending whole GPUs; with --full also against "
     "plans for every hour.";
 
 std::vector<Example> examples() {
-  return {{"tangram reproduce paris-elsa --data DIR", "The table."},
-          {"tangram reproduce paris-elsa --data DIR --output json", "The same for programs."},
+  return {{"tangram reproduce paris-elsa --data DIR", "Print the table."},
+          {"tangram reproduce paris-elsa --data DIR --output json", "Print the same for programs."},
           {"tangram reproduce few-shot --data DIR", "Errors, intervals and regret of learned models."},
-          {"tangram reproduce parvagpu --data DIR", "Fewest GPUs for the published scenarios."},
+          {"tangram reproduce parvagpu --data DIR", "The fewest GPUs for the published scenarios."},
           {"tangram reproduce elastic-batch --data DIR", "What slices and buckets save."},
-          {"tangram reproduce pollux --data DIR", "Training alone: Pollux, Optimus, Tiresias and ours."},
+          {"tangram reproduce pollux --data DIR", "Training alone: Pollux, Optimus, Tiresias and Tangram."},
           {"tangram reproduce deepboot --data DIR --full --report sharing.html",
-           "Training beside inference, with pictures."},
+           "Training beside inference, with a page of pictures."},
           {"tangram reproduce paris-elsa --data DIR --full", "With dynamic batching; takes minutes."}};
 }
 
@@ -267,23 +267,23 @@ void add_reproduce(Program& program) {
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb({.name = "reproduce",
                                       .group = "Simulate",
-                                      .summary = "published results, made again from public data",
+                                      .summary = "compute published results again from public data",
                                       .description = kDescription,
                                       .examples = examples()},
                                      [options](Session& session) { return run(session, *options); });
-  program.one_of(verb.add_option("RESULT", options->result, "Which result.")->required(), names());
-  program.offers_files(verb.add_option("--data", options->data, "The folder with the public data.")
+  program.one_of(verb.add_option("RESULT", options->result, "The result to reproduce.")->required(), names());
+  program.offers_files(verb.add_option("--data", options->data, "The folder that contains the public data.")
                            ->type_name("DIR")
                            ->capture_default_str());
-  verb.add_flag("--full", options->full, "Add the sweeps that take longer.");
+  verb.add_flag("--full", options->full, "Also run the sweeps that take longer.");
   verb.add_flag(
       "--quick", options->quick,
       "pollux and deepboot: only the smallest workload, with a short search; slices: only the first scenario; "
       "elastic-batch: only one rate.");
   program.offers_files(
-      verb.add_option("--report", options->report, "deepboot: write a page with pictures here.")->type_name("FILE"));
+      verb.add_option("--report", options->report, "deepboot: the file for a page with pictures.")->type_name("FILE"));
   verb.add_option("--seeds", options->seeds,
-                  "paris-elsa, few-shot and deepboot: repeat with so many seeds; JSON then lists all.")
+                  "paris-elsa, few-shot and deepboot: the number of seeds; JSON then lists each.")
       ->type_name("N")
       ->range(1, 1000);
 }

@@ -30,15 +30,15 @@ Result<ExitCode> run(Session& session, const Options& options) {
   // A missing default file means that nothing was applied. A missing file that the user named is an ordinary read error
   // below.
   if (options.checkpoint.empty() && !std::filesystem::exists(path, error)) {
-    return session.fail({ErrorCode::not_found, fmt::format("{}: there is no checkpoint, so nothing was applied from "
-                                                           "here; --state DIR looks elsewhere",
-                                                           path)});
+    return session.fail(
+        {ErrorCode::not_found,
+         fmt::format("{}: has no checkpoint, so there is nothing to undo; --state DIR names another folder", path)});
   }
   TANGRAM_TRY(const auto text, host::read_file(path));
   TANGRAM_TRY(const auto checkpoint, recut::read_checkpoint(path, text, change.now()));
   view.begin({{"checkpoint", path}, {"checkpoint_made", checkpoint.made}});
   if (!checkpoint.made.empty()) {
-    session.remark(fmt::format("back to {}, before {} was applied\n", checkpoint.made, checkpoint.plan));
+    session.remark(fmt::format("going back to {}, before {} was applied\n", checkpoint.made, checkpoint.plan));
   }
   // Another file than the current checkpoint is a goal like a plan: it is applied with a checkpoint of its own, so that
   // it can be undone. So is the current one once it is undone: going to it again is a new change.
@@ -54,21 +54,22 @@ void add_rollback(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "rollback",
        .group = "Serve",
-       .summary = "cut the GPUs as they were before the last apply",
+       .summary = "restore the cuts of the GPUs before the last apply",
        .description = fmt::format(
-           "Goes back to the checkpoint that tangram apply wrote before its first step: the same slices at the same "
-           "places, with the same parts, and the same MIG mode. It undoes the last apply that changed something; one "
-           "that stopped before it changed anything does not count. It looks at how the GPUs are now and does what is "
-           "missing, so it works after an apply that was done, failed, interrupted or killed, and may itself be "
-           "repeated: what is undone is not undone again. Programs see new slices under new UUIDs. With --checkpoint "
-           "it goes to what that file says, of nvidia-mig-parted, too, and tangram rollback undoes that. {}",
+           "Restores the checkpoint that tangram apply wrote before its first step: the same slices at the same "
+           "positions, with the same compute instances, and the same MIG mode. It undoes the last apply that changed "
+           "something; an apply that stopped before its first change does not count. It reads the current cuts and "
+           "takes only the steps that are missing, so it works after an apply that completed, failed, was "
+           "interrupted or was killed, and can be repeated: a change that is undone is not undone again. New slices "
+           "have new UUIDs. With --checkpoint it restores that file, which can also be a checkpoint of "
+           "nvidia-mig-parted, and tangram rollback undoes that. {}",
            kRecutExitCodes),
-       .examples = {{"tangram rollback --dry-run", "What would be done."},
-                    {"tangram rollback", "Go back."},
-                    {"tangram rollback --checkpoint DIR/before.json", "Go back to a file that was kept."}}},
+       .examples = {{"tangram rollback --dry-run", "Print the steps without taking them."},
+                    {"tangram rollback", "Undo the last apply."},
+                    {"tangram rollback --checkpoint DIR/before.json", "Restore a saved checkpoint."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(
-      verb.add_option("--checkpoint", options->checkpoint, "Another checkpoint than the one of the last apply.")
+      verb.add_option("--checkpoint", options->checkpoint, "A checkpoint file, instead of that of the last apply.")
           ->type_name("FILE"));
   add_recut_options(program, verb, options->recut);
 }

@@ -62,9 +62,10 @@ void add_schema(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "schema",
        .group = "Files",
-       .summary = "the JSON Schema of a kind of file",
-       .description = "Without NAME, lists the kinds of files that have a schema. With NAME, prints its JSON Schema "
-                      "(draft-07), with which editors complete and check while you type.",
+       .summary = "print the JSON Schema of a kind of file",
+       .description =
+           "Without NAME, lists the kinds of files that have a schema. With NAME, prints its JSON Schema (draft-07), "
+           "which editors use to complete and check a file as you type.",
        .examples = {{"tangram schema", "List the kinds."},
                     {"tangram schema fleet > fleet.schema.json", "Save the schema of fleet files."}}},
       [name](Session& session) { return run(session, *name); });

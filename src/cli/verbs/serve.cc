@@ -26,7 +26,7 @@
 #include "host/files.h"
 #include "lab/model_file.h"
 #include "recut/mig_pins.h"
-#include "sched/policy.h"
+#include "sched/scheduler_description.h"
 #include "serve/drift_watch.h"
 #include "serve/grpc_server.h"
 #include "serve/recording_file.h"
@@ -210,11 +210,12 @@ Result<engines::RemoteCaller> remote_caller(const CallerOptions& options) {
 Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& config) {
   const bool remote = options.config.engine == engines::kRemoteEngine;
   if (remote == options.remotes.empty()) {
-    return Error{ErrorCode::invalid, remote ? "the engine remote needs --remote IP:PORT, where batches run"
-                                            : "--remote is for --engine remote"};
+    return Error{ErrorCode::invalid, remote
+                                         ? "the engine remote needs --remote IP:PORT, the server that runs its batches"
+                                         : "--remote applies only to --engine remote"};
   }
   if (!remote && (options.remote_caller.wants_tls() || !options.remote_caller.token_file.empty())) {
-    return Error{ErrorCode::invalid, "--remote-ca and its like are for --engine remote"};
+    return Error{ErrorCode::invalid, "the --remote-* options apply only to --engine remote"};
   }
   for (const auto& text : options.remotes) {
     TANGRAM_TRY(auto address, engines::parse_remote_address(text));
@@ -227,14 +228,15 @@ Result<Nothing> set_up_engine(const Options& options, serve::ServerConfig& confi
   }
   // One error here is clearer than a failed start for each slice.
   if (config.workers && worker::find_worker_program().empty()) {
-    return Error{ErrorCode::not_found, "the program tangram-worker is not beside this one: workers cannot be started"};
+    return Error{ErrorCode::not_found,
+                 "tangram-worker was not found in the folder of this program: workers cannot be started"};
   }
   return Nothing{};
 }
 
 Result<Nothing> check_security_options(const Options& options) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return Error{ErrorCode::invalid, "--tls-certificate and --tls-key belong together"};
+    return Error{ErrorCode::invalid, "--tls-certificate and --tls-key must be given together"};
   }
   if (!options.tls_client_ca.empty() && options.tls_certificate.empty()) {
     return Error{ErrorCode::invalid, "--tls-client-ca needs --tls-certificate and --tls-key"};
@@ -300,10 +302,14 @@ Result<ExitCode> run(Session& session, const Options& options) {
   // Both would be ambiguous, and without run times the scheduler cannot tell which requests will be late.
   if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
-        {ErrorCode::invalid, "expected one of --measurements FILE and --model FILE: how long runs take"});
+        {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
   // From here to open() every error ends the program before a port is bound.
   TANGRAM_TRY(auto served, load(options));
+  // Before the first thread starts, because threads inherit the signal mask.
+  serve::keep_signals_for_server();
+  // Before the model, so that it is destroyed after it: the thread of the drift watch writes to the log.
+  host::LogWriter log(STDERR_FILENO);
   WatchedModel model;
   model.workload = served.workload;
   serve::ServerConfig config = server_config(options, model);
@@ -311,9 +317,6 @@ Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
-  // Before the first thread starts, because threads inherit the signal mask.
-  serve::keep_signals_for_server();
-  host::LogWriter log(STDERR_FILENO);
   std::unique_ptr<serve::RecordingFile> recording;
   if (!options.record.empty()) {
     TANGRAM_TRY(auto opened, open_recording(options.record, log));
@@ -341,7 +344,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   model.watch.reset();
   if (!all_answered) {
     log.write(host::LogLine(host::LogLevel::warning, "stopped")
-                  .text("reason", "requests are unanswered: the exit timeout had passed"));
+                  .text("reason", "requests were not answered before the exit timeout"));
   }
   // The reason is in the log already, through on_problem.
   if (recording != nullptr && !recording->finish()) return ExitCode::no_access;
@@ -356,12 +359,6 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  return names;
-}
-
 // The options that name files.
 void add_files(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
@@ -369,18 +366,18 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   };
   program.offers_files(verb.add_option("PLAN", options.plan, "The plan file.")->required());
   file("--services", options.services, "The services file.")->required();
-  file("--measurements", options.latency.measurements, "How long runs take: measured, linear between.");
+  file("--measurements", options.latency.measurements, "Measured run times, CSV, interpolated linearly.");
   file("--model", options.latency.model,
-       "How long runs take: a model file of `tangram learn`. When served batches take another time for long, the log "
-       "says so, and the server goes on by a model fitted anew.");
-  file("--refit", options.refit, "Where to write a model that was fitted anew, for the next plan.");
-  file("--access", options.access, "Who may call, and how much: tenants with keys, rates and quotas.");
-  file("--tls-certificate", options.tls_certificate, "Speak TLS, with this certificate and those behind it.");
-  file("--tls-key", options.tls_key, "Its private key.");
-  file("--tls-client-ca", options.tls_client_ca, "Only clients with a certificate of these authorities.");
+       "A latency model of `tangram learn`. If served batches take longer or shorter for some time, the server logs a "
+       "warning and fits the model again.");
+  file("--refit", options.refit, "The file for a model that was fitted again, for the next plan.");
+  file("--access", options.access, "The access file: tenants with their keys, rates and quotas.");
+  file("--tls-certificate", options.tls_certificate, "Use TLS with this certificate chain.");
+  file("--tls-key", options.tls_key, "The private key of the certificate.");
+  file("--tls-client-ca", options.tls_client_ca, "Accept only clients with a certificate of these authorities.");
   file("--admin-socket", options.config.admin_socket,
-       "Also a Unix socket for metrics, status and reload, for this user alone.");
-  file("--record", options.record, "Write every event and decision, for `tangram replay`.");
+       "Also listen on this Unix socket for metrics, status and reload, open to this user only.");
+  file("--record", options.record, "Record every event and decision, for `tangram replay`.");
 }
 
 // The options with a number in a range.
@@ -388,24 +385,24 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
   const auto whole = [&](const char* name, auto& value, std::int64_t min, std::int64_t max, const char* help) {
     program.whole_number(verb.add_option(name, value, help)->type_name("N"), min, max);
   };
-  whole("--http-port", options.config.http_port, 0, 65535, "The port of the protocol; 0 takes a free one.");
-  whole("--grpc-port", options.grpc_port, 0, 65535, "The port of the same protocol over gRPC; 0 takes a free one.");
+  whole("--http-port", options.config.http_port, 0, 65535, "The port for HTTP; 0 chooses a free one.");
+  whole("--grpc-port", options.grpc_port, 0, 65535, "The port for gRPC; 0 chooses a free one.");
   whole("--metrics-port", options.config.metrics_port, 0, 65535,
-        "The port of metrics, status, reload, log level and drain; 0 takes a free one.");
+        "The port for metrics, status, reload, log level and drain; 0 chooses a free one.");
   whole("--threads", options.config.threads, 1, 256,
-        "Threads that speak with clients. With one, it also schedules; with more, scheduling has a thread of its own.");
-  whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000, "Connections of each thread.");
+        "The number of I/O threads. With one, it also schedules; with more, the scheduler has its own thread.");
+  whole("--connections-max", options.config.limits.connections_max, 1, 1'000'000,
+        "The largest number of connections per thread.");
   whole("--requests-max", options.config.scheduler.requests_max, 1, 1'000'000,
-        "Requests that wait or run; one more is refused.");
+        "The largest number of requests that wait or run; further requests are rejected.");
   const auto number = [&](const char* name, double& value, const char* unit, double min, double max, const char* help) {
     verb.add_option(name, value, help)->type_name(unit)->range(min, max);
   };
   number("--body-max", options.body_max_mib, "MIB", 0.001, 65536, "The largest request body.");
-  number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest head of a request.");
-  number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400,
-         "How long to wait for requests under way at the end.");
+  number("--head-max", options.head_max_kib, "KIB", 0.25, 1024, "The largest request head.");
+  number("--exit-timeout", options.exit_timeout_s, "S", 0, 86400, "How long to wait for unanswered requests at exit.");
   number("--time-scale", options.config.emulated.time_scale, "X", 0, 1000,
-         "The emulated engine takes this many times what the model says; 0 answers at once.");
+         "Multiplies the run times of the emulated engine; 0 answers at once.");
 }
 
 }  // namespace
@@ -415,63 +412,68 @@ void add_serve(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "serve",
        .group = "Serve",
-       .summary = "a plan behind an address",
+       .summary = "serve the services of a plan over HTTP and gRPC",
        .description =
            "Serves the services of a plan with the Open Inference Protocol v2 over HTTP and gRPC, until SIGTERM or "
-           "Ctrl-C; what is under way then is answered first. The scheduler is the one that `tangram simulate` runs. Requests are "
-           "padded to their bucket, batched, and answered as if each had run alone; one that no slice can answer in "
-           "time is refused at once with 429. SIGHUP or `tangram reload` reads the files again and moves to the new "
-           "plan without dropping a request. Slices run the engine `emulated`, which keeps the time that "
-           "--measurements or --model says, unless --engine names another. With --workers each slice has a process of "
-           "its own, which is replaced when it dies, hangs or answers rubbish; the worker of a slice of a GPU runs on "
-           "its MIG device, which `tangram apply` makes. Logs are lines of JSON on standard error.",
+           "Ctrl-C; it then answers the requests it has and exits. The scheduler is the one that `tangram simulate` "
+           "runs. Requests are padded to their bucket, batched, and answered as if each had run alone; a request "
+           "that no slice can answer in time is rejected at once with 429. SIGHUP or `tangram reload` reads the "
+           "files again and moves to the new plan without dropping a request. Slices run the engine `emulated`, "
+           "which takes the time that --measurements or --model predicts, unless --engine names another. With "
+           "--workers, each slice has a process of its own, which is replaced when it crashes, hangs or sends an "
+           "invalid answer; the worker of a GPU slice runs on its MIG device, which `tangram apply` creates. Logs "
+           "are lines of JSON on standard error.",
        .examples =
            {{"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv",
-             "The example plan on the usual ports."},
+             "Serve the example plan on the default ports."},
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --threads 2 --record DIR/day.recording",
-             "With two I/O threads, and every decision on record."},
+             "With two I/O threads, and a recording of every decision."},
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --workers",
-             "Each slice in a process of its own."},
+             "With a process for each slice."},
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --address 0.0.0.0 --tls-certificate DIR/server.pem --tls-key DIR/server.key "
              "--access DIR/access.yaml",
-             "Open to others, over TLS, to those whom the access file names."}},
+             "Accept remote clients over TLS, with the tenants of the access file."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
-  verb.add_option("--address", options->config.address, "Where to listen, in numbers.")->type_name("IP");
-  verb.add_option("--admin-address", options->config.admin_address, "Where the metrics port listens, in numbers.")
+  verb.add_option("--address", options->config.address, "The IP address to listen on.")->type_name("IP");
+  verb.add_option("--admin-address", options->config.admin_address, "The IP address of the metrics port.")
       ->type_name("IP");
   add_numbers(program, verb, *options);
+  program.one_of(verb.add_option("--policy", options->config.scheduler.policy, "The dispatch policy.")->type_name("P"),
+                 sched::policy_names());
   program.one_of(
-      verb.add_option("--policy", options->config.scheduler.policy, "How work is dispatched.")->type_name("P"),
-      policy_names());
-  program.one_of(verb.add_option("--engine", options->config.engine, "What runs the batches.")->type_name("E"),
-                 engine_names());
+      verb.add_option("--engine", options->config.engine, "The engine that runs the batches.")->type_name("E"),
+      engine_names());
   verb.add_flag(
       "--workers", options->config.workers,
-      "A process for each slice. Engines that load models always have them; `emulated` otherwise runs inside.");
-  program.offers_files(verb.add_option("--models", options->config.models,
-                                       "The folder with the weights, named as `model` in the services file.")
-                           ->type_name("DIR"));
-  verb.add_option("--remote", options->remotes,
-                  "A server (IP:PORT) that runs batches for --engine remote; slices take turns.")
+      "Run each slice in a process of its own. Engines that load models always do; `emulated` otherwise runs inside "
+      "the server.");
+  program.offers_files(
+      verb.add_option("--models", options->config.models,
+                      "The folder that contains the weights, with the names in `model` of the services file.")
+          ->type_name("DIR"));
+  verb.add_option(
+          "--remote", options->remotes,
+          "A server (IP:PORT) that runs batches for --engine remote; slices take the servers in turn. May be repeated.")
       ->type_name("ADDRESS");
   add_caller_options(program, verb, options->remote_caller, "remote-");
   verb.add_option("--gpu", options->gpus,
-                  "Which GPU a device of the plan is, NAME=UUID or NAME=INDEX, as for `tangram apply`.")
+                  "The GPU for a device of the plan, NAME=UUID or NAME=INDEX, as for `tangram apply`.")
       ->type_name("CHOICE");
-  verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP alone.");
-  verb.add_flag("--no-admission", options->no_admission, "Take requests that will be late, too.");
+  verb.add_flag("--no-grpc", options->no_grpc, "Serve HTTP only.");
+  verb.add_flag("--no-admission", options->no_admission, "Also accept requests that will be late.");
   program.one_of(verb.add_option("--log-level", options->log_level,
-                                 "What is logged; each holds those before it. `tangram log-level` changes it.")
+                                 "What to log; each level includes those before it. `tangram log-level` changes it.")
                      ->type_name("L"),
                  {"error", "warning", "info", "requests"});
-  verb.add_flag("--log-requests", options->log_requests, "The same as --log-level requests.");
-  verb.add_flag("--triton-metrics", options->config.triton_metrics, "Also the nv_inference_* names.");
+  verb.add_flag("--log-requests", options->log_requests, "Same as --log-level requests.");
+  verb.add_flag("--triton-metrics", options->config.triton_metrics,
+                "Also export metrics under the nv_inference_* names.");
 }
 
 }  // namespace tangram::cli

@@ -18,7 +18,7 @@
 #include "host/files.h"
 #include "report/replan_view.h"
 #include "report/run_tables.h"
-#include "sched/policy.h"
+#include "sched/scheduler_description.h"
 #include "serve/recording_file.h"
 
 namespace tangram::cli {
@@ -111,7 +111,7 @@ Result<Nothing> write_files(Session& session, const Options& options, const lab:
     // A trace that ends early looks like a server that stopped, so the user is told that it was cut.
     if (options.trace.empty() || metrics.batches_beyond == 0) continue;
     session.note(
-        fmt::format("the trace holds the first {} of {} batches of {}: shorten the run with --duration to see all",
+        fmt::format("the trace contains only the first {} of {} batches of {}; a shorter run (--duration) shows all",
                     metrics.batches.size(), metrics.batches.size() + metrics.batches_beyond, run.policy));
   }
   return write(options.log, [&] { return report::decision_log(head, runs); });
@@ -143,9 +143,8 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
   if (!scenario.fleet.empty()) {
     return load_fleet((std::filesystem::path(options.scenario).parent_path() / scenario.fleet).string());
   }
-  return Error{
-      ErrorCode::invalid,
-      options.scenario + ": --replan needs a fleet to plan for: --fleet FLEET, or a key fleet in the scenario"};
+  return Error{ErrorCode::invalid,
+               options.scenario + ": --replan needs a fleet: give --fleet FLEET, or the key fleet in the scenario"};
 }
 
 // Runs the scenario three times: with replanning, with one plan for the peak, and with an oracle that knows the
@@ -159,7 +158,7 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   // Each of the three runs fills a third of the bar.
   constexpr std::uint64_t kRunUnits = 1000;
   Progress progress = session.progress("planning", 3 * kRunUnits);
-  lab::ReplanOptions settings;
+  lab::ReplanComparisonOptions settings;
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
   // One seed for traffic and certification, so that --seed reproduces the whole run.
@@ -226,64 +225,58 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (recording == nullptr) return ExitCode::done;
   // The run itself succeeded and was printed, but the file is incomplete, and a replay would end in the middle.
   if (!recording->finish()) {
-    return session.fail({ErrorCode::denied, options.record + ": the recording cannot be written"});
+    return session.fail({ErrorCode::denied, options.record + ": cannot write the recording"});
   }
   session.note("wrote " + options.record);
   return ExitCode::done;
 }
 
-// For completion and the check of --policy; --compare is checked by check_policies(), which also finds duplicates.
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const auto& policy : sched::policies()) names.emplace_back(policy.name);
-  return names;
-}
-
 void add_options(Program& program, Arguments& verb, Options& options) {
   program.offers_files(verb.add_option("SCENARIO", options.scenario, "The scenario file.")->required());
-  program.one_of(verb.add_option("--policy", options.policy, "Instead of the scenario's policy.")->type_name("P"),
-                 policy_names());
-  program.offers(verb.add_option("--compare", options.compare, "Run these policies side by side, p1,p2,...")
+  program.one_of(verb.add_option("--policy", options.policy, "The policy, instead of the scenario's.")->type_name("P"),
+                 sched::policy_names());
+  program.offers(verb.add_option("--compare", options.compare, "Compare these policies, p1,p2,...")
                      ->type_name("POLICIES")
                      ->delimiter(',')
                      ->excludes({"--policy"}),
-                 policy_names());
-  verb.add_option("--seed", options.seed, "Instead of the scenario's seed.")->type_name("N");
-  verb.add_option("--duration", options.duration_s, "Virtual seconds, instead of the scenario's.")
+                 sched::policy_names());
+  verb.add_option("--seed", options.seed, "The seed, instead of the scenario's.")->type_name("N");
+  verb.add_option("--duration", options.duration_s, "The duration in virtual seconds, instead of the scenario's.")
       ->type_name("S")
       ->range(1e-3, 1e9);
-  verb.add_option("--rate-scale", options.rate_scale, "Multiplies all rates, instead of the scenario's factor.")
+  verb.add_option("--rate-scale", options.rate_scale, "The factor for all rates, instead of the scenario's.")
       ->type_name("X")
       ->range(1e-6, 1e6);
-  verb.add_option(
-          "--background", options.background,
-          "An offline job beside the traffic, SERVICE=ROWS, that keeps so many rows under way; may be repeated.")
+  verb.add_option("--background", options.background,
+                  "Add an offline job, SERVICE=ROWS, that keeps this many rows in flight. May be repeated.")
       ->type_name("JOB");
   const auto file = [&](const char* name, std::string& path, const char* help) {
     program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  file("--timeline", options.timeline, "Write what happened in each step of time, as CSV.");
-  file("--html", options.html, "Write a report with pictures: one page that needs nothing else.");
+  file("--timeline", options.timeline, "Write a time series of the run, CSV.");
+  file("--html", options.html, "Write a report with pictures, as one self-contained page.");
   file("--trace", options.trace, "Write the batches for Perfetto or chrome://tracing, as JSON.");
-  file("--log", options.log, "Write every decision with its instant.");
+  file("--log", options.log, "Write every decision with its virtual time.");
   program.offers_files(
-      verb.add_option("--record", options.record, "Write every event and decision, for `tangram replay`.")
+      verb.add_option("--record", options.record, "Record every event and decision, for `tangram replay`.")
           ->type_name("FILE")
           ->excludes({"--compare"}));
   auto* replan =
-      verb.add_flag("--replan", options.replan,
-                    "Plan for the fleet instead, and anew as rates and input sizes change; compared with one "
-                    "plan for the peak and with an oracle.")
+      verb.add_flag(
+              "--replan", options.replan,
+              "Make plans for the fleet, and new ones as rates and input sizes change; compare with one plan for the "
+              "peak and with an oracle.")
           ->excludes({"--compare", "--timeline", "--trace", "--log", "--record"});
-  verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two looks at the traffic.")
+  verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two checks of the traffic.")
       ->type_name("S")
       ->range(1.0, 1e6)
       ->needs(replan)
       ->capture_default_str();
-  program.offers_files(verb.add_option("--fleet", options.fleet, "With --replan: the fleet, instead of the scenario's.")
-                           ->type_name("FLEET")
-                           ->needs(replan));
-  program.one_of(verb.add_option("--rule", options.rule, "With --replan: when a slice counts as fast enough.")
+  program.offers_files(
+      verb.add_option("--fleet", options.fleet, "With --replan: the fleet file, instead of the scenario's fleet.")
+          ->type_name("FLEET")
+          ->needs(replan));
+  program.one_of(verb.add_option("--rule", options.rule, "With --replan: the rule for when a slice is fast enough.")
                      ->type_name("R")
                      ->needs(replan)
                      ->capture_default_str(),
@@ -297,26 +290,26 @@ void add_simulate(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "simulate",
        .group = "Simulate",
-       .summary = "a scenario in virtual time",
+       .summary = "run a scenario in virtual time",
        .description =
-           "Runs the scheduler on the services, plan and troubles of SCENARIO in virtual time and prints how requests "
-           "fared: by service, bucket, slice and tenant. The same seed gives the same answer, byte for byte. With "
-           "--compare, several policies meet the same requests. Shares in JSON lie between 0 and 1, units stand in the "
-           "keys, and a latency that a share of the requests never reached is null. Rates (arrived_per_s, "
-           "goodput_per_s) are over counted_s, the time in which the counted requests came: from the warm-up to the "
-           "end of the duration, "
-           "or to the last arrival where the traffic ends by itself. Shares of busy time are over end_s, when the last "
-           "request was resolved; what offline jobs do after that counts in neither. How fast it went is said on "
-           "standard error. With --replan the scenario needs no plan: plans are made for its fleet, follow the "
-           "traffic, and devices are re-cut in virtual time.",
-       .examples = {{"tangram simulate examples/scenario.yaml", "The example."},
-                    {"tangram simulate examples/scenario-day.yaml --html day.html", "With a report to look at."},
+           "Runs the scheduler on the services, plan and faults of SCENARIO in virtual time and prints the outcomes "
+           "of requests by service, bucket, slice and tenant. The same seed gives the same output, byte for byte. "
+           "With --compare, several policies receive the same requests. In JSON, shares are between 0 and 1, keys "
+           "end with their unit, and a latency quantile is null if too few requests were answered to reach it. Rates "
+           "(arrived_per_s, goodput_per_s) are averages over counted_s, the time in which the counted requests "
+           "arrived: from the warm-up to the end of the duration, or to the last arrival if the traffic ends by "
+           "itself. Shares of busy time are over end_s, the time at which the last request was resolved; offline "
+           "work after that time is not counted. The speed of the simulation is printed on standard error. With "
+           "--replan the scenario needs no plan: plans are made for its fleet and follow the traffic, and devices "
+           "are re-cut in virtual time.",
+       .examples = {{"tangram simulate examples/scenario.yaml", "Run the example."},
+                    {"tangram simulate examples/scenario-day.yaml --html day.html", "Write a report with pictures."},
                     {"tangram simulate examples/scenario-day.yaml --compare tangram,elsa,fifs",
-                     "Three policies side by side."},
+                     "Compare three policies."},
                     {"tangram simulate examples/scenario-day.yaml --seed 7 --duration 60 --trace day.json",
-                     "A minute of it for ui.perfetto.dev."},
+                     "Trace one minute, for ui.perfetto.dev."},
                     {"tangram simulate examples/scenario-replan.yaml --replan --html replan.html",
-                     "A day on which plans follow the traffic."}}},
+                     "Simulate a day in which plans follow the traffic."}}},
       [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);
 }

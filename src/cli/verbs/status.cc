@@ -25,13 +25,14 @@ void add_status(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "status",
        .group = "Serve",
-       .summary = "how a running server stands",
-       .description = "Asks a running `tangram serve` at its metrics port, and prints its services with their promises "
-                      "of the last minute, and its slices with their load.",
+       .summary = "show the services and slices of a running server",
+       .description =
+           "Reads the metrics port of a running `tangram serve` and prints its services, with how well they kept "
+           "their promises in the last minute, and its slices with their load.",
        .examples = {{"tangram status", "The server on this machine."},
-                    {"tangram status --output json --port 18002", "As a value, from another port."},
+                    {"tangram status --output json --port 18002", "Read another port, and print JSON."},
                     {"tangram status --address 10.0.0.5 --ca DIR/ca.pem --token-file DIR/key",
-                     "A server elsewhere, over TLS, that asks who calls."}}},
+                     "Read a remote server that uses TLS and requires a key."}}},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, *options);
 }

@@ -66,18 +66,19 @@ void add_top(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "top",
        .group = "Serve",
-       .summary = "a running server, live",
+       .summary = "watch a running server",
        .description =
-           "Shows what `tangram status` shows, and the devices as they are cut, again and again until Ctrl-C. "
-           "On a terminal each picture takes the place of the one before.",
+           "Shows the output of `tangram status` and the cuts of the devices, again and again until Ctrl-C. On a "
+           "terminal, each screen replaces the one before.",
        .examples = {{"tangram top", "The server on this machine, every second."},
-                    {"tangram top --every 0.2 --times 10", "Ten looks in two seconds."}},
+                    {"tangram top --every 0.2 --times 10", "Refresh ten times in two seconds."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_server_options(program, verb, options->server);
-  verb.add_option("--every", options->every_s, "Seconds between two looks.")->type_name("S")->range(0.05, 3600.0);
-  program.whole_number(verb.add_option("--times", options->times, "How many looks; 0: until Ctrl-C.")->type_name("N"),
-                       0, 1'000'000'000);
+  verb.add_option("--every", options->every_s, "Seconds between two refreshes.")->type_name("S")->range(0.05, 3600.0);
+  program.whole_number(
+      verb.add_option("--times", options->times, "How many refreshes; 0: until Ctrl-C.")->type_name("N"), 0,
+      1'000'000'000);
 }
 
 }  // namespace tangram::cli

@@ -115,7 +115,7 @@ std::string summary_of(const std::vector<double>& curve) {
 
 std::string summary_of(const std::vector<HistogramSize::Bin>& bins) { return counted(bins.size(), "size", "sizes"); }
 
-std::string summary_of(const std::vector<formats::Job>& jobs) { return counted(jobs.size(), "job", "jobs"); }
+std::string summary_of(const std::vector<formats::ClusterJob>& jobs) { return counted(jobs.size(), "job", "jobs"); }
 
 std::string summary_of(const std::vector<formats::TrainingRow>& rows) {
   std::set<std::string> applications;
@@ -254,9 +254,9 @@ Result<PlanCheck> read_plan_check(const Options& options) {
 std::string carried_text(const plan::Problem& problem) {
   const std::string services = counted(problem.workload.services.size(), "service", "services");
   if (problem.options.rule != plan::Rule::certified) {
-    return fmt::format("carries {} under rule {}", services, to_string(problem.options.rule));
+    return fmt::format("can serve {} under rule {}", services, to_string(problem.options.rule));
   }
-  return fmt::format("carries {} by capacity and run time; waiting was not simulated", services);
+  return fmt::format("can serve {} by capacity and run time; waiting was not simulated", services);
 }
 
 // Checks a plan against its services. All problems are in the message of the error, one line each, like those of a
@@ -296,8 +296,8 @@ Verdict judge(const std::string& path, const Options& options, const std::option
   if (!kind) {
     return {path, source->name, kind,
             Error{ErrorCode::invalid,
-                  fmt::format("{}:1:1: cannot tell which kind of file this is; name it with --kind, one of {}",
-                              source->name, text::join(file_kind_names(), ", "))}};
+                  fmt::format("{}:1:1: cannot tell the kind of this file; name it with --kind, one of {}", source->name,
+                              text::join(file_kind_names(), ", "))}};
   }
   if (kind == FileKind::plan && check) return {path, source->name, kind, inspect_plan(*source, *check)};
   return {path, source->name, kind, inspect(*kind, *source, path)};
@@ -346,47 +346,44 @@ void add_validate(Program& program) {
   Arguments& verb = program.add_verb(
       {.name = "validate",
        .group = "Files",
-       .summary = "check files, and say everything that is wrong with them",
+       .summary = "check files and print all errors in them",
        .description =
-           "Reads each FILE, finds out what it is (fleet, services, measurements, trace, plan, model, ...) and checks "
-           "it whole, "
-           "with "
-           "the files it names. Every problem is printed as file:line:column: text, and the exit code is then 2; a "
-           "file that cannot be read gives 3. Right files are summed up in a line each. A dash reads standard input. "
-           "With --services and run times, "
-           "plans are also held against what they must carry: every input size in a bucket, runs within the Slo, and "
-           "time on the slices for all of it. That is not a simulation: whether promises hold while requests wait is "
-           "what plan and simulate tell.",
+           "Reads each FILE, detects its kind (fleet, services, measurements, trace, plan, model, ...) and checks "
+           "all of it, with the files that it names. Every error is printed as file:line:column: text, and the exit "
+           "code is then 2; a file that cannot be read gives 3. A valid file is summarised in one line. A dash reads "
+           "standard input. With --services and run times, plans are also checked against the load: every input size "
+           "has a bucket, every run fits into the Slo, and the slices have enough time for all requests. This is not "
+           "a simulation: plan and simulate show whether promises hold when requests queue.",
        .examples = {{"tangram validate examples/fleet.yaml examples/services.yaml", "Check two files."},
-                    {"tangram validate --kind trace examples/trace.csv", "Say what it is where it cannot be seen."},
-                    {"tangram validate --quiet examples/*.yaml && echo fine", "Only the exit code and the problems."},
+                    {"tangram validate --kind trace examples/trace.csv", "Name the kind, if it cannot be detected."},
+                    {"tangram validate --quiet examples/*.yaml && echo fine", "Print only errors; test the exit code."},
                     {"tangram validate plan.json --services examples/services.yaml --measurements "
                      "examples/measurements.csv --fleet examples/fleet.yaml",
-                     "Does the plan carry the services?"},
+                     "Check that a plan can serve the services."},
                     {"tangram validate examples/fleet.yaml --output json",
-                     "Problems as file, line, column, message."}}},
+                     "Print errors as file, line, column, message."}}},
       [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("FILE", options->files, "The files to check.")->required());
   program.one_of(
-      verb.add_option("--kind", options->kind, "What the files are, where it cannot be seen.")->type_name("KIND"),
+      verb.add_option("--kind", options->kind, "The kind of the files, if it cannot be detected.")->type_name("KIND"),
       file_kind_names());
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  Argument* services = file("--services", options->services, "What plans must carry.");
-  Argument* measurements = file("--measurements", options->latency.measurements, "Run times, measured.");
+  Argument* services = file("--services", options->services, "The services that plans must be able to serve.");
+  Argument* measurements = file("--measurements", options->latency.measurements, "Measured run times, CSV.");
   measurements->needs(services);
-  file("--model", options->latency.model, "Run times, as tangram learn wrote them.")
+  file("--model", options->latency.model, "A latency model that tangram learn wrote.")
       ->needs(services)
       ->excludes(measurements);
-  file("--fleet", options->fleet, "The devices that plans may use; as many as they take without it.")->needs(services);
-  program.one_of(verb.add_option("--rule", options->rule, "When a slice counts as fast enough.")
+  file("--fleet", options->fleet, "The fleet that plans may use; default: any number of devices.")->needs(services);
+  program.one_of(verb.add_option("--rule", options->rule, "The rule for when a slice is fast enough.")
                      ->type_name("NAME")
                      ->capture_default_str()
                      ->needs(services),
                  {"half", "certified", "no_waiting"});
   verb.add_option("--memory-headroom", options->memory_headroom,
-                  "Share of a slice's memory that runs leave free, where their peaks were measured.")
+                  "The share of a slice's memory that runs must leave free, where their peak memory was measured.")
       ->type_name("SHARE")
       ->capture_default_str()
       ->needs(services)

@@ -30,15 +30,13 @@ ExitCode run(Session& session) {
 }  // namespace
 
 void add_version(Program& program) {
-  program.add_verb(
-      {.name = "version",
-       .group = "About Tangram",
-       .summary = "which Tangram this is",
-       .description = "Prints the version, the commit it was built from where that is known, the compiler and "
-                      "the kind of build.",
-       .examples = {{"tangram version", "For people."},
-                    {"tangram version --output json", "For bug reports and programs."}}},
-      run);
+  program.add_verb({.name = "version",
+                    .group = "About Tangram",
+                    .summary = "print the version and the build",
+                    .description = "Prints the version, the commit if it is known, the compiler and the kind of build.",
+                    .examples = {{"tangram version", "For people."},
+                                 {"tangram version --output json", "For bug reports and programs."}}},
+                   run);
 }
 
 }  // namespace tangram::cli

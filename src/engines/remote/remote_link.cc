@@ -26,7 +26,7 @@ constexpr client::HttpAnswerLimits kAnswerLimits{.body_max = std::uint64_t{4} <<
 constexpr Duration kRetryAfterDefault = std::chrono::seconds(1);
 
 Error rubbish(std::string what) {
-  return {ErrorCode::invalid, "the remote server answered rubbish: " + std::move(what)};
+  return {ErrorCode::invalid, "the remote server sent an invalid answer: " + std::move(what)};
 }
 
 // BYTES elements are fixed-size slots in memory and length-prefixed on the wire; other types are the same in both.
@@ -73,7 +73,7 @@ Result<host::Endpoint> parse_remote_address(std::string_view text) {
   const bool v6 = address.find(':') != std::string_view::npos;
   host::Endpoint endpoint{.address = std::string(address)};
   if (!port || *port < 1 || *port > 65535 || v6 != bracketed || !host::is_numeric_address(endpoint.address)) {
-    return Error{ErrorCode::invalid, fmt::format("expected an address as 127.0.0.1:8000, got \"{}\"", text)};
+    return Error{ErrorCode::invalid, fmt::format("expected an address such as 127.0.0.1:8000, read \"{}\"", text)};
   }
   endpoint.port = static_cast<std::uint16_t>(*port);
   return endpoint;
@@ -237,7 +237,7 @@ void RemoteLink::take(HttpConnection::Event event) {
   }
   disconnect();
   if (state_ == State::asking) return not_ready("it does not speak HTTP");
-  fail_batch("the remote server answered rubbish");
+  fail_batch("the remote server sent an invalid answer");
 }
 
 void RemoteLink::watch() {
@@ -269,7 +269,7 @@ void RemoteLink::connection_lost() {
 std::string RemoteLink::why_lost() const {
   const client::Stream& stream = http_.stream();
   const bool told = stream.encrypted() && !stream.why().empty();
-  return told ? "no connection with TLS: " + stream.why() : "it cannot be reached";
+  return told ? "the TLS connection failed: " + stream.why() : "it cannot be reached";
 }
 
 // ---- Getting ready ----
@@ -314,9 +314,9 @@ void RemoteLink::answered() {
 
 void RemoteLink::answered_ready() {
   const int status = http_.answer().status();
-  if (status == 401 || status == 403) return not_ready("it does not let us in: " + reason_of(http_.answer()));
+  if (status == 401 || status == 403) return not_ready("it denies access: " + reason_of(http_.answer()));
   if (status != 200) {
-    return not_ready(fmt::format("model '{}' is not ready there", config_.models[model_asked_].network));
+    return not_ready(fmt::format("model '{}' is not ready on it", config_.models[model_asked_].network));
   }
   if (++model_asked_ < config_.models.size()) return ask_ready();
   state_ = State::ready;
@@ -343,9 +343,9 @@ void RemoteLink::log_not_ready(std::string_view reason) const {
 
 Result<BatchMemory*> RemoteLink::prepare(const BatchJob& job) {
   const ModelSpec* model = find_model(job.service);
-  if (model == nullptr) return Error{ErrorCode::not_found, "the slice does not hold the service"};
+  if (model == nullptr) return Error{ErrorCode::not_found, "the slice has no replica of the service"};
   const auto needed = memory_needed(model->signature, job);
-  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than any memory"};
+  if (!needed) return Error{ErrorCode::exhausted, "the batch is larger than the address space"};
   // Grows only, so that a steady load allocates nothing.
   if (memory_.size() < *needed) memory_.resize(*needed);
   cut_memory(model->signature, job, memory_.data(), tensors_);
@@ -377,7 +377,7 @@ void RemoteLink::close_doors(const std::string& reason) {
 
 void RemoteLink::answered_batch() {
   const int status = http_.answer().status();
-  if (status == 401 || status == 403) return close_doors("it does not let us in: " + reason_of(http_.answer()));
+  if (status == 401 || status == 403) return close_doors("it denies access: " + reason_of(http_.answer()));
   if (status == 503) return close_doors(reason_of(http_.answer()));
   // The server works but has no capacity for this batch, so the batch fails and the slice stays ready.
   if (status == 429) events_.on_rejected_upstream(slice_, retry_after(http_.answer()));

@@ -58,7 +58,7 @@ class TorchEngine final : public BatchEngine {
   Result<Nothing> load(std::span<const ModelSpec> models) override {
     return guarded("", [&]() -> Result<Nothing> {
       if (device_.is_cuda() && !at::hasCUDA()) {
-        return Error{ErrorCode::unavailable, "this libtorch was built without CUDA, and the slice is of a GPU"};
+        return Error{ErrorCode::unavailable, "this libtorch was built without CUDA, but the slice is on a GPU"};
       }
       set_threads();
       for (const auto& spec : models) {
@@ -88,7 +88,7 @@ class TorchEngine final : public BatchEngine {
         return guarded(model.spec.name, [&] { return run(model, job, memory); });
       }
     }
-    return Error{ErrorCode::not_found, "the slice does not hold the service"};
+    return Error{ErrorCode::not_found, "the slice has no replica of the service"};
   }
 
  private:
@@ -138,8 +138,9 @@ class TorchEngine final : public BatchEngine {
 
   Result<Nothing> load_one(const ModelSpec& spec) {
     if (spec.path.empty()) {
-      return Error{ErrorCode::invalid, fmt::format("{}: the engine torch needs the weights of {}: name their folder",
-                                                   spec.name, spec.network)};
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: the engine torch needs the weights of {}: name their folder with --models DIR",
+                               spec.name, spec.network)};
     }
     // Check at load: run() relies on every datatype having a scalar type.
     for (const auto& tensors : {spec.signature.inputs, spec.signature.outputs}) {
@@ -155,7 +156,7 @@ class TorchEngine final : public BatchEngine {
     // Minus one for `self`.
     const std::size_t takes = module.get_method("forward").function().getSchema().arguments().size() - 1;
     if (takes != spec.signature.inputs.size()) {
-      return Error{ErrorCode::invalid, fmt::format("{}: {}.pt takes {} inputs, and the services file names {}",
+      return Error{ErrorCode::invalid, fmt::format("{}: {}.pt takes {} inputs, but the services file declares {}",
                                                    spec.name, spec.path, takes, spec.signature.inputs.size())};
     }
     // Freezing turns weights into constants, which lets libtorch fold and fuse them.
@@ -197,12 +198,13 @@ class TorchEngine final : public BatchEngine {
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
     if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
       return Error{ErrorCode::invalid,
-                   fmt::format("{}: expected {} tensors as the answer, and got {}", model.spec.name, outputs.size(),
-                               answer.isTuple() ? "another number of them" : answer.tagKind())};
+                   fmt::format("{}: expected {} output tensors, the model returned {}", model.spec.name, outputs.size(),
+                               answer.isTuple() ? "a different number" : answer.tagKind())};
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto& element = answer.toTupleRef().elements()[i];
-      if (!element.isTensor()) return Error{ErrorCode::invalid, outputs[i].name + ": the answer is no tensor"};
+      if (!element.isTensor())
+        return Error{ErrorCode::invalid, outputs[i].name + ": an output of the model is not a tensor"};
       TANGRAM_RETURN_IF_ERROR(write(outputs[i], job, element.toTensor(), memory.outputs[i]));
     }
     return Nothing{};
@@ -212,7 +214,7 @@ class TorchEngine final : public BatchEngine {
                                std::span<std::byte> to) {
     const auto shape = shape_of(spec, job);
     if (answer.sizes() != at::IntArrayRef(shape) || answer.scalar_type() != *scalar_type(spec.datatype)) {
-      return Error{ErrorCode::invalid, fmt::format("output {}: expected {}, and the model answers {} [{}]", spec.name,
+      return Error{ErrorCode::invalid, fmt::format("output {}: expected {}, the model returned {} [{}]", spec.name,
                                                    text_of(spec.datatype, shape), c10::toString(answer.scalar_type()),
                                                    fmt::join(answer.sizes().begin(), answer.sizes().end(), ", "))};
     }

@@ -219,7 +219,7 @@ TEST_F(Torch, SaysWhatIsWrongWithAModel) {
   EXPECT_THAT(load_error(spec), HasSubstr("nothing.pt"));
   spec = spec_of("text-encoder");
   spec.signature.inputs.pop_back();
-  EXPECT_THAT(load_error(spec), HasSubstr("takes 2 inputs, and the services file names 1"));
+  EXPECT_THAT(load_error(spec), HasSubstr("takes 2 inputs, but the services file declares 1"));
   spec = spec_of("text-encoder");
   spec.signature.outputs[0].datatype = Datatype::uint64;
   EXPECT_THAT(load_error(spec), HasSubstr("libtorch has no datatype UINT64"));
@@ -246,7 +246,7 @@ TEST_F(Torch, SaysWhenTheAnswerHasAnotherShape) {
   spec.signature.outputs[0].shape = {64};
   const auto warm = loaded(spec)->warm_up();
   ASSERT_FALSE(warm);
-  EXPECT_THAT(warm.error().message, HasSubstr("expected FP32 [1, 64], and the model answers Float [1, 192]"));
+  EXPECT_THAT(warm.error().message, HasSubstr("expected FP32 [1, 64], the model returned Float [1, 192]"));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ void TreeBuilder::merge(std::string_view key) {
   const Entry merged = std::move(*found);
   entries.erase(found);
   if (const auto again = std::ranges::find_if(entries, is_merge); again != entries.end()) {
-    throw DocumentStopped{again->at, fmt::format("{} stands here twice; first in line {}", key, merged.at.line)};
+    throw DocumentStopped{again->at, fmt::format("{} is given twice; first in line {}", key, merged.at.line)};
   }
   // Own keys win over merged ones, and earlier maps over later ones (YAML 1.1, merge key type).
   std::set<std::string> known;
@@ -145,7 +145,7 @@ void TreeBuilder::report_duplicates(Node& map) {
       continue;
     }
     again[order[i]] = true;
-    problems_.add(entries[order[i]].at, fmt::format("{} stands here twice; first in line {}", entries[order[i]].key,
+    problems_.add(entries[order[i]].at, fmt::format("{} is given twice; first in line {}", entries[order[i]].key,
                                                     entries[order[first]].at.line));
   }
   std::size_t index = 0;

@@ -62,7 +62,7 @@ TEST(Export, LeavesHostsOutOfWhatOnlyKnowsMig) {
   for (const char* format : {"mig-parted", "kubernetes", "kubernetes-dra", "slurm"}) {
     const auto result = export_as(format, mixed_plan());
     ASSERT_TRUE(result.ok()) << format;
-    EXPECT_EQ(result->notes.front(), "host-0 is left out: cores of a host are not cut by MIG");
+    EXPECT_EQ(result->notes.front(), "host-0 is left out: the cores of a host are not cut by MIG");
     for (const auto& file : result->files) EXPECT_EQ(file.text.find("host"), std::string::npos) << file.text;
   }
   const Plan host{{device_of("host-0", "cpu", "1c@0", {})}};
@@ -126,7 +126,7 @@ TEST(Export, RefusesTwoDevicesOnOneSeatAndNamesNoMachineHas) {
   const Plan twice{{device_of("n-0", "a30", "4g@0", {}), device_of("n", "a30", "4g@0", {})}};
   EXPECT_EQ(export_as("slurm", twice).error().message, "devices n-0 and n would both be GPU 0 of node n");
   const Plan odd{{device_of("My Rack-0", "a30", "4g@0", {})}};
-  EXPECT_THAT(export_as("slurm", odd).error().message, HasSubstr("is no name of a machine"));
+  EXPECT_THAT(export_as("slurm", odd).error().message, HasSubstr("is not a host name"));
 }
 
 // Numbers of NVML: 3g is 2, 4g is 3, 1g+me is 7, the double-memory 1g is 9; its compute profile on an A100 is the plain
@@ -343,7 +343,7 @@ TEST(Export, SlurmNamesTheBoardWhereItIsTold) {
 TEST(Export, SlurmWarnsOfTypesThatContainEachOther) {
   const Plan plan{{device_of("n-0", "a100-80gb", "1g.10gb@0 + 1g.10gb+me@1", {})}};
   EXPECT_THAT(export_as("slurm", plan)->notes,
-              ElementsAre("n: Slurm may take 1g.10gb+me for 1g.10gb, because the one name contains the other"));
+              ElementsAre("n: Slurm may mistake 1g.10gb+me for 1g.10gb, because its name contains the other"));
 }
 
 // A reader of the protobuf text format, as far as Triton's files need it: fields with scalars, lists and messages. A

@@ -236,7 +236,7 @@ std::string node_text(const ExportInput& input, const ClusterNode& node) {
 
 void note_free_slices(int count, std::vector<std::string>& notes) {
   if (count == 0) return;
-  notes.push_back(fmt::format("{} slice{} without a replica {} cut, and nothing is deployed there", count,
+  notes.push_back(fmt::format("{} slice{} without a replica {} cut, but nothing is deployed on them", count,
                               count == 1 ? "" : "s", count == 1 ? "is" : "are"));
 }
 
@@ -247,7 +247,7 @@ void note_mixed(const std::vector<ClusterNode>& nodes, std::vector<std::string>&
     std::set<std::string> types;
     for (const auto& seat : node.seats) types.insert(seat.device->type);
     if (types.size() < 2) continue;
-    notes.push_back(fmt::format("{} has boards of {} types: slices of one name are the same resource there", node.name,
+    notes.push_back(fmt::format("{} has {} types of boards: slices of the same name are one resource there", node.name,
                                 types.size()));
   }
 }
@@ -284,7 +284,7 @@ Result<Export> kubernetes_dra(const ExportInput& input) {
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
   const Collected all = collect(input, nodes);
   if (all.workers.empty())
-    return Error{ErrorCode::invalid, "no slice of the plan has a replica, so nothing claims one"};
+    return Error{ErrorCode::invalid, "no slice of the plan has a replica, so no ResourceClaimTemplate uses one"};
   std::vector<std::string> documents;
   for (const auto& workers : all.workers) {
     documents.push_back(to_yaml(claim_template(input, workers)));

@@ -97,15 +97,17 @@ Result<Nothing> check(const ExportInput& input, const std::vector<ClusterNode>& 
       for (const auto& slice : seat.device->slices) {
         const MigProfile& profile = seat.device->geometry.profiles[slice.slice.profile];
         if (profile_number(profile) >= 0) continue;
-        return Error{ErrorCode::invalid, fmt::format("{}: the number of {} in the driver's library is not known",
+        return Error{ErrorCode::invalid, fmt::format("{}: the profile id of {} in the driver's library is not known",
                                                      seat.device->name, profile.name)};
       }
     }
   }
   if (without.empty()) return Nothing{};
-  return Error{ErrorCode::invalid, fmt::format("a checkpoint names GPUs by UUID, which is missing for {}; give "
-                                               "--uuid NAME=GPU-... as nvidia-smi -L prints it",
-                                               text::join(without, ", "))};
+  return Error{
+      ErrorCode::invalid,
+      fmt::format(
+          "a checkpoint names GPUs by UUID, which is missing for {}; give --uuid NAME=GPU-... as nvidia-smi -L prints it",
+          text::join(without, ", "))};
 }
 
 std::string checkpoint_text(const ExportInput& input, const ClusterNode& node) {
@@ -126,7 +128,7 @@ Result<Export> mig_checkpoint(const ExportInput& input) {
     // Indices ascend and are unique, so the last one tells whether any GPU of the node is missing.
     if (node.seats.back().index + 1 == static_cast<int>(node.seats.size())) continue;
     result.notes.push_back(fmt::format(
-        "{}: mig-parted compares the GPUs of a node in order, and the plan leaves some of them out", node.name));
+        "{}: mig-parted compares the GPUs of a node in order, but the plan does not include all of them", node.name));
   }
   return result;
 }

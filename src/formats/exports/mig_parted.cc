@@ -84,7 +84,7 @@ Result<Export> mig_parted(const ExportInput& input) {
   TANGRAM_TRY(const auto nodes, nodes_of(input, result.notes));
   result.files.push_back({"mig-parted.yaml", mig_parted_text(input, nodes)});
   result.notes.emplace_back(
-      "mig-parted chooses the places of the slices itself; mig-checkpoint keeps those of the plan");
+      "mig-parted chooses the positions of the slices itself; the format mig-checkpoint keeps those of the plan");
   return result;
 }
 

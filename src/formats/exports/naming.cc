@@ -66,7 +66,7 @@ Address address_of(const PlannedDevice& device, int gpus_per_node) {
 std::optional<Error> why_wrong(const ClusterNode& node) {
   if (!is_host_name(node.name)) {
     return Error{ErrorCode::invalid,
-                 fmt::format("device {}: \"{}\" is no name of a machine; expected letters a-z, digits and dashes",
+                 fmt::format("device {}: \"{}\" is not a host name; expected letters a-z, digits and dashes",
                              node.seats.front().device->name, node.name)};
   }
   for (std::size_t i = 1; i < node.seats.size(); ++i) {
@@ -86,7 +86,7 @@ Result<std::vector<ClusterNode>> nodes_of(const ExportInput& input, std::vector<
   std::map<std::string, std::size_t> places;
   for (const auto& device : input.plan->devices) {
     if (device.geometry.units_per_core > 0) {
-      notes.push_back(fmt::format("{} is left out: cores of a host are not cut by MIG", device.name));
+      notes.push_back(fmt::format("{} is left out: the cores of a host are not cut by MIG", device.name));
       continue;
     }
     const Address address = address_of(device, input.options.gpus_per_node);
@@ -99,8 +99,8 @@ Result<std::vector<ClusterNode>> nodes_of(const ExportInput& input, std::vector<
     std::ranges::stable_sort(node.seats, {}, &Seat::index);
     if (const auto error = why_wrong(node)) return *error;
     if (node.seats.back().index >= kGpusPerNodeUsual) {
-      notes.push_back(fmt::format("{} would have a GPU {}: say how many one node has (--gpus-per-node)", node.name,
-                                  node.seats.back().index));
+      notes.push_back(fmt::format("{} would have a GPU {}: give the number of GPUs per node (--gpus-per-node)",
+                                  node.name, node.seats.back().index));
     }
   }
   return nodes;

@@ -43,7 +43,7 @@ void note_ambiguous(const std::string& node, const Counts& counts, std::vector<s
   for (const auto& [a, count_a] : counts) {
     for (const auto& [b, count_b] : counts) {
       if (a == b || b.find(a) == std::string::npos) continue;
-      notes.push_back(fmt::format("{}: Slurm may take {} for {}, because the one name contains the other", node, b, a));
+      notes.push_back(fmt::format("{}: Slurm may mistake {} for {}, because its name contains the other", node, b, a));
     }
   }
 }

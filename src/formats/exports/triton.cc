@@ -118,7 +118,7 @@ void add_slice(const ExportInput& input, const PlannedDevice& device, const Plan
     result.files.push_back(
         {fmt::format("{}/{}/config.pbtxt", folder, name), model_text(input, device, slice, replica, name)});
     if (name == replica.service) continue;
-    result.notes.push_back(fmt::format("{}: the service {} is called {}", folder, replica.service, name));
+    result.notes.push_back(fmt::format("{}: the service {} is named {}", folder, replica.service, name));
   }
 }
 
@@ -132,9 +132,10 @@ Result<Export> triton(const ExportInput& input) {
   if (result.files.empty())
     return Error{ErrorCode::invalid, "the plan has no replica, so there is no model to configure"};
   if (input.workload == nullptr) {
-    result.notes.emplace_back("without the services' promises and rates there are no queue delays; give --services");
+    result.notes.emplace_back("queue delays are left out, because promises and rates are unknown; give --services");
   }
-  result.notes.emplace_back("run one server for each folder DEVICE/SLICE, with CUDA_VISIBLE_DEVICES=MIG-<uuid> of it");
+  result.notes.emplace_back(
+      "run one server for each folder DEVICE/SLICE, with CUDA_VISIBLE_DEVICES=MIG-<uuid> of that slice");
   return result;
 }
 

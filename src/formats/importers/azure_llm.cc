@@ -65,7 +65,7 @@ Result<std::string> azure_llm(const Files& files, std::string_view) {
   const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace& place, Problems& bad, const Source&) {
     const auto at = parse_timestamp(row.timestamp);
     if (!at) {
-      return bad.add(place.of("TIMESTAMP"), fmt::format("TIMESTAMP must be like 2023-11-16 18:15:46.680, not {}",
+      return bad.add(place.of("TIMESTAMP"), fmt::format("TIMESTAMP must look like 2023-11-16 18:15:46.680, not {}",
                                                         detail::excerpt(row.timestamp)));
     }
     // A request without input tokens still takes a place in a batch, and sizes begin at 1.

@@ -42,7 +42,7 @@ void describe(Visitor& v, Row& c) {
 }  // namespace
 
 Result<std::string> deepboot(const Files& files, std::string_view) {
-  std::vector<Job> jobs;
+  std::vector<ClusterJob> jobs;
   TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems = for_each_row_of<Row>(files, [&](Row row, const RowPlace&, Problems&, const Source& file) {
     jobs.push_back({.name = prefixes.at(file.name) + row.name,

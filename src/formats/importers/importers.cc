@@ -38,9 +38,9 @@ Error unknown_selection(std::string_view format, std::string_view selection, con
   // Without a selection there are several to choose from; with one, it does not exist.
   if (selection.empty()) {
     return {ErrorCode::invalid,
-            fmt::format("there are several; write {}:NAME with one of these names: {}", format, list)};
+            fmt::format("the file has several; give one of these names as {}:NAME: {}", format, list)};
   }
-  return {ErrorCode::invalid, fmt::format("{}:{} is not there; there are: {}", format, selection, list)};
+  return {ErrorCode::invalid, fmt::format("{}:{} does not exist; expected one of {}", format, selection, list)};
 }
 
 Error no_rows(const Files& files) { return {ErrorCode::invalid, fmt::format("{}: {}", files.front().name, kNoRows)}; }
@@ -65,9 +65,10 @@ Result<std::map<std::string, std::string>> prefixes_of(const Files& files, std::
     // Prefixes are stems, so a/x.csv and b/x.csv could not be told apart.
     const auto [owner, fresh] = owners.emplace(stem, file.name);
     if (!fresh) {
-      return Error{ErrorCode::invalid,
-                   fmt::format("{}: {} has the same name, which is to tell their rows apart; import one of them",
-                               file.name, owner->second)};
+      return Error{
+          ErrorCode::invalid,
+          fmt::format("{}: {} has the same file name, so their rows could not be told apart; import one of them",
+                      file.name, owner->second)};
     }
     // A single file needs no prefix, so its names stay as they were published.
     prefixes[file.name] = files.size() > 1 ? stem + std::string(separator) : "";

@@ -163,7 +163,7 @@ Result<std::string> services(const Files& files, std::string_view selection) {
         scenarios.insert(row.scenario);
         // Checked before the selection, so that a broken file is reported whichever scenario is imported.
         if (!seen.emplace(row.scenario, row.model).second) {
-          return bad.add(place.of("model"), fmt::format("{} has the model {} already", row.scenario, row.model));
+          return bad.add(place.of("model"), fmt::format("{} already has the model {}", row.scenario, row.model));
         }
         if (!selection.empty() && row.scenario != selection) return;
         Service service;
@@ -278,9 +278,9 @@ Result<std::string> parvagpu(const Files& files, std::string_view selection) {
   if (have_column(files, "scenario")) return services(files, selection);
   if (have_column(files, "Placement")) return plan(files, selection);
   if (!selection.empty()) {
-    return Error{ErrorCode::invalid, fmt::format("parvagpu:{}: a scenario is chosen of scenarios and deployments; "
-                                                 "measurements have none",
-                                                 selection)};
+    return Error{
+        ErrorCode::invalid,
+        fmt::format("parvagpu:{}: only scenarios and deployments can be chosen by name, not measurements", selection)};
   }
   return measurements(files);
 }

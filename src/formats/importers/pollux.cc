@@ -72,7 +72,7 @@ void describe(Visitor& v, ValidationRow& c) {
 }
 
 Result<std::string> jobs(const Files& files) {
-  std::vector<Job> result;
+  std::vector<ClusterJob> result;
   // Different workloads use the same job names, so with several files the file's name becomes a prefix.
   TANGRAM_TRY(const auto prefixes, prefixes_of(files, "/"));
   const auto problems =
@@ -104,7 +104,7 @@ class TrainingTable {
         return bad.add(place.of("placement"), "placement must be a digit from 1 to 9 for each node");
       }
       if (!out.nodes || !out.replicas)
-        return bad.add(place.of("local_bsz"), "the row says neither placement nor nodes and replicas");
+        return bad.add(place.of("local_bsz"), "the row has neither placement nor nodes and replicas");
       out.local_batch = row.local_bsz;
       out.step_s = row.step_time;
       out.sync_s = row.sync_time;
@@ -118,7 +118,7 @@ class TrainingTable {
     const auto batch = text::parse_integer(std::string_view(stem).substr(stem.rfind('-') + 1));
     problems_.take(read<ValidationRow>(file, [&](const ValidationRow& row, const RowPlace&, Problems& bad) {
       if (!batch || *batch < 1)
-        return bad.add({}, "the name of a validation file ends in its batch size: validation-128.csv");
+        return bad.add({}, "the name of a validation file must end with its batch size: validation-128.csv");
       TrainingRow out = row_of(file, TrainingRowKind::validation);
       out.batch = *batch;
       out.progress = row.progress;
@@ -188,13 +188,13 @@ Result<std::string> pollux(const Files& files, std::string_view) {
     const auto columns = header_of(file);
     const bool known = columns.contains("step_time") || columns.contains("grad_sqr");
     if (known && folder_of(file.name).empty()) {
-      table.refuse(file, "the folder names the application, so give the path with it: bert/" + file.name);
+      table.refuse(file, "the folder name is the application; give a path that includes it: bert/" + file.name);
     } else if (columns.contains("step_time")) {
       table.add_steps(file);
     } else if (columns.contains("grad_sqr")) {
       table.add_validation(file);
     } else {
-      table.refuse(file, "no file of Pollux: neither a workload nor placements, scalability or validation");
+      table.refuse(file, "not a file of Pollux: neither a workload nor placements, scalability or validation");
     }
   }
   return table.finish(files);

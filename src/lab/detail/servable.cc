@@ -78,9 +78,9 @@ class Inspection {
     const std::int64_t largest = deployed_.edges.back();
     if (sizes.high <= largest) return;
     add(sizes.low > largest
-            ? fmt::format("no request can be served: inputs begin at {} and the largest bucket takes {}", sizes.low,
-                          largest)
-            : fmt::format("inputs above {} are refused: no bucket takes them, and inputs reach {}", largest,
+            ? fmt::format("no request can be served: the smallest input is {} and the largest bucket takes {}",
+                          sizes.low, largest)
+            : fmt::format("inputs above {} are rejected: no bucket takes them, and inputs reach {}", largest,
                           sizes.high));
   }
 
@@ -101,11 +101,12 @@ class Inspection {
     if (slow.empty()) return;
     add(slow.size() == reached
             ? fmt::format(
-                  "no request can be in time: the promise is {}, and one alone takes longer on the fastest slice: "
-                  "inputs {}",
+                  "no request can be in time: the promise is {}, but one request alone takes longer on the fastest "
+                  "slice: inputs {}",
                   ms_text(slo_ms), text::join(slow, ", "))
             : fmt::format(
-                  "inputs {} cannot be in time: the promise is {}, and one alone takes longer on the fastest slice",
+                  "inputs {} cannot be in time: the promise is {}, but one request alone takes longer on the fastest "
+                  "slice",
                   text::join(slow, ", "), ms_text(slo_ms)));
   }
 
@@ -114,7 +115,7 @@ class Inspection {
     const Range samples = std::visit(RangeOf{service_, &TraceEntry::samples}, service_.samples);
     if (samples.high <= deployed_.samples_max) return;
     add(fmt::format(
-        "requests of more than {} samples are refused: no slice takes such a batch, and requests hold up to {}",
+        "requests of more than {} samples are rejected: no slice takes such a batch, and requests have up to {}",
         deployed_.samples_max, samples.high));
   }
 

@@ -33,7 +33,7 @@ class RecordAssembler {
       for (const auto& one : *synthetic) {
         setup.restart_costs[one.name] = {one.restart_full_s, one.restart_fast_s};
         if (!applications.emplace(one.name, application_of(one)).second) {
-          problems_.add(source.at, fmt::format("the application {} stands twice", one.name));
+          problems_.add(source.at, fmt::format("the application {} is given twice", one.name));
         }
       }
       if (synthetic->empty()) problems_.add(source.at, "needs at least one application");
@@ -51,14 +51,14 @@ class RecordAssembler {
 
   // The training jobs. Inference jobs of a published workload are left out: the services of the scenario take their
   // place.
-  std::vector<formats::Job> jobs(const formats::Located<JobsSource>& source, const train::Applications& applications,
-                                 std::uint64_t seed) {
+  std::vector<formats::ClusterJob> jobs(const formats::Located<JobsSource>& source,
+                                        const train::Applications& applications, std::uint64_t seed) {
     if (const auto* synthetic = std::get_if<SyntheticJobs>(&source.value)) {
       for (const auto& name : synthetic->applications) {
-        if (!applications.contains(name)) problems_.add(source.at, fmt::format("there is no application {}", name));
+        if (!applications.contains(name)) problems_.add(source.at, fmt::format("unknown application {}", name));
       }
       // An unknown application cannot be drawn from.
-      return problems_.empty() ? jobs_of(*synthetic, applications, seed) : std::vector<formats::Job>{};
+      return problems_.empty() ? jobs_of(*synthetic, applications, seed) : std::vector<formats::ClusterJob>{};
     }
     const std::string& path = std::get<JobsFile>(source.value).path;
     auto text = read(path, source.at);
@@ -67,7 +67,7 @@ class RecordAssembler {
     const JobsOrigin origin{path, formats::row_lines({path, *text})};
     if (!as_ours(path, *text, source.at)) return {};
     auto jobs = formats::parse_jobs({path, *text});
-    if (!jobs) return complain(source.at, jobs.error()), std::vector<formats::Job>{};
+    if (!jobs) return complain(source.at, jobs.error()), std::vector<formats::ClusterJob>{};
     if (const auto known = check_applications(origin, *jobs, applications); !known) complain(source.at, known.error());
     std::erase_if(*jobs, [](const auto& job) { return job.kind != formats::JobKind::training; });
     return std::move(*jobs);

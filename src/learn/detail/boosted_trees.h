@@ -1,4 +1,4 @@
-// The one door to the library of gradient-boosted trees.
+// The one wrapper of the library of gradient-boosted trees.
 //
 // Training runs in the library, single-threaded and seeded; the trees come back as plain values, so prediction needs no
 // library and a saved model reads back exactly.

@@ -121,10 +121,12 @@ class Paris final : public Planner {
       answer.services.emplace_back();
       auto cover = cover_of(problem, stock, demands.back(), answer.services.back(), answer.certifications);
       if (!cover) {
-        return infeasible(service.name,
-                          fmt::format("{}: its Slo is not kept by the cuts that PARIS makes of up to {} budgets; a "
-                                      "longer one may be, or another planner",
-                                      service.name, kBudgetsMax));
+        return infeasible(
+            service.name,
+            fmt::format(
+                "{}: the cuts that PARIS makes of up to {} budgets do not keep its Slo; a longer Slo or another "
+                "planner may help",
+                service.name, kBudgetsMax));
       }
       covers.push_back(std::move(*cover));
     }
@@ -171,9 +173,10 @@ class Paris final : public Planner {
     const auto cuts = pack(model.problem, need, &answer.price);
     if (cuts.empty()) {
       const int count = problem.fleet.groups[0].count.value_or(0);
-      return infeasible("", fmt::format("the fleet has {} of {}, which do not hold the slices that PARIS asks for; add "
-                                        "some, or lower the rates",
-                                        count, problem.fleet.groups[0].type));
+      return infeasible(
+          "",
+          fmt::format("the fleet has {} of {}, too few for the slices that PARIS chooses; add some, or lower the rates",
+                      count, problem.fleet.groups[0].type));
     }
     answer.status = PlanStatus::planned;
     answer.plan = lay_out(problem, stock, model, cuts, demands, covers);

@@ -64,7 +64,7 @@ class Parva final : public Planner {
     if (count < 0 || static_cast<int>(build.devices.size()) <= count) return build.answer();
     PlanAnswer none;
     none.reason =
-        fmt::format("the fleet has {} of {}, and this way of planning needs {}; add {}, or lower the rates", count,
+        fmt::format("the fleet has {} of {}, but this planner needs {}; add {}, or lower the rates", count,
                     problem.fleet.groups[0].type, build.devices.size(), static_cast<int>(build.devices.size()) - count);
     return none;
   }

@@ -108,7 +108,7 @@ TEST(Clockwork, DropsWhatHasMissedItsWindow) {
   EXPECT_EQ(sim.resolved_at(1), 5ms);
 }
 
-// Nothing may be refused: the same request runs last and late.
+// No request may be rejected: the same request runs last and late.
 TEST(Clockwork, RunsItLateInsteadWhenItMayNotDrop) {
   auto config = baseline_cluster("clockwork", {"7g@0"}, {{"7g", {5ms}}});
   config.scheduler.policy_config.drop_unrecoverable = false;

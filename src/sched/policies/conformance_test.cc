@@ -68,7 +68,7 @@ class Conformance : public ::testing::TestWithParam<PolicyInfo> {
   }
 
   // What the World judges anyway: each request resolved once, nothing twice on one slice, limits kept. And here: who
-  // may not refuse does not, who may not merge does not.
+  // may not reject does not, who may not merge does not.
   void judge(SimFixture& sim) const {
     const FixtureRun run = sim.run();
     for (const auto& batch : run.batches) EXPECT_TRUE(situation_.merge || batch.size() == 1);

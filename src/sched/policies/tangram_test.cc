@@ -92,8 +92,8 @@ TEST(Tangram, SetsLateRequestsAside) {
   EXPECT_EQ(run.outcomes, (std::vector{OutcomeKind::served, OutcomeKind::late, OutcomeKind::served}));
 }
 
-// The same where refusing is allowed: the answer comes as soon as it is known, at 10 ms.
-TEST(Tangram, RefusesLateRequestsWhereItMay) {
+// The same where rejecting is allowed: the answer comes as soon as it is known, at 10 ms.
+TEST(Tangram, RejectsLateRequestsWhereItMay) {
   auto config = one_large();
   config.latency["7g"] = {10ms};
   SimFixture sim(config);
@@ -197,7 +197,7 @@ TEST(Tangram, RunsALateRequestOnASmallSliceIfNoLargerOneTakesIt) {
 
 // The slice is busy until 5 ms. Request 1 is promised 5 to 16 ms. Request 2 would end at 21 ms behind it, past its
 // deadline at 18 ms; it is the smaller of the two, so request 1 gives way. That one could start until 17 - 11 = 6 ms
-// and is refused the instant after. Admission lets request 2 in, because it asks who would give way.
+// and is rejected the instant after. Admission lets request 2 in, because it asks who would give way.
 TEST(Tangram, LosesTheLargestRequestWhenNotAllCanBeInTime) {
   for (const bool admission : {false, true}) {
     auto config = one_large();

@@ -1,4 +1,4 @@
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ Fleet fleet_of(int devices) {
   return fleet;
 }
 
-ReplanOptions quick() {
-  ReplanOptions options;
+ReplanComparisonOptions quick() {
+  ReplanComparisonOptions options;
   options.rule = plan::Rule::half;
   return options;
 }
@@ -112,7 +112,7 @@ TEST(Replan, SaysWhatItCannotPlanFor) {
   Scenario scenario = two_hours();
   const auto small = compare_replanning(scenario, fleet_of(1), quick());
   ASSERT_FALSE(small);
-  EXPECT_NE(small.error().message.find("fleet cannot carry"), std::string::npos) << small.error().message;
+  EXPECT_NE(small.error().message.find("fleet cannot serve"), std::string::npos) << small.error().message;
   scenario.workload.services[0].traffic = ClosedLoopTraffic{};
   const auto loop = compare_replanning(scenario, fleet_of(1), quick());
   ASSERT_FALSE(loop);

@@ -8,7 +8,7 @@
 //
 // "True" rates are those of the traffic description, without chance, as means over a minute.
 
-#include "lab/replan.h"
+#include "lab/replan_comparison.h"
 
 #include <fmt/format.h>
 
@@ -94,7 +94,7 @@ SizeCounts true_mix(const Service& service, double at_s) {
 // Holds what the three runs have in common. The scenario, the fleet and the options outlive it.
 class Comparison {
  public:
-  Comparison(const Scenario& scenario, const Fleet& fleet, const ReplanOptions& options)
+  Comparison(const Scenario& scenario, const Fleet& fleet, const ReplanComparisonOptions& options)
       : scenario_(scenario), fleet_(fleet), options_(options), duration_s_(to_seconds(scenario.config.duration)) {}
 
   Result<ReplanComparison> run() {
@@ -168,7 +168,7 @@ class Comparison {
   }
 
   static Error refused(const Replanner& replanner) {
-    return {ErrorCode::invalid, "the fleet cannot carry the services: " + replanner.reason()};
+    return {ErrorCode::invalid, "the fleet cannot serve the load: " + replanner.reason()};
   }
 
   // For each service: its mix of sizes has not changed.
@@ -178,7 +178,7 @@ class Comparison {
   Result<control::NewPlan> first_plan(Replanner& replanner, const std::vector<ServiceDemand>& demand) const {
     TANGRAM_TRY(auto made, replanner.plan(demand, nobody()));
     if (!made) return refused(replanner);
-    made->step.reasons = {"at the start"};
+    made->step.reasons = {"the start"};
     return std::move(*made);
   }
 
@@ -246,7 +246,7 @@ class Comparison {
       return std::nullopt;
     }
     planned = std::move(demand);
-    (*made)->step.reasons = {"the rates to come"};
+    (*made)->step.reasons = {"the expected rates"};
     return std::move(*made);
   }
 
@@ -334,7 +334,7 @@ class Comparison {
 
   const Scenario& scenario_;
   const Fleet& fleet_;
-  const ReplanOptions& options_;
+  const ReplanComparisonOptions& options_;
   double duration_s_;
 };
 
@@ -350,9 +350,9 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s) 
 }
 
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,
-                                            const ReplanOptions& options) {
+                                            const ReplanComparisonOptions& options) {
   if (scenario.config.duration == Duration::max()) {
-    return Error{ErrorCode::invalid, "planning over time needs duration_s"};
+    return Error{ErrorCode::invalid, "--replan needs duration_s"};
   }
   for (const auto& service : scenario.workload.services) {
     // The rate of a closed loop follows from how fast it is answered, so no plan can be made for it in advance.

@@ -21,7 +21,7 @@ namespace tangram::lab {
 // count with their mean.
 double busiest_rate_per_s(const Service& service, double begin_s, double end_s);
 
-struct ReplanOptions {
+struct ReplanComparisonOptions {
   control::ControllerOptions controller;
   plan::Rule rule = plan::Rule::certified;
   plan::RecutTimes recut;
@@ -57,6 +57,6 @@ struct ReplanComparison {
 
 // Plans for `fleet` and simulates the scenario three times, on the same requests. Errors: the scenario has no end, a
 // service has no rate to plan for, or the fleet cannot carry the busiest hour.
-Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet, const ReplanOptions& options);
+Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet, const ReplanComparisonOptions& options);
 
 }  // namespace tangram::lab
