@@ -208,7 +208,7 @@ double gap_of(const plan::PlanAnswer& answer) {
 
 std::string counted_devices(int count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
 
-// One line with the cost, how good it is and how it was found: "5 devices, bound 5, proved best; planner ..., rule
+// One line with the cost, how good it is and how it was found: "5 devices, bound 5, proved optimal among ...; planner ..., rule
 // ...".
 std::string verdict_line(const PlanStory& story) {
   const auto& answer = story.answer;

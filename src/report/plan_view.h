@@ -26,7 +26,7 @@ struct PlanStory {
   bool explained = false;
 };
 
-// "proved best", or among which plans it is the best.
+// "proved optimal among the plans in which ...".
 std::string proved_text(const plan::PlanAnswer& answer);
 
 // The devices as mosaics, the services as a table, and the verdict below. `indent` in spaces.
