@@ -159,6 +159,7 @@ class Tangram final : public Policy {
     const PoolId pool = view.slice(slice).place.pool;
     const Choice shared = from_lanes(view, slice, pool);
     if (shared.kind != Choice::Kind::wait) return shared;
+    if (const Choice other = on_another(view, pool); other.kind != Choice::Kind::wait) return other;
     for (const auto& entry : view.pool_data(pool).services) {
       const LaneId late = view.late_lane(entry.service);
       const Lane& lane = view.lane(late);
@@ -295,6 +296,18 @@ class Tangram final : public Policy {
         borrow(view, pool, entry, lane, *first, &choice);
         best = choice;
         best_offer = offer;
+      });
+    }
+    return best;
+  }
+
+  // What waited for this slice and comes too late for it, on another slice that is idle. That slice is not asked again by
+  // itself: it was idle already when the request preferred to wait.
+  Choice on_another(const View& view, PoolId pool) const {
+    Choice best = Choice::wait();
+    for (const auto& entry : view.pool_data(pool).services) {
+      view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
+        if (!lane.late && best.kind == Choice::Kind::wait) best = past_first(view, id);
       });
     }
     return best;
