@@ -57,19 +57,46 @@ function(tangram_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours include,
-# too. Names in anonymous namespaces must then differ within a room. Left alone are files that share names on purpose:
-# the command line, where each verb has its Options, the reports and experiments, which have a Row each, the client, the tests of
-# `serve`, and the importers, which have a Row each, too.
+# Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours
+# include, too. Names in anonymous namespaces must then differ within a group. Left alone are generated files and those
+# that share names with others of their room on purpose: each verb has its Options, each importer and each table of a
+# published result its Row.
+set(TANGRAM_COMPILED_ALONE
+  "/formats/importers/" "/experiments/(reproduce_|highest_rate)" "/cli/verbs/" "/report/(mosaic|plan_svg)\\.cc$"
+  "/client/offline_output\\.cc$" "/serve/(http_exchange|load|server_refusals|server_security)_test\\.cc$" "\\.pb\\.cc$")
 function(tangram_compile_in_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   get_target_property(files ${target} SOURCES)
-  list(FILTER files INCLUDE REGEX "/formats/importers/|\\.pb\\.cc$")
+  list(JOIN TANGRAM_COMPILED_ALONE "|" alone)
+  list(FILTER files INCLUDE REGEX "${alone}")
   set_source_files_properties(${files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND target STREQUAL "tangram_serve")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND target MATCHES "(cli|client|experiments|report|serve)")
     # GCC takes files of a group for headers, whose classes must not hold types of an anonymous namespace.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
+endfunction()
+
+# tangram_add_unit_tests(target name files): the tests of a gtest program, as <name>/<test>. Under a sanitizer a process takes
+# longer to start than most tests to run, so there ctest knows shards of about twenty tests, <name>/1, <name>/2, ... The number
+# of tests is taken from the files, where each begins a line.
+function(tangram_add_unit_tests target name files)
+  if(NOT TANGRAM_SANITIZE)
+    gtest_discover_tests(${target} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+    return()
+  endif()
+  set(count 0)
+  foreach(file ${files})
+    file(STRINGS ${file} lines REGEX "^(TEST|TEST_F|TEST_P|TYPED_TEST)\\(")
+    list(LENGTH lines more)
+    math(EXPR count "${count} + ${more}")
+  endforeach()
+  math(EXPR shards "(${count} + 19) / 20")
+  foreach(shard RANGE 1 ${shards})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}/${shard} COMMAND ${target} --gtest_brief=1)
+    set_tests_properties(${name}/${shard} PROPERTIES LABELS unit
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 if(TANGRAM_FUZZ)
@@ -103,7 +130,11 @@ function(tangram_room name)
   if(files)
     add_library(tangram_${name} STATIC ${files})
     tangram_compile_options(tangram_${name})
-    if(TANGRAM_UNITY AND NOT name MATCHES "^(cli|client|experiments|report)$")
+    # What reads text from outside. Elsewhere it would lengthen the compilation by a fifth, and every comparison at run time.
+    if((TANGRAM_FUZZ OR TANGRAM_FUZZ_COVERAGE) AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve)$")
+      target_compile_options(tangram_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
+    if(TANGRAM_UNITY)
       tangram_compile_in_groups(tangram_${name})
     endif()
   else()
@@ -122,12 +153,10 @@ function(tangram_room name)
     add_executable(${name}_test ${tests})
     tangram_compile_options(${name}_test)
     tangram_compile_quickly(${name}_test)
-    if(NOT name STREQUAL "serve")
-      tangram_compile_in_groups(${name}_test)
-    endif()
+    tangram_compile_in_groups(${name}_test)
     target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+    tangram_add_unit_tests(${name}_test ${name} "${tests}")
   endif()
   if(TANGRAM_FUZZ)
     foreach(fuzzer ${fuzzers})
@@ -135,6 +164,7 @@ function(tangram_room name)
       add_executable(${target} ${fuzzer})
       tangram_compile_options(${target})
       target_link_libraries(${target} PRIVATE tangram_${name})
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
       set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
       add_dependencies(fuzzers ${target})

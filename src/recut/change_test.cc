@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <functional>
 
-#include "adapters/nvml/abi.h"
 #include "host/files.h"
 
 namespace tangram::recut {
@@ -79,7 +78,7 @@ class ChangeTest : public testing::Test {
   std::string machine() { return reinterpret_cast<const char* (*)()>(dlsym(library_, "fake_nvml_save"))(); }
   void fail_write(int number) {
     reinterpret_cast<void (*)(int, int)>(dlsym(library_, "fake_nvml_fail_write"))(
-        number, adapters::nvml_abi::kInsufficientResources);
+        number, 23);  // Insufficient resources, as NVML numbers it.
   }
 
   // One change from open() to its end. The observer is new for each.

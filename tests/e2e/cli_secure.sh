@@ -99,7 +99,7 @@ for threads in 1 2; do
   # Load, over both protocols.
   answers --services examples/serving/services.yaml --seconds 1 --rate-scale 0.5 --protocol both \
     --http-port "$HTTP" --grpc-port "$GRPC" --ca ca.pem --token-file search.key
-  expect 1 load --services examples/serving/services.yaml --seconds 0.3 --protocol both \
+  expect 3 load --services examples/serving/services.yaml --seconds 0.3 --protocol both \
     --http-port "$HTTP" --grpc-port "$GRPC" --ca ca.pem; has err "expected a key"
   expect 3 load --services examples/serving/services.yaml --seconds 0.3 --http-port "$HTTP" --ca other.pem
 

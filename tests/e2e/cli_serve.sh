@@ -118,6 +118,8 @@ expect 0 reload --port "$METRICS"; has out "read its files again"
 mv examples/serving/plan.json regular.json; mkfifo examples/serving/plan.json
 expect 1 reload --port "$METRICS"; has out "plan.json: is a pipe"
 rm examples/serving/plan.json; mv regular.json examples/serving/plan.json
+# Answered, but in no time that this promise allows: 1, where a server that does not answer gives 3.
+expect 1 load --model rank-answers --rate 50 --size 32 --slo-ms 0.001 --seconds 0.5 --http-port "$HTTP"
 # What the model takes is asked for by the protocol that is used: nobody listens at that HTTP port.
 if [[ -n $GRPC ]]; then
   answers --model rank-answers --rate 50 --size 32 --slo-ms 1000 --seconds 1 --protocol grpc --grpc-port "$GRPC" \

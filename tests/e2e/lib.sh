@@ -37,3 +37,12 @@ has() { grep -qF -- "$2" "$1" || fail "$1 lacks \"$2\": $(head -c 300 "$1")"; }
 empty() { [[ ! -s $1 ]] || fail "$1 is not empty: $(head -c 300 "$1")"; }
 
 finish() { [[ $FAILURES == 0 ]] && echo "all as expected" || exit 1; }
+
+# needs_data FILE...: where the public data lies, in $DATA; without one of the files (named from there) the test is skipped.
+needs_data() {
+  DATA=${TANGRAM_DATA:-$SOURCE/../shared/data}
+  local file
+  for file in "$@"; do
+    [[ -e $DATA/$file ]] || { echo "skipped: $DATA/$file is not there"; exit 77; }
+  done
+}

@@ -1,8 +1,11 @@
 // A stand-in for libnvidia-ml.so.1, for tests only and never installed.
 //
+// It is written from NVIDIA's documentation, with declarations (nvml_api.h) and boards (boards.h) of its own. It shares
+// no line with the code that it tests.
+//
 // Its GPUs live in the file that $FAKE_NVML_STATE names, so that several processes see the same, or without one in
 // memory. At first there are two: GPU 0 is an A100 80GB in MIG mode, cut as 1g@0 + 1g@1 + 3g@4, whose driver says
-// 7g.79gb where the tables say 7g.80gb; GPU 1 is an H100 80GB with MIG mode off until the next reset.
+// 7g.79gb where others say 7g.80gb; GPU 1 is an H100 80GB with MIG mode off until the next reset.
 //
 // It is strict: calls before nvmlInit, structures of another version, handles that it did not give out and places that
 // the hardware does not have are refused. Refusals can be asked for:
@@ -12,6 +15,7 @@
 //   $FAKE_NVML_FAIL       "N:STATUS", the N-th write of this process fails, or with -N every one from there on; also
 //                         fake_nvml_fail_write()
 //   $FAKE_NVML_SHY        profiles are told only while MIG mode is on
+//   $FAKE_NVML_R470       a driver before R510, which tells of profiles without their names
 //   $FAKE_NVML_DELAY_MS   how long each write takes
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
 
@@ -32,13 +36,13 @@
 
 namespace {
 
-using namespace tangram::adapters::nvml_abi;
+using fake_nvml::Board;
 using fake_nvml::Gpu;
 using fake_nvml::Machine;
 using fake_nvml::Part;
 using fake_nvml::PartProfile;
+using fake_nvml::ProfileRow;
 using fake_nvml::Slice;
-using tangram::MigProfile;
 
 constexpr const char* kFirstMachine =
     "made 100\n"
@@ -57,11 +61,11 @@ Machine& memory() {
 
 int initialised = 0;
 int writes_until_failure = 0;  // 0: none fails. Below: all from that one on.
-Status failure = kSuccess;
+nvmlReturn_t failure = NVML_SUCCESS;
 
-Status status_from(const char* variable) {
+nvmlReturn_t status_from(const char* variable) {
   const char* value = std::getenv(variable);
-  return value == nullptr ? kSuccess : std::atoi(value);
+  return value == nullptr ? NVML_SUCCESS : std::atoi(value);
 }
 
 // The machine for the time of one call; with a file, alone among all processes.
@@ -126,7 +130,7 @@ const Handle* look_up(Pointer pointer, int kind) {
   return nullptr;
 }
 
-Gpu* gpu_of(Machine& machine, DeviceHandle device) {
+Gpu* gpu_of(Machine& machine, nvmlDevice_t device) {
   const Handle* handle = look_up(device, 0);
   return handle == nullptr || handle->gpu >= machine.gpus.size() ? nullptr : &machine.gpus[handle->gpu];
 }
@@ -147,42 +151,72 @@ const Part* part_of(const Slice* slice, const Handle* handle) {
 }
 
 // Before each write: whether it fails for a reason that a test gave.
-Status refusal_asked_for() {
+nvmlReturn_t refusal_asked_for() {
   if (const char* delay = std::getenv("FAKE_NVML_DELAY_MS")) usleep(static_cast<unsigned>(std::atoi(delay)) * 1000);
   static const bool from_environment = [] {
     const char* value = std::getenv("FAKE_NVML_FAIL");
     return value != nullptr && std::sscanf(value, "%d:%d", &writes_until_failure, &failure) == 2;
   }();
   static_cast<void>(from_environment);
-  if (const Status status = status_from("FAKE_NVML_WRITES")) return status;
+  if (const nvmlReturn_t status = status_from("FAKE_NVML_WRITES")) return status;
   if (writes_until_failure == -1) return failure;
   if (writes_until_failure < 0) ++writes_until_failure;
-  return writes_until_failure > 0 && --writes_until_failure == 0 ? failure : kSuccess;
+  return writes_until_failure > 0 && --writes_until_failure == 0 ? failure : NVML_SUCCESS;
 }
 
-const MigProfile* find_number(const Gpu& gpu, unsigned number) {
-  for (const auto& profile : gpu.geometry().profiles) {
-    if (fake_nvml::number_of(profile) == number) return &profile;
-  }
-  return nullptr;
-}
-
-Status put(const std::string& text, char* buffer, unsigned size) {
-  if (buffer == nullptr) return kInvalidArgument;
-  if (size < text.size() + 1) return kInsufficientSize;
+nvmlReturn_t put(const std::string& text, char* buffer, unsigned size) {
+  if (buffer == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (size < text.size() + 1) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::memcpy(buffer, text.c_str(), text.size() + 1);
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
 bool is_pcie(std::size_t index) { return index == 1 && std::getenv("FAKE_NVML_PCIE") != nullptr; }
 
-std::string driver_name(const Gpu& gpu, const MigProfile& profile) {
+std::string driver_name(const Gpu& gpu, const ProfileRow& profile) {
   return "MIG " + (gpu.drifts && profile.name == "7g.80gb" ? "7g.79gb" : profile.name);
+}
+
+// Profile number `number` of the board, where the driver tells of it.
+nvmlReturn_t find_profile(Machine& machine, nvmlDevice_t device, unsigned number, const void* info,
+                          const ProfileRow*& found) {
+  const Gpu* gpu = gpu_of(machine, device);
+  if (gpu == nullptr || info == nullptr || number >= NVML_GPU_INSTANCE_PROFILE_COUNT)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  found = gpu->board().with_number(number);
+  const bool told = found != nullptr && (gpu->mode || std::getenv("FAKE_NVML_SHY") == nullptr);
+  return told ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+// What both versions of the structure have. Slices of MIG have no access to each other.
+template <typename Info>
+void describe(const ProfileRow& row, Info& info) {
+  info.id = row.id;
+  info.isP2pSupported = 0;
+  info.sliceCount = row.slices;
+  info.instanceCount = row.instances;
+  info.multiprocessorCount = row.multiprocessors;
+  info.copyEngineCount = row.copy_engines;
+  info.decoderCount = row.media.decoders;
+  info.encoderCount = row.media.encoders;
+  info.jpegCount = row.media.jpeg;
+  info.ofaCount = row.media.optical_flow;
+  info.memorySizeMB = static_cast<unsigned long long>(row.memory_gib * 1024);
 }
 
 }  // namespace
 
 extern "C" {
+
+// The boards that there are, one a line.
+const char* fake_nvml_boards() {
+  static const std::string text = [] {
+    std::string list;
+    for (const Board& board : fake_nvml::boards()) list += board.type + "\n";
+    return list;
+  }();
+  return text.c_str();
+}
 
 // For tests in the same process: the whole machine in and out, and the next write that fails.
 void fake_nvml_load(const char* text) { memory() = Machine::parse(text); }
@@ -191,285 +225,305 @@ const char* fake_nvml_save() {
   text = memory().text();
   return text.c_str();
 }
-void fake_nvml_fail_write(int number, Status status) {
+void fake_nvml_fail_write(int number, nvmlReturn_t status) {
   writes_until_failure = number;
   failure = status;
 }
 
-Status nvmlInit_v2() {
-  const Status status = status_from("FAKE_NVML_INIT");
-  if (status == kSuccess) ++initialised;
+nvmlReturn_t nvmlInit_v2() {
+  const nvmlReturn_t status = status_from("FAKE_NVML_INIT");
+  if (status == NVML_SUCCESS) ++initialised;
   return status;
 }
-Status nvmlShutdown() {
-  if (initialised == 0) return kUninitialised;
+nvmlReturn_t nvmlShutdown() {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
   --initialised;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-const char* nvmlErrorString(Status status) {
+const char* nvmlErrorString(nvmlReturn_t status) {
   switch (status) {
-    case kSuccess: return "Success";
-    case kUninitialised: return "Uninitialized";
-    case kInvalidArgument: return "Invalid Argument";
-    case kNotSupported: return "Not Supported";
-    case kNoPermission: return "Insufficient Permissions";
-    case kNotFound: return "Not Found";
-    case kDriverNotLoaded: return "Driver Not Loaded";
-    case kResetRequired: return "GPU requires reset";
-    case kInUse: return "In use by another client";
-    case kInsufficientResources: return "Insufficient Resources";
-    case kVersionMismatch: return "API call argument version mismatch";
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
+    case NVML_ERROR_IN_USE: return "In use by another client";
+    case NVML_ERROR_INSUFFICIENT_RESOURCES: return "Insufficient Resources";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "API call argument version mismatch";
     default: return "Unknown Error";
   }
 }
-Status nvmlSystemGetDriverVersion(char* buffer, unsigned size) { return put("570.86.15", buffer, size); }
-Status nvmlDeviceGetCount_v2(unsigned* count) {
-  if (initialised == 0) return kUninitialised;
+nvmlReturn_t nvmlSystemGetDriverVersion(char* buffer, unsigned size) { return put("570.86.15", buffer, size); }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
   *count = static_cast<unsigned>(Access()->gpus.size());
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetHandleByIndex_v2(unsigned index, DeviceHandle* device) {
-  if (initialised == 0) return kUninitialised;
-  if (index >= Access()->gpus.size()) return kInvalidArgument;
-  *device = give<DeviceHandle>({0, index, 0, 0});
-  return kSuccess;
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
+  if (index >= Access()->gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+  *device = give<nvmlDevice_t>({0, index, 0, 0});
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetHandleByUUID(const char* uuid, DeviceHandle* device) {
-  if (initialised == 0) return kUninitialised;
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device) {
+  if (initialised == 0) return NVML_ERROR_UNINITIALIZED;
   const Access machine;
   for (std::size_t i = 0; i < machine->gpus.size(); ++i) {
     if (machine->gpus[i].uuid != uuid) continue;
-    *device = give<DeviceHandle>({0, i, 0, 0});
-    return kSuccess;
+    *device = give<nvmlDevice_t>({0, i, 0, 0});
+    return NVML_SUCCESS;
   }
-  return kNotFound;
+  return NVML_ERROR_NOT_FOUND;
 }
-Status nvmlDeviceGetName(DeviceHandle device, char* buffer, unsigned size) {
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* buffer, unsigned size) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr) return kInvalidArgument;
-  if (gpu->type == "a100-80gb") return put("NVIDIA A100-SXM4-80GB", buffer, size);
-  return put(gpu->type == "h100-80gb" ? "NVIDIA H100 80GB HBM3" : gpu->geometry().title, buffer, size);
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return put(gpu->board().name, buffer, size);
 }
-Status nvmlDeviceGetUUID(DeviceHandle device, char* buffer, unsigned size) {
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* buffer, unsigned size) {
   const Access machine;
   if (const Gpu* gpu = gpu_of(*machine, device)) return put(gpu->uuid, buffer, size);
   const Handle* handle = look_up(device, 3);
   const Part* part = part_of(slice_of(*machine, handle), handle);
-  return part == nullptr ? kInvalidArgument : put(part->uuid, buffer, size);
+  return part == nullptr ? NVML_ERROR_INVALID_ARGUMENT : put(part->uuid, buffer, size);
 }
-Status nvmlDeviceGetPciInfo_v3(DeviceHandle device, PciInfo* info) {
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* info) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr) return kInvalidArgument;
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const std::size_t index = look_up(device, 0)->gpu;
   *info = {};
-  const unsigned first = gpu->geometry().pci_ids.front();
-  info->pci_device_id = is_pcie(index) ? 0x233110DEU : gpu->pci_id != 0 ? gpu->pci_id : first << 16U | kVendor;
-  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", static_cast<unsigned>(index + 1));
-  return kSuccess;
+  const auto bus = static_cast<unsigned>(index + 1);
+  const unsigned usual = gpu->board().pci_device << 16U | kVendor;
+  std::snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "0000:%02X:00.0", bus);
+  info->bus = bus;
+  info->pciDeviceId = is_pcie(index) ? 0x233110DEU : gpu->pci_id != 0 ? gpu->pci_id : usual;
+  info->pciSubSystemId = 0x146310DEU;
+  std::snprintf(info->busId, sizeof info->busId, "00000000:%02X:00.0", bus);
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetMemoryInfo(DeviceHandle, Memory* memory_info) {
-  *memory_info = {80ULL << 30U, 80ULL << 30U, 0};
-  return kSuccess;
-}
-Status nvmlDeviceGetMigMode(DeviceHandle device, unsigned* current, unsigned* pending) {
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory_info) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || current == nullptr || pending == nullptr) return kInvalidArgument;
+  if (gpu == nullptr || memory_info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned long long total = static_cast<unsigned long long>(gpu->board().memory_mib) << 20U;
+  const unsigned long long used = 512ULL << 20U;  // What the driver keeps.
+  *memory_info = {total, total - used, used};
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending) {
+  const Access machine;
+  const Gpu* gpu = gpu_of(*machine, device);
+  if (gpu == nullptr || current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *current = gpu->mode ? 1 : 0;
   *pending = gpu->pending ? 1 : 0;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceSetMigMode(DeviceHandle device, unsigned mode, Status* activation) {
+nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned mode, nvmlReturn_t* activation) {
   const Access machine;
   Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || mode > 1 || activation == nullptr) return kInvalidArgument;
-  if (const Status asked = refusal_asked_for()) return asked;
+  if (gpu == nullptr || mode > 1 || activation == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
   return machine->set_mode(*gpu, mode == 1, *activation);
 }
-Status nvmlDeviceGetGpuInstanceProfileInfoV(DeviceHandle device, unsigned number, ProfileInfoNamed* info) {
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned number,
+                                                 nvmlGpuInstanceProfileInfo_t* info) {
   const Access machine;
-  const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || info == nullptr) return kInvalidArgument;
-  if (info->version != kProfileInfoNamedVersion) return kVersionMismatch;
-  const MigProfile* profile = find_number(*gpu, number);
-  if (profile == nullptr || (!gpu->mode && std::getenv("FAKE_NVML_SHY") != nullptr)) return kNotSupported;
-  info->id = static_cast<unsigned>(profile->vendor_id);
-  info->slice_count = static_cast<unsigned>(profile->compute_slices);
-  info->instance_count = static_cast<unsigned>(profile->count_max);
-  info->multiprocessor_count = static_cast<unsigned>(profile->sm_count.value);
-  info->memory_mib = static_cast<unsigned long long>(profile->memory_gib.value * 1024);
-  std::snprintf(info->name, sizeof info->name, "%s", driver_name(*gpu, *profile).c_str());
-  return kSuccess;
+  const ProfileRow* profile = nullptr;
+  if (const nvmlReturn_t status = find_profile(*machine, device, number, info, profile); status != NVML_SUCCESS)
+    return status;
+  describe(*profile, *info);
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetGpuInstancePossiblePlacements_v2(DeviceHandle device, unsigned profile_id, Placement* placements,
-                                                     unsigned* count) {
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t device, unsigned number,
+                                                  nvmlGpuInstanceProfileInfo_v2_t* info) {
+  if (std::getenv("FAKE_NVML_R470") != nullptr) return NVML_ERROR_FUNCTION_NOT_FOUND;
+  const Access machine;
+  const ProfileRow* profile = nullptr;
+  if (info != nullptr && info->version != nvmlGpuInstanceProfileInfo_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (const nvmlReturn_t status = find_profile(*machine, device, number, info, profile); status != NVML_SUCCESS)
+    return status;
+  describe(*profile, *info);
+  std::snprintf(info->name, sizeof info->name, "%s", driver_name(*gpu_of(*machine, device), *profile).c_str());
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, unsigned profile_id,
+                                                           nvmlGpuInstancePlacement_t* placements, unsigned* count) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || count == nullptr) return kInvalidArgument;
-  if (!gpu->mode) return kNotSupported;
-  const MigProfile* profile = gpu->profile(profile_id);
-  if (profile == nullptr || *count < profile->starts.size()) return kInvalidArgument;
+  if (gpu == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!gpu->mode) return NVML_ERROR_NOT_SUPPORTED;
+  const ProfileRow* profile = gpu->board().with_id(profile_id);
+  if (profile == nullptr || *count < profile->starts.size()) return NVML_ERROR_INVALID_ARGUMENT;
   *count = static_cast<unsigned>(profile->starts.size());
-  for (std::size_t i = 0; i < profile->starts.size(); ++i) {
-    placements[i] = {static_cast<unsigned>(profile->starts[i]), static_cast<unsigned>(profile->units)};
-  }
-  return kSuccess;
+  for (std::size_t i = 0; i < profile->starts.size(); ++i) placements[i] = {profile->starts[i], profile->size};
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetGpuInstances(DeviceHandle device, unsigned profile_id, GpuInstanceHandle* list, unsigned* count) {
-  if (const Status status = status_from("FAKE_NVML_INSTANCES")) return status;
+nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned profile_id, nvmlGpuInstance_t* list,
+                                       unsigned* count) {
+  if (const nvmlReturn_t status = status_from("FAKE_NVML_INSTANCES")) return status;
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || gpu->profile(profile_id) == nullptr) return kInvalidArgument;
-  if (!gpu->mode) return kNotSupported;
+  if (gpu == nullptr || gpu->board().with_id(profile_id) == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!gpu->mode) return NVML_ERROR_NOT_SUPPORTED;
   *count = 0;
   for (const auto& slice : gpu->slices) {
     if (slice.profile_id != profile_id) continue;
-    list[(*count)++] = give<GpuInstanceHandle>({1, look_up(device, 0)->gpu, slice.id, 0});
+    list[(*count)++] = give<nvmlGpuInstance_t>({1, look_up(device, 0)->gpu, slice.id, 0});
   }
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlGpuInstanceGetInfo(GpuInstanceHandle handle, InstanceInfo* info) {
+nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanceInfo_t* info) {
   const Access machine;
   const Handle* known = look_up(handle, 1);
   const Slice* slice = slice_of(*machine, known);
-  if (slice == nullptr) return kInvalidArgument;
-  const auto units = static_cast<unsigned>(gpu_of(*machine, known)->profile(slice->profile_id)->units);
-  *info = {give<DeviceHandle>({0, known->gpu, 0, 0}), slice->id, slice->profile_id, {slice->start, units}};
-  return kSuccess;
+  if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const unsigned size = gpu_of(*machine, known)->board().with_id(slice->profile_id)->size;
+  *info = {give<nvmlDevice_t>({0, known->gpu, 0, 0}), slice->id, slice->profile_id, {slice->start, size}};
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceCreateGpuInstanceWithPlacement(DeviceHandle device, unsigned profile_id, const Placement* place,
-                                                GpuInstanceHandle* made) {
+nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned profile_id,
+                                                      const nvmlGpuInstancePlacement_t* place,
+                                                      nvmlGpuInstance_t* made) {
   const Access machine;
   Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || place == nullptr || made == nullptr) return kInvalidArgument;
-  if (const Status asked = refusal_asked_for()) return asked;
+  if (gpu == nullptr || place == nullptr || made == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
   unsigned id = 0;
-  const Status status = machine->create_slice(*gpu, profile_id, *place, id);
-  if (status == kSuccess) *made = give<GpuInstanceHandle>({1, look_up(device, 0)->gpu, id, 0});
+  const nvmlReturn_t status = machine->create_slice(*gpu, profile_id, *place, id);
+  if (status == NVML_SUCCESS) *made = give<nvmlGpuInstance_t>({1, look_up(device, 0)->gpu, id, 0});
   return status;
 }
-Status nvmlGpuInstanceDestroy(GpuInstanceHandle handle) {
+nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t handle) {
   const Access machine;
   const Handle* known = look_up(handle, 1);
   Gpu* gpu = gpu_of(*machine, known);
-  if (gpu == nullptr) return kInvalidArgument;
-  if (const Status asked = refusal_asked_for()) return asked;
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
   return machine->destroy_slice(*gpu, known->slice);
 }
-Status nvmlGpuInstanceGetComputeInstanceProfileInfo(GpuInstanceHandle handle, unsigned number, unsigned engines,
-                                                    ComputeProfileInfo* info) {
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t handle, unsigned number, unsigned engines,
+                                                          nvmlComputeInstanceProfileInfo_t* info) {
   const Access machine;
   const Handle* known = look_up(handle, 1);
   const Slice* slice = slice_of(*machine, known);
-  if (slice == nullptr || engines != kSharedEngines) return kInvalidArgument;
+  if (slice == nullptr || engines != NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED ||
+      number >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
   const Gpu& gpu = *gpu_of(*machine, known);
+  const ProfileRow& row = *gpu.board().with_id(slice->profile_id);
   PartProfile found;
-  if (!fake_nvml::part_profile(gpu, *gpu.profile(slice->profile_id), number, found)) return kNotSupported;
-  *info = {};
-  info->id = found.id;
-  info->slice_count = found.slices;
-  info->instance_count = found.count;
-  info->multiprocessor_count = found.multiprocessors;
-  return kSuccess;
+  if (!fake_nvml::part_profile(gpu, row, number, found)) return NVML_ERROR_NOT_SUPPORTED;
+  // All parts of a slice share its engines.
+  *info = {found.id,           found.slices,       found.count,    found.multiprocessors, row.copy_engines,
+           row.media.decoders, row.media.encoders, row.media.jpeg, row.media.optical_flow};
+  return NVML_SUCCESS;
 }
-Status nvmlGpuInstanceGetComputeInstances(GpuInstanceHandle handle, unsigned profile_id, ComputeInstanceHandle* list,
-                                          unsigned* count) {
+nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                nvmlComputeInstance_t* list, unsigned* count) {
   const Access machine;
   const Handle* known = look_up(handle, 1);
   const Slice* slice = slice_of(*machine, known);
-  if (slice == nullptr) return kInvalidArgument;
+  if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *count = 0;
   for (const auto& part : slice->parts) {
     if (part.number == profile_id) {
-      list[(*count)++] = give<ComputeInstanceHandle>({2, known->gpu, known->slice, part.id});
+      list[(*count)++] = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, part.id});
     }
   }
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlComputeInstanceGetInfo_v2(ComputeInstanceHandle handle, ComputeInstanceInfo* info) {
+nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t* info) {
   const Access machine;
   const Handle* known = look_up(handle, 2);
   const Slice* slice = slice_of(*machine, known);
   const Part* part = part_of(slice, known);
-  if (part == nullptr) return kInvalidArgument;
+  if (part == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const Gpu& gpu = *gpu_of(*machine, known);
   PartProfile profile;
-  fake_nvml::part_profile(gpu, *gpu.profile(slice->profile_id), part->number, profile);
-  *info = {give<DeviceHandle>({0, known->gpu, 0, 0}),
-           give<GpuInstanceHandle>({1, known->gpu, known->slice, 0}),
+  fake_nvml::part_profile(gpu, *gpu.board().with_id(slice->profile_id), part->number, profile);
+  *info = {give<nvmlDevice_t>({0, known->gpu, 0, 0}),
+           give<nvmlGpuInstance_t>({1, known->gpu, known->slice, 0}),
            part->id,
            part->number,
            {part->start, profile.slices}};
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlGpuInstanceCreateComputeInstanceWithPlacement(GpuInstanceHandle handle, unsigned profile_id,
-                                                         const Placement* place, ComputeInstanceHandle* made) {
+nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t handle, unsigned profile_id,
+                                                               const nvmlComputeInstancePlacement_t* place,
+                                                               nvmlComputeInstance_t* made) {
   const Access machine;
   const Handle* known = look_up(handle, 1);
   Gpu* gpu = gpu_of(*machine, known);
-  if (gpu == nullptr || place == nullptr || made == nullptr) return kInvalidArgument;
-  if (const Status asked = refusal_asked_for()) return asked;
+  if (gpu == nullptr || place == nullptr || made == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
   unsigned id = 0;
-  const Status status = machine->create_part(*gpu, known->slice, profile_id, *place, id);
-  if (status == kSuccess) *made = give<ComputeInstanceHandle>({2, known->gpu, known->slice, id});
+  const nvmlReturn_t status = machine->create_part(*gpu, known->slice, profile_id, *place, id);
+  if (status == NVML_SUCCESS) *made = give<nvmlComputeInstance_t>({2, known->gpu, known->slice, id});
   return status;
 }
-Status nvmlComputeInstanceDestroy(ComputeInstanceHandle handle) {
+nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle) {
   const Access machine;
   const Handle* known = look_up(handle, 2);
   Gpu* gpu = gpu_of(*machine, known);
-  if (gpu == nullptr) return kInvalidArgument;
-  if (const Status asked = refusal_asked_for()) return asked;
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (const nvmlReturn_t asked = refusal_asked_for()) return asked;
   return machine->destroy_part(*gpu, known->slice, known->part);
 }
-Status nvmlDeviceGetMaxMigDeviceCount(DeviceHandle device, unsigned* count) {
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr) return kInvalidArgument;
-  *count = static_cast<unsigned>(gpu->geometry().compute_slices);
-  return kSuccess;
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *count = gpu->board().slices;
+  return NVML_SUCCESS;
 }
 // Numbers that no device has answer "not found".
-Status nvmlDeviceGetMigDeviceHandleByIndex(DeviceHandle device, unsigned index, DeviceHandle* found) {
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index, nvmlDevice_t* found) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr) return kInvalidArgument;
+  if (gpu == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   unsigned number = 0;
   for (const auto& slice : gpu->slices) {
     for (const auto& part : slice.parts) {
       if (number++ != index) continue;
-      *found = give<DeviceHandle>({3, look_up(device, 0)->gpu, slice.id, part.id});
-      return kSuccess;
+      *found = give<nvmlDevice_t>({3, look_up(device, 0)->gpu, slice.id, part.id});
+      return NVML_SUCCESS;
     }
   }
-  return kNotFound;
+  return NVML_ERROR_NOT_FOUND;
 }
-Status nvmlDeviceGetGpuInstanceId(DeviceHandle device, unsigned* id) {
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned* id) {
   const Handle* known = look_up(device, 3);
-  if (known == nullptr) return kInvalidArgument;
+  if (known == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *id = known->slice;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetComputeInstanceId(DeviceHandle device, unsigned* id) {
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned* id) {
   const Handle* known = look_up(device, 3);
-  if (known == nullptr) return kInvalidArgument;
+  if (known == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   *id = known->part;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
-Status nvmlDeviceGetComputeRunningProcesses_v3(DeviceHandle device, unsigned* count, ProcessInfo* infos) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* infos) {
   const Access machine;
   const Gpu* gpu = gpu_of(*machine, device);
-  if (gpu == nullptr || count == nullptr) return kInvalidArgument;
+  if (gpu == nullptr || count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   unsigned number = 0;
   for (const auto& process : gpu->processes) {
     if (kill(process.pid, 0) != 0) continue;
-    if (number == *count) return kInsufficientSize;
-    infos[number++] = {static_cast<unsigned>(process.pid), 1ULL << 20U, process.slice_id, 0};
+    if (number == *count) return NVML_ERROR_INSUFFICIENT_SIZE;
+    infos[number++] = {static_cast<unsigned>(process.pid), 1ULL << 20U, gpu->mode ? process.slice_id : 0xFFFFFFFFU,
+                       gpu->mode ? 0 : 0xFFFFFFFFU};
   }
   *count = number;
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
 }  // extern "C"

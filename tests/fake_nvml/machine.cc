@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <sstream>
 
-#include "base/check.h"
-
 namespace fake_nvml {
-
-using namespace tangram::adapters::nvml_abi;
-using tangram::MigProfile;
-using tangram::ProfileFamily;
 
 namespace {
 
@@ -43,17 +38,13 @@ bool overlaps(unsigned start, unsigned size, unsigned other_start, unsigned othe
 
 }  // namespace
 
-const tangram::Geometry& Gpu::geometry() const {
-  const auto* found = tangram::find_geometry(type);
-  TANGRAM_CHECK(found != nullptr, "the fake knows the types of the tables");
-  return *found;
-}
-
-const MigProfile* Gpu::profile(unsigned id) const {
-  for (const auto& profile : geometry().profiles) {
-    if (profile.vendor_id == static_cast<int>(id)) return &profile;
+const Board& Gpu::board() const {
+  const Board* found = find_board(type);
+  if (found == nullptr) {
+    std::fprintf(stderr, "the stand-in driver has no board %s\n", type.c_str());
+    std::abort();
   }
-  return nullptr;
+  return *found;
 }
 
 Slice* Gpu::slice(unsigned id) {
@@ -61,107 +52,98 @@ Slice* Gpu::slice(unsigned id) {
   return found == slices.end() ? nullptr : &*found;
 }
 
-unsigned number_of(const MigProfile& profile) {
-  static constexpr unsigned kPlain[] = {99, 0, 1, 2, 3, 99, 6, 4, 5};
-  const auto slices = static_cast<std::size_t>(profile.compute_slices);
-  const bool one = slices == 1;
-  if (profile.family == ProfileFamily::plain) return kPlain[slices];
-  if (profile.family == ProfileFamily::double_memory) return 9;
-  if (profile.family == ProfileFamily::media) return one ? 7 : 8;
-  if (profile.name.ends_with("+gfx")) return one ? 10 : slices == 2 ? 11 : 12;
-  if (profile.name.ends_with("-me")) return one ? 13 : 14;
-  return one ? 15 : 16;
-}
-
-bool part_profile(const Gpu& gpu, const MigProfile& profile, unsigned number, PartProfile& found) {
-  static constexpr unsigned kSlices[] = {1, 2, 3, 4, 7, 8, 6, 1};
-  if (number >= kComputeProfileNumbers) return false;
+// Multiprocessors go with the compute slices, but for the whole of a slice, which has all that the slice has. The plain
+// part of one slice leaves those unused that come with twice the memory; the revised one has them.
+bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, PartProfile& found) {
+  static constexpr unsigned kSlices[NVML_COMPUTE_INSTANCE_PROFILE_COUNT] = {1, 2, 3, 4, 7, 8, 6, 1, 7};
+  const bool doubled = profile.number == NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2;
+  const bool revised = number == NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1;
+  // No board here has links between GPUs that a part could take.
+  if (number >= NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE_NVL || (revised && !doubled)) return false;
   const unsigned slices = kSlices[number];
-  const auto all = static_cast<unsigned>(profile.compute_slices);
-  // The revised part of one slice is there for slices with double memory alone.
-  const bool revised = number == 7;
-  if (slices > all || (revised && profile.family != ProfileFamily::double_memory)) return false;
-  const auto& plain = gpu.geometry().profiles.front();
-  const auto multiprocessors =
-      static_cast<unsigned>(slices == all && (revised || profile.family == ProfileFamily::plain)
-                                ? profile.sm_count.value
-                                : plain.sm_count.value * static_cast<int>(slices));
-  found = {number, slices, multiprocessors, all / slices};
+  if (slices > profile.slices) return false;
+  const bool whole = slices == profile.slices && (revised || !doubled);
+  const unsigned each = gpu.board().with_number(NVML_GPU_INSTANCE_PROFILE_1_SLICE)->multiprocessors;
+  found = {number, slices, whole ? profile.multiprocessors : each * slices, profile.slices / slices};
   return true;
 }
 
-Status Machine::set_mode(Gpu& gpu, bool on, Status& activation) {
-  activation = kSuccess;
+nvmlReturn_t Machine::set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation) {
+  activation = NVML_SUCCESS;
   const bool busy = std::ranges::any_of(gpu.processes, [](const Process& process) { return alive(process.pid); }) ||
                     (!on && !gpu.slices.empty());
   gpu.pending = on;
-  if (gpu.mode == on) return kSuccess;
-  if (busy) activation = kInUse;
-  if (gpu.resets) activation = kResetRequired;
-  if (activation == kSuccess) gpu.mode = on;
-  return kSuccess;
+  if (gpu.mode == on) return NVML_SUCCESS;
+  if (busy) activation = NVML_ERROR_IN_USE;
+  if (gpu.resets) activation = NVML_ERROR_RESET_REQUIRED;
+  if (activation == NVML_SUCCESS) gpu.mode = on;
+  return NVML_SUCCESS;
 }
 
-Status Machine::create_slice(Gpu& gpu, unsigned profile_id, const Placement& place, unsigned& id) {
-  if (!gpu.mode) return kNotSupported;
-  const MigProfile* profile = gpu.profile(profile_id);
-  if (profile == nullptr) return kInvalidArgument;
-  const bool may_start = std::ranges::find(profile->starts, static_cast<int>(place.start)) != profile->starts.end();
-  if (!may_start || place.size != static_cast<unsigned>(profile->units)) return kInvalidArgument;
-  int same = 0;
-  tangram::MediaEngines media = profile->media;
+nvmlReturn_t Machine::create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuInstancePlacement_t& place,
+                                   unsigned& id) {
+  if (!gpu.mode) return NVML_ERROR_NOT_SUPPORTED;
+  const Board& board = gpu.board();
+  const ProfileRow* profile = board.with_id(profile_id);
+  if (profile == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const bool may_start = std::ranges::find(profile->starts, place.start) != profile->starts.end();
+  if (!may_start || place.size != profile->size) return NVML_ERROR_INVALID_ARGUMENT;
+  unsigned same = 0;
+  Engines used = profile->media;
   for (const auto& other : gpu.slices) {
-    const MigProfile& theirs = *gpu.profile(other.profile_id);
+    const ProfileRow& theirs = *board.with_id(other.profile_id);
     same += other.profile_id == profile_id ? 1 : 0;
-    media.decoders += theirs.media.decoders;
-    media.encoders += theirs.media.encoders;
-    media.jpeg += theirs.media.jpeg;
-    media.optical_flow += theirs.media.optical_flow;
-    if (overlaps(place.start, place.size, other.start, static_cast<unsigned>(theirs.units)))
-      return kInsufficientResources;
+    used.decoders += theirs.media.decoders;
+    used.encoders += theirs.media.encoders;
+    used.jpeg += theirs.media.jpeg;
+    used.optical_flow += theirs.media.optical_flow;
+    if (overlaps(place.start, place.size, other.start, theirs.size)) return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
-  const auto& limits = gpu.geometry().media;
-  if (same >= profile->count_max || media.decoders > limits.decoders || media.encoders > limits.encoders ||
-      media.jpeg > limits.jpeg || media.optical_flow > limits.optical_flow) {
-    return kInsufficientResources;
+  // The whole board has all of the engines.
+  const Engines& all = board.whole().media;
+  if (same >= profile->instances || used.decoders > all.decoders || used.encoders > all.encoders ||
+      used.jpeg > all.jpeg || used.optical_flow > all.optical_flow) {
+    return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
   id = free_id(gpu.slices, 1);
   ++made;
   gpu.slices.push_back({id, profile_id, place.start, {}});
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
-Status Machine::destroy_slice(Gpu& gpu, unsigned id) {
+nvmlReturn_t Machine::destroy_slice(Gpu& gpu, unsigned id) {
   Slice* slice = gpu.slice(id);
-  if (slice == nullptr) return kInvalidArgument;
-  if (!slice->parts.empty() || in_use(gpu, id)) return kInUse;
+  if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (!slice->parts.empty() || in_use(gpu, id)) return NVML_ERROR_IN_USE;
   std::erase_if(gpu.slices, [&](const Slice& other) { return other.id == id; });
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
-Status Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number, const Placement& place, unsigned& id) {
+nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
+                                  const nvmlComputeInstancePlacement_t& place, unsigned& id) {
   Slice* slice = gpu.slice(slice_id);
-  if (slice == nullptr) return kInvalidArgument;
-  const MigProfile& profile = *gpu.profile(slice->profile_id);
+  if (slice == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  const ProfileRow& profile = *gpu.board().with_id(slice->profile_id);
   PartProfile wanted;
-  if (!part_profile(gpu, profile, number, wanted) || place.size != wanted.slices) return kInvalidArgument;
-  if (place.start + place.size > static_cast<unsigned>(profile.compute_slices)) return kInvalidArgument;
+  if (!part_profile(gpu, profile, number, wanted) || place.size != wanted.slices) return NVML_ERROR_INVALID_ARGUMENT;
+  if (place.start + place.size > profile.slices) return NVML_ERROR_INVALID_ARGUMENT;
   for (const auto& other : slice->parts) {
     PartProfile theirs;
     part_profile(gpu, profile, other.number, theirs);
-    if (overlaps(place.start, place.size, other.start, theirs.slices)) return kInsufficientResources;
+    if (overlaps(place.start, place.size, other.start, theirs.slices)) return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
   id = free_id(slice->parts, 0);
   slice->parts.push_back({id, number, place.start, mig_uuid(++made)});
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
-Status Machine::destroy_part(Gpu& gpu, unsigned slice_id, unsigned id) {
+nvmlReturn_t Machine::destroy_part(Gpu& gpu, unsigned slice_id, unsigned id) {
   Slice* slice = gpu.slice(slice_id);
-  if (slice == nullptr || std::ranges::find(slice->parts, id, &Part::id) == slice->parts.end()) return kInvalidArgument;
-  if (in_use(gpu, slice_id)) return kInUse;
+  if (slice == nullptr || std::ranges::find(slice->parts, id, &Part::id) == slice->parts.end())
+    return NVML_ERROR_INVALID_ARGUMENT;
+  if (in_use(gpu, slice_id)) return NVML_ERROR_IN_USE;
   std::erase_if(slice->parts, [&](const Part& part) { return part.id == id; });
-  return kSuccess;
+  return NVML_SUCCESS;
 }
 
 std::string Machine::text() const {

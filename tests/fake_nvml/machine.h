@@ -1,19 +1,16 @@
 // The GPUs of the stand-in driver: what exists on them, and what a driver would say to a change.
 //
-// Boards, profiles, places and limits are those of Tangram's tables; the rules are written anew here, so that a mistake
-// of the program in using them is refused as a driver would refuse it.
+// Boards, declarations and rules are this folder's own (boards.h, nvml_api.h), written from NVIDIA's documentation: a
+// mistake in Tangram's tables or declarations, or in using them, is refused or shows in what is read.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "adapters/nvml/abi.h"
-#include "core/geometry.h"
+#include "boards.h"
+#include "nvml_api.h"
 
 namespace fake_nvml {
-
-using tangram::adapters::nvml_abi::Placement;
-using tangram::adapters::nvml_abi::Status;
 
 struct Part {
   unsigned id = 0;
@@ -40,35 +37,35 @@ struct Gpu {
   bool mode = false;     // MIG mode now,
   bool pending = false;  // and after the next reset.
   bool resets = false;   // A change of mode waits for a reset.
-  bool drifts = false;   // Its driver says 7g.79gb where the tables say 7g.80gb.
+  bool drifts = false;   // Its driver says 7g.79gb where others say 7g.80gb.
   unsigned pci_id = 0;
   std::vector<Slice> slices;
   std::vector<Process> processes;
 
-  const tangram::Geometry& geometry() const;
-  const tangram::MigProfile* profile(unsigned id) const;  // By the vendor's id, or null.
+  const Board& board() const;
   Slice* slice(unsigned id);
 };
 
-// What a part of a slice of `profile` may have, or null where the number is not for it.
+// What a part of a slice of `profile` may have. False where the number is not for it.
 struct PartProfile {
   unsigned id = 0;
   unsigned slices = 0;
   unsigned multiprocessors = 0;
   unsigned count = 0;
 };
-bool part_profile(const Gpu& gpu, const tangram::MigProfile& profile, unsigned number, PartProfile& found);
+bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, PartProfile& found);
 
 struct Machine {
   std::vector<Gpu> gpus;
   unsigned made = 0;  // Counts everything that ever was made: UUIDs are never used twice.
 
   // Each answers what the driver would, and changes nothing unless that is success.
-  Status set_mode(Gpu& gpu, bool on, Status& activation);
-  Status create_slice(Gpu& gpu, unsigned profile_id, const Placement& place, unsigned& id);
-  Status destroy_slice(Gpu& gpu, unsigned id);
-  Status create_part(Gpu& gpu, unsigned slice_id, unsigned number, const Placement& place, unsigned& id);
-  Status destroy_part(Gpu& gpu, unsigned slice_id, unsigned id);
+  nvmlReturn_t set_mode(Gpu& gpu, bool on, nvmlReturn_t& activation);
+  nvmlReturn_t create_slice(Gpu& gpu, unsigned profile_id, const nvmlGpuInstancePlacement_t& place, unsigned& id);
+  nvmlReturn_t destroy_slice(Gpu& gpu, unsigned id);
+  nvmlReturn_t create_part(Gpu& gpu, unsigned slice_id, unsigned number, const nvmlComputeInstancePlacement_t& place,
+                           unsigned& id);
+  nvmlReturn_t destroy_part(Gpu& gpu, unsigned slice_id, unsigned id);
 
   // One line for each thing: `gpu`, `slice`, `part`, `process`, `made`. Both ways.
   std::string text() const;
@@ -76,6 +73,6 @@ struct Machine {
 };
 
 // The number by which the library lists a profile.
-unsigned number_of(const tangram::MigProfile& profile);
+unsigned number_of(const ProfileRow& profile);
 
 }  // namespace fake_nvml

@@ -136,7 +136,7 @@ inline constexpr Status kVersionMismatch = 25;
 
 inline constexpr unsigned kProfileNumbers = 18;  // Numbers by which profiles are asked for; their ids are others.
 inline constexpr unsigned kProfileInfoNamedVersion = sizeof(ProfileInfoNamed) | (2U << 24U);
-inline constexpr unsigned kComputeProfileNumbers = 8;
+inline constexpr unsigned kComputeProfileNumbers = 9;
 inline constexpr unsigned kSharedEngines = 0;  // The only way in which parts have the engines of their slice.
 inline constexpr unsigned kNoInstance = 0xFFFFFFFFU;
 inline constexpr unsigned kNameSize = 96;

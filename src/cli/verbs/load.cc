@@ -393,7 +393,17 @@ double close_loop(std::vector<report::LoadSample>& samples) {
   return end_s;
 }
 
-// `answer_is_no` if any service broke its Slo, so that a script can use the verb as a test.
+// For scripts that use the verb as a test. A broken Slo is an answer; a request that failed or was
+// never answered says that the server could not be asked, not that it was too slow.
+ExitCode verdict(const Workload& workload, const report::LoadReport& report) {
+  bool kept = true;
+  for (std::size_t i = 0; i < workload.services.size(); ++i) {
+    kept = kept && report::LoadReport::kept(workload.services[i], report.services[i]);
+  }
+  if (kept) return ExitCode::done;
+  return report.total.failed + report.total.unanswered > 0 ? ExitCode::no_access : ExitCode::answer_is_no;
+}
+
 Result<ExitCode> run(Session& session, const Options& options) {
   // gRPC multiplexes requests over one connection, so connections cannot stand for clients there.
   if (options.clients > 0 && options.protocol != "http")
@@ -425,11 +435,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   }
   // An interrupted run has no verdict on the Slos, even though its table was printed.
   if (interrupted) return ExitCode::interrupted;
-  bool kept = true;
-  for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    kept = kept && report::LoadReport::kept(workload.services[i], report.services[i]);
-  }
-  return kept ? ExitCode::done : ExitCode::answer_is_no;
+  return verdict(workload, report);
 }
 
 // The options that say which requests are sent.
@@ -517,7 +523,8 @@ void add_load(Program& program) {
            "server cannot slow the load down and look better. Arrivals (Poisson, bursts, curves, recorded traces) "
            "and input sizes come from the services file, and are those that `tangram simulate` draws for the same "
            "seed; tensors hold random numbers. With --clients the load is a closed loop, which finds the throughput "
-           "of a server but hides its queues. Exit code 1: a promise was broken.",
+           "of a server but hides its queues. Exit code 1: a promise was broken, although every request was "
+           "answered or rejected; 3: a promise was broken, and requests failed or were not answered.",
        .examples =
            {{"tangram load --services examples/serving/services.yaml --seconds 10",
              "Send the load of the file to a server on the default ports."},

@@ -157,8 +157,13 @@ class Tangram final : public Policy {
 
   Choice on_idle(const View& view, SliceId slice) override {
     const PoolId pool = view.slice(slice).place.pool;
-    const Choice shared = from_lanes(view, slice, pool);
+    bool left = false;
+    const Choice shared = from_lanes(view, slice, pool, &left);
     if (shared.kind != Choice::Kind::wait) return shared;
+    if (left) {
+      const Choice other = on_another(view, pool);
+      if (other.kind != Choice::Kind::wait) return other;
+    }
     for (const auto& entry : view.pool_data(pool).services) {
       const LaneId late = view.late_lane(entry.service);
       const Lane& lane = view.lane(late);
@@ -257,8 +262,9 @@ class Tangram final : public Policy {
     return a.start < b.start;
   }
 
-  // The batch that goes first, of those that this slice can end in time.
-  Choice from_lanes(const View& view, SliceId slice, PoolId pool) {
+  // The batch that goes first, of those that this slice can end in time. Sets `left` if it leaves a lane to other
+  // slices.
+  Choice from_lanes(const View& view, SliceId slice, PoolId pool, bool* left) {
     Choice best = Choice::wait();
     Offer best_offer;
     const auto& services = view.pool_data(pool).services;
@@ -281,7 +287,10 @@ class Tangram final : public Policy {
           first = first->next;
           ++skip;
         }
-        if (first == nullptr || skip == kLookPast) return;
+        if (first == nullptr || skip == kLookPast) {
+          *left = true;
+          return;
+        }
         Offer offer{first->request.priority, is_short, entry.service,
                     first->request.deadline - view.p99(pool, entry, first->bucket, first->request.samples)};
         const bool by_rate = loses(view, first->request) && view.lost_share(entry.service) > kDeepLoss;
@@ -295,6 +304,18 @@ class Tangram final : public Policy {
         borrow(view, pool, entry, lane, *first, &choice);
         best = choice;
         best_offer = offer;
+      });
+    }
+    return best;
+  }
+
+  // What waited for this slice and comes too late for it, on another slice that is idle. That slice is not asked again
+  // by itself: it was idle already when the request preferred to wait.
+  [[gnu::cold]] Choice on_another(const View& view, PoolId pool) const {
+    Choice best = Choice::wait();
+    for (const auto& entry : view.pool_data(pool).services) {
+      view.each_occupied_lane(entry.service, [&](LaneId id, const Lane& lane) {
+        if (!lane.late && best.kind == Choice::Kind::wait) best = past_first(view, id);
       });
     }
     return best;

@@ -388,6 +388,31 @@ TEST(Tangram, DoesNotWaitBehindOthersForASliceThatIsSure) {
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(3, OutcomeKind::served));
 }
 
+// A large slice takes 20 ms and is sure of 30 ms, a small one takes 25 ms and is sure of 37.5 ms. Request 1 has 37 ms, so
+// it waits for the large slice, which is to be free 1 ms later: 1 + 30 = 31 ms. But the batch there ends at 29 ms, and
+// the large slice is now sure only by 59 ms, past the deadline at 56 ms. The small slice, idle all along, is likely to
+// end the request by 54 ms.
+TEST(Tangram, TurnsToAnIdleSliceWhenTheOneWaitedForIsLate) {
+  for (const bool drop : {true, false}) {
+    FixtureConfig config;
+    config.layouts = {"2g@0 + 3g@4"};
+    config.latency = {{"2g", {25ms}}, {"3g", {20ms}}};
+    config.p99_factor = 1.5;
+    config.scheduler.admission = false;
+    config.scheduler.policy_config.drop_unrecoverable = drop;
+    config.reality.run_time = [](const Batch& batch) -> std::optional<Duration> {
+      return batch.id.value() == 1 ? 29ms : 25ms;
+    };
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 37ms});
+    sim.arrive({.at = 19ms, .deadline = 56ms});
+    const auto run = sim.run();
+    EXPECT_EQ(run.batches, (Batches{{0}, {1}}));
+    EXPECT_EQ(run.slices, (std::vector<std::uint32_t>{1, 0}));
+    EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(2, OutcomeKind::served));
+  }
+}
+
 // Two services with one request each wait for the slice; that of `b` is due first. `b` may lose one in twenty and has
 // lost none, `a` may lose one in a hundred and has just lost three: so `a` comes first.
 TEST(Tangram, ServesAServiceFirstThatIsShortOfItsPromise) {

@@ -1,0 +1,34 @@
+# DeepBoot (TPDS 2023): the completion times that its simulator and a second one give on the small workload, B1 to B5.
+source "$SOURCE/tests/e2e/lib.sh"
+needs_data pollux/traces deepboot/small.csv
+
+expect 0 reproduce deepboot --data "$DATA" --output json --report page.html
+has page.html "<svg"
+python3 - <<'P' || fail "the figures of sharing do not hold"
+import json
+rows = json.load(open("out"))
+keys = {"workload", "allocator", "options", "seed", "jct_mean_s", "jct_p99_s", "reduction_vs_baseline", "restarts_per_job",
+        "reclaims", "inference_overhead_mean_s", "inference_overhead_p99_s", "gpu_utilisation"}
+assert all(set(r) >= keys for r in rows)
+# Workloads with the same training jobs share one baseline.
+small = {(r["allocator"], r["options"]): r for r in rows if r["seed"] == 1 and
+         (r["workload"].removesuffix(".csv") == "small" or r["options"] == "baseline")}
+expected = {
+    ("pollux", "baseline"): 4430,       # B1: half of the cluster, training alone.
+    ("deepboot", "ATSI_AFE"): 2396,     # B2
+    ("deepboot", "ATSI"): 2398,         # B3: without fast restarts.
+    ("deepboot", "ATSI_AFE_P8"): 2335,  # B4: guarding eight times as long.
+    ("pollux", "ATSI"): 2348,           # B5: Pollux's search instead of the knapsack,
+    ("pollux", "ATSI_AFE"): 2012,       # and with fast restarts.
+}
+for run, seconds in expected.items():
+    assert abs(small[run]["jct_mean_s"] / seconds - 1) <= 0.05, (run, small[run]["jct_mean_s"], seconds)
+assert abs(small["deepboot", "ATSI_AFE"]["reduction_vs_baseline"] - 0.46) <= 0.02, small["deepboot", "ATSI_AFE"]
+# B4: requests hardly start cold any more.
+assert abs(small["deepboot", "ATSI_AFE_P8"]["inference_overhead_mean_s"] - 0.23) <= 0.05
+assert 2.6 <= small["deepboot", "ATSI_AFE"]["inference_overhead_mean_s"] <= 3.3
+ours = small["tangram", "whole_gpu"]
+assert ours["jct_mean_s"] < small["deepboot", "ATSI_AFE"]["jct_mean_s"], ours
+assert ours["inference_overhead_mean_s"] <= small["deepboot", "ATSI_AFE"]["inference_overhead_mean_s"], ours
+P
+finish
