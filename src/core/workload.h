@@ -16,6 +16,9 @@ namespace tangram {
 struct Slo {
   Duration latency{};
   double percentile = 99;  // 0 < percentile < 100.
+  // Times `latency`, after which an answer is worth nothing: a request that cannot be in time is answered late if it
+  // can end by then, and rejected otherwise. At 1 it is rejected as soon as it cannot be in time.
+  double late_limit = 1;
 
   bool operator==(const Slo&) const = default;
 };

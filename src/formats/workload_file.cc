@@ -56,6 +56,9 @@ void describe(Visitor& v, Slo& c) {
   v.field("latency_ms", c.latency, {.max = kLatencyMsMax, .above = 0, .required = true},
           "The promise, in milliseconds.");
   v.field("percentile", c.percentile, {.above = 0, .below = 100}, "The share of requests that it covers, in percent.");
+  v.field("late_limit", c.late_limit, {.min = 1, .max = 1e6},
+          "Promises after its arrival until which a request that cannot be in time is still answered; then it is "
+          "rejected. At 1, late requests are rejected at once.");
   // A positive number of milliseconds can still round to zero nanoseconds.
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }

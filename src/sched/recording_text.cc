@@ -122,13 +122,14 @@ void describe(Visitor& v, DeployedDevice& c) {
 template <typename Visitor>
 void describe(Visitor& v, DeployedService& c) {
   auto& [name, slo, priority, padding, edges, pools, samples_max] = c;
-  auto& [latency, percentile] = slo;
+  auto& [latency, percentile, late_limit] = slo;
   int padding_index = static_cast<int>(padding);
   std::vector<std::uint32_t> pool_indices;
   for (const auto pool : pools) pool_indices.push_back(pool.value());
   v.field("name", name, {.required = true}, "As clients know it.");
   v.field("slo_ns", latency, {.required = true}, "Its promise.");
   v.field("percentile", percentile, {.required = true}, "Of its requests keep it.");
+  v.field("late_limit", late_limit, {.min = 1}, "Promises until which late requests are answered.");
   v.field("priority", priority, {.required = true}, "Larger goes first.");
   v.field("padding", padding_index, {.min = 0, .max = static_cast<int>(Padding::none), .required = true},
           "Padding by the value of its enumerator.");

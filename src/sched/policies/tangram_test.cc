@@ -105,6 +105,65 @@ TEST(Tangram, RefusesLateRequestsWhereItMay) {
   EXPECT_EQ(sim.resolved_at(1), 10ms);
 }
 
+// Every run takes 10 ms, requests run alone, and late ones are worth an answer for three times as long as promised.
+FixtureConfig answering_late() {
+  auto config = one_large();
+  config.latency["7g"] = {10ms};
+  config.services = {{.late_limit = 3}};
+  config.scheduler.policy_config.merge = false;
+  return config;
+}
+
+// Request 1, promised 10 ms, would end at 20 ms and is set aside until 31 ms at the latest. At 20 ms it would be too
+// late after one more run: it goes before request 3, which is late then and runs when nothing else waits.
+TEST(Tangram, ALateRequestGoesFirstWhenItsLimitComes) {
+  SimFixture sim(answering_late());
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 11ms});
+  for (const int n : {2, 3, 4, 5}) sim.arrive({.at = n * 1ms, .deadline = n * 10ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}, {1}, {4}, {5}, {3}}));
+  const auto served = OutcomeKind::served;
+  EXPECT_EQ(run.outcomes, (std::vector{served, OutcomeKind::late, served, OutcomeKind::late, served, served}));
+}
+
+// Request 0 holds two samples and runs for 25 ms. Promised 9 ms, request 1 has until 1 + 27 = 28 ms, and one sample
+// takes 10 ms.
+TEST(Tangram, RejectsALateRequestThatCannotEndByItsLimit) {
+  auto config = answering_late();
+  config.latency["7g"] = {10ms, 25ms};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 90ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 10ms});
+  sim.arrive({.at = 2ms, .deadline = 35ms});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late);
+  EXPECT_EQ(sim.resolved_at(1), 25ms);
+}
+
+// Request 2 is promised the slice from 10 ms on and has until 30 ms, so that the late request 1 fits before it.
+TEST(Tangram, ALateRequestGoesFirstWhereItMakesNoOtherLate) {
+  SimFixture sim(answering_late());
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 15ms});
+  sim.arrive({.at = 2ms, .deadline = 30ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {2}}));
+  EXPECT_EQ(run.outcomes, (std::vector{OutcomeKind::served, OutcomeKind::late, OutcomeKind::served}));
+}
+
+// A run takes 10 ms and the request has 8 ms: it is rejected when it comes, unless 24 ms are good enough as well.
+TEST(Tangram, AdmitsWhatCanEndByItsLimit) {
+  for (const double limit : {1.0, 3.0}) {
+    auto config = answering_late();
+    config.services[0].late_limit = limit;
+    config.scheduler.admission = true;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 8ms});
+    EXPECT_EQ(sim.run().outcomes[0], limit == 1 ? OutcomeKind::rejected : OutcomeKind::late);
+  }
+}
+
 // Two equal slices take 12 ms for two samples. Request 2 is promised to slice 0, which is free no later than slice 1,
 // but its batch takes 40 ms; slice 1, idle at 12 ms, takes the request over.
 TEST(Tangram, StealsWhatWaitsForASlowSlice) {
