@@ -22,6 +22,7 @@ struct PolicyConfig {
   double elsa_alpha = 1;           // Weight of waiting and running in ELSA's slack.
   double elsa_beta = 1;            // Weight of running alone.
   bool drop_unrecoverable = true;  // Requests past saving (Slo::late_limit) are rejected; otherwise they run late.
+  bool bursts_expected = false;    // `tangram`: binds requests of several samples from the start, as after a burst.
 };
 
 // The scheduler's memory with the questions that policies ask of it.

@@ -20,7 +20,7 @@ void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
          reshapes_max] = c;
-  auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable] = policy_config;
+  auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, bursts_expected] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "How work is dispatched; `tangram policies` lists them.");
   v.field("merge", merge, "Requests may share a batch; otherwise each runs alone.");
@@ -29,6 +29,10 @@ void describe(Visitor& v, SchedulerConfig& c) {
       "drop_unrecoverable", drop_unrecoverable,
       "`tangram` and `clockwork`: reject what waits and cannot be answered before the `late_limit` of its promise any "
       "more; otherwise it runs, however late. The other policies never reject what waits.");
+  v.field(
+      "bursts_expected", bursts_expected,
+      "`tangram`: promise requests of several samples a place on arrival from the start; otherwise only for an hour "
+      "after a service has lost a tenth of its requests more than its promise allows.");
   v.field("elsa_alpha", elsa_alpha, {.min = 0, .max = 1e3}, "`elsa`: weight of waiting and running in the slack.");
   v.field("elsa_beta", elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: weight of running alone.");
   v.field("requests_max", requests_max, {.min = 1, .max = 1e9},

@@ -1,7 +1,8 @@
 // Tangram's own policy: the smallest slice that meets the deadline, late requests aside, batches as the requests allow.
 //
-// 1. Requests of several samples are promised a place when they arrive. Their costs differ as much as their numbers of
-//    samples, so the place of each decides how many can be served. The policy tries, in this order: the smallest idle
+// 1. In bursts, requests of several samples are promised a place when they arrive. Their costs differ as much as their
+//    numbers of samples, so when not all can be served, the place of each decides how many are. A service has bursts if
+//    it lost far more than its Slo allows within the last hour. The policy tries, in this order: the smallest idle
 //    slice that meets the deadline; the open batch of the bucket, if it still meets its first deadline with the request
 //    in it (a batch that waits for its slice fills up for free); a new batch behind the work of the smallest slice that
 //    still meets the deadline. While predictions come true, every promise is kept. ELSA promises in the same way, but
@@ -14,10 +15,10 @@
 //    than the new one, and requests of lower priority in any case. On one machine, dropping the longest job is what
 //    minimises the number of late jobs (Moore and Hodgson, 1968). The same happens when a slice has fallen behind.
 //
-// 3. Requests of one sample are all alike, so they are promised nothing. They wait together, and a slice that falls
-//    idle takes the largest batch that meets the first deadline in it. It leaves requests alone that only a larger
-//    slice can serve in time. Services that share slices wait in the same way, so that an idle slice sees every urgent
-//    request.
+// 3. Otherwise requests are promised nothing, and those of one sample never are, because they are all alike. They wait
+//    together, and a slice that falls idle takes the largest batch that meets the first deadline in it: batches are
+//    fuller than promised ones. It leaves requests alone that only a larger slice can serve in time. Services that
+//    share slices wait in the same way, so that an idle slice sees every urgent request.
 //
 // 4. A request that no slice can serve in time is rejected, unless the Slo of its service has a late_limit. Then it is
 //    set aside: it runs where a slice would be idle, or where it makes no request late that is promised a place there.
@@ -51,6 +52,10 @@ constexpr double kDeepLoss = 0.025;
 // ... a batch that serves this much more in the same time then goes before one that must start first. Over 85 random
 // scenarios 1.2 and 2 were no better.
 constexpr double kFarMore = 1.5;
+// A service that loses this share of its requests beyond what its Slo allows has bursts, ...
+constexpr double kBurstLoss = 0.1;
+// ... and is expected to have more of them for this long.
+constexpr Duration kBurstMemory = std::chrono::hours(1);
 // A late request goes before all else once only this share of its Slo is left to spare, and the time in which one of
 // the slices that end it soonest falls idle.
 constexpr double kLateSpare = 0.07;
@@ -68,7 +73,8 @@ class Tangram final : public Policy {
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
-    if (config_.merge && (single || shares_slices(view, waiting.request.service))) return std::nullopt;
+    note_bursts(view, waiting.request.service);
+    if (config_.merge && (single || waits_together(view, waiting.request.service))) return std::nullopt;
     if (const auto idle = idle_in_time(view, waiting, Sure::yes)) return idle;
     if (config_.merge) {
       if (const auto open = open_batch(view, waiting)) return open;
@@ -200,6 +206,19 @@ class Tangram final : public Policy {
     return since >= kMemory;
   }
 
+  void note_bursts(const View& view, ServiceId service) {
+    if (service.index() >= bursts_until_.size()) bursts_until_.resize(service.index() + 1, kTimeZero);
+    const double allowed = 1 - view.service(service).slo.percentile / 100;
+    if (view.lost_share(service) > allowed + kBurstLoss) bursts_until_[service.index()] = view.now() + kBurstMemory;
+  }
+
+  // True for a service whose requests wait in lanes whatever they hold: it shares slices with others, or has no bursts.
+  bool waits_together(const View& view, ServiceId service) const {
+    if (shares_slices(view, service)) return true;
+    if (config_.bursts_expected) return false;
+    return service.index() >= bursts_until_.size() || view.now() >= bursts_until_[service.index()];
+  }
+
   static bool shares_slices(const View& view, ServiceId service) {
     return std::ranges::any_of(view.service(service).pools,
                                [&](PoolId pool) { return view.pool_data(pool).services.size() > 1; });
@@ -210,7 +229,7 @@ class Tangram final : public Policy {
     if (!config_.merge) return false;
     const std::size_t service = request.service.index();
     const std::uint32_t since = service < since_several_.size() ? since_several_[service] : kMemory;
-    return (request.samples == 1 && since + 1 >= kMemory) || shares_slices(view, request.service);
+    return (request.samples == 1 && since + 1 >= kMemory) || waits_together(view, request.service);
   }
 
   // By the p99, or by the mean only.
@@ -707,6 +726,7 @@ class Tangram final : public Policy {
 
   PolicyConfig config_;
   std::vector<std::uint32_t> since_several_;  // By service: requests since one that held several samples.
+  std::vector<TimePoint> bursts_until_;       // By service: how long it is expected to have bursts.
   std::vector<TimePoint> lost_at_;            // By service: when a request could be in time no more.
 };
 

@@ -15,6 +15,7 @@ FixtureConfig small_and_large() {
   config.layouts = {"1g@0", "7g@0"};
   config.latency = {{"1g", {20ms}}, {"7g", {5ms}}};
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   return config;
 }
 
@@ -24,7 +25,38 @@ FixtureConfig one_large(std::int64_t samples_max = 8) {
   config.latency["7g"].clear();
   for (std::int64_t n = 1; n <= samples_max; ++n) config.latency["7g"].push_back((n + 3) * 1ms);
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   return config;
+}
+
+// Two requests of two samples wait until 5 ms and would be promised the slice one after the other, since both together
+// end at 12 ms and the first has until 11 ms. Where no bursts are expected, they are promised nothing: request 3, of
+// one sample, comes at 4 ms and fills the batch of request 1, which ends at 5 + 6 = 11 ms.
+TEST(Tangram, RequestsOfSeveralSamplesWaitTogetherUntilThereAreBursts) {
+  for (const bool bursts : {true, false}) {
+    auto config = one_large();
+    config.scheduler.policy_config.bursts_expected = bursts;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 1ms, .deadline = 11ms, .samples = 2});
+    sim.arrive({.at = 2ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 4ms, .deadline = 100ms, .samples = 1});
+    EXPECT_EQ(sim.run().batches, bursts ? (Batches{{0}, {1}, {2, 3}}) : (Batches{{0}, {1, 3}, {2}}));
+  }
+}
+
+// A service that promises 99 % loses 99 of 100 requests that come at once, more than a tenth of the last 512. From then
+// on two requests of two samples are promised the slice, as in the test above.
+TEST(Tangram, ExpectsBurstsAfterALargeLoss) {
+  auto config = one_large();
+  config.scheduler.policy_config.bursts_expected = false;
+  SimFixture sim(config);
+  for (int n = 0; n < 100; ++n) sim.arrive({.at = 0ms, .deadline = 6ms, .samples = 2});
+  sim.arrive({.at = 100ms, .deadline = 200ms, .samples = 2});
+  sim.arrive({.at = 101ms, .deadline = 111ms, .samples = 2});
+  sim.arrive({.at = 102ms, .deadline = 200ms, .samples = 2});
+  sim.arrive({.at = 104ms, .deadline = 200ms, .samples = 1});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {100}, {101}, {102, 103}}));
 }
 
 TEST(Tangram, TakesTheSmallestIdleSliceThatIsInTime) {
@@ -320,6 +352,7 @@ TEST(Tangram, TakesWorkFromASmallerSliceWhereMuchWaits) {
   config.layouts = {"1g@0", "7g@0"};
   config.latency = {{"1g", {20ms, 30ms}}, {"7g", {5ms, 8ms}}};
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   SimFixture sim(config);
   for (const auto at : {0ms, 0ms, 1ms, 1ms}) sim.arrive({.at = at, .deadline = at + 100ms, .samples = 2});
   const auto run = sim.run();
