@@ -90,11 +90,12 @@ std::string key_of(const SizeDistribution& sizes) {
 std::string content_key(const Service& service) {
   // Name and tensors are bound and left out: they do not affect speed.
   const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job] = service;
-  const auto& [latency, percentile, window_s] = slo;
-  std::string key = fmt::format("{}|{} {} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, window_s,
-                                key_of(traffic), key_of(input_size), key_of(samples), static_cast<int>(padding),
-                                priority);
+  const auto& [latency, percentile, window_s, late_limit] = slo;
+  std::string key =
+      fmt::format("{}|{} {} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, window_s, key_of(traffic),
+                  key_of(input_size), key_of(samples), static_cast<int>(padding), priority);
   // Optional parts begin with a word of their own, so that no two services with different parts have the same text.
+  if (late_limit != 1) key += fmt::format("|late {}", late_limit);
   if (drift) {
     const auto& [to, begin_s, end_s] = *drift;
     key += fmt::format("|drift {} {} {}", key_of(to), begin_s, end_s);

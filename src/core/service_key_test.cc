@@ -22,6 +22,9 @@ TEST(ContentKey, LeavesTheNameOutAndNothingElseThatMatters) {
   other.slo.percentile = 95;
   EXPECT_NE(content_key(service), content_key(other));
   other = service;
+  other.slo.late_limit = 3;
+  EXPECT_NE(content_key(service), content_key(other));
+  other = service;
   other.size_drift = SizeDrift{};
   EXPECT_NE(content_key(service), content_key(other));
 }

@@ -18,6 +18,9 @@ struct Slo {
   Duration latency{};
   double percentile = 99;  // 0 < percentile < 100.
   double window_s = 0;     // 0: none.
+  // Times `latency`, after which an answer is worth nothing: a request that cannot be in time is answered late if it
+  // can end by then, and rejected otherwise. At 1 it is rejected as soon as it cannot be in time.
+  double late_limit = 1;
 
   bool operator==(const Slo&) const = default;
 };

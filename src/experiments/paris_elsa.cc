@@ -11,11 +11,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "base/check.h"
 #include "base/math.h"
 #include "base/rng.h"
 #include "core/geometry.h"
+#include "experiments/detail/cut_capacity.h"
 #include "learn/models/table.h"
 #include "plan/planners/paris.h"
 #include "sim/simulation.h"
@@ -26,6 +29,9 @@ namespace {
 // Compute slices of the plain profiles of an A100. All vectors of counts are in this order.
 constexpr std::array<int, 5> kSizes{1, 2, 3, 4, 7};
 constexpr const char* kDevice = "a100-80gb";
+
+// Queries that cannot be in time are answered until so many Slos after their arrival, as the judge asks of the p99.
+constexpr double kLateLimit = 3;
 
 // The log-normal as the mass of (b - 0.5, b + 0.5], made to sum to one over 1..samples_max. Queries are rounded, so
 // draws under one half are queries of one sample; the shares that PARIS plans with leave them out. With both, the
@@ -66,6 +72,9 @@ RunTimes run_times(const Measurements& measurements, const std::string& model, s
   return times;
 }
 
+// Every seed judges the same random cut.
+constexpr std::uint64_t kRandomCut = 7;
+
 // Fills the budget with sizes drawn evenly among those that still fit. Ends because size 1 always fits.
 std::vector<int> random_counts(int budget, std::uint64_t seed) {
   Rng rng = Rng(seed).stream("random partitioning");
@@ -88,7 +97,7 @@ void choose_counts(const ParisElsaCell& cell, const RunTimes& times, const std::
                    ParisElsaResult* result) {
   const std::string& name = cell.partitioning;
   if (name == "random") {
-    result->counts = random_counts(cell.setting.compute_slices, cell.seed);
+    result->counts = random_counts(cell.setting.compute_slices, kRandomCut);
     return;
   }
   if (name == "paris") {
@@ -130,6 +139,17 @@ double least_cost_s(const RunTimes& times, const std::vector<double>& share, boo
     samples += share[b] * static_cast<double>(b + 1);
   }
   return merge ? per_sample * samples : total;
+}
+
+double capacity_of(const ParisElsaCell& cell, const RunTimes& times, const std::vector<double>& share,
+                   const std::vector<int>& counts) {
+  std::vector<detail::SizedSlices> sizes(kSizes.size());
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    sizes[i].count = counts[i];
+    for (const std::int64_t run_ns : times[i]) sizes[i].run_s.push_back(1e-9 * static_cast<double>(run_ns));
+  }
+  const auto queries = cell.single ? std::vector<double>{1} : share;
+  return cell.merge ? detail::cut_capacity_merged(sizes, queries) : detail::cut_capacity_alone(sizes, queries);
 }
 
 // Slices in proportion to the time that queries take on the size that is cheapest for them, runs no longer than a share
@@ -206,83 +226,114 @@ Workload make_workload(const ParisElsaCell& cell, const std::vector<double>& sha
 }
 
 struct ParisTrial {
-  bool feasible = false;
-  double p95_ms = 0;
-  double p99_ms = 0;
+  detail::QueryVerdict verdict;
   double busy_share = 0;
 };
 
-// Finds the highest rate of one deployment. Cost: one simulation of cell.queries for each probe.
+// Finds the highest rates of one deployment. Rates are steps of a quarter percent below the capacity of the cut, so
+// that both criteria and all policies of a cut look at the same ones. Cost: one simulation of cell.queries for each
+// rate that is looked at, each at most once.
 class Search {
  public:
-  Search(const ParisElsaCell& cell, sched::Deployment deployment, Workload workload)
-      : cell_(cell), deployment_(std::move(deployment)), workload_(std::move(workload)) {}
+  Search(const ParisElsaCell& cell, sched::Deployment deployment, Workload workload, double capacity_qps)
+      : cell_(cell),
+        deployment_(std::move(deployment)),
+        workload_(std::move(workload)),
+        capacity_qps_(capacity_qps),
+        queries_(cell.queries) {}
 
-  ParisTrial run(double rate) const;
+  ParisTrial run(double rate) const { return run(rate, cell_.queries); }
 
-  // The highest feasible rate to within half a percent, by bisection on common random numbers.
-  double highest_rate(ParisTrial* at_rate) const {
-    double high = most_conceivable();
-    double low = 0;
-    double probe = high / 64;  // A partitioning that fails at a trickle fails at any load.
-    ParisTrial trial = run(probe);
-    if (!trial.feasible) return 0;
-    low = probe;
-    *at_rate = trial;
-    while (high - low > 0.005 * low) {
-      const double middle = 0.5 * (low + high);
-      trial = run(middle);
-      (trial.feasible ? low : high) = middle;
-      if (trial.feasible) *at_rate = trial;
+  void highest_rates(ParisElsaResult* result) {
+    if (!run(capacity_qps_ / kTrickle, std::min(cell_.queries, kQueriesShort)).verdict.holds_p99()) return;
+    int near = kNear;
+    // A short run tells where to look with long ones.
+    if (cell_.queries > 2 * kQueriesShort) {
+      queries_ = kQueriesShort;
+      near = first_step(near, &detail::QueryVerdict::holds_p99);
+      trials_.clear();
+      queries_ = cell_.queries;
     }
-    return low;
+    const int loose = first_step(near, &detail::QueryVerdict::holds_p99);
+    const int strict = first_step(loose, &detail::QueryVerdict::holds_p999);
+    // What holds strictly also holds; by chance a rate may hold above one that does not.
+    result->rate = rate_at(std::min(loose, strict));
+    result->strict = rate_at(strict);
   }
 
  private:
-  // An upper bound on the rate: all slices always busy with the queries that suit them best. The bisection starts below
-  // it.
-  double most_conceivable() const {
-    double rate = 0;
-    for (const auto& place : deployment_.places) {
-      const auto& table = deployment_.pools[place.pool.index()].services[0].latency;
-      double best = 0;
-      for (std::int32_t b = 1; b <= table.samples_max(); ++b) {
-        const double per_query =
-            cell_.merge ? static_cast<double>(table.mean_ns(0, b)) / b : static_cast<double>(table.mean_ns(0, b));
-        best = std::max(best, 1e9 / per_query);
+  using Holds = bool (detail::QueryVerdict::*)() const;
+
+  static constexpr double kStep = 1.0025;
+  static constexpr double kTrickle = 64;  // A cut that fails at this share of its capacity fails at any load.
+  static constexpr int kNear = 40;        // Most cells end about 10 % below the capacity.
+  static constexpr int kStepsMax = 1666;  // At this step the rate is a trickle.
+  static constexpr std::uint64_t kQueriesShort = 30000;
+
+  double rate_of(int step) const { return capacity_qps_ * math::pow(kStep, -step); }
+
+  // The first step, that is the highest rate, at which it holds: steps from `near` up or down in doubling strides until
+  // it changes, then halves. kStepsMax if it never holds.
+  int first_step(int near, Holds holds) {
+    int fails = -1;
+    int known = kStepsMax;
+    int stride = 4;
+    for (int at = near; fails < known - 1;) {
+      const bool held = (trial(at).verdict.*holds)();
+      (held ? known : fails) = at;
+      const bool bracketed = fails >= 0 && known < kStepsMax;
+      if (bracketed || (held && at == 0)) {
+        at = (fails + known) / 2;
+      } else {
+        at = held ? std::max(0, at - stride) : std::min(kStepsMax - 1, at + stride);
+        stride *= 2;
       }
-      rate += best;
     }
-    return rate;
+    return known;
   }
+
+  const ParisTrial& trial(int step) {
+    const auto found = trials_.find(step);
+    if (found != trials_.end()) return found->second;
+    return trials_.emplace(step, run(rate_of(step), queries_)).first->second;
+  }
+
+  ParisElsaRate rate_at(int step) {
+    if (step >= kStepsMax) return {};
+    const ParisTrial& at = trial(step);
+    const detail::QueryVerdict& verdict = at.verdict;
+    const auto ms = [](Duration latency) {
+      return latency == Duration::max() ? std::numeric_limits<double>::infinity() : to_milliseconds(latency);
+    };
+    return {rate_of(step),    ms(verdict.p50), ms(verdict.p95), ms(verdict.p99),
+            ms(verdict.p999), at.busy_share,   verdict.groups};
+  }
+
+  ParisTrial run(double rate, std::uint64_t queries) const;
 
   const ParisElsaCell& cell_;
   sched::Deployment deployment_;
   Workload workload_;
+  double capacity_qps_;
+  std::uint64_t queries_;
+  std::map<int, ParisTrial> trials_;  // By step, with `queries_` each.
 };
 
-ParisTrial Search::run(double rate) const {
+ParisTrial Search::run(double rate, std::uint64_t queries) const {
+  const Duration slo = workload_.services[0].slo.latency;
+  detail::QueryJudge judge(queries, slo, static_cast<std::int32_t>(cell_.setting.samples_max));
   sim::SimulationConfig config;
   config.scheduler.policy = cell_.policy;
   config.scheduler.policy_config = cell_.policy_config;
   config.scheduler.policy_config.merge = cell_.merge;
-  // Every query is served, however late: the figures are for queues that reject nothing.
-  config.scheduler.policy_config.drop_unrecoverable = false;
-  config.scheduler.admission = false;
-  config.scheduler.correction_weight = 0;
   config.seed = cell_.seed;
   config.rate_scale = rate;
-  config.requests_max = cell_.queries;
-  config.warmup_requests = cell_.queries / 10;
+  config.requests_max = queries;
+  config.warmup_requests = queries / 10;
+  config.observer = &judge;
+  config.progress = [&](double) { return !judge.lost(); };
   const auto result = sim::simulate(deployment_, workload_, config);
-  const sim::Tally tally = result.metrics.total();
-  const Duration slo = workload_.services[0].slo.latency;
-  const Duration p95 = tally.latency_quantile(0.95);
-  const Duration p99 = tally.latency_quantile(0.99);
-  // The two queue lengths are single readings of a queue that fluctuates. It grows if the difference is more than one
-  // query for each slice and more than the arrivals within one Slo.
-  const double breath = std::max(static_cast<double>(deployment_.places.size()), rate * to_seconds(slo));
-  const bool steady = static_cast<double>(result.queue_at_end) <= static_cast<double>(result.queue_at_middle) + breath;
+  if (result.stopped) return {};
   double busy = 0;
   double capacity = 0;
   for (std::size_t i = 0; i < deployment_.places.size(); ++i) {
@@ -290,10 +341,7 @@ ParisTrial Search::run(double rate) const {
     busy += size * static_cast<double>(result.metrics.slices[i].busy_ns);
     capacity += size;
   }
-  // ELSA packs requests up to the Slo, so the sketch's 0.4 % would decide: the share served in time is exact.
-  const bool in_time = tally.slo_attainment() >= 0.95;
-  return {in_time && p99 <= 3 * slo && steady, to_milliseconds(p95), to_milliseconds(p99),
-          busy / (capacity * 1e9 * to_seconds(result.end))};
+  return {judge.verdict(), busy / (capacity * 1e9 * to_seconds(result.end))};
 }
 
 // Searches for the cut of the budget that carries most, with the policy that will run on it: from several beginnings,
@@ -344,7 +392,8 @@ class CutSearch {
   }
 
   Search search(const std::vector<int>& counts) const {
-    return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_));
+    return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_),
+                  capacity_of(cell_, times_, share_, counts));
   }
 
   // True if some slice takes the largest query. Otherwise no rate is feasible, and no simulation is needed.
@@ -358,7 +407,8 @@ class CutSearch {
   // One evaluation of the budget kEvaluationsMax.
   bool carries(const std::vector<int>& counts, double rate) {
     ++evaluations_;
-    return serves_all(counts) && search(counts).run(rate).feasible;
+    if (!serves_all(counts) || rate > capacity_of(cell_, times_, share_, counts)) return false;
+    return search(counts).run(rate).verdict.holds_p99();
   }
 
   // The highest rate of a cut that is known to carry `low`.
@@ -379,8 +429,9 @@ class CutSearch {
     if (!serves_all(counts)) return;
     const double probe = best_.empty() ? 0 : rate_ * kStep;
     if (!best_.empty() && !carries(counts, probe)) return;
-    ParisTrial ignored;
-    const double rate = best_.empty() ? search(counts).highest_rate(&ignored) : push(counts, probe);
+    ParisElsaResult first;
+    if (best_.empty()) search(counts).highest_rates(&first);
+    const double rate = best_.empty() ? first.rate.qps : push(counts, probe);
     if (rate <= rate_) return;
     best_ = counts;
     rate_ = rate;
@@ -518,20 +569,47 @@ std::optional<double> paris_elsa_reference(const ParisElsaCell& cell) {
   return std::nullopt;
 }
 
+namespace {
+
+// What every cell of a setting starts from.
+struct Basis {
+  RunTimes times;
+  std::vector<double> share;
+  Slo slo;
+};
+
+Basis basis_of(const Measurements& measurements, const ParisElsaCell& cell) {
+  Basis basis{run_times(measurements, cell.setting.model, cell.setting.samples_max),
+              sample_shares(cell.setting, SmallDraws::become_one),
+              {}};
+  // The last entry is the largest query on the largest slice.
+  const auto& largest = basis.times.back();
+  if (!largest.empty()) {
+    basis.slo = {Duration(static_cast<std::int64_t>(cell.setting.slo_factor * static_cast<double>(largest.back()))), 95,
+                 kLateLimit};
+  }
+  return basis;
+}
+
+}  // namespace
+
+std::vector<int> elastic_cut(const Measurements& measurements, const ParisElsaCell& cell) {
+  const Basis basis = basis_of(measurements, cell);
+  if (basis.times.back().empty()) return std::vector<int>(kSizes.size(), 0);
+  return CutSearch(cell, basis.times, basis.share, basis.slo).best();
+}
+
 ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell) {
-  const auto times = run_times(measurements, cell.setting.model, cell.setting.samples_max);
-  const auto share = sample_shares(cell.setting, SmallDraws::become_one);
+  const auto [times, share, slo] = basis_of(measurements, cell);
   ParisElsaResult result;
   if (times.back().empty()) return result;
-  // The last entry is the largest query on the largest slice.
-  const Slo slo{Duration(static_cast<std::int64_t>(cell.setting.slo_factor * static_cast<double>(times.back().back()))),
-                95};
   result.slo_ms = to_milliseconds(slo.latency);
-  if (cell.partitioning == "elastic") {
-    const auto shares = cell.single ? std::vector<double>{1} : share;
-    const double least = least_cost_s(times, shares, cell.merge);
-    // No cut and no policy can exceed this, because each query occupies at least `least` compute-slice seconds.
-    result.bound_qps = cell.setting.compute_slices / least;
+  // No cut and no policy can exceed this, because each query occupies at least so many compute-slice seconds.
+  const auto queries = cell.single ? std::vector<double>{1} : share;
+  result.bound_qps = cell.setting.compute_slices / least_cost_s(times, queries, cell.merge);
+  if (!cell.counts.empty()) {
+    result.counts = cell.counts;
+  } else if (cell.partitioning == "elastic") {
     result.counts = CutSearch(cell, times, share, slo).best();
   } else {
     choose_counts(cell, times, sample_shares(cell.setting, SmallDraws::left_out), &result);
@@ -541,12 +619,10 @@ ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsa
   if (deployment.places.empty()) return result;
   // A size that does not take the largest queries leaves them to the others; alone it cannot serve.
   if (!cell.single && deployment.services[0].samples_max < cell.setting.samples_max) return result;
-  ParisTrial at_rate;
-  const Search search(cell, std::move(deployment), make_workload(cell, share, slo));
-  result.qps = search.highest_rate(&at_rate);
-  result.p95_ms = at_rate.p95_ms;
-  result.p99_ms = at_rate.p99_ms;
-  result.busy_share = at_rate.busy_share;
+  result.capacity_qps = capacity_of(cell, times, share, result.counts);
+  Search(cell, std::move(deployment), make_workload(cell, share, slo), result.capacity_qps).highest_rates(&result);
+  TANGRAM_CHECK(result.rate.qps <= result.capacity_qps && result.strict.qps <= result.rate.qps,
+                "no rate is above the capacity of its cut");
   return result;
 }
 

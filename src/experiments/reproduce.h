@@ -17,8 +17,8 @@ namespace tangram::experiments {
 // PARIS and ELSA: the highest rate of each cut of a budget under each policy.
 struct ParisElsaInput {
   File profiles;       // parvagpu/profiles.csv
-  bool full = false;   // Adds queries of one sample, with dynamic batching.
-  int seeds = 1;       // The first is the one in the tables; JSON lists all.
+  bool full = false;   // Thirty times as many queries; adds merged queries, and queries of one sample.
+  int seeds = 3;       // Tables show the mean and the worst, JSON lists all.
   std::string commit;  // Of this program, for the JSON.
 };
 Result<Answer> reproduce_paris_elsa(const ParisElsaInput& input, Runner& runner);

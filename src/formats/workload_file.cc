@@ -59,6 +59,9 @@ void describe(Visitor& v, Slo& c) {
   v.field(
       "window_s", c.window_s, {.min = 0, .max = 31536000},
       "Asks for the share in the busiest window of this many seconds, too, not only in the long run. 0: no window.");
+  v.field("late_limit", c.late_limit, {.min = 1, .max = 1e6},
+          "A request that cannot be in time is still answered within this many times the promised latency after its "
+          "arrival, and rejected otherwise. At 1 it is rejected as soon as it cannot be in time.");
   // A positive number of milliseconds can still round to zero nanoseconds.
   v.rule(c.latency > Duration::zero(), {"latency_ms"}, "latency_ms must be at least a nanosecond");
 }

@@ -44,7 +44,7 @@ bool could_be_in_time(const View& view, const Request& request) {
   const bool in_time = any_pool_that_takes(view, request, bucket, [&](PoolId pool) {
     taken = true;
     const PoolService& entry = *view.pool_service(pool, request.service);
-    return entry.latency.mean_ns(bucket, request.samples) <= (request.deadline - request.arrival).count();
+    return entry.latency.mean_ns(bucket, request.samples) <= (view.last_deadline(request) - request.arrival).count();
   });
   return in_time || !taken;
 }

@@ -1,4 +1,4 @@
-// Whether the slices can answer a request by its deadline: what is rejected at once, and why.
+// Whether the slices can answer a request by its last deadline: what is rejected at once, and why.
 //
 // Functions of the View, without memory of their own: the scheduler asks them when a request arrives, and a World may
 // ask them before it hands one over. They are optimistic: a request that is rejected here could not have been in time,
@@ -50,10 +50,10 @@ inline bool has_slice_within(const View& view, const PoolState& slices, Duration
 
 }  // namespace detail
 
-// Whether earliest_finish is not after the deadline. `bound`: the policy binds requests to slices. Inline because it is
-// asked for every request and mostly answered by the first pool.
+// Whether earliest_finish is not after the last deadline. `bound`: the policy binds requests to slices. Inline because
+// it is asked for every request and mostly answered by the first pool.
 inline bool may_end_in_time(const View& view, const Request& request, std::uint32_t bucket, bool bound) {
-  const Duration left = request.deadline - view.now();
+  const Duration left = view.last_deadline(request) - view.now();
   const Duration drain = view.backlog(request.service) + view.drain(request, bucket);
   if (drain > left) return false;
   for (const PoolId pool : view.service(request.service).pools) {

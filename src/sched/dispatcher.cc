@@ -33,7 +33,7 @@ Dispatcher::Dispatcher(std::unique_ptr<Policy> policy, State& state, const View&
 
 void Dispatcher::place(Waiting* waiting) {
   ++state_.waiting_count;
-  if (policy_gives_up_) expire_at_ = std::min(expire_at_, waiting->request.deadline);
+  if (policy_gives_up_) expire_at_ = std::min(expire_at_, view_.last_deadline(waiting->request));
   if (!policy_binds_) {
     place_shared(waiting);
     return;
@@ -215,8 +215,21 @@ void Dispatcher::feed(SliceId id) {
   if (state_.background != nullptr) background_.run_on(id);
 }
 
+// It ends because every drop takes a request out of a late lane.
+inline bool Dispatcher::start_late(SliceId id) {
+  Choice choice = policy_->before_own(view_, id);
+  while (choice.kind == Choice::Kind::drop) {
+    apply(choice, choice.parts[0].lane);
+    choice = policy_->before_own(view_, id);
+  }
+  if (choice.kind != Choice::Kind::start) return false;
+  start(choice);
+  return true;
+}
+
 void Dispatcher::start_bound(SliceId id) {
   const SliceState& slice = view_.slice(id);
+  if (start_late(id)) return;
   std::vector<Waiting*> displaced;
   // Run times are never exact, so a slice may have fallen behind its promises. Requests that cannot all be in time any
   // more are thinned out until the rest can, or the queue is empty.
@@ -299,7 +312,7 @@ void Dispatcher::serve_due_lanes() {
 }
 
 // Policies are asked when a slice becomes idle, which may take long while a slice hangs. Requests that wait for it
-// must not wait until it is declared lost: they are rejected at their deadline. Usually the request with the first
+// must not wait until it is declared lost: they are rejected at their last deadline. Usually the request with the first
 // deadline runs by then, and this scan only finds the next one.
 void Dispatcher::reject_expired() {
   if (state_.now < expire_at_) return;
@@ -309,10 +322,11 @@ void Dispatcher::reject_expired() {
   // First all that expired are collected, then they are taken out: resolving walks no queue that it changes.
   const auto look = [&](Waiting* first, auto place, auto& expired) {
     for (Waiting* waiting = first; waiting != nullptr; waiting = waiting->next) {
-      if (waiting->request.deadline <= state_.now) {
+      const TimePoint last = view_.last_deadline(waiting->request);
+      if (last <= state_.now) {
         expired.emplace_back(waiting, place);
       } else {
-        next = std::min(next, waiting->request.deadline);
+        next = std::min(next, last);
       }
     }
   };

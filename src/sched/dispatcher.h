@@ -85,6 +85,8 @@ class Dispatcher {
   // Takes the requests that give way out of the queue of their slice, and adds them to `displaced` for the caller to
   // place.
   void unbind(const Displacement& way, std::vector<Waiting*>* displaced);
+  // Starts a late request on an idle slice that has a queue of its own, if the policy says so; drops those past saving.
+  bool start_late(SliceId slice);
   // Asks the policy until it has nothing more to do with this lane.
   void serve_lane(LaneId lane);
   // Carries out one choice. Returns false if there is nothing more to ask for.
@@ -112,7 +114,8 @@ class Dispatcher {
   BatchRunner& runner_;
   BackgroundRunner& background_;
   std::priority_queue<Hold, std::vector<Hold>, std::greater<>> holds_;
-  TimePoint expire_at_ = kTimeNever;  // Not after the first deadline of any waiting request, where the policy gives up.
+  TimePoint expire_at_ =
+      kTimeNever;  // Not after the first last deadline of any waiting request, where the policy gives up.
 };
 
 }  // namespace tangram::sched

@@ -3,6 +3,7 @@
 #include "sched/policy.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 
@@ -35,6 +36,7 @@ std::optional<Binding> Policy::bind(const View&, const Waiting&) { return std::n
 
 Displacement Policy::displace(const View&, const Request&, std::uint32_t) { return {}; }
 Displacement Policy::relieve(const View&, SliceId) { return {}; }
+Choice Policy::before_own(const View&, SliceId) { return Choice::wait(); }
 
 // First come, first served: the front of the queue and those behind it that share its bucket, as long as the batch is
 // allowed and the first member is in time.
@@ -82,6 +84,75 @@ std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane
     if (!unrecoverable && view.p99(pool, *entry, bucket, samples) > slack) break;
   }
   return take;
+}
+
+namespace {
+
+// A batch under construction.
+struct Growing {
+  std::int32_t samples = 0;
+  TimePoint deadline = kTimeNever;
+
+  void take(const Request& request) {
+    samples += request.samples;
+    deadline = std::min(deadline, request.deadline);
+  }
+};
+
+// The front of a lane that may give requests to a batch of another.
+struct Donor {
+  LaneId lane;
+  const Waiting* next = nullptr;
+  std::uint32_t take = 0;
+};
+
+}  // namespace
+
+void fill_across_samples(const View& view, PoolId pool, Duration run_max, Choice* choice) {
+  const Choice::Part& own = choice->parts[0];
+  const Lane& lane = view.lane(own.lane);
+  const PoolService& entry = *view.pool_service(pool, lane.service);
+  if (lane.late || entry.batch_max[lane.bucket] <= 1) return;
+  std::array<Donor, Choice::kPartsMax> donors;
+  std::size_t count = 0;
+  view.each_occupied_lane(lane.service, [&](LaneId other, const Lane& candidate) {
+    if (other == own.lane || candidate.late || candidate.bucket != lane.bucket || count + 1 == donors.size()) return;
+    donors[count++] = {other, candidate.queue.front()};
+  });
+  if (count == 0) return;
+  const Waiting* first = lane.queue.front();
+  for (std::uint32_t n = 0; n < own.skip; ++n) first = first->next;
+  Growing batch;
+  const Waiting* member = first;
+  for (std::uint32_t n = 0; n < own.take; ++n, member = member->next) batch.take(member->request);
+  const bool late = view.now() + view.p99(pool, entry, lane.bucket, first->request.samples) > first->request.deadline;
+  const auto fits = [&](const Waiting& next) {
+    Growing grown = batch;
+    grown.take(next.request);
+    if (!entry.takes(lane.bucket, grown.samples) || !view.may_share(next.request, first->request.size)) return false;
+    const Duration run = view.p99(pool, entry, lane.bucket, grown.samples);
+    return (late || view.now() + run <= grown.deadline) && run <= run_max;
+  };
+  while (true) {
+    Donor* best = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      Donor& donor = donors[i];
+      if (donor.next == nullptr) continue;
+      if (best != nullptr && donor.next->request.deadline >= best->next->request.deadline) continue;
+      if (fits(*donor.next)) {
+        best = &donor;
+      } else {
+        donor.next = nullptr;
+      }
+    }
+    if (best == nullptr) break;
+    batch.take(best->next->request);
+    best->next = best->next->next;
+    ++best->take;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (donors[i].take > 0) choice->add(donors[i].lane, donors[i].take);
+  }
 }
 
 }  // namespace tangram::sched

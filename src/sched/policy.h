@@ -18,12 +18,12 @@ namespace tangram::sched {
 
 // Settings of policies. Each policy reads the fields that are named for it.
 struct PolicyConfig {
-  bool merge = true;               // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
-  double elsa_alpha = 1;           // Weight of waiting and running in ELSA's slack.
-  double elsa_beta = 1;            // Weight of running alone.
-  bool drop_unrecoverable = true;  // Requests that cannot be in time any more are rejected; otherwise they run late.
-  double late_limit =
-      3;  // `tangram`, when it may not drop: Slos after its arrival by which a late request should still end.
+  bool merge = true;      // Requests may share a batch. False: each runs alone, as in PARIS and ELSA.
+  double elsa_alpha = 1;  // Weight of waiting and running in ELSA's slack.
+  double elsa_beta = 1;   // Weight of running alone.
+  bool drop_unrecoverable =
+      true;  // Requests that cannot end within Slo::late_limit are rejected; otherwise they run late.
+  bool bursts_expected = false;  // `tangram`: binds requests of several samples from the start, as after a burst.
 };
 
 // The scheduler's memory with the questions that policies ask of it.
@@ -122,6 +122,14 @@ class View {
   // True for a service that has lately lost more than half of what its promise allows: 0.5 % of the requests at p99.
   bool is_short(ServiceId id) const {
     return state_->services[id.index()].lost_share > 0.5 * (1 - service(id).slo.percentile / 100);
+  }
+
+  // When an answer to the request is worth nothing any more: its deadline, or later if its Slo has a late_limit.
+  TimePoint last_deadline(const Request& request) const {
+    const double limit = service(request.service).slo.late_limit;
+    if (limit == 1) return request.deadline;
+    const auto promised = static_cast<double>((request.deadline - request.arrival).count());
+    return request.deadline + Duration(static_cast<std::int64_t>((limit - 1) * promised));
   }
 
   // False for inputs of different sizes of a service that does not pad.
@@ -238,6 +246,9 @@ class Policy {
   // The requests in the queue of `slice`, which is idle, that give way because not all of them can be in time any more.
   // They wait in lanes from then on. Asked until it returns none.
   virtual Displacement relieve(const View& view, SliceId slice);
+  // What `slice`, which is idle and has a queue of its own, does before it turns to that queue: it starts a late
+  // request, drops one (then it is asked again), or nothing (wait).
+  virtual Choice before_own(const View& view, SliceId slice);
   // How many requests of its own queue `slice`, which is idle, runs next: at least one.
   virtual std::uint32_t next_bound(const View& view, SliceId slice);
 
@@ -266,5 +277,10 @@ const PolicyInfo* find_policy(std::string_view name);
 std::uint32_t batch_in_time(const View& view, PoolId pool, LaneId lane, bool merge);
 // The same from a request of the lane that is not its first.
 std::uint32_t batch_in_time_from(const View& view, PoolId pool, const Lane& lane, const Waiting& first, bool merge);
+
+// Fills a batch of one lane (parts[0]) with requests of its bucket that hold other numbers of samples and wait in lanes
+// of their own, earlier deadlines first: as long as every member is in time, or as many as fit if the first is late
+// already, and the run takes no longer than `run_max`. Late lanes hold all numbers of samples and are left alone.
+void fill_across_samples(const View& view, PoolId pool, Duration run_max, Choice* choice);
 
 }  // namespace tangram::sched

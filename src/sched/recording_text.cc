@@ -122,7 +122,7 @@ void describe(Visitor& v, DeployedDevice& c) {
 template <typename Visitor>
 void describe(Visitor& v, DeployedService& c) {
   auto& [name, slo, priority, padding, edges, pools, samples_max] = c;
-  auto& [latency, percentile, window_s] = slo;
+  auto& [latency, percentile, window_s, late_limit] = slo;
   int padding_index = static_cast<int>(padding);
   std::vector<std::uint32_t> pool_indices;
   for (const auto pool : pools) pool_indices.push_back(pool.value());
@@ -130,6 +130,7 @@ void describe(Visitor& v, DeployedService& c) {
   v.field("slo_ns", latency, {.required = true}, "The promised latency.");
   v.field("percentile", percentile, {.required = true}, "The share of requests that the promise covers.");
   v.field("window_s", window_s, "The window in which the promise holds, too; 0: none.");
+  v.field("late_limit", late_limit, {.min = 1}, "Times the promised latency within which late requests are answered.");
   v.field("priority", priority, {.required = true}, "Requests of a higher priority go first.");
   v.field("padding", padding_index, {.min = 0, .max = static_cast<int>(Padding::none), .required = true},
           "The padding, as the value of its enumerator.");

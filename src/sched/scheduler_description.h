@@ -20,17 +20,19 @@ void describe(Visitor& v, SchedulerConfig& c) {
   // The bindings name every field: with a new one this does not compile until the field is described, too.
   auto& [policy, policy_config, admission, requests_max, retries_max, correction_weight, stuck_factor, stuck_min,
          reshapes_max] = c;
-  auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, late_limit] = policy_config;
+  auto& [merge, elsa_alpha, elsa_beta, drop_unrecoverable, bursts_expected] = policy_config;
   v.about("Scheduler", "How requests are admitted, batched and dispatched.");
   v.field("policy", policy, {.names = &policy_names}, "The dispatch policy; `tangram policies` lists them.");
   v.field("merge", merge, "Requests may share a batch; otherwise each runs alone.");
   v.field("admission", admission, "Reject a request on arrival if no slice can serve it in time.");
   v.field(
       "drop_unrecoverable", drop_unrecoverable,
-      "`tangram` and `clockwork`: reject a queued request when it can no longer be in time; otherwise it runs late. "
-      "The other policies never reject queued requests.");
-  v.field("late_limit", late_limit, {.min = 1, .max = 1e6},
-          "`tangram`, without drop_unrecoverable: a late request should end within this many times its Slo.");
+      "`tangram` and `clockwork`: reject a queued request when it can no longer be answered within the `late_limit` of "
+      "its promise; otherwise it runs, however late. The other policies never reject queued requests.");
+  v.field(
+      "bursts_expected", bursts_expected,
+      "`tangram`: bind requests of several samples to a slice on arrival from the start; otherwise only for an hour "
+      "after a service has lost a tenth of its requests more than its promise allows.");
   v.field("elsa_alpha", elsa_alpha, {.min = 0, .max = 1e3}, "`elsa`: the weight of waiting and running in the slack.");
   v.field("elsa_beta", elsa_beta, {.min = 0, .max = 1e3}, "`elsa`: the weight of running alone.");
   v.field("requests_max", requests_max, {.min = 1, .max = 1e9},

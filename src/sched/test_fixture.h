@@ -31,6 +31,7 @@ struct ServiceSpec {
   std::string only_on = {};  // A size of slice that alone serves it; empty: all do.
   Duration slo = std::chrono::hours(1);
   double percentile = 99;
+  double late_limit = 1;
 };
 
 // The lists as a LatencyModel. Run times grow with the padded size as `size_factor` says.
@@ -118,7 +119,7 @@ inline Deployment deployment_of(const FixtureConfig& config, const std::vector<s
   for (const auto& spec : config.services) {
     Service service;
     service.name = service.model = spec.name;
-    service.slo = {spec.slo, spec.percentile};
+    service.slo = {spec.slo, spec.percentile, spec.late_limit};
     service.padding = spec.padding;
     service.priority = spec.priority;
     workload.services.push_back(std::move(service));

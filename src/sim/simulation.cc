@@ -142,6 +142,8 @@ class Simulation final : public sched::World {
     plans_.resolved(request, outcome.kind);
     metrics_.resolve(request, outcome, batch, now_);
     requests_.resolved(request, outcome.kind, now_);
+    if (config_.observer != nullptr) [[unlikely]]
+      config_.observer->on_resolved(request, outcome, now_);
   }
 
  private:
@@ -267,6 +269,8 @@ class Simulation final : public sched::World {
     if (requests_.pending() == 0) result_.queue_at_end = waiting;
     if (requests_.in_first_half(now_)) result_.queue_at_middle = waiting;
     if (config_.lessee != nullptr) config_.lessee->on_arrival(request.service);
+    if (config_.observer != nullptr) [[unlikely]]
+      config_.observer->on_arrival(request, waiting);
     recorded_.on_arrival(request);
   }
 

@@ -36,6 +36,15 @@ class Lessee {
   virtual bool busy() const = 0;
 };
 
+// Sees every request of a run, rows of offline jobs aside. It changes nothing.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // `waiting`: how many others are queued when it comes.
+  virtual void on_arrival(const Request& request, std::size_t waiting) = 0;
+  virtual void on_resolved(const Request& request, const Outcome& outcome, TimePoint now) = 0;
+};
+
 // How long a device takes to be re-cut, with the loading of models.
 using ReshapeTime = std::function<Duration(const sched::DeployedDevice& before, const Layout& target)>;
 
@@ -59,6 +68,7 @@ struct SimulationConfig {
   std::vector<BackgroundJob> background;  // Metrics of services leave it out.
   Lessee* lessee = nullptr;               // Outlives the run; with its own memory, so one for each run.
   Duration lessee_tick = std::chrono::seconds(1);
+  Observer* observer = nullptr;          // Outlives the run; for one run.
   ReshapeTime reshape_time;              // Unset: FaultModel::reshape_s for each.
   std::function<bool(double)> progress;  // Told the share that is done now and then; false stops the run.
 };

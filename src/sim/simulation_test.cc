@@ -126,6 +126,24 @@ TEST(Simulation, ReadsTheQueueAtTheMiddleAndAtTheEnd) {
   EXPECT_NEAR(static_cast<double>(result.queue_at_end), 9000, 5);
 }
 
+// Ten requests a second, 10 ms each: the observer sees every arrival and every answer, and nobody waits.
+TEST(Simulation, TellsItsObserverOfEveryRequest) {
+  struct Count final : Observer {
+    void on_arrival(const Request&, std::size_t waiting) override { arrived += 1 + 1000 * waiting; }
+    void on_resolved(const Request& request, const Outcome& outcome, TimePoint now) override {
+      if (outcome.kind == OutcomeKind::served && now - request.arrival == 10ms) ++answered;
+    }
+    std::size_t arrived = 0;
+    std::size_t answered = 0;
+  } count;
+  auto bench = one_slice(ConstantTraffic{10});
+  bench.config.requests_max = 50;
+  bench.config.observer = &count;
+  bench.run();
+  EXPECT_EQ(count.arrived, 50u);
+  EXPECT_EQ(count.answered, 50u);
+}
+
 // Requests of size 3 in a bucket up to 4, two to a batch that takes 10 ms like a batch of one. 3/4 of the padded size
 // is real, so a full batch is useful for 7.5 ms; the first, alone, for half of that.
 TEST(Simulation, CountsUsefulTimeWithoutPaddingAndEmptyPlaces) {

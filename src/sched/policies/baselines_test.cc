@@ -20,6 +20,24 @@ FixtureConfig baseline_cluster(std::string policy, std::vector<std::string> layo
   return config;
 }
 
+// ---- all that batch from shared queues ----
+
+class SharedQueues : public ::testing::TestWithParam<std::string> {};
+
+// n samples take n + 3 ms. Requests of two and of three samples wait until 4 ms; together they take 8 ms. Request 1 has
+// time for that in the first case; in the second it must end by 10 ms, which it does alone, at 9 ms.
+TEST_P(SharedQueues, FillBatchesAcrossNumbersOfSamples) {
+  for (const auto& [deadline, batches] : {std::pair{20ms, Batches{{0}, {1, 2}}}, {10ms, Batches{{0}, {1}, {2}}}}) {
+    SimFixture sim(baseline_cluster(GetParam(), {"7g@0"}, {{"7g", {4ms, 5ms, 6ms, 7ms, 8ms}}}));
+    sim.arrive({.at = 0ms, .deadline = 90ms});
+    sim.arrive({.at = 1ms, .deadline = deadline, .samples = 2});
+    sim.arrive({.at = 2ms, .deadline = 90ms, .samples = 3});
+    EXPECT_EQ(sim.run().batches, batches);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Baselines, SharedQueues, ::testing::Values("fifs", "edf", "clockwork"));
+
 // ---- fifs ----
 
 // Slice 0 is busy until 30 ms with two samples, slice 1 until 21 ms: at 40 ms slice 1 has been idle for longer.

@@ -21,14 +21,11 @@ class Clockwork final : public Policy {
     for (const PoolId pool : view.service(lane.service).pools) {
       if (view.pool(pool).present == 0 || !in_time(view, pool, id)) continue;
       possible = true;
-      if (const auto idle = view.idle_slice(pool))
-        return Choice::start(*idle, id, batch_in_time(view, pool, id, merge_));
+      if (const auto idle = view.idle_slice(pool)) return batch(view, *idle, id);
     }
     // A busy slice can still end it in time if it becomes free soon enough.
     if (possible) return Choice::wait();
-    if (drop_) return Choice::drop(id);
-    if (!lane.late) return Choice::demote(id);
-    return serve_late(view, id);
+    return lane.late ? serve_late(view, id) : set_aside(view, id);
   }
 
   Choice on_idle(const View& view, SliceId slice) override {
@@ -49,12 +46,25 @@ class Clockwork final : public Policy {
         first = id;
       });
     }
-    if (first) return Choice::start(slice, *first, batch_in_time(view, pool, *first, merge_));
-    if (late) return Choice::start(slice, *late, batch_in_time(view, pool, *late, merge_));
+    if (first) return batch(view, slice, *first);
+    if (late) return batch(view, slice, *late);
     return drop_or_wait(view, pool);
   }
 
  private:
+  Choice batch(const View& view, SliceId slice, LaneId lane) const {
+    const PoolId pool = view.slice(slice).place.pool;
+    Choice choice = Choice::start(slice, lane, batch_in_time(view, pool, lane, merge_));
+    if (merge_) fill_across_samples(view, pool, Duration::max(), &choice);
+    return choice;
+  }
+
+  // Rejects the first request of the lane, which cannot be in time, unless its service answers late requests, too.
+  Choice set_aside(const View& view, LaneId id) const {
+    const bool answers_late = !drop_ || view.service(view.lane(id).service).slo.late_limit > 1;
+    return answers_late ? Choice::demote(id) : Choice::drop(id);
+  }
+
   // With nothing in time for this slice, requests that no slice can end in time must not block the front of a queue.
   Choice drop_or_wait(const View& view, PoolId pool) const {
     Choice choice = Choice::wait();
@@ -64,7 +74,7 @@ class Clockwork final : public Policy {
         for (const PoolId other : view.service(lane.service).pools) {
           if (view.pool(other).present > 0 && in_time(view, other, id)) return;
         }
-        choice = drop_ ? Choice::drop(id) : Choice::demote(id);
+        choice = set_aside(view, id);
       });
     }
     return choice;

@@ -15,7 +15,7 @@ class Edf final : public Policy {
     for (std::size_t i = pools.size(); i-- > 0;) {  // Pools stand smallest first.
       const auto idle = view.idle_slice(pools[i]);
       if (!idle) continue;
-      if (const auto take = batch_in_time(view, pools[i], lane, merge_)) return Choice::start(*idle, lane, take);
+      if (const auto take = batch_in_time(view, pools[i], lane, merge_)) return batch(view, *idle, lane, take);
     }
     return Choice::wait();
   }
@@ -31,10 +31,16 @@ class Edf final : public Policy {
       });
     }
     if (!first) return Choice::wait();
-    return Choice::start(slice, *first, batch_in_time(view, pool, *first, merge_));
+    return batch(view, slice, *first, batch_in_time(view, pool, *first, merge_));
   }
 
  private:
+  Choice batch(const View& view, SliceId slice, LaneId lane, std::uint32_t count) const {
+    Choice choice = Choice::start(slice, lane, count);
+    if (merge_) fill_across_samples(view, view.slice(slice).place.pool, Duration::max(), &choice);
+    return choice;
+  }
+
   bool merge_;
 };
 

@@ -22,7 +22,7 @@ class Fifs final : public Policy {
       longest = idle;
       count = taken;
     }
-    return longest ? Choice::start(*longest, lane, count) : Choice::wait();
+    return longest ? batch(view, *longest, lane, count) : Choice::wait();
   }
 
   Choice on_idle(const View& view, SliceId slice) override {
@@ -39,12 +39,18 @@ class Fifs final : public Policy {
         count = taken;
       });
     }
-    return oldest ? Choice::start(slice, *oldest, count) : Choice::wait();
+    return oldest ? batch(view, slice, *oldest, count) : Choice::wait();
   }
 
  private:
   std::uint32_t take(const View& view, PoolId pool, LaneId lane) const {
     return batch_in_time(view, pool, lane, merge_);
+  }
+
+  Choice batch(const View& view, SliceId slice, LaneId lane, std::uint32_t count) const {
+    Choice choice = Choice::start(slice, lane, count);
+    if (merge_) fill_across_samples(view, view.slice(slice).place.pool, Duration::max(), &choice);
+    return choice;
   }
 
   bool merge_;

@@ -1,7 +1,8 @@
 // Tangram's own policy: the smallest slice that meets the deadline, late requests aside, batches as the requests allow.
 //
-// 1. Requests of several samples are promised a place when they arrive. Their costs differ as much as their numbers of
-//    samples, so the place of each decides how many can be served. The policy tries, in this order: the smallest idle
+// 1. In bursts, requests of several samples are promised a place when they arrive. Their costs differ as much as their
+//    numbers of samples, so when not all can be served, the place of each decides how many are. A service has bursts if
+//    it lost far more than its Slo allows within the last hour. The policy tries, in this order: the smallest idle
 //    slice that meets the deadline; the open batch of the bucket, if it still meets its first deadline with the request
 //    in it (a batch that waits for its slice fills up for free); a new batch behind the work of the smallest slice that
 //    still meets the deadline. While predictions come true, every promise is kept. ELSA promises in the same way, but
@@ -14,21 +15,21 @@
 //    than the new one, and requests of lower priority in any case. On one machine, dropping the longest job is what
 //    minimises the number of late jobs (Moore and Hodgson, 1968). The same happens when a slice has fallen behind.
 //
-// 3. Requests of one sample are all alike, so they are promised nothing. They wait together, and a slice that falls
-//    idle takes the largest batch that meets the first deadline in it. It leaves requests alone that only a larger
-//    slice can serve in time. Services that share slices wait in the same way, so that an idle slice sees every urgent
-//    request.
+// 3. Otherwise requests are promised nothing, and those of one sample never are, because they are all alike. They wait
+//    together, and a slice that falls idle takes the largest batch that meets the first deadline in it: batches are
+//    fuller than promised ones. It leaves requests alone that only a larger slice can serve in time. Services that
+//    share slices wait in the same way, so that an idle slice sees every urgent request.
 //
-// 4. A request that no slice can serve in time is set aside. It runs only where a slice would be idle, so it delays no
-//    other request. ELSA runs it in its turn, and each late request makes others late; this is most of the difference
-//    between the two.
+// 4. A request that no slice can serve in time is rejected, unless the Slo of its service has a late_limit. Then it is
+//    set aside: it runs where a slice would be idle, or where it makes no request late that is promised a place there.
+//    ELSA runs it in its turn, and each late request makes others late; this is most of the difference between the two.
+//    It does not starve: when it must start to end by its limit, it goes before all else, and if it cannot end by then
+//    any more, it is rejected.
 //
 // 5. A slice that falls idle and has no work of its own takes over the batch that has waited longest for an equal
 //    slice, or for a smaller slice with a long queue. Predictions are not exact; an idle slice beside a queue shows it.
 
 #include <algorithm>
-#include <array>
-#include <utility>
 #include <vector>
 
 #include "sched/policy.h"
@@ -51,6 +52,15 @@ constexpr double kDeepLoss = 0.025;
 // ... a batch that serves this much more in the same time then goes before one that must start first. Over 85 random
 // scenarios 1.2 and 2 were no better.
 constexpr double kFarMore = 1.5;
+// A service that loses this share of its requests beyond what its Slo allows has bursts, ...
+constexpr double kBurstLoss = 0.1;
+// ... and is expected to have more of them for this long.
+constexpr Duration kBurstMemory = std::chrono::hours(1);
+// A late request goes before all else once only this share of its Slo is left to spare, and the time in which one of
+// the slices that end it soonest falls idle.
+constexpr double kLateSpare = 0.07;
+// The limit of late requests, in Slos, where none may be dropped and the Slo gives none.
+constexpr double kLateLimit = 3;
 
 // One class of more than 30 functions, because its six decisions must judge "in time" and "gives way" in the same way:
 // most functions are small static predicates that several decisions share.
@@ -63,7 +73,8 @@ class Tangram final : public Policy {
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
-    if (config_.merge && (single || shares_slices(view, waiting.request.service))) return std::nullopt;
+    note_bursts(view, waiting.request.service);
+    if (config_.merge && (single || waits_together(view, waiting.request.service))) return std::nullopt;
     if (const auto idle = idle_in_time(view, waiting, Sure::yes)) return idle;
     if (config_.merge) {
       if (const auto open = open_batch(view, waiting)) return open;
@@ -116,6 +127,19 @@ class Tangram final : public Policy {
     return {};
   }
 
+  Choice before_own(const View& view, SliceId slice) override {
+    const PoolId pool = view.slice(slice).place.pool;
+    for (const auto& entry : view.pool_data(pool).services) {
+      const LaneId late = view.late_lane(entry.service);
+      const Waiting* first = view.lane(late).queue.front();
+      if (first == nullptr) continue;
+      if (past_saving(view, *first)) return Choice::drop(late);
+      if (!may_run_late(view, pool, *first)) continue;
+      if (must_start(view, *first) || fits_before_own(view, slice, *first)) return start_late(view, slice, late);
+    }
+    return Choice::wait();
+  }
+
   // The first batch, with those behind it as long as all are in time: a batch that was full by its deadline when it was
   // promised may have time to spare when its slice is free early, and one run costs less than two.
   std::uint32_t next_bound(const View& view, SliceId id) override {
@@ -146,7 +170,7 @@ class Tangram final : public Policy {
       if (idle && in_time(view, pool, *lane.queue.front()))
         return Choice::start(*idle, id, batch_in_time(view, pool, id, config_.merge));
     }
-    if (!possible || !config_.merge) return set_aside(id);
+    if (!possible || !config_.merge) return set_aside(view, id);
     Choice choice = past_first(view, id);
     // Slices with promises to keep may stay busy for long, so the lane is asked again when its first request is late.
     if (choice.kind == Choice::Kind::wait && !waits_in_lane(view, lane.queue.front()->request)) {
@@ -166,8 +190,10 @@ class Tangram final : public Policy {
     }
     for (const auto& entry : view.pool_data(pool).services) {
       const LaneId late = view.late_lane(entry.service);
-      const Lane& lane = view.lane(late);
-      if (!lane.queue.empty() && may_run_late(view, pool, *lane.queue.front())) return start_late(view, slice, late);
+      const Waiting* first = view.lane(late).queue.front();
+      if (first == nullptr) continue;
+      if (past_saving(view, *first)) return Choice::drop(late);
+      if (may_run_late(view, pool, *first)) return start_late(view, slice, late);
     }
     const std::uint32_t backed_up = view.pool(pool).backed_up.first;
     if (backed_up != SliceState::kNone) return Choice::steal(slice, SliceId(backed_up));
@@ -185,6 +211,19 @@ class Tangram final : public Policy {
     return since >= kMemory;
   }
 
+  void note_bursts(const View& view, ServiceId service) {
+    if (service.index() >= bursts_until_.size()) bursts_until_.resize(service.index() + 1, kTimeZero);
+    const double allowed = 1 - view.service(service).slo.percentile / 100;
+    if (view.lost_share(service) > allowed + kBurstLoss) bursts_until_[service.index()] = view.now() + kBurstMemory;
+  }
+
+  // True for a service whose requests wait in lanes whatever they hold: it shares slices with others, or has no bursts.
+  bool waits_together(const View& view, ServiceId service) const {
+    if (shares_slices(view, service)) return true;
+    if (config_.bursts_expected) return false;
+    return service.index() >= bursts_until_.size() || view.now() >= bursts_until_[service.index()];
+  }
+
   static bool shares_slices(const View& view, ServiceId service) {
     return std::ranges::any_of(view.service(service).pools,
                                [&](PoolId pool) { return view.pool_data(pool).services.size() > 1; });
@@ -195,7 +234,7 @@ class Tangram final : public Policy {
     if (!config_.merge) return false;
     const std::size_t service = request.service.index();
     const std::uint32_t since = service < since_several_.size() ? since_several_[service] : kMemory;
-    return (request.samples == 1 && since + 1 >= kMemory) || shares_slices(view, request.service);
+    return (request.samples == 1 && since + 1 >= kMemory) || waits_together(view, request.service);
   }
 
   // By the p99, or by the mean only.
@@ -275,11 +314,11 @@ class Tangram final : public Policy {
         const Waiting* first = lane.queue.front();
         if (!in_time(view, pool, *first) && !possible(view, *first)) {
           note_loss(view, entry.service);
-          best = set_aside(id);
+          best = set_aside(view, id);
           return;
         }
         if (holds_up(view, lane)) {
-          best = set_aside(id);
+          best = set_aside(view, id);
           return;
         }
         std::uint32_t skip = 0;
@@ -300,7 +339,10 @@ class Tangram final : public Policy {
           offer.rate = rate_of(view, pool, entry, {first, skip}, choice.parts[0].take, 0);
           if (best.part_count > 0 && !goes_before(offer, best_offer)) return;
         }
-        fill(view, pool, entry, id, {first, skip}, &choice);
+        // A batch that is only likely to be in time stays alone.
+        if (config_.merge && in_time(view, pool, *first)) {
+          fill_across_samples(view, pool, patience_of_others(view, pool, entry), &choice);
+        }
         borrow(view, pool, entry, lane, *first, &choice);
         best = choice;
         best_offer = offer;
@@ -406,65 +448,6 @@ class Tangram final : public Policy {
       best = next;
     }
     return Choice::start(slice, id, best_take, best.skip);
-  }
-
-  // A batch under construction.
-  struct Growing {
-    std::int32_t samples = 0;
-    TimePoint deadline = kTimeNever;
-
-    void take(const Request& request) {
-      samples += request.samples;
-      deadline = std::min(deadline, request.deadline);
-    }
-  };
-
-  // Fills a batch with requests of its bucket that hold other numbers of samples and wait in lanes of their own,
-  // earlier deadlines first, as long as all are in time and no other service of the slice waits for long.
-  void fill(const View& view, PoolId pool, const PoolService& entry, LaneId id, Position from, Choice* choice) const {
-    const Lane& lane = view.lane(id);
-    if (!config_.merge || entry.batch_max[lane.bucket] <= 1) return;
-    std::array<std::pair<LaneId, const Waiting*>, Choice::kPartsMax> others;
-    std::size_t count = 0;
-    view.each_occupied_lane(lane.service, [&](LaneId other, const Lane& candidate) {
-      if (other == id || candidate.late || candidate.bucket != lane.bucket || count + 1 == others.size()) return;
-      others[count++] = {other, candidate.queue.front()};
-    });
-    if (count == 0) return;
-    Growing batch;
-    const Waiting* member = from.first;
-    for (std::uint32_t n = from.skip; n < choice->parts[0].skip; ++n) member = member->next;
-    for (std::uint32_t n = 0; n < choice->parts[0].take; ++n, member = member->next) batch.take(member->request);
-    const Duration patience = patience_of_others(view, pool, entry);
-    const auto fits = [&](const Waiting& next) {
-      Growing grown = batch;
-      grown.take(next.request);
-      if (!entry.takes(lane.bucket, grown.samples) || !view.may_share(next.request, from.first->request.size))
-        return false;
-      const Duration run = view.p99(pool, entry, lane.bucket, grown.samples);
-      return view.now() + run <= grown.deadline && run <= patience;
-    };
-    std::array<std::uint32_t, Choice::kPartsMax> takes{};
-    while (true) {
-      std::size_t best = count;
-      for (std::size_t i = 0; i < count; ++i) {
-        const Waiting* next = others[i].second;
-        if (next == nullptr) continue;
-        if (best < count && next->request.deadline >= others[best].second->request.deadline) continue;
-        if (fits(*next)) {
-          best = i;
-        } else {
-          others[i].second = nullptr;
-        }
-      }
-      if (best == count) break;
-      batch.take(others[best].second->request);
-      others[best].second = others[best].second->next;
-      ++takes[best];
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (takes[i] > 0) choice->add(others[i].first, takes[i]);
-    }
   }
 
   // How long a slice may be kept from the other services that it runs: half of their shortest promise.
@@ -679,10 +662,14 @@ class Tangram final : public Policy {
 
   // ---- Late requests ----
 
-  Choice set_aside(LaneId lane) const { return config_.drop_unrecoverable ? Choice::drop(lane) : Choice::demote(lane); }
+  Choice set_aside(const View& view, LaneId lane) const {
+    const bool answers_late = !config_.drop_unrecoverable || view.service(view.lane(lane).service).slo.late_limit > 1;
+    return answers_late ? Choice::demote(lane) : Choice::drop(lane);
+  }
 
   Choice serve_late(const View& view, LaneId id) const {
     const Lane& lane = view.lane(id);
+    if (past_saving(view, *lane.queue.front())) return Choice::drop(id);
     for (const PoolId pool : view.service(lane.service).pools) {
       const auto idle = view.idle_slice(pool);
       if (idle && may_run_late(view, pool, *lane.queue.front())) return start_late(view, *idle, id);
@@ -690,16 +677,58 @@ class Tangram final : public Policy {
     return Choice::wait();
   }
 
-  // A late request still has a second deadline, late_limit Slos after its arrival: a small slice on which it would miss
-  // that as well is left alone, unless no larger one takes it.
-  bool may_run_late(const View& view, PoolId pool, const Waiting& waiting) const {
+  // When a late request should have ended.
+  static TimePoint limit_of(const View& view, const Request& request) {
+    if (view.service(request.service).slo.late_limit > 1) return view.last_deadline(request);
+    return request.arrival + times(kLateLimit, request.deadline - request.arrival);
+  }
+
+  static Duration times(double factor, Duration d) {
+    return Duration(static_cast<std::int64_t>(factor * static_cast<double>(d.count())));
+  }
+
+  static Duration shortest_run(const View& view, const Waiting& waiting) {
+    const PoolId pool = largest_for(view, waiting);
+    const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+    if (!entry.takes(waiting.bucket, waiting.request.samples)) return Duration::zero();  // Its slices are away.
+    return view.mean(pool, entry, waiting.bucket, waiting.request.samples);
+  }
+
+  // True for a late request that no slice can end by its limit any more.
+  bool past_saving(const View& view, const Waiting& waiting) const {
+    return config_.drop_unrecoverable && view.now() + shortest_run(view, waiting) > limit_of(view, waiting.request);
+  }
+
+  // True if a late request has to start soon, on the largest slices that take it, to end by its limit.
+  static bool must_start(const View& view, const Waiting& waiting) {
+    const Request& request = waiting.request;
+    const auto slices = static_cast<std::int64_t>(view.pool(largest_for(view, waiting)).by_free_time.size());
+    const Duration run = shortest_run(view, waiting);
+    const Duration spare =
+        times(kLateSpare, request.deadline - request.arrival) + run / std::max<std::int64_t>(1, slices);
+    return view.now() + run + spare >= limit_of(view, request);
+  }
+
+  // True if everything in the queue of the slice is still in time after the run of a late request.
+  static bool fits_before_own(const View& view, SliceId id, const Waiting& waiting) {
+    const PoolId pool = view.slice(id).place.pool;
+    const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+    TimePoint end = view.now() + view.p99(pool, entry, waiting.bucket, waiting.request.samples);
+    for (const Waiting* w = view.slice(id).bound.front(); w != nullptr;) {
+      const BatchSum batch = sum_batch(w);
+      for (; w != batch.end; w = w->next) end += Duration(w->bound_cost_ns);
+      if (end > batch.deadline) return false;
+    }
+    return true;
+  }
+
+  // A small slice on which a late request would miss its limit is left alone, unless no larger one takes it.
+  static bool may_run_late(const View& view, PoolId pool, const Waiting& waiting) {
     const PoolService* entry = view.pool_service(pool, waiting.request.service);
     if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
     if (pool == largest_for(view, waiting)) return true;
-    const Duration slo = waiting.request.deadline - waiting.request.arrival;
-    const Duration limit(static_cast<std::int64_t>(config_.late_limit * static_cast<double>(slo.count())));
     return view.now() + view.mean(pool, *entry, waiting.bucket, waiting.request.samples) <=
-           waiting.request.arrival + limit;
+           limit_of(view, waiting.request);
   }
 
   // The last pool that has slices for it.
@@ -718,6 +747,7 @@ class Tangram final : public Policy {
 
   PolicyConfig config_;
   std::vector<std::uint32_t> since_several_;  // By service: requests since one that held several samples.
+  std::vector<TimePoint> bursts_until_;       // By service: how long it is expected to have bursts.
   std::vector<TimePoint> lost_at_;            // By service: when a request could be in time no more.
 };
 

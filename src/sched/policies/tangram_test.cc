@@ -15,6 +15,7 @@ FixtureConfig small_and_large() {
   config.layouts = {"1g@0", "7g@0"};
   config.latency = {{"1g", {20ms}}, {"7g", {5ms}}};
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   return config;
 }
 
@@ -24,7 +25,38 @@ FixtureConfig one_large(std::int64_t samples_max = 8) {
   config.latency["7g"].clear();
   for (std::int64_t n = 1; n <= samples_max; ++n) config.latency["7g"].push_back((n + 3) * 1ms);
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   return config;
+}
+
+// Two requests of two samples wait until 5 ms and would be promised the slice one after the other, since both together
+// end at 12 ms and the first has until 11 ms. Where no bursts are expected, they are promised nothing: request 3, of
+// one sample, comes at 4 ms and fills the batch of request 1, which ends at 5 + 6 = 11 ms.
+TEST(Tangram, RequestsOfSeveralSamplesWaitTogetherUntilThereAreBursts) {
+  for (const bool bursts : {true, false}) {
+    auto config = one_large();
+    config.scheduler.policy_config.bursts_expected = bursts;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 1ms, .deadline = 11ms, .samples = 2});
+    sim.arrive({.at = 2ms, .deadline = 100ms, .samples = 2});
+    sim.arrive({.at = 4ms, .deadline = 100ms, .samples = 1});
+    EXPECT_EQ(sim.run().batches, bursts ? (Batches{{0}, {1}, {2, 3}}) : (Batches{{0}, {1, 3}, {2}}));
+  }
+}
+
+// A service that promises 99 % loses 99 of 100 requests that come at once, more than a tenth of the last 512. From then
+// on two requests of two samples are promised the slice, as in the test above.
+TEST(Tangram, ExpectsBurstsAfterALargeLoss) {
+  auto config = one_large();
+  config.scheduler.policy_config.bursts_expected = false;
+  SimFixture sim(config);
+  for (int n = 0; n < 100; ++n) sim.arrive({.at = 0ms, .deadline = 6ms, .samples = 2});
+  sim.arrive({.at = 100ms, .deadline = 200ms, .samples = 2});
+  sim.arrive({.at = 101ms, .deadline = 111ms, .samples = 2});
+  sim.arrive({.at = 102ms, .deadline = 200ms, .samples = 2});
+  sim.arrive({.at = 104ms, .deadline = 200ms, .samples = 1});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {100}, {101}, {102, 103}}));
 }
 
 TEST(Tangram, TakesTheSmallestIdleSliceThatIsInTime) {
@@ -103,6 +135,65 @@ TEST(Tangram, RejectsLateRequestsWhereItMay) {
   EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}}));
   EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late);
   EXPECT_EQ(sim.resolved_at(1), 10ms);
+}
+
+// Every run takes 10 ms, requests run alone, and late ones are worth an answer for three times as long as promised.
+FixtureConfig answering_late() {
+  auto config = one_large();
+  config.latency["7g"] = {10ms};
+  config.services = {{.late_limit = 3}};
+  config.scheduler.policy_config.merge = false;
+  return config;
+}
+
+// Request 1, promised 10 ms, would end at 20 ms and is set aside until 31 ms at the latest. At 20 ms it would be too
+// late after one more run: it goes before request 3, which is late then and runs when nothing else waits.
+TEST(Tangram, ALateRequestGoesFirstWhenItsLimitComes) {
+  SimFixture sim(answering_late());
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 11ms});
+  for (const int n : {2, 3, 4, 5}) sim.arrive({.at = n * 1ms, .deadline = n * 10ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {2}, {1}, {4}, {5}, {3}}));
+  const auto served = OutcomeKind::served;
+  EXPECT_EQ(run.outcomes, (std::vector{served, OutcomeKind::late, served, OutcomeKind::late, served, served}));
+}
+
+// Request 0 holds two samples and runs for 25 ms. Promised 9 ms, request 1 has until 1 + 27 = 28 ms, and one sample
+// takes 10 ms.
+TEST(Tangram, RejectsALateRequestThatCannotEndByItsLimit) {
+  auto config = answering_late();
+  config.latency["7g"] = {10ms, 25ms};
+  SimFixture sim(config);
+  sim.arrive({.at = 0ms, .deadline = 90ms, .samples = 2});
+  sim.arrive({.at = 1ms, .deadline = 10ms});
+  sim.arrive({.at = 2ms, .deadline = 35ms});
+  EXPECT_EQ(sim.run().batches, (Batches{{0}, {2}}));
+  EXPECT_EQ(sim.outcome(1).reason, RejectReason::too_late);
+  EXPECT_EQ(sim.resolved_at(1), 25ms);
+}
+
+// Request 2 is promised the slice from 10 ms on and has until 30 ms, so that the late request 1 fits before it.
+TEST(Tangram, ALateRequestGoesFirstWhereItMakesNoOtherLate) {
+  SimFixture sim(answering_late());
+  sim.arrive({.at = 0ms, .deadline = 10ms});
+  sim.arrive({.at = 1ms, .deadline = 15ms});
+  sim.arrive({.at = 2ms, .deadline = 30ms});
+  const auto run = sim.run();
+  EXPECT_EQ(run.batches, (Batches{{0}, {1}, {2}}));
+  EXPECT_EQ(run.outcomes, (std::vector{OutcomeKind::served, OutcomeKind::late, OutcomeKind::served}));
+}
+
+// A run takes 10 ms and the request has 8 ms: it is rejected when it comes, unless 24 ms are good enough as well.
+TEST(Tangram, AdmitsWhatCanEndByItsLimit) {
+  for (const double limit : {1.0, 3.0}) {
+    auto config = answering_late();
+    config.services[0].late_limit = limit;
+    config.scheduler.admission = true;
+    SimFixture sim(config);
+    sim.arrive({.at = 0ms, .deadline = 8ms});
+    EXPECT_EQ(sim.run().outcomes[0], limit == 1 ? OutcomeKind::rejected : OutcomeKind::late);
+  }
 }
 
 // Two equal slices take 12 ms for two samples. Request 2 is promised to slice 0, which is free no later than slice 1,
@@ -261,6 +352,7 @@ TEST(Tangram, TakesWorkFromASmallerSliceWhereMuchWaits) {
   config.layouts = {"1g@0", "7g@0"};
   config.latency = {{"1g", {20ms, 30ms}}, {"7g", {5ms, 8ms}}};
   config.scheduler.admission = false;
+  config.scheduler.policy_config.bursts_expected = true;
   SimFixture sim(config);
   for (const auto at : {0ms, 0ms, 1ms, 1ms}) sim.arrive({.at = at, .deadline = at + 100ms, .samples = 2});
   const auto run = sim.run();
@@ -388,10 +480,10 @@ TEST(Tangram, DoesNotWaitBehindOthersForASliceThatIsSure) {
   EXPECT_EQ(run.outcomes, std::vector<OutcomeKind>(3, OutcomeKind::served));
 }
 
-// A large slice takes 20 ms and is sure of 30 ms, a small one takes 25 ms and is sure of 37.5 ms. Request 1 has 37 ms, so
-// it waits for the large slice, which is to be free 1 ms later: 1 + 30 = 31 ms. But the batch there ends at 29 ms, and
-// the large slice is now sure only by 59 ms, past the deadline at 56 ms. The small slice, idle all along, is likely to
-// end the request by 54 ms.
+// A large slice takes 20 ms and is sure of 30 ms, a small one takes 25 ms and is sure of 37.5 ms. Request 1 has 37 ms,
+// so it waits for the large slice, which is to be free 1 ms later: 1 + 30 = 31 ms. But the batch there ends at 29 ms,
+// and the large slice is now sure only by 59 ms, past the deadline at 56 ms. The small slice, idle all along, is likely
+// to end the request by 54 ms.
 TEST(Tangram, TurnsToAnIdleSliceWhenTheOneWaitedForIsLate) {
   for (const bool drop : {true, false}) {
     FixtureConfig config;
