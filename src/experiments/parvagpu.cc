@@ -39,7 +39,7 @@ plan::PlanAnswer plan_with(const char* planner, const plan::Problem& problem) {
 // Raises the rates that the plan is made for, service by service, until every service holds its promise at the real
 // rates.
 int raise_half(const LatencyModel& model, const Workload& workload, const ParvaOptions& options, double* largest) {
-  lab::SimulatedCertifier certifier(model, {.seed = options.seed});
+  lab::SimulatedCertifier certifier(model, {.seed = options.seed, .noise = options.noise});
   Workload raised = workload;
   std::vector<double> factor(workload.services.size(), 1);
   // Steps of 5 %: 40 of them raise a rate sevenfold. A scenario that needs more counts as impossible.
@@ -85,7 +85,7 @@ plan::PlanAnswer plan_by_parva(const LatencyModel& model, const ParvaScenario& s
 }
 
 plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& scenario, const ParvaOptions& options) {
-  lab::SimulatedCertifier certifier(model, {.seed = options.seed});
+  lab::SimulatedCertifier certifier(model, {.seed = options.seed, .noise = options.noise});
   auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
   problem.certifier = &certifier;
   return plan_with("elastic", problem);
@@ -111,6 +111,10 @@ ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenari
   result.certified_bound = static_cast<int>(std::lround(std::ceil(result.certified_plan.bound - 1e-6)));
   result.certified_proved = result.certified_plan.proved;
   result.certifications = result.certified_plan.certifications;
+  result.noise = lab::CertifyOptions{}.noise;
+  ParvaOptions noisy = options;
+  noisy.noise = result.noise;
+  result.certified_with_noise = plan_certified(model, scenario, noisy).devices;
   for (std::size_t s = 0; s < result.certified_plan.services.size(); ++s) {
     const auto& service = result.certified_plan.services[s];
     result.services.push_back({service.service, to_milliseconds(scenario.workload.services[s].slo.latency),

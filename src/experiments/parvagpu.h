@@ -23,6 +23,7 @@ struct ParvaOptions {
   std::string device = "a100-80gb";
   int processes_max = 5;
   std::uint64_t seed = 1;
+  double noise = 0;  // Spread of run times, of which the data have none.
 };
 
 struct ParvaService {
@@ -41,6 +42,8 @@ struct ParvaResult {
   int certified = 0;        // Of exact planning with every promise simulated.
   int certified_bound = 0;  // No certified plan needs fewer.
   bool certified_proved = false;
+  double noise = 0;              // The default spread of certificates, ...
+  int certified_with_noise = 0;  // ... and the devices that a certified plan takes with it.
   int half_raised =
       0;  // Of exact planning under ParvaGPU's rule, its rates raised until every promise holds simulated.
   double half_rate_factor = 1;  // The largest of the factors.

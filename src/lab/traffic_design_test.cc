@@ -1,0 +1,128 @@
+#include "lab/traffic_design.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tangram::lab {
+namespace {
+
+using namespace std::chrono_literals;
+
+Service service_with(Traffic traffic, double window_s = 0) {
+  Service service;
+  service.name = service.model = "a";
+  service.slo = {.latency = 100ms, .percentile = 99, .window_s = window_s};
+  service.traffic = std::move(traffic);
+  return service;
+}
+
+double sum(const std::vector<double>& weight) { return std::accumulate(weight.begin(), weight.end(), 0.0); }
+
+const TrafficView* find_view(const TrafficDesign& design, const std::string& name) {
+  const auto found = std::ranges::find(design.views(), name, &TrafficView::name);
+  return found == design.views().end() ? nullptr : &*found;
+}
+
+// Bursts of 60 s at ten times the rate of calms of 600 s bring 600 / 1200 of all requests.
+TEST(TrafficDesign, WeighsBurstsByTheirShareOfTheRequests) {
+  const TrafficDesign design(service_with(BurstTraffic{1000, 10, 60, 600}), 1);
+  ASSERT_EQ(design.parts(), 4u);
+  const auto& weight = design.views()[0].weight;
+  EXPECT_NEAR(sum(weight), 1, 1e-12);
+  EXPECT_NEAR(weight[2] + weight[3], 0.5, 1e-9);
+  ASSERT_NE(find_view(design, "bursts"), nullptr);
+  EXPECT_FALSE(find_view(design, "bursts")->binding);
+  EXPECT_EQ(find_view(design, "busiest window"), nullptr);
+}
+
+// A window of 30 s lies within some burst, and only bursts count in it.
+TEST(TrafficDesign, HoldsAWindowAgainstABurst) {
+  const TrafficDesign design(service_with(BurstTraffic{1000, 10, 60, 600}, 30), 1);
+  const TrafficView* view = find_view(design, "busiest window");
+  ASSERT_NE(view, nullptr);
+  EXPECT_TRUE(view->binding);
+  EXPECT_EQ(view->weight[0] + view->weight[1], 0);
+  EXPECT_NEAR(sum(view->weight), 1, 1e-12);
+}
+
+// A cycle of bursts of minutes takes seconds to simulate, whatever its length is.
+TEST(TrafficDesign, ShortensLongCycles) {
+  const TrafficDesign design(service_with(BurstTraffic{1000, 10, 60, 6000}), 1);
+  const TrafficRun run = design.draw(Rng(1), 0, 1);
+  EXPECT_LT(to_seconds(run.duration), 120);
+  EXPECT_EQ(run.replicates, 1u);
+  const auto& steps = run.parts.by_step;
+  EXPECT_EQ(steps.front(), sim::TrafficParts::kUncounted);
+  EXPECT_NE(std::ranges::find(steps, 3), steps.end());
+}
+
+// A day at 100/s with a peak of 190/s: the busiest hour has nearly the rate of the peak, which is 1 / 12.7 of the day.
+TEST(TrafficDesign, JudgesTheBusiestHourOfADay) {
+  const TrafficDesign design(service_with(DiurnalTraffic{100, 0.9, 86400, 43200}), 1);
+  const TrafficView* hour = find_view(design, "busiest hour");
+  ASSERT_NE(hour, nullptr);
+  EXPECT_TRUE(hour->binding);
+  double of_day = 0;
+  for (std::size_t p = 0; p < design.parts(); ++p) {
+    if (hour->weight[p] > 0) of_day += design.views()[0].weight[p];
+  }
+  EXPECT_NEAR(of_day, 1.8975 / 24, 1e-3);
+  EXPECT_LT(to_seconds(design.draw(Rng(1), 0, 1).duration), 3600);
+}
+
+// A curve of half an hour is judged as a whole only.
+TEST(TrafficDesign, HasNoBusiestHourInAShortCurve) {
+  CurveTraffic curve;
+  curve.step_s = 60;
+  curve.rate_per_s.assign(30, 100);
+  const TrafficDesign design(service_with(curve), 1);
+  EXPECT_EQ(design.views().size(), 1u);
+}
+
+// One step of ten thousand is ten times as high. Its window is among the first four, all of which the first four
+// replicates simulate.
+TEST(TrafficDesign, SimulatesTheBusiestWindowsFirst) {
+  CurveTraffic curve;
+  curve.step_s = 10;
+  curve.rate_per_s.assign(10000, 100);
+  curve.rate_per_s[7777] = 1000;
+  const TrafficDesign design(service_with(curve), 1);
+  double highest = 0;
+  for (std::size_t replicate = 0; replicate < 4; ++replicate) {
+    const TrafficRun run = design.draw(Rng(5), replicate, 1);
+    highest = std::max(highest, std::ranges::max(std::get<CurveTraffic>(run.traffic).rate_per_s));
+  }
+  EXPECT_NEAR(highest, 1000, 1e-6);
+}
+
+// 100,000 requests in a trace with one busy minute: every window is a part, and the shares are those of the requests.
+TEST(TrafficDesign, CutsALongTraceIntoWindows) {
+  TraceTraffic replay;
+  double at = 0;
+  for (int i = 0; i < 100000; ++i) {
+    at += i >= 50000 && i < 56000 ? 0.01 : 0.05;
+    replay.trace.push_back({kTimeZero + from_seconds(at), 7, 1});
+  }
+  const Service service = service_with(replay);
+  const TrafficDesign design(service, 1);
+  ASSERT_GT(design.parts(), 1u);
+  EXPECT_NEAR(sum(design.views()[0].weight), 1, 1e-12);
+  const TrafficRun run = design.draw(Rng(1), 0, 1);
+  const auto& trace = std::get<TraceTraffic>(run.traffic).trace;
+  EXPECT_LT(trace.size(), 60000u);
+  EXPECT_TRUE(std::ranges::is_sorted(trace, {}, &TraceEntry::at));
+  EXPECT_EQ(trace.front().size, 7);
+}
+
+// The design is the same for the same seed, and another seed draws other windows or lengths.
+TEST(TrafficDesign, RepeatsItselfForASeed) {
+  const TrafficDesign design(service_with(BurstTraffic{200, 5, 10, 90}), 1);
+  const auto steps = [&](std::uint64_t seed) { return design.draw(Rng(seed), 0, 4).parts.by_step; };
+  EXPECT_EQ(steps(1), steps(1));
+  EXPECT_NE(steps(1), steps(2));
+}
+
+}  // namespace
+}  // namespace tangram::lab
