@@ -585,8 +585,9 @@ Basis basis_of(const Measurements& measurements, const ParisElsaCell& cell) {
   // The last entry is the largest query on the largest slice.
   const auto& largest = basis.times.back();
   if (!largest.empty()) {
-    basis.slo = {Duration(static_cast<std::int64_t>(cell.setting.slo_factor * static_cast<double>(largest.back()))), 95,
-                 kLateLimit};
+    const double slo_ns = cell.setting.slo_factor * static_cast<double>(largest.back());
+    basis.slo = {
+        .latency = Duration(static_cast<std::int64_t>(slo_ns)), .percentile = 95, .late_limit = kLateLimit};
   }
   return basis;
 }

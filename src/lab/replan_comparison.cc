@@ -155,7 +155,12 @@ class Comparison {
   }
 
   // Each run has a certifier of its own, so that no run profits from what another has simulated.
-  SimulatedCertifier certifier_for_run() const { return {*scenario_.latency, options_.certify}; }
+  // Run times spread as they will in the scenario.
+  SimulatedCertifier certifier_for_run() const {
+    CertifyOptions certify = options_.certify;
+    certify.noise = scenario_.config.noise.spread;
+    return {*scenario_.latency, std::move(certify)};
+  }
 
   Replanner replanner_with(plan::Certifier& certifier) const {
     plan::Problem problem;

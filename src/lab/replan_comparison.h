@@ -29,7 +29,7 @@ struct ReplanComparisonOptions {
   double oracle_mix_drift = 0.04;  // The oracle sees no chance in the mix, and so needs less of a drift.
   Duration oracle_lead = std::chrono::minutes(1);  // The oracle is ready this much before a rate comes.
   // Shorter than for a plan that stays: a day has a hundred plans, and a wrong one is replaced within minutes.
-  CertifyOptions certify{.requests_look = 100'000, .requests_confirm = 200'000, .confirmations = 1, .noise = 0};
+  CertifyOptions certify{.requests_look = 100'000, .requests_confirm = 200'000, .confirmations = 1};
   std::function<bool(const std::string& run, double share)> progress;  // False stops.
 };
 

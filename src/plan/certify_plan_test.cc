@@ -19,7 +19,7 @@ class ThreeSlices final : public Certifier {
   bool confirmed = true;
 };
 
-Plan plan_of(const std::vector<std::vector<std::string>>& services_by_slice) {
+Plan slices_for(const std::vector<std::vector<std::string>>& services_by_slice) {
   PlannedDevice device;
   device.name = device.type = "a100-80gb";
   device.geometry = *find_geometry("a100-80gb");
@@ -32,7 +32,7 @@ Plan plan_of(const std::vector<std::vector<std::string>>& services_by_slice) {
   return Plan{{device}};
 }
 
-Problem problem_with(const std::vector<std::string>& names) {
+Problem problem_naming(const std::vector<std::string>& names) {
   Problem problem;
   for (const auto& name : names) {
     Service service;
@@ -44,7 +44,7 @@ Problem problem_with(const std::vector<std::string>& names) {
 
 TEST(CertifyPlan, AsksAboutAllReplicasOfAServiceTogether) {
   ThreeSlices certifier;
-  const auto checked = certify_plan(problem_with({"a", "b"}), plan_of({{"a"}, {"b"}, {"a"}, {"a"}, {"b"}}), certifier);
+  const auto checked = certify_plan(problem_naming({"a", "b"}), slices_for({{"a"}, {"b"}, {"a"}, {"a"}, {"b"}}), certifier);
   ASSERT_EQ(checked.services.size(), 2u);
   ASSERT_EQ(checked.services[0].groups.size(), 1u);
   EXPECT_EQ(checked.services[0].groups[0].count, 3);
@@ -56,13 +56,13 @@ TEST(CertifyPlan, AsksAboutAllReplicasOfAServiceTogether) {
 
 TEST(CertifyPlan, HoldsIfEveryServiceDoes) {
   ThreeSlices certifier;
-  EXPECT_TRUE(certify_plan(problem_with({"a"}), plan_of({{"a"}, {"a"}, {"a"}}), certifier).all_hold());
+  EXPECT_TRUE(certify_plan(problem_naming({"a"}), slices_for({{"a"}, {"a"}, {"a"}}), certifier).all_hold());
 }
 
 TEST(CertifyPlan, DoesNotCertifyServicesThatShareASliceOrHaveNone) {
   ThreeSlices certifier;
   const auto checked =
-      certify_plan(problem_with({"a", "b", "c"}), plan_of({{"a", "b"}, {"a"}, {"a"}, {"b"}, {"b"}}), certifier);
+      certify_plan(problem_naming({"a", "b", "c"}), slices_for({{"a", "b"}, {"a"}, {"a"}, {"b"}, {"b"}}), certifier);
   EXPECT_FALSE(checked.services[0].verdict.has_value());
   EXPECT_EQ(checked.services[0].reason, "it shares a slice with another service");
   EXPECT_EQ(checked.services[2].reason, "the plan has no replica of it");

@@ -119,7 +119,7 @@ inline Deployment deployment_of(const FixtureConfig& config, const std::vector<s
   for (const auto& spec : config.services) {
     Service service;
     service.name = service.model = spec.name;
-    service.slo = {spec.slo, spec.percentile, spec.late_limit};
+    service.slo = {.latency = spec.slo, .percentile = spec.percentile, .late_limit = spec.late_limit};
     service.padding = spec.padding;
     service.priority = spec.priority;
     workload.services.push_back(std::move(service));

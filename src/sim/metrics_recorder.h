@@ -27,7 +27,7 @@ struct MetricsConfig {
   Duration duration = Duration::max();
   std::size_t timeline_steps = 0;  // 0: no time line. Needs a finite duration.
   std::size_t batches_recorded_max = 0;
-  TrafficParts parts;
+  TrafficParts parts = {};
 };
 
 // A batch as it starts.

@@ -69,7 +69,7 @@ expect 0 load --model embed-texts --http-port "$http" --rate 20 --seconds 1 --si
 expect 0 load --model embed-texts --http-port "$http" --size 16 --slo-ms 20000 --clients 3 --requests 60 --output json
 has out '"sent": 60,'
 expect 2 load --model embed-texts --http-port "$http" --clients 3 --protocol grpc
-expect 3 load --model nobody --http-port "$http"; has err "does not know it"
+expect 3 load --model nobody --http-port "$http"; has err "does not have this model"
 expect 2 load --http-port "$http"; has err "--services FILE"
 
 # The same text alone and beside longer ones: the mask keeps them apart, and rounding is all that differs.

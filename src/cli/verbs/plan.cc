@@ -303,7 +303,7 @@ VerbInfo info() {
                     "With the reasons, and a page to share."},
                    {"tangram plan --check plan.json examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --seed 7",
-                    "Does a plan keep its promises, by other random numbers? Exit code 0 if all of them, 1 otherwise."},
+                    "Certify a plan again; exit code 1 if a promise does not hold."},
                    {"tangram plan examples/fleet.yaml examples/services.yaml --measurements "
                     "examples/measurements.csv --objective price --rule half --output json",
                     "The lowest price under ParvaGPU's rule, for a program."}}};
