@@ -391,9 +391,8 @@ class CutSearch {
     return all;
   }
 
-  Search search(const std::vector<int>& counts) const {
-    return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_),
-                  capacity_of(cell_, times_, share_, counts));
+  Search search(const std::vector<int>& counts, double capacity_qps) const {
+    return Search(cell_, deploy(cell_.setting, times_, counts, slo_), make_workload(cell_, share_, slo_), capacity_qps);
   }
 
   // True if some slice takes the largest query. Otherwise no rate is feasible, and no simulation is needed.
@@ -407,8 +406,9 @@ class CutSearch {
   // One evaluation of the budget kEvaluationsMax.
   bool carries(const std::vector<int>& counts, double rate) {
     ++evaluations_;
-    if (!serves_all(counts) || rate > capacity_of(cell_, times_, share_, counts)) return false;
-    return search(counts).run(rate).verdict.holds_p99();
+    if (!serves_all(counts) || !search(counts, rate).run(rate).verdict.holds_p99()) return false;
+    // Last, because most cuts fail before: a short run may hold above the capacity.
+    return rate <= capacity_of(cell_, times_, share_, counts);
   }
 
   // The highest rate of a cut that is known to carry `low`.
@@ -430,7 +430,7 @@ class CutSearch {
     const double probe = best_.empty() ? 0 : rate_ * kStep;
     if (!best_.empty() && !carries(counts, probe)) return;
     ParisElsaResult first;
-    if (best_.empty()) search(counts).highest_rates(&first);
+    if (best_.empty()) search(counts, capacity_of(cell_, times_, share_, counts)).highest_rates(&first);
     const double rate = best_.empty() ? first.rate.qps : push(counts, probe);
     if (rate <= rate_) return;
     best_ = counts;
