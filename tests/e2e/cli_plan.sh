@@ -28,6 +28,36 @@ sed 's/"service": "transcribe"/"service": "classify-photos"/' plan.json >mutated
 expect 2 validate mutated.json --services "$E/services.yaml" --measurements "$E/measurements.csv"
 has err "transcribe: no replica serves it"
 
+# Certified again with other random numbers; without a slice the promise of tag-uploads breaks.
+expect 0 plan --check plan.json "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv" --seed 7
+has out "every promise holds"
+python3 - <<'P' || fail "the plan cannot be changed"
+import json
+plan = json.load(open("plan.json"))
+for device in plan["devices"]:
+    for slice in device["slices"]:
+        if any(r["service"] == "tag-uploads" for r in slice.get("replicas", [])):
+            slice["replicas"] = []
+            json.dump(plan, open("short.json", "w"))
+            raise SystemExit
+raise SystemExit("no slice of tag-uploads")
+P
+expect 1 plan --check short.json "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv"
+has out "broken"
+expect 3 plan --check missing.json "$E/fleet.yaml" "$E/services.yaml" --measurements "$E/measurements.csv"
+plan 0 --seed 3 --output json
+python3 - <<'P' || fail "a certificate lacks something"
+import json
+answer = json.load(open("out"))
+assert "slices of its own" in answer["among"], answer["among"]
+for service in answer["services"]:
+    certified = service["certified"]
+    assert certified["holds"] and certified["attainment_low"] * 100 >= service["slo_percentile"], certified
+    assert certified["attainment_low"] <= certified["attainment"] <= certified["attainment_high"], certified
+    assert certified["horizon_s"] > 0 and certified["cycles"] > 0 and certified["noise"] > 0, certified
+    assert certified["too_close"] in (True, False) and certified["over"] in ("long run", "busiest hour"), certified
+P
+
 # For programs.
 plan 0 --rule half --explain --output json
 for key in status planner rule objective seed reason devices price bound gap proved headroom certifications services \
