@@ -138,7 +138,7 @@ has err "for standard output, give /dev/stdout"
 [[ ! -e ./- ]] || fail "a file called - was written"
 # 60/s on average, 6 times as many in bursts of 8 s as in the calm of 72 s: 60 * 6 * 80 / (6 * 8 + 72) = 240/s.
 "$TANGRAM" diff "$E/plan.json" plan.json --steps --services "$E/services.yaml" --measurements "$E/measurements.csv" >out 2>err
-has out "tag-uploads arrives in bursts of 240/s, but the steps allow for 60/s"
+has out "tag-uploads arrives in bursts of 240/s, but the steps allow for 203.8/s"
 
 # No plan: the reason, exit code 1, and no file.
 sed 's/latency_ms: 120/latency_ms: 1/' "$E/services.yaml" >fast.yaml

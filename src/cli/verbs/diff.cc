@@ -302,7 +302,7 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
   return table.render(terminal);
 }
 
-// The floor of a service with bursts is its mean rate. A transition that keeps the mean can still break the Slo during
+// The floor of a service with bursts is the least rate that can keep its Slo. A transition can still break the Slo during
 // a burst, so the user gets the burst rate as well.
 std::string burst_notes(const std::optional<Workload>& workload) {
   std::string text;
