@@ -25,6 +25,7 @@ const std::vector<Variable>& environment_variables() {
       {"TANGRAM_SHARE", "the folder that holds examples/, instead of the installed one"},
       {"TANGRAM_NVML", "the NVIDIA driver library to load, instead of libnvidia-ml.so.1"},
       {"TANGRAM_STATE", "the folder for the checkpoint and the lock of tangram apply"},
+      {"TANGRAM_TOKEN", "the access key for a server, when no --token-file is given"},
   };
   return variables;
 }

@@ -69,9 +69,12 @@ Result<HttpAnswer> receive(Stream& stream, const HttpQuestion& question) {
     }
     break;
   }
-  if (reader.state() == HttpAnswerReader::State::too_long) return Error{ErrorCode::exhausted, "the answer is too long"};
+  if (reader.state() == HttpAnswerReader::State::too_long)
+    return Error{ErrorCode::exhausted, question.place() + ": the answer is too long"};
   if (reader.state() != HttpAnswerReader::State::complete) {
-    return Error{ErrorCode::unavailable, question.place() + ": not an HTTP answer"};
+    return Error{
+        ErrorCode::unavailable,
+        question.place() + ": the server closed the connection early or does not speak HTTP; check the port and --tls"};
   }
   return HttpAnswer{reader.status(), reader.take_body(), reader.head()};
 }

@@ -61,14 +61,15 @@ TEST(AskHttp, TellsAnAnswerThatIsCutOffFromNone) {
   for (const char* told : {"", "220 smtp.example\r\n\r\n"}) {
     const auto other = ask_server_that_says(told);
     ASSERT_FALSE(other);
-    EXPECT_THAT(other.error().message, HasSubstr("not an HTTP answer"));
+    EXPECT_THAT(other.error().message, HasSubstr("does not speak HTTP"));
   }
 }
 
 TEST(AskHttp, SaysThatNobodyListens) {
   HttpStage reached = HttpStage::asking;
   HttpQuestion question{.address = "localhost", .port = 1};
-  EXPECT_EQ(ask_http(question, &reached).error().message, "localhost:1: expected an IP address");
+  EXPECT_EQ(ask_http(question, &reached).error().message,
+            "localhost:1: expected an IP address, such as 127.0.0.1; host names are not resolved");
   EXPECT_EQ(reached, HttpStage::connecting);
   question.address = "127.0.0.1";
   {

@@ -62,7 +62,9 @@ class HttpLoad {
     target_.endpoint = {config.address, config.http_port};
     target_.server_name = config.server_name;
     if (!host::is_numeric_address(config.address)) {
-      return Error{ErrorCode::invalid, fmt::format("{}: expected an IP address", config.address)};
+      return Error{
+          ErrorCode::invalid,
+          fmt::format("{}: expected an IP address, such as 127.0.0.1; host names are not resolved", config.address)};
     }
     // The same for every request, so they are formatted once.
     fields_ = fmt::format("Host: {}\r\n", target_.endpoint.text());

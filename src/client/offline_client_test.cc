@@ -109,7 +109,8 @@ TEST(RowClient, ForgetsIdleConnectionsThatTheServerCloses) {
 TEST(RowClient, SaysThatNobodyListens) {
   RowClientConfig config{.path = "/"};
   config.address = "localhost";
-  EXPECT_EQ(RowClient(config).send(1, "", "").error().message, "localhost: expected an IP address");
+  EXPECT_EQ(RowClient(config).send(1, "", "").error().message,
+            "localhost: expected an IP address, such as 127.0.0.1; host names are not resolved");
   config.address = "127.0.0.1";
   {
     const test::Listener listener;

@@ -13,7 +13,8 @@ Result<Nothing> Stream::open(const StreamTarget& target, StreamWaiting waiting, 
   why_.clear();
   waits_ = waiting == StreamWaiting::always;
   const auto address = host::socket_address(target.endpoint);
-  if (!address) return Error{ErrorCode::invalid, "expected an IP address"};
+  if (!address)
+    return Error{ErrorCode::invalid, "expected an IP address, such as 127.0.0.1; host names are not resolved"};
   const int flags = SOCK_STREAM | SOCK_CLOEXEC | (waiting == StreamWaiting::never ? SOCK_NONBLOCK : 0);
   socket_.reset(::socket(address->family(), flags, 0));
   if (!socket_.open()) return Error{ErrorCode::unavailable, std::strerror(errno)};

@@ -357,7 +357,8 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s) 
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,
                                             const ReplanComparisonOptions& options) {
   if (scenario.config.duration == Duration::max()) {
-    return Error{ErrorCode::invalid, "--replan needs duration_s"};
+    return Error{ErrorCode::invalid,
+                 "--replan needs duration_s: add it to the scenario, for example duration_s: 86400"};
   }
   for (const auto& service : scenario.workload.services) {
     // The rate of a closed loop follows from how fast it is answered, so no plan can be made for it in advance.

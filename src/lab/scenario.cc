@@ -430,7 +430,8 @@ class ScenarioAssembler {
     }
     if (placed) return;
     problems_.add(record.slices.value ? record.slices.at : record.service.at,
-                  fmt::format("no slice of the layout is {}", record.slices.value.value_or("there")));
+                  record.slices.value ? "no slice of the layout is " + *record.slices.value
+                                      : std::string("the layout of this device has no slices"));
   }
 
   // True if `text` names the slice: "3g.40gb@4" names one, "3g.40gb" and "3g" all of a profile.

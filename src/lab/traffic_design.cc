@@ -31,6 +31,7 @@ constexpr std::size_t kReplicatesPerRun = 32;
 constexpr std::size_t kStrataFirst = 4;  // Windows in the first stratum, all of which are simulated.
 constexpr std::size_t kStrataGrowth = 8;
 constexpr int kStepsPerWindowMax = 4096;
+constexpr double kStepsPerCycleMax = 20000;
 
 // How long it takes until the state of the queue depends on the rate alone.
 double settle_s(const Service& service, double rate_per_s) {
@@ -96,6 +97,12 @@ void TrafficDesign::design_bursts(const Service& service, const BurstTraffic& bu
   const double burst_settle = settle_s(service, way.rate_burst);
   // Lengths are drawn in whole steps; a twentieth of the shorter state leaves them exponential for all purposes.
   way.step_s = std::min({calm_settle, burst_settle, way.calm_mean_s, way.burst_mean_s}) / 20;
+  const double cycle_s = way.calm_mean_s + way.burst_mean_s;
+  const double kept_s = std::min(way.calm_mean_s, 2 * calm_settle) + std::min(way.burst_mean_s, 2 * burst_settle);
+  // Short cycles have nothing to leave out, and of very uneven ones the steps would be too many.
+  if (cycle_s <= (calm_settle + burst_settle) / 4 || kept_s / way.step_s > kStepsPerCycleMax) {
+    return design_short_bursts(service, bursts, scale);
+  }
   way.calm_young = steps_for(calm_settle, way.step_s);
   way.calm_settled = steps_for(calm_settle, way.step_s);
   way.burst_young = steps_for(burst_settle, way.step_s);
@@ -122,6 +129,22 @@ void TrafficDesign::design_bursts(const Service& service, const BurstTraffic& bu
   way.cycles = static_cast<int>(std::clamp(std::ceil(kCountedRequests / requests), 1.0, 400.0));
   cycles_ = way.cycles;
   way_ = way;
+}
+
+// Runs of many whole cycles as described. A window that is promised and not much longer than a cycle may lie within a
+// burst: it is held against the rate of a burst that never ends, which is the worst that it can meet.
+void TrafficDesign::design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale) {
+  const double cycle_s = bursts.calm_mean_s + bursts.burst_mean_s;
+  if (service.slo.window_s > 0 && service.slo.window_s < 10 * cycle_s) {
+    Service worst = service;
+    worst.traffic = PoissonTraffic{burst_rate_per_s(bursts)};
+    const double rate = burst_rate_per_s(bursts) * scale;
+    design_whole(worst, scale, rate, std::max(settle_s(service, rate), kCountedRequests / rate));
+    views_[0].name = "busiest window";
+    return;
+  }
+  const double rate = bursts.rate_per_s * scale;
+  design_whole(service, scale, rate, std::max({settle_s(service, rate), kCountedRequests / rate, 4 * cycle_s}));
 }
 
 double TrafficDesign::expected(double begin_s, double end_s) const {
@@ -242,8 +265,10 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
   // Settled at the rate of a busy time, which is what counts.
   const double rate = count / span;
   const double settle = settle_s(service, rate);
-  const bool whole = count <= kWholeRequests || span <= 8 * settle;
-  const double counted = whole ? span : std::max(settle, kSettleRequests / rate);
+  const bool windowed = service.slo.window_s > 0 && service.slo.window_s < span;
+  const bool whole = !windowed && (count <= kWholeRequests || span <= 8 * settle);
+  const double busy = std::max(settle, kSettleRequests / rate);
+  const double counted = whole ? span : windowed ? std::min(busy, service.slo.window_s) : busy;
   Windows way;
   way.step_s = counted / 16;
   way.counted_steps = 16;
@@ -256,7 +281,7 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
     return static_cast<double>(last - first);
   };
   // The busiest window, in steps of an eighth of it.
-  const double focus = whole ? 0 : std::min(service.slo.window_s, span);
+  const double focus = windowed ? service.slo.window_s : 0;
   double focus_at = 0;
   double focus_requests = -1;
   for (double begin = 0; focus > 0 && begin + focus <= span + focus / 8; begin += focus / 8) {

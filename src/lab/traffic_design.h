@@ -114,6 +114,7 @@ class TrafficDesign {
 
   void design_whole(const Service& service, double scale, double rate_per_s, double counted_s);
   void design_bursts(const Service& service, const BurstTraffic& bursts, double scale);
+  void design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale);
   void design_rates(const Service& service, double scale);
   void design_trace(const Service& service, const TraceTraffic& replay, double scale);
   // Adds the windows of [begin_s, end_s) as strata whose sizes grow geometrically, and returns their requests by

@@ -116,6 +116,31 @@ TEST(TrafficDesign, CutsALongTraceIntoWindows) {
   EXPECT_EQ(trace.front().size, 7);
 }
 
+// Bursts of a tenth of a second come as described: nothing can be left out of so short a cycle. A window of half a
+// second may lie within a burst, so it is judged by the rate of the burst.
+TEST(TrafficDesign, LeavesShortCyclesAsTheyAre) {
+  const TrafficDesign design(service_with(BurstTraffic{200, 5, 0.1, 0.4}), 1);
+  EXPECT_TRUE(std::holds_alternative<BurstTraffic>(design.draw(Rng(1), 0, 1).traffic));
+  const TrafficDesign windowed(service_with(BurstTraffic{200, 5, 0.1, 0.4}, 0.5), 1);
+  const auto traffic = windowed.draw(Rng(1), 0, 1).traffic;
+  ASSERT_TRUE(std::holds_alternative<PoissonTraffic>(traffic));
+  EXPECT_NEAR(std::get<PoissonTraffic>(traffic).rate_per_s, 200 * 5 / 1.8, 1e-9);
+  EXPECT_EQ(windowed.views()[0].name, "busiest window");
+}
+
+// A short trace with a window is cut into windows, too: the busiest ten seconds are judged apart.
+TEST(TrafficDesign, JudgesTheBusiestWindowOfAShortTrace) {
+  TraceTraffic replay;
+  for (int i = 0; i < 2000; ++i) {
+    const double at = i < 1000 ? 0.1 * i : i < 1500 ? 100 + 0.02 * (i - 1000) : 110 + 0.1 * (i - 1500);
+    replay.trace.push_back({kTimeZero + from_seconds(at), 1, 1});
+  }
+  const Service service = service_with(replay, 10);
+  const TrafficDesign design(service, 1);
+  ASSERT_NE(find_view(design, "busiest window"), nullptr);
+  EXPECT_TRUE(find_view(design, "busiest window")->binding);
+}
+
 // The design is the same for the same seed, and another seed draws other windows or lengths.
 TEST(TrafficDesign, RepeatsItselfForASeed) {
   const TrafficDesign design(service_with(BurstTraffic{200, 5, 10, 90}), 1);

@@ -447,7 +447,7 @@ void check_coverage(const Services& services, std::vector<std::string>& wrong) {
 void check_load(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
   for (const auto& [name, factor] : factors_without(problem, services, plan, plan.devices.size())) {
     if (services.at(name).edges.empty() || factor >= 1 - kLoadTolerance) continue;
-    wrong.push_back(fmt::format("{}: its slices can run only {:.4g} of the samples that arrive", name, factor));
+    wrong.push_back(fmt::format("{}: its slices can run only {:.4g} % of the samples that arrive", name, 100 * factor));
   }
 }
 
@@ -461,8 +461,8 @@ void check_spare(const Problem& problem, const Services& services, const Plan& p
     if (seen) continue;
     for (const auto& [name, factor] : factors_without(problem, services, plan, d)) {
       if (factor >= 1 - kLoadTolerance) continue;
-      wrong.push_back(fmt::format("{}: without {}, its slices can run only {:.4g} of the samples that arrive", name,
-                                  plan.devices[d].name, factor));
+      wrong.push_back(fmt::format("{}: without {}, its slices can run only {:.4g} % of the samples that arrive", name,
+                                  plan.devices[d].name, 100 * factor));
     }
   }
 }

@@ -96,11 +96,11 @@ TEST(CheckPlan, RefusesMutatedPlans) {
       {"a: no replica serves it", [](Problem&, Plan& p) { p.devices[0].slices[0].replicas.clear(); }},
       {"inputs reach size 4, but the largest bucket ends at 1",
        [](Problem&, Plan& p) { p.devices[0].slices[1].replicas[0].buckets.pop_back(); }},
-      {"a: its slices can run only 0.6667 of the samples",
+      {"a: its slices can run only 66.67 % of the samples",
        [](Problem&, Plan& p) {
          p.devices[0].slices[0].slice = {0, 0};
        }},
-      {"b: its slices can run only 0.5 of the samples",
+      {"b: its slices can run only 50 % of the samples",
        [](Problem&, Plan& p) {
          p.devices[0].slices[1].slice = {0, 2};
        }},
@@ -123,11 +123,11 @@ TEST(CheckPlan, RefusesMutatedPlans) {
          problem.workload.services[0].samples = ConstantSize{5};
          problem.workload.services[0].traffic = PoissonTraffic{10};
        }},
-      {"a: without a100-80gb-0, its slices can run only 0 of the samples",
+      {"a: without a100-80gb-0, its slices can run only 0 % of the samples",
        [](Problem& problem, Plan&) { problem.fleet.spare = SparePolicy::one_device; }},
-      {"a: its slices can run only 0.8889 of the samples",
+      {"a: its slices can run only 88.89 % of the samples",
        [](Problem& problem, Plan&) { problem.options.demand_factor = 1.5; }},
-      {"a: its slices can run only 0.8 of the samples",
+      {"a: its slices can run only 80 % of the samples",
        [](Problem& problem, Plan&) {
          problem.workload.services[0].job = Job{250 * 60, 60s};
        }},

@@ -573,10 +573,10 @@ std::string why_unservable(const Problem& problem, const Stock& stock, const Dem
           service.name, fastest, size, text::shortest(to_milliseconds(service.job->deadline)), fastest * factor);
     }
     return fmt::format(
-        "{}: the Slo is {} ms, but the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; an "
-        "Slo above {:.4g} ms could be kept under rule {}",
-        service.name, text::shortest(to_milliseconds(service.slo.latency)), where, fastest, size, fastest * factor,
-        to_string(problem.options.rule));
+        "{}: the Slo is {} ms, but the fastest slice of the fleet, {}, takes {:.4g} ms for one request{}; under rule "
+        "{} the Slo must be above {:.4g} ms, and longer where requests wait",
+        service.name, text::shortest(to_milliseconds(service.slo.latency)), where, fastest, size,
+        to_string(problem.options.rule), fastest * factor);
   }
   return {};
 }

@@ -211,7 +211,7 @@ TEST(Infeasible, AnSloBelowTheFastestRunNamesTheOneThatCouldBeKept) {
   EXPECT_EQ(
       answer.reason,
       "a: the Slo is 4 ms, but the fastest slice of the fleet, a100-80gb 7g.80gb, takes 2.143 ms for one request; "
-      "an Slo above 4.762 ms could be kept under rule half");
+      "under rule half the Slo must be above 4.762 ms, and longer where requests wait");
   EXPECT_EQ(plan_by("elastic", problem_of(model, {planned_service("a", 10, 4763us)})).status, PlanStatus::planned);
 }
 

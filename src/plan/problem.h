@@ -104,8 +104,8 @@ struct Problem {
 
 enum class PlanStatus { planned, infeasible };
 
-// The cheapest way to serve a service that the certifier rejected: of all covers that cost less than the one chosen,
-// the one with the largest share in time.
+// A cover that the certifier rejected: of all that it was asked about and that cost less than the one chosen, the one
+// with the largest share in time.
 struct NearestCover {
   std::vector<ReplicaGroup> groups;
   Verdict verdict;
@@ -130,9 +130,9 @@ struct PlanAnswer {
   Plan plan;
   int devices = 0;
   double price = 0;     // In the unit of the objective: devices, or price an hour.
-  double bound = 0;     // No plan under the same rule costs less.
+  double bound = 0;     // No plan of those that `among` names costs less under the same rule.
   bool proved = false;  // Nothing costs less than this plan.
-  std::string among;    // Empty: of all plans. Else of those that bound and proof are about: "plans without cuts".
+  std::string among;    // Further limits of what bound and proof are about: "plans without cuts". See among_text().
   double headroom = 1;  // For Objective::headroom: the factor reached.
   std::vector<ServicePlan> services;
   std::int64_t certifications = 0;  // How often the certifier was asked.

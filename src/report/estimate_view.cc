@@ -41,7 +41,7 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
     out += fmt::format("does not fit into memory, probability {:.0f} %\n", 100 * (1 - estimate.fits_probability));
     return out;
   }
-  out += fmt::format("latency     {}, between {} and {} with {:.0f} % (width {})\n",
+  out += fmt::format("latency     {}, between {} and {} with a probability of {:.0f} % (width {})\n",
                      milliseconds_text(estimate.mean_ms), milliseconds_text(estimate.low_ms),
                      milliseconds_text(estimate.high_ms), 100 * run.coverage, calibration_text(run.calibration));
   if (estimate.beyond_slices && !estimate.measured) {
@@ -53,7 +53,7 @@ std::string estimate_text(const learn::FittedRun& run, const learn::Candidate& c
   if (estimate.memory_mib) out += fmt::format("memory      {:.0f} MiB\n", *estimate.memory_mib);
   // Above this it would be printed as 100 %, which says nothing.
   if (estimate.fits_probability < 0.995) {
-    out += fmt::format("fits into memory with {:.0f} %\n", 100 * estimate.fits_probability);
+    out += fmt::format("fits into memory with a probability of {:.0f} %\n", 100 * estimate.fits_probability);
   }
   return out;
 }

@@ -189,7 +189,7 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::logging:
     case Endpoint::reload:
     case Endpoint::drain: return AccessNeed::admin;
-    // An unknown address needs what the port needs at least, so that a stranger cannot find out which addresses exist.
+    // An unknown path needs what the port needs at least, so that a stranger cannot find out which addresses exist.
     case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
   }
   return AccessNeed::admin;
@@ -297,10 +297,10 @@ const ServedModel* Gateway::find_model(std::string_view name) const {
 // Exact addresses come before those with a name in them: "models/stats" is not a model called "stats".
 Target Gateway::route(Port port, host::HttpMethod method, std::string_view path) const {
   if (port == Port::admin) return route_admin(method, path);
-  if (!path.starts_with("/v2")) return refuse(404, "unknown address");
+  if (!path.starts_with("/v2")) return refuse(404, "unknown path");
   std::string_view rest = path.substr(3);
   if (rest.empty() || rest == "/") return only(host::HttpMethod::get, method, {Endpoint::metadata, nullptr, {}});
-  if (!rest.starts_with('/')) return refuse(404, "unknown address");
+  if (!rest.starts_with('/')) return refuse(404, "unknown path");
   rest.remove_prefix(1);
   if (rest == "health/live") return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (rest == "health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
@@ -309,7 +309,7 @@ Target Gateway::route(Port port, host::HttpMethod method, std::string_view path)
   const std::string_view first = take_segment(rest);
   if (first == "models") return route_model(method, rest);
   if (first == "repository") return route_repository(method, rest);
-  return refuse(404, "unknown address");
+  return refuse(404, "unknown path");
 }
 
 Target Gateway::route_model(host::HttpMethod method, std::string_view rest) const {
@@ -333,13 +333,13 @@ Target Gateway::route_model(host::HttpMethod method, std::string_view rest) cons
     verb = take_segment(rest);
   }
   // Anything after the verb, for example /v2/models/x/infer/y.
-  if (!rest.empty()) return refuse(404, "unknown address");
+  if (!rest.empty()) return refuse(404, "unknown path");
   if (verb == "infer") return only(host::HttpMethod::post, method, {Endpoint::infer, model, {}});
   if (verb.empty()) return only(host::HttpMethod::get, method, {Endpoint::model_metadata, model, {}});
   if (verb == "ready") return only(host::HttpMethod::get, method, {Endpoint::model_ready, model, {}});
   if (verb == "config") return only(host::HttpMethod::get, method, {Endpoint::model_config, model, {}});
   if (verb == "stats") return only(host::HttpMethod::get, method, {Endpoint::model_stats, model, {}});
-  return refuse(404, "unknown address");
+  return refuse(404, "unknown path");
 }
 
 // Routes index and models/NAME/load|unload, with or without the name of a repository in front of them.
@@ -348,10 +348,10 @@ Target Gateway::route_repository(host::HttpMethod method, std::string_view rest)
   if (word != "index" && word != "models") word = take_segment(rest);
   if (word == "index" && rest.empty())
     return only(host::HttpMethod::post, method, {Endpoint::repository_index, nullptr, {}});
-  if (word != "models") return refuse(404, "unknown address");
+  if (word != "models") return refuse(404, "unknown path");
   const std::string name = unescape(take_segment(rest));
   const ServedModel* model = find_model(name);
-  if (rest != "load" && rest != "unload") return refuse(404, "unknown address");
+  if (rest != "load" && rest != "unload") return refuse(404, "unknown path");
   if (model == nullptr) {
     const std::string shown = is_utf8(name) ? name : "?";
     return refuse(400, fmt::format("failed to {} '{}', no such service in the services file", rest, shown));
@@ -369,7 +369,7 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/health" || path == "/v2/health/live")
     return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (path == "/v2/health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
-  return refuse(404, "unknown address");
+  return refuse(404, "unknown path");
 }
 
 // ---- Answers ----
@@ -501,7 +501,7 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::infer:
     case Endpoint::none: break;
   }
-  return Reply{404, kJsonType, error_body("unknown address")};
+  return Reply{404, kJsonType, error_body("unknown path")};
 }
 
 }  // namespace tangram::serve

@@ -119,7 +119,7 @@ class MeasuredWorker {
     int status = 0;
     const bool ended = waitpid(started_.process, &status, WNOHANG | __WALL) == started_.process;
     if (ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-      return {ErrorCode::exhausted, "the worker was killed: out of memory"};
+      return {ErrorCode::exhausted, "the worker was killed (SIGKILL), probably because it ran out of memory"};
     }
     return {ErrorCode::unavailable, "the worker exited"};
   }

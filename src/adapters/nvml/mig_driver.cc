@@ -43,7 +43,8 @@ class Write {
     const Status status = library_.call<Status(DeviceHandle, unsigned, Status*)>("nvmlDeviceSetMigMode", device_,
                                                                                  on ? 1U : 0U, &activation);
     if (status == kNoPermission) {
-      return Error{ErrorCode::denied, "switching MIG mode needs CAP_SYS_ADMIN (" + library_.describe(status) + ")"};
+      return Error{ErrorCode::denied,
+                   "only root can switch MIG mode (CAP_SYS_ADMIN); run with sudo (" + library_.describe(status) + ")"};
     }
     if (status != kSuccess) return refusal(library_, status);
     // The mode can be stored without being active: some GPUs need a reset first.

@@ -443,8 +443,8 @@ void add_runs(Arguments& verb, Options& options) {
       ->type_name("N")
       ->capture_default_str()
       ->range(0, 1'000'000);
-  verb.add_flag("--noise", options.noise, "Vary the runs by the spread in the file.");
-  verb.add_flag("--real-time", options.real_time, "Take the time of each run in real time.");
+  verb.add_flag("--noise", options.noise, "Vary replayed and emulated run times by the measured or predicted spread.");
+  verb.add_flag("--real-time", options.real_time, "Wait as long as each replayed or emulated run takes.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
                   "The memory of every slice in MiB, for emulated and torch, instead of the known values.")
       ->type_name("MIB")

@@ -286,9 +286,10 @@ VerbInfo info() {
       .summary = "plan the cuts of a fleet for its services, on the fewest devices",
       .description =
           "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
-          "and which batch sizes, so that SERVICES keep their promises on as few devices as possible, and proves how "
-          "few any plan would need. The rule says when a slice is fast enough. certified, the default, simulates "
-          "every service with the scheduler that will serve it, until its percentile holds with 95 % confidence. "
+          "and which batch sizes, so that SERVICES keep their promises on as few devices as possible, and gives a "
+          "proved lower bound for plans in which services do not share slices. The rule says when a slice is fast "
+          "enough. certified, the default, simulates every service with the scheduler that will serve it, until its "
+          "percentile holds in the long run with 95 % confidence for each service. "
           "half leaves half of the Slo for waiting, as ParvaGPU does. no_waiting gives a bound, not a plan to serve: "
           "a run only has to fit into the Slo, in a batch that can gather in the rest of it. The planner parva needs "
           "--rule half. Rates are those at the peak of a day or curve; a service with a job is sized to finish "
@@ -348,7 +349,7 @@ void add_options(Program& program, Arguments& verb, Options& options) {
       ->capture_default_str()
       ->range(0.0, 1.0);
   file("--check", options.check,
-       "Certify this plan again instead of making one. With another --seed, the random numbers are others.");
+       "Certify this plan again instead of making one. Another --seed gives other random numbers.");
   verb.add_flag(
       "--explain", options.explain,
       "Explain why not fewer devices, what a longer promise of each service would save, and how certain the run "

@@ -62,7 +62,7 @@ void add_rollback(Program& program) {
            "takes only the steps that are missing, so it works after an apply that completed, failed, was "
            "interrupted or was killed, and can be repeated: a change that is undone is not undone again. New slices "
            "have new UUIDs. With --checkpoint it restores that file, which can also be a checkpoint of "
-           "nvidia-mig-parted, and tangram rollback undoes that. {}",
+           "nvidia-mig-parted, and a later tangram rollback without --checkpoint undoes this. {}",
            kRecutExitCodes),
        .examples = {{"tangram rollback --dry-run", "Print the steps without taking them."},
                     {"tangram rollback", "Undo the last apply."},
