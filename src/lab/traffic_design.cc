@@ -195,7 +195,6 @@ void TrafficDesign::design_rates(const Service& service, double scale) {
   const bool whole = total <= kWholeRequests;
   const double wanted = whole ? period : std::min(period / 4, settle);
   Windows way;
-  way.period_s = period;
   way.step_s = grid_s_ > wanted / 4 ? grid_s_ / std::ceil(grid_s_ / (wanted / 4)) : grid_s_;
   if (wanted / way.step_s > kStepsPerWindowMax) way.step_s *= std::floor(wanted / way.step_s / kStepsPerWindowMax) + 1;
   const auto on_grid = [&](double seconds) { return way.step_s * std::max(1.0, std::round(seconds / way.step_s)); };

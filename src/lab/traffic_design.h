@@ -78,7 +78,6 @@ struct WindowStratum {
 
 // Windows of a rate that is a known function of time, or of a trace.
 struct TrafficWindows {
-  double period_s = 0;  // 0: a trace, which does not repeat.
   double step_s = 0;
   int warmup_steps = 0;
   int counted_steps = 0;
@@ -117,10 +116,10 @@ class TrafficDesign {
   void design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale);
   void design_rates(const Service& service, double scale);
   void design_trace(const Service& service, const TraceTraffic& replay, double scale);
-  // Adds the windows of [begin_s, end_s) as strata whose sizes grow geometrically, and returns their requests by
-  // stratum.
+  // Adds the windows as strata whose sizes grow geometrically, the last of `strata_max` taking the rest, and returns the
+  // requests of each stratum.
   std::vector<double> add_strata(std::vector<Window> windows, std::size_t strata_max);
-  // Requests that are expected, or recorded, in [begin_s, end_s). The rate function repeats after its period.
+  // Requests that a rate function brings in [begin_s, end_s). It repeats after its period.
   double expected(double begin_s, double end_s) const;
 
   TrafficRun draw_bursts(const Bursts& bursts, Rng rng, std::size_t count) const;
