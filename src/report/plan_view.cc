@@ -208,7 +208,8 @@ double gap_of(const plan::PlanAnswer& answer) {
 
 std::string counted_devices(int count) { return fmt::format("{} device{}", count, count == 1 ? "" : "s"); }
 
-// One line with the cost, how good it is and how it was found: "5 devices, bound 5, proved optimal among ...; planner ..., rule
+// One line with the cost, how good it is and how it was found: "5 devices, bound 5, proved optimal among ...; planner
+// ..., rule
 // ...".
 std::string verdict_line(const PlanStory& story) {
   const auto& answer = story.answer;
@@ -379,7 +380,7 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
         notes += fmt::format(", for {:.4g} s every {:.4g} s on average", bursts->burst_mean_s,
                              bursts->burst_mean_s + bursts->calm_mean_s);
       }
-      notes += ". slo.window_s asks for the share in every window.\n";
+      notes += ". slo.window_s asks for the share in the busiest window, too.\n";
     }
   }
   return "\n" + paint(terminal, Style::bold, "What was certified") + "\n" + table.render(terminal, 2) + notes;
