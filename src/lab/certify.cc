@@ -86,6 +86,30 @@ bool is_far_off(const TrafficDesign& design, const ShareEstimate& estimate, doub
   });
 }
 
+// The requests after which a promise without any loss is certified at a check.
+std::uint64_t requests_needed(double target, double error) {
+  constexpr double kLossesTogether = 5;  // As ShareEstimate has it.
+  return static_cast<std::uint64_t>(-math::log(error * kErrorEarly) * kLossesTogether / (1 - target));
+}
+
+// The power of the slices of the only service of a deployment.
+SlicePower power_of(const sched::Deployment& deployment, const std::vector<plan::SizeShare>& sizes,
+                    double samples_mean) {
+  SlicePower power;
+  power.edges = deployment.services[0].edges;
+  std::vector<double> samples_per_s(power.edges.size(), 0);
+  for (const auto& place : deployment.places) {
+    const auto& entry = deployment.pools[place.pool.index()].services[0];
+    for (std::size_t b = 0; b < samples_per_s.size(); ++b) {
+      const std::int32_t batch = entry.batch_max[b];
+      if (batch > 0) samples_per_s[b] += 1e9 * batch / static_cast<double>(entry.latency.mean_ns(b, batch));
+    }
+  }
+  for (const double rate : samples_per_s) power.sample_s.push_back(rate > 0 ? 1 / rate : 1);
+  for (const auto& [size, share] : sizes) power.request_s += share * samples_mean * power.cost_s(size, 1);
+  return power;
+}
+
 }  // namespace
 
 double noise_spread(const sched::Deployment& deployment) {
@@ -171,6 +195,7 @@ sched::Deployment SimulatedCertifier::deploy(const Service& service, std::span<c
 plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const plan::ReplicaGroup> groups,
                                           bool confirm) {
   std::string key = content_key(asked);
+  const KnownService& service = known_service(asked, key);
   // A look is no substitute for a confirmation: it has other random numbers.
   key += confirm ? "|confirm" : "|look";
   for (const auto& group : groups) {
@@ -179,25 +204,38 @@ plan::Verdict SimulatedCertifier::certify(const Service& asked, std::span<const 
   }
   const auto known = verdicts_.find(key);
   if (known != verdicts_.end()) return known->second;
-  return verdicts_.emplace(std::move(key), simulate(asked, groups, confirm)).first->second;
+  return verdicts_.emplace(std::move(key), simulate(asked, service, groups, confirm)).first->second;
 }
 
-plan::Verdict SimulatedCertifier::simulate(const Service& asked, std::span<const plan::ReplicaGroup> groups,
-                                           bool confirm) {
+const SimulatedCertifier::KnownService& SimulatedCertifier::known_service(const Service& service,
+                                                                          const std::string& key) {
+  const auto known = services_.find(key);
+  if (known != services_.end()) return known->second;
+  KnownService fresh{plan::planning_rate_per_s(service), plan::size_shares(service), plan::samples_mean(service),
+                     service};
+  fresh.bare.traffic = PoissonTraffic{};
+  return services_.emplace(key, std::move(fresh)).first->second;
+}
+
+plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownService& known,
+                                           std::span<const plan::ReplicaGroup> groups, bool confirm) {
   plan::Verdict verdict;
-  const double rate = plan::planning_rate_per_s(asked) * options_.rate_scale;
+  const double rate = known.rate_per_s * options_.rate_scale;
   if (!(rate > 0)) {
     verdict.holds = true;
     verdict.attainment = verdict.attainment_low = verdict.attainment_high = 1;
+    verdict.view = "no traffic";
     return verdict;
   }
   const auto deployment = deploy(asked, groups);
-  const TrafficDesign design(asked, options_.rate_scale);
+  const TrafficDesign design(asked, options_.rate_scale, power_of(deployment, known.sizes, known.samples_mean));
   ShareEstimate estimate(design.parts());
   const double target = asked.slo.percentile / 100;
   const double error = options_.error / options_.confirmations;
-  const std::uint64_t requests_max = confirm ? options_.requests_confirm : options_.requests_look;
-  Workload workload{{asked}};
+  // A promise of 99.99 % takes half a million requests, however good the slices are.
+  const std::uint64_t requests_max =
+      std::max(confirm ? options_.requests_confirm : options_.requests_look, 2 * requests_needed(target, error));
+  Workload workload{{known.bare}};
   sim::SimulationConfig config;
   config.scheduler = options_.scheduler;
   const double spread = noise_spread(deployment);

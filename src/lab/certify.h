@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/latency_model.h"
+#include "plan/demand.h"
 #include "plan/problem.h"
 #include "sched/deployment.h"
 #include "sched/scheduler.h"
@@ -48,19 +49,30 @@ class SimulatedCertifier final : public plan::Certifier {
   std::uint64_t requests_simulated() const { return requests_; }
 
  private:
+  // What is derived from a service alone, remembered: a trace may have a million requests, and a search asks hundreds of
+  // questions about it.
+  struct KnownService {
+    double rate_per_s = 0;  // To plan for.
+    std::vector<plan::SizeShare> sizes;
+    double samples_mean = 1;
+    Service bare;  // Without its traffic.
+  };
+  const KnownService& known_service(const Service& service, const std::string& key);
   // The compiled run times of one replica group on the buckets `edges`, made once for equal groups. A bucket that the
   // group does not serve has batch_max 0.
   const sched::PoolService& pool_service(const Service& service, const std::vector<std::int64_t>& edges,
                                          const plan::ReplicaGroup& group);
   // Answers a question that has not been asked before, by a sequential test. Cost: `requests_look` or
   // `requests_confirm` simulated requests at most, and one replicate more.
-  plan::Verdict simulate(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm);
+  plan::Verdict simulate(const Service& service, const KnownService& known,
+                         std::span<const plan::ReplicaGroup> groups, bool confirm);
   // The service alone on its replicas, all slices on one device.
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 
   const LatencyModel& model_;
   CertifyOptions options_;
   std::map<std::string, sched::PoolService> compiled_;
+  std::map<std::string, KnownService> services_;   // By content_key().
   std::map<std::string, plan::Verdict> verdicts_;  // A question asked again has the same answer.
   std::uint64_t requests_ = 0;
 };

@@ -1,9 +1,10 @@
 // Which pieces of the traffic a certificate simulates.
 //
 // The settle time decides what may be left out. A queue that rejects requests which cannot be in time holds at most
-// about one Slo of work, so it forgets its past after several Slos; near full load it also performs a random walk over
-// that range, which takes about rate * Slo^2. The policy remembers its losses over 512 requests. The settle time covers
-// all three. The assumption is checked by bench/plan/certificates, which simulates the whole traffic for days.
+// about one Slo of work, so it forgets its past after several Slos. Near full load it takes longer: an overload of 2 %
+// fills the queue in 50 Slos, and at full load the queue performs a random walk over its range, which takes about
+// rate * Slo^2 / 5. The policy remembers its losses over 512 requests. The settle time covers all of these, up to
+// kSettleSlosMax. bench/plan/certificates checks it by simulating the whole traffic for days.
 //
 // Strata of windows grow geometrically from the busiest windows on: four, then twelve, and so on. The few windows that
 // decide about a promise are then always simulated, however long the rest of the day is.
@@ -24,7 +25,16 @@ namespace {
 constexpr double kHour = 3600;
 constexpr double kSettleSlos = 5;
 constexpr double kSettleRequests = 1000;      // Twice the memory of the policy.
-constexpr double kSettleWalkRequests = 4000;  // Longest random walk that is waited for: beyond it, queues are fluid.
+constexpr double kSettleWalkRequests = 4000;  // Longest random walk that is waited for away from full load.
+// Two relaxation times of a random walk within a range, in squares of the range: 2 * 2 / pi^2.
+constexpr double kWalkTimes = 0.4;
+constexpr double kFillTimes = 3;         // Of the time in which an overload fills the queue, or the lack of one empties it.
+constexpr double kSettleSlosMax = 100;   // Near full load; ...
+constexpr double kSettleMax = 400'000;   // ... and in requests.
+// Queues that hold more requests than this within an Slo begin full where slices are near full load.
+constexpr double kSurgeAbove = 100;
+// Slices run this share of what full batches would give, at the least.
+constexpr double kPowerLow = 0.85;
 constexpr double kCountedRequests = 2000;     // Of one replicate, at least.
 constexpr double kWholeRequests = 40000;      // Periods and traces up to this many requests are simulated whole.
 constexpr std::size_t kReplicatesPerRun = 32;
@@ -32,13 +42,6 @@ constexpr std::size_t kStrataFirst = 4;  // Windows in the first stratum, all of
 constexpr std::size_t kStrataGrowth = 8;
 constexpr int kStepsPerWindowMax = 4096;
 constexpr double kStepsPerCycleMax = 20000;
-
-// How long it takes until the state of the queue depends on the rate alone.
-double settle_s(const Service& service, double rate_per_s) {
-  const double slo_s = to_seconds(service.slo.latency);
-  const double walk_s = std::min(slo_s * slo_s * rate_per_s, kSettleWalkRequests / rate_per_s);
-  return std::max({kSettleSlos * slo_s, kSettleRequests / rate_per_s, walk_s});
-}
 
 int steps_for(double seconds, double step_s) {
   return std::max(1, static_cast<int>(std::ceil(seconds / step_s - 1e-9)));
@@ -64,7 +67,32 @@ sim::TrafficParts parts_of(double step_s, std::size_t count) {
 
 }  // namespace
 
-TrafficDesign::TrafficDesign(const Service& service, double rate_scale) {
+double SlicePower::cost_s(std::int64_t size, std::int64_t samples) const {
+  if (edges.empty()) return 1;
+  const auto at = std::ranges::lower_bound(edges, size);
+  const auto bucket = std::min(static_cast<std::size_t>(at - edges.begin()), edges.size() - 1);
+  return sample_s[bucket] * static_cast<double>(samples);
+}
+
+bool TrafficDesign::is_near_full(double rate_per_s) const {
+  const double load = rate_per_s * power_.request_s;
+  return load < 1 && load > kPowerLow;
+}
+
+double TrafficDesign::settle_s(const Service& service, double rate_per_s) const {
+  const double slo_s = to_seconds(service.slo.latency);
+  const double walk_s = std::min(slo_s * slo_s * rate_per_s, kSettleWalkRequests / rate_per_s);
+  const double least = std::max({kSettleSlos * slo_s, kSettleRequests / rate_per_s, walk_s});
+  const double load = rate_per_s * power_.request_s;
+  if (load <= 0) return least;
+  // How far the load is from full at least, whatever the slices really run.
+  const double away = is_near_full(rate_per_s) ? 0 : load >= 1 ? load - 1 : 1 - load / kPowerLow;
+  const double slow = std::min({kWalkTimes * slo_s * slo_s * rate_per_s, kFillTimes * slo_s / std::max(away, 1e-6),
+                                kSettleSlosMax * slo_s, kSettleMax / rate_per_s});
+  return std::max(least, slow);
+}
+
+TrafficDesign::TrafficDesign(const Service& service, double rate_scale, SlicePower power) : power_(std::move(power)) {
   views_.push_back({"long run", true, {}});
   if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
     design_bursts(service, *bursts, rate_scale);
@@ -82,7 +110,13 @@ TrafficDesign::TrafficDesign(const Service& service, double rate_scale) {
 // Requires a positive rate.
 void TrafficDesign::design_whole(const Service& service, double scale, double rate_per_s, double counted_s) {
   TANGRAM_CHECK(rate_per_s > 0, "traffic that is simulated flows");
-  way_ = Whole{service.traffic, scale, settle_s(service, rate_per_s), counted_s};
+  Whole way{service.traffic, scale, settle_s(service, rate_per_s), counted_s};
+  const double slo_s = to_seconds(service.slo.latency);
+  if (std::holds_alternative<PoissonTraffic>(service.traffic) && rate_per_s * slo_s > kSurgeAbove &&
+      rate_per_s * power_.request_s > kPowerLow) {
+    way.surge_s = slo_s;
+  }
+  way_ = std::move(way);
   views_[0].weight = {1};
 }
 
@@ -99,8 +133,10 @@ void TrafficDesign::design_bursts(const Service& service, const BurstTraffic& bu
   way.step_s = std::min({calm_settle, burst_settle, way.calm_mean_s, way.burst_mean_s}) / 20;
   const double cycle_s = way.calm_mean_s + way.burst_mean_s;
   const double kept_s = std::min(way.calm_mean_s, 2 * calm_settle) + std::min(way.burst_mean_s, 2 * burst_settle);
-  // Short cycles have nothing to leave out, and of very uneven ones the steps would be too many.
-  if (cycle_s <= (calm_settle + burst_settle) / 4 || kept_s / way.step_s > kStepsPerCycleMax) {
+  // Where neither calms nor bursts last until the queue has settled, a cycle remembers the one before. Short cycles have
+  // nothing to leave out, and of very uneven ones the steps would be too many.
+  const bool remembers = way.calm_mean_s < calm_settle && way.burst_mean_s < burst_settle;
+  if (remembers || cycle_s <= (calm_settle + burst_settle) / 4 || kept_s / way.step_s > kStepsPerCycleMax) {
     return design_short_bursts(service, bursts, scale);
   }
   way.calm_young = steps_for(calm_settle, way.step_s);
@@ -191,7 +227,8 @@ void TrafficDesign::design_rates(const Service& service, double scale) {
 
   // Windows and their steps lie on the grid of the curve, so that no step of it is blurred.
   const double peak_guess = std::max(total / period, plan::planning_rate_per_s(service) * scale * 0.5);
-  const double settle = settle_s(service, peak_guess);
+  const double peak = std::max(peak_guess, plan::planning_rate_per_s(service) * scale);
+  const double settle = std::max(settle_s(service, peak_guess), settle_s(service, peak));
   const bool whole = total <= kWholeRequests;
   const double wanted = whole ? period : std::min(period / 4, settle);
   Windows way;
@@ -261,9 +298,30 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
   const auto count = static_cast<double>(replay.trace.size());
   TANGRAM_CHECK(count > 0, "traffic that is simulated flows");
   const double span = std::max(to_seconds(replay.trace.back().at - kTimeZero) / speed_ + 1e-9, 1e-6);
-  // Settled at the rate of a busy time, which is what counts.
+  // Work up to each entry: inputs differ in size, and the busiest part of a trace is the one with the most work.
+  std::vector<double> work{0};
+  work.reserve(replay.trace.size() + 1);
+  for (const auto& entry : replay.trace) {
+    const std::int64_t size = std::holds_alternative<TraceSize>(service.input_size) ? entry.size : 1;
+    work.push_back(work.back() + power_.cost_s(size, entry.samples));
+  }
+  const auto at = [&](double s) { return kTimeZero + from_seconds(std::max(0.0, s) * speed_); };
+  const auto index_at = [&](double s) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(replay.trace, at(s), {}, &TraceEntry::at) -
+                                    replay.trace.begin());
+  };
+  const auto requests_in = [&](double begin, double end) {
+    return static_cast<double>(index_at(end) - index_at(begin));
+  };
+  const auto work_in = [&](double begin, double end) { return work[index_at(end)] - work[index_at(begin)]; };
   const double rate = count / span;
-  const double settle = settle_s(service, rate);
+  // Settled at the load of the busiest time, in requests of mean work.
+  const double slice_s = std::max(20 * to_seconds(service.slo.latency), kSettleRequests / rate);
+  double busiest = rate;
+  for (double begin = 0; begin < span && work.back() > 0; begin += slice_s) {
+    busiest = std::max(busiest, work_in(begin, begin + slice_s) / slice_s * count / work.back());
+  }
+  const double settle = std::max(settle_s(service, rate), settle_s(service, busiest));
   const bool windowed = service.slo.window_s > 0 && service.slo.window_s < span;
   const bool whole = !windowed && (count <= kWholeRequests || span <= 8 * settle);
   const double busy = std::max(settle, kSettleRequests / rate);
@@ -273,20 +331,14 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
   way.counted_steps = 16;
   way.warmup_steps = whole ? 0 : steps_for(settle, way.step_s);
   way_ = way;
-  const auto at = [&](double s) { return kTimeZero + from_seconds(std::max(0.0, s) * speed_); };
-  const auto requests_in = [&](double begin, double end) {
-    const auto first = std::ranges::lower_bound(replay.trace, at(begin), {}, &TraceEntry::at);
-    const auto last = std::ranges::lower_bound(replay.trace, at(end), {}, &TraceEntry::at);
-    return static_cast<double>(last - first);
-  };
   // The busiest window, in steps of an eighth of it.
   const double focus = windowed ? service.slo.window_s : 0;
   double focus_at = 0;
-  double focus_requests = -1;
+  double focus_work = -1;
   for (double begin = 0; focus > 0 && begin + focus <= span + focus / 8; begin += focus / 8) {
-    const double requests = requests_in(begin, begin + focus);
-    if (requests <= focus_requests) continue;
-    focus_requests = requests;
+    const double busy_s = work_in(begin, begin + focus);
+    if (busy_s <= focus_work) continue;
+    focus_work = busy_s;
     focus_at = begin;
   }
   std::vector<Window> inside;
@@ -294,7 +346,7 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
   for (double start = 0; start < span; start += counted) {
     const double requests = requests_in(start, start + counted);
     if (requests <= 0) continue;
-    const Window window{start, requests_in(start - settle, start + counted), requests};
+    const Window window{start, work_in(start - settle, start + counted), requests};
     const bool in = focus > 0 && start + counted > focus_at && start < focus_at + focus;
     (in ? inside : outside).push_back(window);
   }
@@ -350,6 +402,13 @@ TrafficRun TrafficDesign::draw(const Rng& rng, std::size_t first, std::size_t co
   append(run.parts.by_step, warmup, sim::TrafficParts::kUncounted);
   for (std::size_t r = 0; r < count; ++r) append(run.parts.by_step, 1, r);
   run.duration = run.parts.step * static_cast<std::int64_t>(run.parts.by_step.size());
+  if (whole.surge_s > 0) {
+    const double rate = std::get<PoissonTraffic>(whole.traffic).rate_per_s;
+    const auto steps = static_cast<std::size_t>(std::ceil(to_seconds(run.duration) / whole.surge_s)) + 1;
+    CurveTraffic curve{"", whole.surge_s, 1, std::vector<double>(steps, rate)};
+    curve.rate_per_s.front() = 2 * rate;
+    run.traffic = std::move(curve);
+  }
   return run;
 }
 

@@ -21,6 +21,17 @@
 
 namespace tangram::lab {
 
+// How fast the slices of a service are. It tells how near to full load they are at a rate, and which part of a trace is
+// the most work.
+struct SlicePower {
+  std::vector<std::int64_t> edges;  // Of the buckets, ascending.
+  std::vector<double> sample_s;     // By bucket: how long all slices together take for one sample, in full batches.
+  double request_s = 0;             // The same for a request of the service, on average.
+
+  // How long all slices together take for a request; 1 if nothing is known of them.
+  double cost_s(std::int64_t size, std::int64_t samples) const;
+};
+
 // A share that is estimated: over all the traffic, or over the part of it that is promised separately.
 struct TrafficView {
   std::string name;            // "long run", "busiest hour", "busiest window", "bursts"
@@ -46,6 +57,9 @@ struct WholeTraffic {
   double scale = 1;
   double warmup_s = 0;
   double counted_s = 0;
+  // Before the warm-up, twice the rate for so long. The queue is then full at first, and an overload of a few percent
+  // shows at once instead of after minutes. Only of Poisson traffic.
+  double surge_s = 0;
 };
 
 // Calms and bursts, of which only the first `young + settled` steps are simulated. A burst that lasts longer is
@@ -66,7 +80,7 @@ struct BurstPieces {
 // A span of the period or trace, with the place where its warm-up begins.
 struct TrafficWindow {
   double start_s = 0;
-  double load = 0;  // Expected or recorded requests in the warm-up and the window.
+  double load = 0;  // Expected requests, or recorded work, in the warm-up and the window.
   double requests = 0;
 };
 
@@ -88,9 +102,9 @@ struct TrafficWindows {
 
 class TrafficDesign {
  public:
-  // `service` outlives the design if its traffic is a trace. `rate_scale` multiplies its rates. Requires a positive
-  // rate.
-  TrafficDesign(const Service& service, double rate_scale);
+  // `service` outlives the design if its traffic is a trace. `rate_scale` multiplies its rates. `power` is that of its
+  // slices; without edges it is not known. Requires a positive rate.
+  TrafficDesign(const Service& service, double rate_scale, SlicePower power = {});
 
   // In the order of importance; the first is the long run.
   const std::vector<TrafficView>& views() const { return views_; }
@@ -111,6 +125,10 @@ class TrafficDesign {
   using Stratum = detail::WindowStratum;
   using Windows = detail::TrafficWindows;
 
+  // How long it takes until the state of the queue depends on the rate alone.
+  double settle_s(const Service& service, double rate_per_s) const;
+  // True if slices of this power may be just fully loaded.
+  bool is_near_full(double rate_per_s) const;
   void design_whole(const Service& service, double scale, double rate_per_s, double counted_s);
   void design_bursts(const Service& service, const BurstTraffic& bursts, double scale);
   void design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale);
@@ -128,6 +146,7 @@ class TrafficDesign {
   void add_window(const Windows& way, const Window& window, double placed_s, CurveTraffic& curve,
                   TraceTraffic& recorded) const;
 
+  SlicePower power_;
   std::vector<TrafficView> views_;
   std::size_t parts_ = 1;
   double cycles_ = 1;

@@ -447,7 +447,10 @@ void check_coverage(const Services& services, std::vector<std::string>& wrong) {
 void check_load(const Problem& problem, const Services& services, const Plan& plan, std::vector<std::string>& wrong) {
   for (const auto& [name, factor] : factors_without(problem, services, plan, plan.devices.size())) {
     if (services.at(name).edges.empty() || factor >= 1 - kLoadTolerance) continue;
-    wrong.push_back(fmt::format("{}: its slices can run only {:.4g} % of the samples that arrive", name, 100 * factor));
+    const Traffic& traffic = services.at(name).service->traffic;
+    const bool peak = std::holds_alternative<DiurnalTraffic>(traffic) || std::holds_alternative<CurveTraffic>(traffic);
+    wrong.push_back(fmt::format("{}: its slices can run only {:.4g} % of the samples that arrive{}", name, 100 * factor,
+                                peak ? " at its peak, for which plans must have the capacity" : ""));
   }
 }
 

@@ -306,6 +306,16 @@ std::string why_no_kinds(const Problem& problem) {
   return why_not_run(problem, 0, size_shares(problem.workload.services[0]).back().size);
 }
 
+// Certifying a promise takes requests in proportion to one over what it may lose: at this percentile ten million.
+constexpr double kPercentileMax = 99.999;
+
+std::string why_not_certifiable(const Service& service) {
+  return fmt::format(
+      "{}: a percentile of {} cannot be certified by simulation; the highest that can is {}. Ask for less, or plan with "
+      "--rule half, which simulates nothing",
+      service.name, text::shortest(service.slo.percentile), text::shortest(kPercentileMax));
+}
+
 struct Solved {
   CoverModel model;
   CoverAnswer answer;
@@ -509,6 +519,10 @@ PlanAnswer plan_by_cover(const Problem& problem, const Stock& stock) {
   if (stock.kinds.empty()) {
     const bool named = !problem.fleet.groups.empty() && !problem.workload.services.empty();
     return infeasible(0, named ? problem.workload.services[0].name : "", why_no_kinds(problem));
+  }
+  for (const auto& service : problem.workload.services) {
+    if (problem.options.rule != Rule::certified || service.job || service.slo.percentile <= kPercentileMax) continue;
+    return infeasible(0, service.name, why_not_certifiable(service));
   }
   Solved solved = solve(problem, stock);
   if (solved.answer.status != CoverStatus::solved) {

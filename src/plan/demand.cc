@@ -261,6 +261,17 @@ double least_rate_of_bursts(const Service& service, const BurstTraffic& bursts) 
   return least_rate(bursts.rate_per_s, std::max(bursts.rate_per_s, burst_rate), keeps);
 }
 
+// The most requests of a trace within any `seconds` of it.
+double most_within(const TraceTraffic& replay, double seconds) {
+  std::size_t first = 0;
+  std::size_t most = 0;
+  for (std::size_t last = 0; last < replay.trace.size(); ++last) {
+    while (to_seconds(replay.trace[last].at - replay.trace[first].at) >= seconds) ++first;
+    most = std::max(most, last - first + 1);
+  }
+  return static_cast<double>(most);
+}
+
 double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
   const double mean = mean_rate_per_s(service.traffic);
   if (replay.trace.empty() || mean <= 0) return mean;
@@ -272,15 +283,32 @@ double least_rate_of_trace(const Service& service, const TraceTraffic& replay) {
   }
   double most = 0;
   for (const auto& [window, count] : windows) most = std::max(most, count);
+  const double promised = service.slo.percentile / 100;
+  // Where every window is promised: the most requests of one, and its length.
+  const double promised_s = service.slo.window_s;
+  const double in_window = promised_s > 0 ? most_within(replay, promised_s * replay.speed) : 0;
   const auto keeps = [&](double rate) {
     double answered = 0;
     for (const auto& [window, count] : windows) answered += std::min(count, rate * (length + slo_s));
-    return answered >= service.slo.percentile / 100 * static_cast<double>(replay.trace.size());
+    if (answered < promised * static_cast<double>(replay.trace.size())) return false;
+    return rate * (promised_s + slo_s) >= promised * in_window;
   };
-  return least_rate(mean, std::max(mean, most / length), keeps);
+  const double of_window = promised_s > 0 ? in_window / promised_s : 0;
+  return least_rate(mean, std::max({mean, most / length, of_window}), keeps);
 }
 
 }  // namespace
+
+double gather_rate_per_s(const Service& service) {
+  const double planned = planning_rate_per_s(service);
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
+    return std::max(planned, burst_rate_per_s(*bursts));
+  }
+  const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  if (replay == nullptr || replay->trace.empty()) return planned;
+  const double slo_s = to_seconds(service.slo.latency);
+  return std::max(planned, most_within(*replay, slo_s * replay->speed) / slo_s);
+}
 
 double planning_rate_per_s(const Service& service) {
   // Each client sends its next request one think time after an answer, which takes at most the Slo when in time.
@@ -391,9 +419,12 @@ OfferPair offer_of(const Problem& problem, const Stock& stock, const Demand& dem
   // ParvaGPU's rule does not limit batches by what arrives in time, as if the rate were infinite.
   constexpr double kAnyRate = 1e18;
   const bool gathers = problem.options.rule != Rule::half;
+  const Service& service = problem.workload.services[demand.service];
+  const double planned = planning_rate_per_s(service);
+  const double peak = planned > 0 ? gather_rate_per_s(service) / planned : 1;
   OfferPair offer{{kind, processes, {}, {}}, {kind, processes, {}, {}}};
   for (std::size_t i = 0; i < demand.edges.size(); ++i) {
-    const double rate = gathers ? std::max(demand.rate_per_s[i], demand.other_rate_per_s[i]) : kAnyRate;
+    const double rate = gathers ? peak * std::max(demand.rate_per_s[i], demand.other_rate_per_s[i]) : kAnyRate;
     const auto choose = [&](double share) {
       return best_batch(problem, stock, demand.service, kind, processes, demand.edges[i], rate, share);
     };

@@ -28,6 +28,8 @@ std::vector<double> samples_by_number(const Service& service);
 // where bursts bring more requests than the percentile may lose. Of a closed loop: what comes at least while its answers
 // are in time, each after the whole Slo.
 double planning_rate_per_s(const Service& service);
+// The rate at which requests gather into batches when most of them come: in a burst, or in the busiest Slo of a trace.
+double gather_rate_per_s(const Service& service);
 // Jobs are planned to end after this share of the time that they have: they begin late, and runs differ.
 inline constexpr double kJobShare = 0.95;
 

@@ -148,7 +148,7 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
         answer.bound, unit, rule, answer.price);
   }
   if (problem.options.rule == Rule::certified && answer.bound > 0) {
-    text += " A cover counts as too small if it was simulated and not certified.";
+    text += " A cover counts as too small if it lacks the capacity, or if it was simulated and not certified.";
   }
   const std::string binding = binding_services(answer);
   if (!binding.empty()) text += " The bound is due to: " + binding + ".";

@@ -168,6 +168,9 @@ Table device_table(const Plan& plan) {
   return table;
 }
 
+// A service without requests is planned at a rate near zero.
+bool has_traffic(const plan::ServicePlan& service) { return service.rate_per_s > 1e-6; }
+
 // RUN P99 is predicted for the run alone; CERTIFIED is the simulated latency with waiting, at the percentile of the
 // Slo.
 Table service_table(const PlanStory& story) {
@@ -187,8 +190,8 @@ Table service_table(const PlanStory& story) {
     table.add({{service.service, Style::accent},
                buckets_text(service),
                slices_text(service.groups),
-               number_text(service.rate_per_s),
-               fmt::format("{:.0f} %", 100 * service.load_factor),
+               number_text(has_traffic(service) ? service.rate_per_s : 0),
+               has_traffic(service) ? fmt::format("{:.0f} %", 100 * service.load_factor) : "no traffic",
                promise_text(service_of(story.problem, service.service)),
                latency_text(slowest_run(story.problem, service)),
                verdict ? latency_text(verdict->latency) : "-",
@@ -339,6 +342,9 @@ std::string proved_text(const plan::PlanAnswer& answer) {
   return "proved optimal among the " + plan::among_text(answer);
 }
 
+// Digits of a share: enough to tell it from the promise.
+int share_digits(const Service& service) { return service.slo.percentile > 99.9 ? 7 : 4; }
+
 // One line for each service whose cheaper cover was too close to call: "rank: 4 x 1g.10gb has 94.8 to 95.6 % in time,
 // and 95 % are promised".
 std::string too_close_text(const PlanStory& story, const std::string& pad) {
@@ -361,18 +367,18 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
   for (const auto& service : story.answer.services) {
     if (!service.verdict) continue;
     const auto& verdict = *service.verdict;
-    const auto share = [](const plan::Verdict& v) {
+    const Service& asked = service_of(story.problem, service.service);
+    const auto share = [digits = share_digits(asked)](const plan::Verdict& v) {
       return v.attainment_high > v.attainment_low && v.attainment_low > 0
-                 ? fmt::format("{:.4g} % ({:.4g} to {:.4g})", 100 * v.attainment, 100 * v.attainment_low,
-                               100 * v.attainment_high)
-                 : fmt::format("{:.4g} %", 100 * v.attainment);
+                 ? fmt::format("{:.{}g} % ({:.{}g} to {:.{}g})", 100 * v.attainment, digits, 100 * v.attainment_low,
+                               digits, 100 * v.attainment_high, digits)
+                 : fmt::format("{:.{}g} %", 100 * v.attainment, digits);
     };
     table.add({{service.service, Style::accent},
                share(verdict),
                verdict.view,
-               service.nearest ? slices_text(service.nearest->groups) : "none was tried",
+               service.nearest ? slices_text(service.nearest->groups) : "none with the capacity",
                service.nearest ? share(service.nearest->verdict) : "-"});
-    const Service& asked = service_of(story.problem, service.service);
     if (!verdict.busiest.empty() && verdict.busiest_attainment < asked.slo.percentile / 100) {
       notes += fmt::format("  {}: the promise holds on average but not in {}: {:.3g} % are in time there",
                            service.service, verdict.busiest, 100 * verdict.busiest_attainment);
@@ -492,15 +498,21 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
                verdict ? latency_text(verdict->latency) : "-",
                verdict ? percent_text(verdict->attainment) : "-",
                verdict
-                   ? fmt::format("{:.4g} and {:.4g} %", 100 * verdict->attainment_low, 100 * verdict->attainment_high)
+                   ? fmt::format("{:.{}g} and {:.{}g} %", 100 * verdict->attainment_low, share_digits(asked),
+                                 100 * verdict->attainment_high, share_digits(asked))
                    : "-",
                verdict ? verdict->view : "-",
                {answer, verdict && verdict->holds ? Style::good : Style::bad}});
   }
   std::string text = "\n" + table.render(terminal, 0) + "\n";
   for (const auto& sentence : wrong) text += sentence + "\n";
-  const bool holds = wrong.empty() && checked.all_hold();
-  return text + paint(terminal, Style::bold, holds ? "every promise holds" : "not every promise holds") + "\n";
+  const bool open = wrong.empty() && std::ranges::all_of(checked.services, [](const plan::CertifiedService& s) {
+                      return s.verdict && (s.verdict->holds || s.verdict->too_close);
+                    });
+  const char* answer = wrong.empty() && checked.all_hold() ? "every promise holds"
+                       : open                              ? "too close to call: not every promise could be certified"
+                                                           : "not every promise holds";
+  return text + paint(terminal, Style::bold, answer) + "\n";
 }
 
 Json checked_plan_json(const plan::Problem& problem, const plan::CertifiedPlan& checked,
