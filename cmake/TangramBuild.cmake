@@ -12,8 +12,10 @@ endif()
 
 find_program(TANGRAM_CCACHE ccache)
 if(TANGRAM_CCACHE)
-  # Two presets that compile a file alike (dev and fuzz) share the result, although they do it in different folders.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 ${TANGRAM_CCACHE})
+  # Two trees that compile a file alike share the result, although they do it in different folders. The sloppiness is what
+  # ccache asks for where headers are precompiled; no file of ours uses __TIME__.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  ${TANGRAM_CCACHE})
   if(TANGRAM_UNITY)
     # The groups of files stand in the folder of the preset: paths relative to it are the same in both.
     list(INSERT CMAKE_CXX_COMPILER_LAUNCHER 3 CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
@@ -51,10 +53,71 @@ function(tangram_compile_options target)
   endif()
 endfunction()
 
-# Tests and the command line are compiled more often than anything in them is hot: -O1 takes about half the time of -O3
-# (scheduler_test.cc 8.5 s against 15.6 s).
-function(tangram_compile_quickly target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+# tangram_compile_quickly(target level): for what is compiled more often than anything in it is hot. -O1 takes about half the
+# time of -O3 (scheduler_test.cc 8.5 s against 15.6 s), -O0 a quarter less than -O1.
+function(tangram_compile_quickly target level)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE ${level})
+  endif()
+endfunction()
+
+# Headers of others that most files include. Ours are not among them: a change of one would compile everything again. None of
+# the loud ones is: what a quiet room does not include it should not find.
+set(TANGRAM_PRECOMPILED_HEADERS
+  <algorithm> <array> <charconv> <cmath> <cstdint> <deque> <functional> <limits> <map> <memory> <numeric> <optional> <set>
+  <span> <string> <string_view> <tuple> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
+
+# tangram_precompile(target [headers...]): compiles the target with those headers and the given ones precompiled. A
+# precompiled header serves all targets that are compiled with the same options, so it belongs to none of them, and this
+# is called when the options are complete. Files include what they need all the same: without TANGRAM_PCH they must compile.
+function(tangram_precompile target)
+  if(NOT TANGRAM_PCH OR NOT TARGET ${target})
+    return()
+  endif()
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    return()
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # For ccache.
+  else()
+    target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")  # For ccache.
+  endif()
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  list(REMOVE_ITEM options -Wno-subobject-linkage)  # Of no consequence for headers; -Wpedantic defines macros.
+  if(type STREQUAL "EXECUTABLE")
+    list(APPEND options -fPIE)
+  endif()
+  string(MD5 key "${options} ${ARGN}")
+  string(SUBSTRING ${key} 0 8 key)
+  set(owner tangram_headers_${key})
+  if(NOT TARGET ${owner})
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/headers.cc "")
+    add_library(${owner} OBJECT ${PROJECT_BINARY_DIR}/generated/headers.cc)
+    target_compile_options(${owner} PRIVATE ${options})
+    target_link_libraries(${owner} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+    if(ARGN)
+      target_link_libraries(${owner} PRIVATE GTest::gmock)
+    endif()
+    if(type STREQUAL "EXECUTABLE")
+      set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # -fPIE is among the options.
+    endif()
+    target_precompile_headers(${owner} PRIVATE ${TANGRAM_PRECOMPILED_HEADERS} ${ARGN})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
+
+# For all rooms, their tests and fuzz targets, at the end.
+function(tangram_precompile_rooms)
+  get_property(rooms GLOBAL PROPERTY TANGRAM_ROOMS)
+  get_property(fuzzers GLOBAL PROPERTY TANGRAM_FUZZERS)
+  foreach(room ${rooms})
+    tangram_precompile(tangram_${room})
+    tangram_precompile(${room}_test <gmock/gmock.h> <gtest/gtest.h>)
+  endforeach()
+  foreach(fuzzer ${fuzzers})
+    tangram_precompile(${fuzzer})
+  endforeach()
 endfunction()
 
 # Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours
@@ -131,7 +194,7 @@ function(tangram_room name)
     add_library(tangram_${name} STATIC ${files})
     tangram_compile_options(tangram_${name})
     # What reads text from outside. Elsewhere it would lengthen the compilation by a fifth, and every comparison at run time.
-    if((TANGRAM_FUZZ OR TANGRAM_FUZZ_COVERAGE) AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve)$")
+    if(TANGRAM_FUZZ AND name MATCHES "^(base|host|core|formats|client|learn|lab|serve)$")
       target_compile_options(tangram_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
     if(TANGRAM_UNITY)
@@ -152,7 +215,7 @@ function(tangram_room name)
   if(TANGRAM_TESTS AND tests)
     add_executable(${name}_test ${tests})
     tangram_compile_options(${name}_test)
-    tangram_compile_quickly(${name}_test)
+    tangram_compile_quickly(${name}_test -O0)
     tangram_compile_in_groups(${name}_test)
     target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -161,13 +224,14 @@ function(tangram_room name)
   if(TANGRAM_FUZZ)
     foreach(fuzzer ${fuzzers})
       get_filename_component(target ${fuzzer} NAME_WE)
-      add_executable(${target} ${fuzzer})
+      add_executable(${target} EXCLUDE_FROM_ALL ${fuzzer})
       tangram_compile_options(${target})
       target_link_libraries(${target} PRIVATE tangram_${name})
       target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
       target_link_options(${target} PRIVATE -fsanitize=fuzzer)
       set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
       add_dependencies(fuzzers ${target})
+      set_property(GLOBAL APPEND PROPERTY TANGRAM_FUZZERS ${target})
     endforeach()
   endif()
 endfunction()

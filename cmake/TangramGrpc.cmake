@@ -41,6 +41,7 @@ function(tangram_add_grpc)
     target_include_directories(${target} SYSTEM PRIVATE ${out})
     target_compile_definitions(${target} PRIVATE TANGRAM_WITH_GRPC=1)
     target_link_libraries(${target} PRIVATE gRPC::grpc++ protobuf::libprotobuf)
+    target_compile_options(${target} PRIVATE -pthread)  # As they say, too; tangram_precompile() must know.
   endforeach()
   target_link_libraries(tangram_serve PRIVATE gRPC::grpc++_reflection)
   if(TARGET serve_test)

@@ -12,14 +12,14 @@ namespace {
 
 // Messages are formatted by hand, because a load generator builds one per request; a JSON tree takes several times as
 // long. Only names go through the JSON library, for their escapes.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // Shape and size are both sent: the server checks one against the other.
 std::string json_of(const InferInput& input) {
   return fmt::format(R"({{"name":{},"datatype":"{}","shape":[{}],"parameters":{{"binary_data_size":{}}}}})",
-                     quoted(input.name), to_string(input.datatype), fmt::join(input.shape, ","), input.bytes.size());
+                     in_quotes(input.name), to_string(input.datatype), fmt::join(input.shape, ","), input.bytes.size());
 }
 
 std::string json_of(const InferRequest& request) {
@@ -27,13 +27,13 @@ std::string json_of(const InferRequest& request) {
   for (const auto& input : request.inputs) inputs += (inputs.empty() ? "" : ",") + json_of(input);
   std::string outputs;
   for (const auto name : request.outputs) {
-    outputs +=
-        fmt::format(R"({}{{"name":{},"parameters":{{"binary_data":true}}}})", outputs.empty() ? "" : ",", quoted(name));
+    outputs += fmt::format(R"({}{{"name":{},"parameters":{{"binary_data":true}}}})", outputs.empty() ? "" : ",",
+                           in_quotes(name));
   }
   // Without this parameter, a request that names no outputs gets all of them as JSON numbers.
   const std::string wanted = outputs.empty() ? std::string(R"("parameters":{"binary_data_output":true})")
                                              : fmt::format(R"("outputs":[{}])", outputs);
-  return fmt::format(R"({{"id":{},{},"inputs":[{}]}})", quoted(request.id), wanted, inputs);
+  return fmt::format(R"({{"id":{},{},"inputs":[{}]}})", in_quotes(request.id), wanted, inputs);
 }
 
 }  // namespace

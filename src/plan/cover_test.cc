@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "plan/detail/linear_program.h"
 
 namespace tangram::plan {
@@ -186,7 +187,7 @@ void expect_agreement(const CoverProblem& problem, std::uint64_t seed) {
 // The solver library likes to talk; what a program prints belongs to its user.
 TEST(Cover, AgreesWithBruteForceOnSmallRandomProblemsWithoutAWord) {
   testing::internal::CaptureStdout();
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+  for (std::uint64_t seed = 0; seed < test_seeds(1500); ++seed) {
     Rng rng = Rng(seed).stream("cover");
     expect_agreement(random_problem(rng), seed);
     if (HasFailure()) break;
@@ -196,7 +197,7 @@ TEST(Cover, AgreesWithBruteForceOnSmallRandomProblemsWithoutAWord) {
 
 // A service that also refuses some covers with capacity: here those of fewer than two slices.
 TEST(Cover, AgreesWithBruteForceWhereServicesRefuseCovers) {
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+  for (std::uint64_t seed = 0; seed < test_seeds(1000); ++seed) {
     Rng rng = Rng(seed).stream("asking");
     CoverProblem problem = random_problem(rng);
     const int fewest = static_cast<int>(rng.integer(1, 3));

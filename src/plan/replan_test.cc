@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "plan/check_plan.h"
 #include "plan/difference.h"
 
@@ -119,7 +120,7 @@ TEST_F(ReplanTest, SaysWhyWhenAServiceCanNoLongerBeServed) {
 // On one type of device and on three with prices: the plan is right, the bound holds, no more is paid than 2 % of the
 // bound above a plan from scratch, and what is counted as loaded is at least what the difference of the plans needs.
 TEST_F(ReplanTest, StaysWithinTwoPercentOfAPlanFromScratch) {
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+  for (std::uint64_t seed = 0; seed < test_seeds(30); ++seed) {
     problem = {};
     problem.budget.tree_services_max = 0;  // Proofs are not what is looked at here.
     Rng rng = Rng(seed).stream("replan");

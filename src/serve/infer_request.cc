@@ -27,7 +27,7 @@ constexpr double kDeadlineMsMax = 1e9;
 
 // The beginning of a text that a client sent, in quotes, for an error message. Cutting can split a UTF-8 sequence, so
 // bytes that make no text become question marks: the message becomes a JSON string.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 40;
   std::string beginning(text.substr(0, kShown));
   if (!is_utf8(beginning)) {
@@ -41,7 +41,7 @@ std::string shown_value(const ParameterValue& value) {
   switch (value.kind) {
     case ParameterValue::Kind::number: return text::shortest(value.number);
     case ParameterValue::Kind::boolean: return value.number != 0 ? "true" : "false";
-    case ParameterValue::Kind::text: return quoted(value.text);
+    case ParameterValue::Kind::text: return in_quotes(value.text);
     case ParameterValue::Kind::other: break;
   }
   return std::string(value.text);

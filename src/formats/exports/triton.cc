@@ -16,7 +16,7 @@ namespace tangram::formats::exports {
 namespace {
 
 // A string literal of the protobuf text format: control characters as three octal digits.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -91,7 +91,7 @@ std::string parameters(const Replica& replica) {
   for (const auto& bucket : replica.buckets)
     buckets.push_back(fmt::format("{}:{}", bucket.size_max, bucket.batch_size));
   return fmt::format("parameters {{\n  key: \"tangram_buckets\"\n  value {{ string_value: {} }}\n}}\n",
-                     quoted(text::join(buckets, ",")));
+                     in_quotes(text::join(buckets, ",")));
 }
 
 std::string model_text(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice,
@@ -99,8 +99,8 @@ std::string model_text(const ExportInput& input, const PlannedDevice& device, co
   const bool host = device.geometry.units_per_core > 0;
   std::string text = fmt::format("# {} on {}@{} of {}.\n", "One replica",
                                  device.geometry.profiles[slice.slice.profile].name, slice.slice.start, device.type);
-  text += fmt::format("name: {}\n", quoted(name));
-  if (!input.options.backend.empty()) text += fmt::format("backend: {}\n", quoted(input.options.backend));
+  text += fmt::format("name: {}\n", in_quotes(name));
+  if (!input.options.backend.empty()) text += fmt::format("backend: {}\n", in_quotes(input.options.backend));
   text += fmt::format("max_batch_size: {}\n", batch_max(replica));
   text += batching(input, replica);
   text += fmt::format("instance_group [\n  {{\n    count: {}\n    kind: {}\n{}  }}\n]\n", replica.processes,
