@@ -1,5 +1,5 @@
-// Replicas move between three states: running, guarded and asleep. A state with an end (running, guarded) has its
-// instant in until_s, and settle() moves on every replica whose end has passed. Sleeping replicas have no end: a
+// Replicas move between four states: starting, running, guarded and asleep. A state with an end (all but asleep) has
+// its instant in until_s, and settle() moves on every replica whose end has passed. Sleeping replicas have no end: a
 // request wakes them or training takes their GPU.
 //
 // Numbers of replicas are small (at most one for each GPU of the cluster), so every question is a scan of the pool.
@@ -65,7 +65,9 @@ void InferenceGpus::rest(const train::WarmReplica& replica, double now_s) {
   const double guard_s = keep_warm_.guard_s(replica.application, replica.hits, others, now_s);
   if (guard_s > 0) return pool_.guard(replica.id, now_s + guard_s + (timer ? 1 : 0));
   pool_.put_asleep(replica.id);
-  if (options_.keep_warm.kind == train::KeepWarmKind::none) pool_.close(replica.id);
+  // One that has just started is kept for the request that it was started for.
+  const bool served = replica.status != ReplicaStatus::starting;
+  if (options_.keep_warm.kind == train::KeepWarmKind::none && served) pool_.close(replica.id);
 }
 
 // The number of requests in progress is about Poisson with mean rate * time (Little's law), so its standard deviation
@@ -94,7 +96,7 @@ double InferenceGpus::note_start(const Start& start, double delay_s, bool slept)
   // The policy learns from waits, durations and whether a replica slept: it tunes its guards by them.
   const double wait_s = start.now_s + delay_s - start.submit_s;
   keep_warm_.on_start({.application = start.application,
-                       .now_s = start.now_s,
+                       .submit_s = start.submit_s,
                        .wait_s = wait_s,
                        .duration_s = start.duration_s,
                        .slept = slept});
@@ -105,7 +107,9 @@ std::optional<double> InferenceGpus::run_warm(const Start& start) {
   // A guarded replica or a sleeping one; both start without a delay.
   const auto warm = pool_.find_warm(start.application);
   if (!warm) return std::nullopt;
-  const double wait_s = note_start(start, 0, pool_.at(*warm).status == ReplicaStatus::asleep);
+  // A request that had to wait found none asleep when it came.
+  const bool slept = pool_.at(*warm).status == ReplicaStatus::asleep && start.submit_s == start.now_s;
+  const double wait_s = note_start(start, 0, slept);
   pool_.wake(*warm, start.now_s + start.duration_s);
   return wait_s;
 }
@@ -188,6 +192,11 @@ void InferenceGpus::close_displaced(const std::vector<int>& training, int gpus_p
   for (const std::uint32_t id : displaced) pool_.close(id);
 }
 
+std::size_t InferenceGpus::starting_count() const {
+  return static_cast<std::size_t>(
+      std::ranges::count(pool_.replicas(), ReplicaStatus::starting, &train::WarmReplica::status));
+}
+
 bool InferenceGpus::any_asleep() const {
   return std::ranges::any_of(pool_.replicas(), [](const auto& r) { return r.status == ReplicaStatus::asleep; });
 }
@@ -208,10 +217,10 @@ InferenceGpus::Counts InferenceGpus::counts() const {
     // A shelf counts as guarded: it is idle, and training cannot have it.
     if (replica.application == kShelf || replica.status == ReplicaStatus::guarded) {
       ++counts.guarded;
-    } else if (replica.status == ReplicaStatus::running) {
-      ++counts.running;
-    } else {
+    } else if (replica.status == ReplicaStatus::asleep) {
       ++counts.asleep;
+    } else {
+      ++counts.running;
     }
   }
   return counts;

@@ -1,9 +1,9 @@
 // The GPUs that inference holds in a shared cluster, and the replicas on them.
 //
-// Invariants: each replica holds one GPU of its node. It runs a request, is guarded (training cannot have its GPU until
-// the guard ends), or is asleep (a request of its application may wake it, until training takes its GPU). With packing,
-// idle replicas are kept together on slices of a few GPUs, the shelves; the GPUs beside those are in hand for any
-// application.
+// Invariants: each replica holds one GPU of its node. It starts, runs a request, is guarded (training cannot have its
+// GPU until the guard ends), or is asleep (a request of its application may wake it, until training takes its GPU).
+// With packing, idle replicas are kept together on slices of a few GPUs, the shelves; the GPUs beside those are in hand
+// for any application.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ class InferenceGpus {
 
   void on_arrival(int application, double now_s) { keep_warm_.on_arrival(application, now_s); }
 
-  // Lets every replica rest whose run or guard is over by `now_s`, and says how many requests ended.
+  // Lets every replica rest whose start, run or guard is over by `now_s`, and says how many requests ended.
   std::size_t settle(double now_s);
-  // When the next run or guard ends; infinite where there is none.
+  // When the next start, run or guard ends; infinite where there is none.
   double next_change_s() const;
 
   // Starting a request answers with its wait, from submission until its replica runs.
@@ -47,6 +47,13 @@ class InferenceGpus {
   std::optional<double> run_warm(const Start& start);
   // On an empty GPU of `node`, where a replica is started cold.
   double run_cold(const Start& start, int node);
+
+  // Starts a replica on an empty GPU of `node`. It serves whichever request of its application finds it ready.
+  void start_replica(int application, int node, double now_s) {
+    pool_.start(application, node, now_s + keep_warm_.cold_start_s(application));
+  }
+  std::size_t starting_count() const;
+  int starting_count(int application) const { return pool_.starting_count(application); }
 
   // With packing: the GPU in hand that a request would get, if there is one.
   std::optional<std::uint32_t> in_hand() const { return pool_.find_warm(kAnyApplication); }
@@ -74,11 +81,11 @@ class InferenceGpus {
   bool has_guarded(int application) const;
   // Adds the GPUs of all replicas to those of each node.
   void add_to_nodes(std::vector<int>& gpus) const;
-  // On each node, GPUs that training cannot have: running and guarded.
+  // On each node, GPUs that training cannot have: starting, running and guarded.
   std::vector<int> held(int nodes) const { return pool_.held(nodes); }
 
   struct Counts {
-    int running = 0;
+    int running = 0;  // Those that start included.
     int guarded = 0;  // Shelves included.
     int asleep = 0;
   };

@@ -66,7 +66,7 @@ Result<Answer> reproduce_pollux(const PolluxInput& input, Runner& runner);
 struct DeepbootInput {
   Folder traces;       // pollux/traces
   Folder workloads;    // deepboot
-  bool full = false;   // Adds each policy over its own parameter.
+  bool full = false;   // Adds each policy over its own parameter, and ours and DeepBoot with single parts exchanged.
   bool quick = false;  // Only the smallest workload that has requests, with a short search.
   int seeds = 0;       // 0: five, or one where it has to be quick.
   bool page = false;   // With Answer::page.

@@ -122,12 +122,18 @@ class SharedCluster {
   void place_pending() {
     if (requests_.pending().empty()) return;
     TrainingDraft draft = training_.draft(now_s_);
-    requests_.place([&](std::size_t i) { return run_.packed ? place_packed(i, draft) : place_cold(i, draft); });
+    requests_.place([&](std::size_t i) {
+      if (run_.packed) return place_packed(i, draft);
+      return run_.first_ready ? start_replica_for(i, draft) : place_cold(i, draft);
+    });
     training_.apply(draft);
   }
 
   std::optional<int> find_gpu(TrainingDraft& draft) {
-    return finder_.find(draft, gpus_, requests_.pending().size(), now_s_);
+    // A request for which a replica starts is counted with that replica.
+    const std::size_t starting = run_.first_ready ? gpus_.starting_count() : 0;
+    return finder_.find(draft, gpus_, requests_.pending().size() - std::min(starting, requests_.pending().size()),
+                        now_s_);
   }
 
   // True if a GPU was found. Its replica starts cold, which the request has to wait for.
@@ -135,6 +141,18 @@ class SharedCluster {
     const auto node = find_gpu(draft);
     if (node) requests_.record_wait(gpus_.run_cold(start_of(i), *node));
     return node.has_value();
+  }
+
+  // Starts a replica unless as many start already as requests of the application are pending. Always false: the request
+  // stays pending until a replica is ready, this one or another that becomes idle before.
+  bool start_replica_for(std::size_t i, TrainingDraft& draft) {
+    const int application = requests_.at(i).application;
+    const auto up_to_this = std::ranges::count_if(requests_.pending(), [&](std::size_t other) {
+      return other <= i && requests_.at(other).application == application;
+    });
+    if (gpus_.starting_count(application) >= up_to_this) return false;
+    if (const auto node = find_gpu(draft)) gpus_.start_replica(application, *node, now_s_);
+    return false;
   }
 
   // Any GPU in hand serves any application. Only an application that is on no shelf yet starts cold.

@@ -48,6 +48,29 @@ TEST(SharedCluster, ChargesAColdStartOnceAndNotWhileTheReplicaIsWarm) {
   EXPECT_EQ(run_shared(applications, jobs, cold).overheads_s, (std::vector<double>{8, 8}));
 }
 
+// The first request starts cold and runs from 18 to 23 s. The second comes at 20 s, and the replica that is started for
+// it is ready at 28 s; the first one is idle from 23 s on. The third comes at 26 s and finds the first running until 28
+// s, when the second is ready.
+TEST(SharedCluster, GivesARequestTheFirstReplicaThatIsReady) {
+  const auto applications = test_applications();
+  std::vector<formats::ClusterJob> jobs;
+  for (const double at : {10.0, 20.0, 26.0}) {
+    jobs.push_back({.name = "r",
+                    .submit_s = at,
+                    .application = "infer-bert-1",
+                    .kind = formats::JobKind::inference,
+                    .duration_s = 5});
+  }
+  SharedRun run = tangram_run();
+  EXPECT_EQ(run_shared(applications, jobs, run).overheads_s, (std::vector<double>{8, 3, 2}));
+  // Nor is a request without a replica where none is kept warm.
+  run.keep_warm.kind = train::KeepWarmKind::none;
+  EXPECT_EQ(run_shared(applications, jobs, run).overheads_s.size(), 3U);
+  run = tangram_run();
+  run.first_ready = false;
+  EXPECT_EQ(run_shared(applications, jobs, run).overheads_s, (std::vector<double>{8, 8, 0}));
+}
+
 formats::ClusterJob job_asking(const char* name, std::int64_t replicas) {
   return {.name = name,
           .submit_s = 0,

@@ -53,8 +53,31 @@ SharedRun tangram_run() {
   run.reclaim = train::ReclaimKind::cheapest;
   run.interval_s = 120;  // Rounds are held when jobs come and go; between them, inference returns few GPUs.
   run.prompt = true;
+  run.first_ready = true;
   run.learn_together = true;
   return run;
+}
+
+std::vector<AblatedRun> ablated_runs() {
+  std::vector<AblatedRun> runs;
+  const auto add = [&runs](const char* options, SharedRun run, const auto& change) {
+    change(run);
+    runs.push_back({options, std::move(run)});
+  };
+  const SharedRun ours = tangram_run();
+  const SharedRun published = deepboot_run();
+  add("whole_gpu_no_work_left", ours, [](SharedRun& run) { run.options.work_left_known = false; });
+  add("whole_gpu_no_shared_steps", ours, [](SharedRun& run) { run.learn_together = false; });
+  add("whole_gpu_timer", ours, [](SharedRun& run) { run.keep_warm.kind = train::KeepWarmKind::timer; });
+  add("whole_gpu_no_first_ready", ours, [](SharedRun& run) { run.first_ready = false; });
+  add("whole_gpu_least_loss", ours, [](SharedRun& run) { run.reclaim = train::ReclaimKind::least_loss; });
+  add("whole_gpu_clock_rounds", ours, [&](SharedRun& run) {
+    run.prompt = published.prompt;
+    run.interval_s = published.interval_s;
+  });
+  add("ATSI_AFE_demand", published, [&](SharedRun& run) { run.keep_warm = ours.keep_warm; });
+  add("whole_gpu", ours, [&](SharedRun& run) { run.allocator = published.allocator; });
+  return runs;
 }
 
 }  // namespace tangram::experiments

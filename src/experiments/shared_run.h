@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/allocator.h"
 #include "train/keep_warm.h"
@@ -37,7 +38,10 @@ struct SharedRun {
   train::RestartKind restart = train::RestartKind::fast;
   train::KeepWarmOptions keep_warm;
   train::ReclaimKind reclaim = train::ReclaimKind::least_loss;
-  bool prompt = false;               // A round whenever a job comes or goes, and requests are placed at once always.
+  bool prompt = false;  // A round whenever a job comes or goes, and requests are placed at once always.
+  // A pending request takes the first replica of its application that is ready. False: only the one that was started
+  // for it, even if another becomes idle before.
+  bool first_ready = false;
   bool learn_together = false;       // Jobs of one application share what they know of its step times.
   std::optional<PackedWarm> packed;  // Replicas that wait share GPUs.
   train::AllocatorOptions options;
@@ -49,5 +53,13 @@ struct SharedRun {
 SharedRun deepboot_run();
 // Ours.
 SharedRun tangram_run();
+
+// One of the two with one part taken out or exchanged, to show what that part is worth.
+struct AblatedRun {
+  std::string options;  // Names the run: "whole_gpu_no_work_left".
+  SharedRun run;
+};
+// Ours without each of its parts, then DeepBoot with our keep-warm, and with everything of ours but the allocator.
+std::vector<AblatedRun> ablated_runs();
 
 }  // namespace tangram::experiments

@@ -65,13 +65,13 @@ struct RoundView {
 
 struct AllocatorOptions {
   std::uint64_t seed = 1;
-  int population = 100;         // `pollux`
-  int generations = 100;        // `pollux`
-  double restart_s = 30;        // `pollux`: the delay that a change is priced with.
-  double fairness = 0.5;        // `tangram`: exponent of a job's speed-up; 1 adds them up, -1 is the harmonic mean.
-  double urgency = 0.5;         // `tangram`: how much more a job counts the less time it has left.
-  double horizon_min_s = 60;    // `tangram`: for how long a change is taken to last, at least
-  double horizon_max_s = 2000;  // and at most.
+  int population = 100;   // `pollux`
+  int generations = 100;  // `pollux`
+  double restart_s = 30;  // `pollux`: the delay that a change is priced with.
+  bool work_left_known =
+      true;                   // `tangram`: false treats all jobs alike, as if nobody had said how many epochs they run.
+  double horizon_min_s = 60;  // `tangram`: for how long a change is taken to last, at least
+  double horizon_max_s = 600;  // and at most.
 };
 
 class Allocator {

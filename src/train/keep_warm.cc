@@ -39,17 +39,17 @@ double KeepWarm::timer_wait_s(const Start& start) {
   auto& replicas = timed_[static_cast<std::size_t>(start.application)];
   // Replicas whose timer has run out are gone.
   std::erase_if(replicas,
-                [&](const TimedReplica& replica) { return replica.idle_s + timer_s(replica.hits) < start.now_s; });
+                [&](const TimedReplica& replica) { return replica.idle_s + timer_s(replica.hits) < start.submit_s; });
   TimedReplica* best = nullptr;
   for (auto& replica : replicas) {
-    if (replica.idle_s <= start.now_s && (best == nullptr || replica.hits > best->hits)) best = &replica;
+    if (replica.idle_s <= start.submit_s && (best == nullptr || replica.hits > best->hits)) best = &replica;
   }
   if (best != nullptr) {
-    *best = {start.now_s + start.duration_s, best->hits + 1};
+    *best = {start.submit_s + start.duration_s, best->hits + 1};
     return 0;
   }
   const double wait_s = start.slept ? 0 : cold_start_s(start.application);
-  replicas.push_back({start.now_s + wait_s + start.duration_s, 0});
+  replicas.push_back({start.submit_s + wait_s + start.duration_s, 0});
   return wait_s;
 }
 

@@ -20,7 +20,7 @@ struct KeepWarmOptions {
   // `demand`: the target of the mean wait, as a share of the wait under the timer, which is simulated for the same
   // requests. The price, that is, what a GPU-second of guarding must save, rises while requests wait less than the
   // target and falls while they wait more. So no more GPUs are guarded than the target needs, whatever the load.
-  double timer_share = 0.8;
+  double timer_share = 0.82;
   std::optional<double> wait_target_s = std::nullopt;  // `demand`: an aim in seconds instead.
   double memory_s = 1800;  // `demand`: how far back arrivals count; after it they weigh 1/e.
 };
@@ -31,11 +31,11 @@ class KeepWarm {
   KeepWarm(const KeepWarmOptions& options, std::vector<double> cold_start_s);
 
   void on_arrival(int application, double now_s);
-  // A request begins now.
+  // A request begins.
   struct Start {
     int application = 0;
-    double now_s = 0;
-    double wait_s = 0;  // Since it came.
+    double submit_s = 0;  // When it came. The timer is simulated from then on, whenever the request begins here.
+    double wait_s = 0;    // From then until its replica runs.
     double duration_s = 0;
     bool slept = false;  // It found a replica that was asleep, and would have under any policy.
   };
@@ -66,7 +66,8 @@ class KeepWarm {
   };
   // Seconds that DeepBoot's timer guards a replica after so many hits in a row.
   double timer_s(int hits) const { return options_.timer_factor * std::min(30 + 15 * hits, 120); }
-  // The wait of the request in that simulation, which it advances. Requires starts in order of time.
+  // The wait of the request in that simulation, which it advances. Requests come about in the order of submission: one
+  // that waits here may be passed by others, which moves a simulated hit by seconds.
   double timer_wait_s(const Start& start);
 
   KeepWarmOptions options_;

@@ -16,6 +16,8 @@ class KnapsackAllocator : public Allocator {
   std::vector<Allocation> allocate(const RoundView& view) final;
 
  protected:
+  // Called once at the beginning of a round, for what depends on all jobs together.
+  virtual void begin_round(const RoundView&, int /*gpus*/) {}
   // What `job` is worth with w GPUs, at index w - 1, for w up to what it can use or `gpus`, whichever is less. Without
   // GPUs it is worth 0. `gpus` are all of the round.
   virtual std::vector<double> values_of(const JobView& job, const RoundView& view, int gpus) const = 0;

@@ -112,6 +112,20 @@ TEST(WarmPool, PrefersTheGuardedReplicaWithMostHits) {
   EXPECT_EQ(pool.replicas().size(), 1U);
 }
 
+// It holds its GPU from the beginning, but runs nothing before it is ready.
+TEST(WarmPool, OffersAReplicaThatStartsOnlyOnceItIsReady) {
+  WarmPool pool;
+  const auto id = pool.start(7, 1, 10);
+  EXPECT_EQ(pool.held(2), (std::vector<int>{0, 1}));
+  EXPECT_EQ(pool.starting_count(7), 1);
+  EXPECT_EQ(pool.starting_count(8), 0);
+  EXPECT_EQ(pool.idle_count(7), 0);
+  EXPECT_EQ(pool.find_warm(7), std::nullopt);
+  pool.guard(id, 40);
+  EXPECT_EQ(pool.starting_count(7), 0);
+  EXPECT_EQ(pool.find_warm(7), id);
+}
+
 TEST(KeepWarm, TimerGrowsWithHitsUpToItsLimit) {
   const KeepWarm keep({.kind = KeepWarmKind::timer, .timer_factor = 2}, {6});
   EXPECT_EQ(keep.guard_s(0, 0, 0, 0), 60);
@@ -137,13 +151,13 @@ TEST(KeepWarm, GuardsWhatIsAskedForOften) {
 }
 
 // Under the timer a request every 100 s finds its replica asleep after 30 s: each would wait 6 s. While ours wait
-// 0.8 times that, the price stays; where none waits it rises, and nothing is guarded in the end.
+// the share of that which is aimed at, the price stays; where none waits it rises, and nothing is guarded in the end.
 TEST(KeepWarm, AimsBelowWhatTheTimerWouldGive) {
   KeepWarm steady({.kind = KeepWarmKind::demand}, {6});
   KeepWarm eager({.kind = KeepWarmKind::demand}, {6});
   for (int i = 0; i <= 500; ++i) {
     steady.on_arrival(0, 100.0 * i);
-    steady.on_start({0, 100.0 * i, 0.8 * 6, 5});
+    steady.on_start({0, 100.0 * i, KeepWarmOptions{}.timer_share * 6, 5});
     eager.on_arrival(0, 100.0 * i);
     eager.on_start({0, 100.0 * i, 0, 5});
   }

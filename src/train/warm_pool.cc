@@ -8,10 +8,22 @@
 #include "base/check.h"
 
 namespace tangram::train {
+namespace {
+
+bool is_idle(const WarmReplica& replica) {
+  return replica.status == ReplicaStatus::guarded || replica.status == ReplicaStatus::asleep;
+}
+
+}  // namespace
 
 // The new id is the largest, so appending keeps the order.
 std::uint32_t WarmPool::open(int application, int node, double until_s) {
   replicas_.push_back({next_id_, application, node, ReplicaStatus::running, until_s, 0});
+  return next_id_++;
+}
+
+std::uint32_t WarmPool::start(int application, int node, double until_s) {
+  replicas_.push_back({next_id_, application, node, ReplicaStatus::starting, until_s, 0});
   return next_id_++;
 }
 
@@ -24,7 +36,7 @@ std::size_t WarmPool::index_of(std::uint32_t id) const {
 std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
   const WarmReplica* best = nullptr;
   for (const auto& replica : replicas_) {
-    if (replica.application != application || replica.status == ReplicaStatus::running) continue;
+    if (replica.application != application || !is_idle(replica)) continue;
     // A guarded replica comes before one asleep: its GPU is held for this application and would otherwise stay idle.
     const auto rank = [](const WarmReplica& r) { return r.status == ReplicaStatus::guarded ? r.hits + 1 : 0; };
     if (best == nullptr || rank(replica) > rank(*best)) best = &replica;
@@ -35,7 +47,7 @@ std::optional<std::uint32_t> WarmPool::find_warm(int application) const {
 
 void WarmPool::wake(std::uint32_t id, double until_s) {
   WarmReplica& replica = find(id);
-  TANGRAM_CHECK(replica.status != ReplicaStatus::running, "a replica runs one request at a time");
+  TANGRAM_CHECK(is_idle(replica), "a replica is ready and runs one request at a time");
   // A hit counts only if guarding made it one; a replica that was asleep was free to be taken.
   replica.hits = replica.status == ReplicaStatus::guarded ? replica.hits + 1 : 0;
   replica.status = ReplicaStatus::running;
@@ -57,7 +69,7 @@ void WarmPool::put_asleep(std::uint32_t id) {
 
 void WarmPool::close(std::uint32_t id) {
   const std::size_t index = index_of(id);
-  TANGRAM_CHECK(replicas_[index].status != ReplicaStatus::running, "a running replica is not taken away");
+  TANGRAM_CHECK(is_idle(replicas_[index]), "a replica that starts or runs is not taken away");
   replicas_.erase(replicas_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
@@ -72,8 +84,13 @@ std::vector<int> WarmPool::held(int nodes) const {
 
 // Linear in the number of replicas.
 int WarmPool::idle_count(int application) const {
+  return static_cast<int>(std::ranges::count_if(
+      replicas_, [&](const WarmReplica& replica) { return replica.application == application && is_idle(replica); }));
+}
+
+int WarmPool::starting_count(int application) const {
   return static_cast<int>(std::ranges::count_if(replicas_, [&](const WarmReplica& replica) {
-    return replica.application == application && replica.status != ReplicaStatus::running;
+    return replica.application == application && replica.status == ReplicaStatus::starting;
   }));
 }
 

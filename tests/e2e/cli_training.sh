@@ -69,6 +69,24 @@ for load, way, seconds in said:
     assert abs(min(means.values()) - int(seconds)) < 0.51 and abs(means[way] - int(seconds)) < 0.51, (load, way, seconds, means)
 P
 
+# What each part is worth: rows of their own, beside the usual ones, which stay the same.
+expect 0 reproduce deepboot --data data --full --seeds 1 --output json; cp out full.json
+python3 - <<'P' || fail "the ablation is not complete"
+import json
+usual = [row for row in json.load(open("deepboot.json")) if row["seed"] == 1]
+rows = json.load(open("full.json"))
+plain = [row for row in rows if not row["ablation"]]
+assert all(row in plain for row in usual), [row for row in usual if row not in plain]
+parts = {"tangram whole_gpu_" + part for part in ("no_work_left", "no_shared_steps", "timer", "no_first_ready",
+                                                  "least_loss", "clock_rounds")}
+parts |= {"deepboot ATSI_AFE_demand", "deepboot whole_gpu"}
+for load in ("w", "5x", "10x", "periodic"):
+    said = [row["allocator"] + " " + row["options"] for row in rows if row["ablation"] and row["workload"] == load]
+    assert len(said) == len(parts) and set(said) == parts, (load, said)
+P
+expect 0 reproduce deepboot --data data --full --seeds 1
+has out "What each part is worth"; has out "tangram whole_gpu_no_work_left"
+
 # More GPUs than there are, and what ends too late.
 pollux a,0,short,1,64 '' b,0,short,65,4096
 expect 2 reproduce pollux --data data; has err "w.csv:4: the job b asks for 65 GPUs, but the cluster has 64"; empty out

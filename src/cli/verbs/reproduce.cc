@@ -247,9 +247,9 @@ constexpr const char* kDescription =
     "elastic-batch: GPUs for text models with and without slices and buckets. pollux: mean completion times of "
     "training jobs on 16 nodes of 4 GPUs; with --full also other intervals, and jobs that slow each other down. "
     "deepboot: training on GPUs that inference lends and takes back, on the published workloads and on heavier "
-    "loads; with --full also each policy over its own parameter. slices: training on slices that services do not need "
-    "for now and on space that no service was given, over a day, against lending whole GPUs; with --full also against "
-    "plans for every hour.";
+    "loads; with --full also each policy over its own parameter, and what each part of ours is worth. slices: training "
+    "on slices that services do not need for now and on space that no service was given, over a day, against lending "
+    "whole GPUs; with --full also against plans for every hour.";
 
 std::vector<Example> examples() {
   return {{"tangram reproduce paris-elsa --data DIR", "Print the table."},

@@ -134,5 +134,57 @@ TEST(Pollux, KeepsJobsOfSeveralNodesApart) {
   }
 }
 
+// Three running jobs of one application, all timed alike, that have so much work left.
+struct AlikeJobs {
+  Application app = test_application("net", 5);
+  JobModel model{std::make_shared<StepKnowledge>(std::make_shared<BatchMenu>(limits_of(app), 64))};
+  std::vector<Allocation> current{{{0, 2}}, {{1, 2}}, {{2, 2}}};
+  std::vector<int> free{4, 4, 4};
+  std::vector<JobView> views;
+
+  explicit AlikeJobs(const std::vector<double>& left) {
+    for (const int gpus : {1, 2, 3, 4}) model.observe({1, gpus, 32, app.step_time({gpus}, 32)}, {1, 8});
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      views.push_back({.id = static_cast<std::uint32_t>(i),
+                       .application = &app,
+                       .model = &model,
+                       .current = &current[i],
+                       .age_s = 5000,
+                       .progress_left = left[i],
+                       .replicas_max = 12,
+                       .restart_full_s = 1,
+                       .restart_fast_s = 1});
+    }
+  }
+
+  std::vector<int> counts(const AllocatorOptions& options = {}) const {
+    std::vector<int> counts;
+    const RoundView view{.now_s = 6000, .gpus_free = free, .jobs = views};
+    for (const auto& allocation : find_allocator("tangram")->make(options)->allocate(view)) {
+      counts.push_back(gpus_of(allocation));
+    }
+    return counts;
+  }
+};
+
+// The weights are sqrt(5), sqrt(3) and 1 by the order of the work left, so the longest job gets the same share however
+// long it is. A weight by the work itself would take its GPUs away.
+TEST(Tangram, DividesByTheOrderOfTheWorkLeftAndNotByItsAmount) {
+  const auto counts = AlikeJobs({1e5, 2e5, 4e5}).counts();
+  EXPECT_GE(counts[0], counts[1]);
+  EXPECT_GE(counts[1], counts[2]);
+  EXPECT_GT(counts[0], counts[2]);
+  EXPECT_GT(counts[2], 0);
+  EXPECT_EQ(AlikeJobs({1e5, 2e6, 4e8}).counts(), counts);
+  EXPECT_EQ(AlikeJobs({4e5, 2e5, 1e5}).counts(), (std::vector<int>{counts[2], counts[1], counts[0]}));
+}
+
+TEST(Tangram, TreatsJobsAlikeWhereTheWorkLeftIsNotKnown) {
+  const AllocatorOptions unknown{.work_left_known = false};
+  const auto counts = AlikeJobs({1, 2e5, 4e8}).counts(unknown);
+  EXPECT_EQ(AlikeJobs({4e8, 2e5, 1}).counts(unknown), counts);
+  EXPECT_EQ(counts, (std::vector<int>{4, 4, 4}));
+}
+
 }  // namespace
 }  // namespace tangram::train
