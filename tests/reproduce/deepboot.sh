@@ -30,5 +30,24 @@ assert 2.6 <= small["deepboot", "ATSI_AFE"]["inference_overhead_mean_s"] <= 3.3
 ours = small["tangram", "whole_gpu"]
 assert ours["jct_mean_s"] < small["deepboot", "ATSI_AFE"]["jct_mean_s"], ours
 assert ours["inference_overhead_mean_s"] <= small["deepboot", "ATSI_AFE"]["inference_overhead_mean_s"], ours
+# The headline: 58 % on `small`. The limits from here on leave room for changes of the allocator.
+assert ours["reduction_vs_baseline"] >= 0.50, ours
+assert ours["jct_p99_s"] <= 1.15 * small["deepboot", "ATSI_AFE"]["jct_p99_s"], ours
+# Heavier loads, with each of the five seeds of arrivals: shorter in the mean than under DeepBoot, and requests wait less.
+heavy = {}
+for r in rows: heavy.setdefault((r["workload"].removesuffix(".csv"), r["allocator"], r["options"]), {})[r["seed"]] = r
+def mean(run, key): return sum(r[key] for r in heavy[run].values()) / len(heavy[run])
+for load, deepboots, whole_gpu, packed in (("5x", 0.40, 0.45, 0.50), ("10x", 0.14, 0.25, 0.40), ("periodic", 0.39, 0.45, 0.50)):
+    deepboot = heavy[load, "deepboot", "ATSI_AFE"]
+    assert len(deepboot) == 5 and abs(mean((load, "deepboot", "ATSI_AFE"), "reduction_vs_baseline") - deepboots) <= 0.03, (load, deepboot)
+    for options, least in (("whole_gpu", whole_gpu), ("packed", packed)):
+        run = load, "tangram", options
+        assert set(heavy[run]) == set(deepboot), run
+        assert mean(run, "reduction_vs_baseline") >= least, (run, mean(run, "reduction_vs_baseline"))
+        for seed, r in heavy[run].items():
+            assert r["jct_mean_s"] < deepboot[seed]["jct_mean_s"], (run, r)
+            assert r["inference_overhead_mean_s"] <= deepboot[seed]["inference_overhead_mean_s"], (run, r)
+    # Packed, the p99 of completion times is not above DeepBoot's either; with whole GPUs it may be.
+    assert mean((load, "tangram", "packed"), "jct_p99_s") <= 1.02 * mean((load, "deepboot", "ATSI_AFE"), "jct_p99_s"), load
 P
 finish
