@@ -34,8 +34,8 @@ constexpr const char* kDevice = "a100-80gb";
 constexpr double kLateLimit = 3;
 
 // The log-normal as the mass of (b - 0.5, b + 0.5], made to sum to one over 1..samples_max. Queries are rounded, so
-// draws under one half are queries of one sample; the shares that PARIS plans with leave them out. With both, the
-// figures of the reference come out within 2.5 %; with either alone some are 8 % off.
+// draws under one half are queries of one sample; the shares that PARIS plans with leave them out. This was inferred
+// from the figures of the reference, which it meets within 4 % (tests/reproduce/paris_elsa.sh).
 enum class SmallDraws { become_one, left_out };
 
 std::vector<double> sample_shares(const ParisElsaSetting& setting, SmallDraws small) {
