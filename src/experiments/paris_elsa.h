@@ -67,7 +67,7 @@ struct ParisElsaResult {
   std::vector<int> counts;          // Slices of 1, 2, 3, 4 and 7 compute slices.
   std::vector<std::int64_t> knees;  // Of PARIS; empty for other partitionings.
   double slo_ms = 0;
-  double capacity_qps = 0;  // No policy serves more for ever on this cut; see detail/cut_capacity.h.
+  double capacity_qps = 0;  // No policy answers every query at a higher rate for ever; see detail/cut_capacity.h.
   double bound_qps = 0;     // On no cut: the budget over the least compute-slice seconds that a query costs.
 };
 
@@ -80,5 +80,9 @@ std::optional<double> paris_elsa_reference(const ParisElsaCell& cell);
 std::vector<int> elastic_cut(const Measurements& measurements, const ParisElsaCell& cell);
 
 ParisElsaResult run_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell);
+
+// What the queries of the cell see at the given rate on cell.counts, which may not be empty; the rate may be above the
+// capacity.
+detail::QueryVerdict judge_paris_elsa(const Measurements& measurements, const ParisElsaCell& cell, double qps);
 
 }  // namespace tangram::experiments

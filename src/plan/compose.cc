@@ -91,8 +91,15 @@ class Acceptance {
     if (factor_least_ > 0 && cover_load_factor(service_, cover) < factor_least_) return false;
     const int slices = std::accumulate(cover.begin(), cover.end(), 0);
     if (slices > kScreenedAbove && cover_load_factor(service_, cover) < factor_refused()) return false;
-    return certify(cover, false).holds;
+    const bool holds = certify(cover, false).holds;
+    if (!holds && asked_ > kLooksExact) {
+      hurried_ = true;
+      factor_least_ = std::max(factor_least_, (1 + kHurryStep) * cover_load_factor(service_, cover));
+    }
+    return holds;
   }
+  // True if covers were passed over without a look, so that the cheapest one found proves nothing.
+  bool hurried() const { return hurried_; }
   // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
   std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
     const auto cost_of = [&](const Cover& cover) {
@@ -125,6 +132,10 @@ class Acceptance {
   std::int64_t asked() const { return asked_; }
 
  private:
+  // Where capacity says little about waiting, as with a trace whose large inputs come all at once, thousands of covers
+  // would be simulated. After this many, each rejected cover also rejects all with hardly more capacity.
+  static constexpr std::int64_t kLooksExact = 200;
+  static constexpr double kHurryStep = 0.02;
   // Covers with more slices than this are screened by their load factor before they are simulated: there are thousands
   // of them, and the more places there are, the less it matters which kinds they are.
   static constexpr int kScreenedAbove = 6;
@@ -165,7 +176,8 @@ class Acceptance {
   CoverService service_;
   std::vector<Cover> refuted_;
   mutable std::map<Cover, Verdict> rejected_;  // Simulated, and broken.
-  double factor_least_ = 0;
+  mutable double factor_least_ = 0;
+  mutable bool hurried_ = false;
   double more_room_ = 0.05;
   mutable std::optional<double> factor_refused_;
   mutable std::int64_t asked_ = 0;
@@ -479,6 +491,11 @@ Solved solve(const Problem& problem, const Stock& stock) {
     if (solved.unconfirmed() == acceptances.size()) break;
   }
   if (bound_exact) limit_bound(solved.answer, *bound_exact);
+  if (std::ranges::any_of(acceptances, &Acceptance::hurried) && solved.answer.status == CoverStatus::solved) {
+    CoverProblem by_capacity = solved.model.problem;
+    for (auto& service : by_capacity.services) service.accepts = {};
+    limit_bound(solved.answer, solve_cover(by_capacity, problem.budget).bound);
+  }
   for (std::size_t s = 0; s < acceptances.size(); ++s) {
     solved.asked += acceptances[s].asked();
     const bool planned = certified && solved.answer.status == CoverStatus::solved;
