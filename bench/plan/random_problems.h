@@ -106,6 +106,28 @@ inline void add_measurements(Rng& rng, const std::string& model, double sample_m
   }
 }
 
+// The problems from this number on are of the kinds on which certificates were once false: Slos that hold thousands of
+// requests, so that a small overload takes minutes to show; requests of several samples; traces in which large inputs
+// come together.
+inline constexpr std::uint64_t kHardProblems = 2001;
+
+inline void make_hard(Rng rng, double sample_ms, bool sized, Service& service) {
+  service.slo.latency = from_milliseconds(sample_ms * std::exp(rng.uniform(std::log(40), std::log(600))));
+  auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  if (rng.chance(0.4) && replay == nullptr) service.samples = HistogramSize{"", {{1, 6}, {2, 3}, {8, 1}}};
+  if (replay == nullptr || !sized) return;
+  // Stretches of small and of large inputs.
+  const double stretch_s = rng.uniform(60, 600);
+  const double large_share = rng.uniform(0.05, 0.3);
+  service.input_size = TraceSize{};
+  const std::uint64_t salt = rng.next_u64();
+  for (auto& entry : replay->trace) {
+    const auto stretch = static_cast<std::uint64_t>(to_seconds(entry.at - kTimeZero) / stretch_s);
+    const bool large = Rng(salt).stream("stretch", stretch).uniform() < large_share;
+    entry.size = large ? 512 : rng.integer(4, 100);
+  }
+}
+
 // `rate_max`: 300 for most problems of the benchmark, 5,000 for the large ones.
 inline RandomProblem random_problem(std::uint64_t number, double rate_max) {
   Rng rng = Rng(number).stream("problem");
@@ -132,6 +154,9 @@ inline RandomProblem random_problem(std::uint64_t number, double rate_max) {
     const double percentiles[] = {90, 95, 99, 99.5};
     service.slo = {from_milliseconds(sample_ms * rng.uniform(4, 40)), percentiles[rng.below(4)]};
     service.traffic = draw_traffic(rng, rate);
+    if (number >= kHardProblems) {
+      make_hard(Rng(number).stream("hard", static_cast<std::uint64_t>(s)), sample_ms, sizes.size() > 1, service);
+    }
     problem.workload.services.push_back(std::move(service));
   }
   return problem;

@@ -47,6 +47,40 @@ TEST(TrafficDesign, HoldsAWindowAgainstABurst) {
   EXPECT_NEAR(sum(view->weight), 1, 1e-12);
 }
 
+// Of a trace with fewer but larger inputs in its second half, that half is the busiest.
+TEST(TrafficDesign, RanksTheWindowsOfATraceByWork) {
+  TraceTraffic replay;
+  for (int i = 0; i < 100'000; ++i) {
+    const bool second = i >= 60'000;
+    const double at = second ? 1800 + (i - 60'000) * 0.045 : i * 0.03;
+    replay.trace.push_back({kTimeZero + from_seconds(at), second ? 512 : 16, 1});
+  }
+  Service service = service_with(replay);
+  service.input_size = TraceSize{};
+  const SlicePower power{{16, 512}, {0.001, 0.02}, 0.008};
+  const TrafficDesign design(service, 1, power);
+  const TrafficRun run = design.draw(Rng(1), 0, 1);
+  const auto& drawn = std::get<TraceTraffic>(run.traffic).trace;
+  const auto at_busiest = static_cast<std::size_t>(
+      std::ranges::find(run.parts.by_step, static_cast<std::uint8_t>(design.busiest_part())) -
+      run.parts.by_step.begin());
+  const auto first = std::ranges::lower_bound(drawn, kTimeZero + run.parts.step * static_cast<std::int64_t>(at_busiest),
+                                              {}, &TraceEntry::at);
+  ASSERT_NE(first, drawn.end());
+  EXPECT_EQ(first->size, 512);
+}
+
+// Slices that are nearly full forget more slowly.
+TEST(TrafficDesign, WaitsLongerNearFullLoad) {
+  Service service = service_with(PoissonTraffic{1000});
+  service.slo.latency = 2s;
+  const auto lasts = [&](double request_s) {
+    return TrafficDesign(service, 1, {{1}, {request_s}, request_s}).draw(Rng(1), 0, 4).duration;
+  };
+  EXPECT_GT(lasts(0.00095), 4 * lasts(0.0005));
+  EXPECT_GT(lasts(0.00102), 4 * lasts(0.0005));
+}
+
 // A cycle of bursts of minutes takes seconds to simulate, whatever its length is.
 TEST(TrafficDesign, ShortensLongCycles) {
   const TrafficDesign design(service_with(BurstTraffic{1000, 10, 60, 6000}), 1);

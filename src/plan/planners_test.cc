@@ -711,6 +711,17 @@ TEST(Jobs, AreSavedForByALaterDeadline) {
   EXPECT_EQ(relief[0].saved(), 1);
 }
 
+// A promise that no simulation of a sensible length can certify is refused with the reason, and planned without one.
+TEST(Planners, SayWhichPercentileIsTooHighToCertify) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 10)});
+  problem.workload.services[0].slo.percentile = 99.9999;
+  EXPECT_EQ(plan_by("elastic", problem).status, PlanStatus::planned);
+  problem.options.rule = Rule::certified;
+  EXPECT_NE(plan_by("elastic", problem).reason.find("a: a percentile of 99.9999 cannot be certified"),
+            std::string::npos);
+}
+
 // Memory.
 
 // A thousand MiB a sample.
