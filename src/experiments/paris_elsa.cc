@@ -588,8 +588,7 @@ Basis basis_of(const Measurements& measurements, const ParisElsaCell& cell) {
   const auto& largest = basis.times.back();
   if (!largest.empty()) {
     const double slo_ns = cell.setting.slo_factor * static_cast<double>(largest.back());
-    basis.slo = {
-        .latency = Duration(static_cast<std::int64_t>(slo_ns)), .percentile = 95, .late_limit = kLateLimit};
+    basis.slo = {.latency = Duration(static_cast<std::int64_t>(slo_ns)), .percentile = 95, .late_limit = kLateLimit};
   }
   return basis;
 }

@@ -49,8 +49,8 @@ class SimulatedCertifier final : public plan::Certifier {
   std::uint64_t requests_simulated() const { return requests_; }
 
  private:
-  // What is derived from a service alone, remembered: a trace may have a million requests, and a search asks hundreds of
-  // questions about it.
+  // What is derived from a service alone, remembered: a trace may have a million requests, and a search asks hundreds
+  // of questions about it.
   struct KnownService {
     double rate_per_s = 0;  // To plan for.
     std::vector<plan::SizeShare> sizes;
@@ -64,8 +64,8 @@ class SimulatedCertifier final : public plan::Certifier {
                                          const plan::ReplicaGroup& group);
   // Answers a question that has not been asked before, by a sequential test. Cost: `requests_look` or
   // `requests_confirm` simulated requests at most, and one replicate more.
-  plan::Verdict simulate(const Service& service, const KnownService& known,
-                         std::span<const plan::ReplicaGroup> groups, bool confirm);
+  plan::Verdict simulate(const Service& service, const KnownService& known, std::span<const plan::ReplicaGroup> groups,
+                         bool confirm);
   // The service alone on its replicas, all slices on one device.
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 

@@ -28,15 +28,15 @@ constexpr double kSettleRequests = 1000;      // Twice the memory of the policy.
 constexpr double kSettleWalkRequests = 4000;  // Longest random walk that is waited for away from full load.
 // Two relaxation times of a random walk within a range, in squares of the range: 2 * 2 / pi^2.
 constexpr double kWalkTimes = 0.4;
-constexpr double kFillTimes = 3;         // Of the time in which an overload fills the queue, or the lack of one empties it.
-constexpr double kSettleSlosMax = 100;   // Near full load; ...
-constexpr double kSettleMax = 400'000;   // ... and in requests.
+constexpr double kFillTimes = 3;  // Of the time in which an overload fills the queue, or the lack of one empties it.
+constexpr double kSettleSlosMax = 100;  // Near full load; ...
+constexpr double kSettleMax = 400'000;  // ... and in requests.
 // Queues that hold more requests than this within an Slo begin full where slices are near full load.
 constexpr double kSurgeAbove = 100;
 // Slices run this share of what full batches would give, at the least.
 constexpr double kPowerLow = 0.85;
-constexpr double kCountedRequests = 2000;     // Of one replicate, at least.
-constexpr double kWholeRequests = 40000;      // Periods and traces up to this many requests are simulated whole.
+constexpr double kCountedRequests = 2000;  // Of one replicate, at least.
+constexpr double kWholeRequests = 40000;   // Periods and traces up to this many requests are simulated whole.
 constexpr std::size_t kReplicatesPerRun = 32;
 constexpr std::size_t kStrataFirst = 4;  // Windows in the first stratum, all of which are simulated.
 constexpr std::size_t kStrataGrowth = 8;
@@ -133,8 +133,8 @@ void TrafficDesign::design_bursts(const Service& service, const BurstTraffic& bu
   way.step_s = std::min({calm_settle, burst_settle, way.calm_mean_s, way.burst_mean_s}) / 20;
   const double cycle_s = way.calm_mean_s + way.burst_mean_s;
   const double kept_s = std::min(way.calm_mean_s, 2 * calm_settle) + std::min(way.burst_mean_s, 2 * burst_settle);
-  // Where neither calms nor bursts last until the queue has settled, a cycle remembers the one before. Short cycles have
-  // nothing to leave out, and of very uneven ones the steps would be too many.
+  // Where neither calms nor bursts last until the queue has settled, a cycle remembers the one before. Short cycles
+  // have nothing to leave out, and of very uneven ones the steps would be too many.
   const bool remembers = way.calm_mean_s < calm_settle && way.burst_mean_s < burst_settle;
   if (remembers || cycle_s <= (calm_settle + burst_settle) / 4 || kept_s / way.step_s > kStepsPerCycleMax) {
     return design_short_bursts(service, bursts, scale);

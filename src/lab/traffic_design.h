@@ -134,8 +134,8 @@ class TrafficDesign {
   void design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale);
   void design_rates(const Service& service, double scale);
   void design_trace(const Service& service, const TraceTraffic& replay, double scale);
-  // Adds the windows as strata whose sizes grow geometrically, the last of `strata_max` taking the rest, and returns the
-  // requests of each stratum.
+  // Adds the windows as strata whose sizes grow geometrically, the last of `strata_max` taking the rest, and returns
+  // the requests of each stratum.
   std::vector<double> add_strata(std::vector<Window> windows, std::size_t strata_max);
   // Requests that a rate function brings in [begin_s, end_s). It repeats after its period.
   double expected(double begin_s, double end_s) const;

@@ -61,9 +61,9 @@ TEST(TrafficDesign, RanksTheWindowsOfATraceByWork) {
   const TrafficDesign design(service, 1, power);
   const TrafficRun run = design.draw(Rng(1), 0, 1);
   const auto& drawn = std::get<TraceTraffic>(run.traffic).trace;
-  const auto at_busiest = static_cast<std::size_t>(
-      std::ranges::find(run.parts.by_step, static_cast<std::uint8_t>(design.busiest_part())) -
-      run.parts.by_step.begin());
+  const auto at_busiest =
+      static_cast<std::size_t>(std::ranges::find(run.parts.by_step, static_cast<std::uint8_t>(design.busiest_part())) -
+                               run.parts.by_step.begin());
   const auto first = std::ranges::lower_bound(drawn, kTimeZero + run.parts.step * static_cast<std::int64_t>(at_busiest),
                                               {}, &TraceEntry::at);
   ASSERT_NE(first, drawn.end());

@@ -25,8 +25,8 @@ std::int64_t samples_most(const Service& service);
 std::vector<double> samples_by_number(const Service& service);
 // The rate to plan for: the highest that a curve or a day reaches, what a job needs to end in time, the mean otherwise.
 // Of bursts and traces: the least that slices must run so that the promise can hold at all, which is above the mean
-// where bursts bring more requests than the percentile may lose. Of a closed loop: what comes at least while its answers
-// are in time, each after the whole Slo.
+// where bursts bring more requests than the percentile may lose. Of a closed loop: what comes at least while its
+// answers are in time, each after the whole Slo.
 double planning_rate_per_s(const Service& service);
 // The rate at which requests gather into batches when most of them come: in a burst, or in the busiest Slo of a trace.
 double gather_rate_per_s(const Service& service);

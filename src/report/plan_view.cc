@@ -497,10 +497,9 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
                promise_text(asked),
                verdict ? latency_text(verdict->latency) : "-",
                verdict ? percent_text(verdict->attainment) : "-",
-               verdict
-                   ? fmt::format("{:.{}g} and {:.{}g} %", 100 * verdict->attainment_low, share_digits(asked),
-                                 100 * verdict->attainment_high, share_digits(asked))
-                   : "-",
+               verdict ? fmt::format("{:.{}g} and {:.{}g} %", 100 * verdict->attainment_low, share_digits(asked),
+                                     100 * verdict->attainment_high, share_digits(asked))
+                       : "-",
                verdict ? verdict->view : "-",
                {answer, verdict && verdict->holds ? Style::good : Style::bad}});
   }
