@@ -122,10 +122,10 @@ endfunction()
 
 # Compiles the files of a target in groups of eight: most of the time of a small file goes into headers that its neighbours
 # include, too. Names in anonymous namespaces must then differ within a group. Left alone are generated files and those
-# that share names with others of their room on purpose: each verb has its Options, each importer and each table of a
+# that share names with others of their room on purpose: each importer and each table of a
 # published result its Row.
 set(TANGRAM_COMPILED_ALONE
-  "/formats/importers/" "/experiments/(reproduce_|highest_rate)" "/cli/verbs/" "/report/(mosaic|plan_svg)\\.cc$"
+  "/formats/importers/" "/experiments/(reproduce_|highest_rate)" "/report/(mosaic|plan_svg)\\.cc$"
   "/client/offline_output\\.cc$" "/serve/(http_exchange|load|server_refusals|server_security)_test\\.cc$" "\\.pb\\.cc$")
 function(tangram_compile_in_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

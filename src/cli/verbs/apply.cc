@@ -12,6 +12,7 @@
 #include "cli/recut_view.h"
 
 namespace tangram::cli {
+namespace apply_verb {
 namespace {
 
 struct Options {
@@ -108,8 +109,10 @@ VerbInfo info() {
 }
 
 }  // namespace
+}  // namespace apply_verb
 
 void add_apply(Program& program) {
+  using namespace apply_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers_files(verb.add_option("PLAN", options->plan, "The plan file, JSON.")->required());

@@ -32,6 +32,7 @@
 extern char** environ;
 
 namespace tangram::cli {
+namespace batch_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -497,8 +498,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace batch_verb
 
 void add_batch(Program& program) {
+  using namespace batch_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "batch",

@@ -17,6 +17,7 @@
 #include "sched/policy.h"
 
 namespace tangram::cli {
+namespace capacity_verb {
 namespace {
 
 struct Options {
@@ -91,8 +92,10 @@ Result<ExitCode> run(Session& session, Options options) {
 }
 
 }  // namespace
+}  // namespace capacity_verb
 
 void add_capacity(Program& program) {
+  using namespace capacity_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "capacity",

@@ -5,6 +5,7 @@
 #include "cli/program.h"
 
 namespace tangram::cli {
+namespace completion_verb {
 namespace {
 
 // SHELL was checked against the three names when it was parsed.
@@ -14,8 +15,10 @@ std::string script_for(const std::string& shell, const CommandTree& tree) {
 }
 
 }  // namespace
+}  // namespace completion_verb
 
 void add_completion(Program& program) {
+  using namespace completion_verb;
   const auto shell = std::make_shared<std::string>();
   Arguments& verb = program.add_verb(
       {.name = "completion",

@@ -30,6 +30,7 @@
 #include "report/tile.h"
 
 namespace tangram::cli {
+namespace demo_verb {
 namespace {
 
 struct Options {
@@ -402,8 +403,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace demo_verb
 
 void add_demo(Program& program) {
+  using namespace demo_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "demo",

@@ -24,6 +24,7 @@
 #include "report/table.h"
 
 namespace tangram::cli {
+namespace diff_verb {
 namespace {
 
 // A mosaic takes several lines, so a large fleet would push the summary off the screen.
@@ -544,8 +545,10 @@ void add_time_options(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace diff_verb
 
 void add_diff(Program& program) {
+  using namespace diff_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers_files(

@@ -18,6 +18,7 @@
 #include "report/text_width.h"
 
 namespace tangram::cli {
+namespace doctor_verb {
 namespace {
 
 // Everything that was read from the machine. Both forms of output are computed from this value alone.
@@ -300,8 +301,10 @@ ExitCode run(Session& session) {
 }
 
 }  // namespace
+}  // namespace doctor_verb
 
 void add_doctor(Program& program) {
+  using namespace doctor_verb;
   program.add_verb(
       {.name = "doctor",
        .group = "Look",

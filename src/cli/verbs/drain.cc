@@ -5,6 +5,7 @@
 #include "cli/server_options.h"
 
 namespace tangram::cli {
+namespace drain_verb {
 namespace {
 
 Result<ExitCode> run(Session& session, const ServerOptions& options) {
@@ -18,8 +19,10 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
 }
 
 }  // namespace
+}  // namespace drain_verb
 
 void add_drain(Program& program) {
+  using namespace drain_verb;
   const auto options = std::make_shared<ServerOptions>();
   Arguments& verb = program.add_verb(
       {.name = "drain",

@@ -18,6 +18,7 @@
 #include "report/table.h"
 
 namespace tangram::cli {
+namespace export_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -251,8 +252,10 @@ VerbInfo info() {
 }
 
 }  // namespace
+}  // namespace export_verb
 
 void add_export(Program& program) {
+  using namespace export_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers(verb.add_option("FORMAT", options->format, "The format; without it, the formats are listed."),

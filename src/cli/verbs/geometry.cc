@@ -20,6 +20,7 @@
 #include "report/tile.h"
 
 namespace tangram::cli {
+namespace geometry_verb {
 namespace {
 
 constexpr std::size_t kBoxedRowsMax = 24;  // With more rows, lines between them would double the height.
@@ -413,8 +414,10 @@ VerbInfo info() {
 }
 
 }  // namespace
+}  // namespace geometry_verb
 
 void add_geometry(Program& program) {
+  using namespace geometry_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   program.offers(

@@ -5,6 +5,7 @@
 #include "cli/program.h"
 
 namespace tangram::cli {
+namespace help_verb {
 namespace {
 
 ExitCode run(Session& session, const CommandTree& tree, const std::string& name) {
@@ -27,8 +28,10 @@ ExitCode run(Session& session, const CommandTree& tree, const std::string& name)
 }
 
 }  // namespace
+}  // namespace help_verb
 
 void add_help(Program& program) {
+  using namespace help_verb;
   const auto name = std::make_shared<std::string>();
   Arguments& verb =
       program.add_verb({.name = "help",

@@ -18,6 +18,7 @@
 #include "report/table.h"
 
 namespace tangram::cli {
+namespace import_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -203,8 +204,10 @@ std::string choices_text() {
 }
 
 }  // namespace
+}  // namespace import_verb
 
 void add_import(Program& program) {
+  using namespace import_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "import",

@@ -14,6 +14,7 @@
 #include "serve/access.h"
 
 namespace tangram::cli {
+namespace key_verb {
 namespace {
 
 struct Options {
@@ -90,8 +91,10 @@ Result<ExitCode> check(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace key_verb
 
 void add_key(Program& program) {
+  using namespace key_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "key",

@@ -23,6 +23,7 @@
 #include "report/learn_view.h"
 
 namespace tangram::cli {
+namespace learn_verb {
 namespace {
 
 struct Options {
@@ -220,8 +221,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace learn_verb
 
 void add_learn(Program& program) {
+  using namespace learn_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "learn",

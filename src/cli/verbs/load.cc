@@ -30,6 +30,7 @@
 #include "sim/arrivals.h"
 
 namespace tangram::cli {
+namespace load_verb {
 namespace {
 
 // All requests of a run are in memory before the first is sent. One hour at 2,000 requests/s is 7.2 million.
@@ -509,8 +510,10 @@ void add_how(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace load_verb
 
 void add_load(Program& program) {
+  using namespace load_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "load",

@@ -6,6 +6,7 @@
 #include "cli/server_options.h"
 
 namespace tangram::cli {
+namespace log_level_verb {
 namespace {
 
 struct Options {
@@ -32,8 +33,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace log_level_verb
 
 void add_log_level(Program& program) {
+  using namespace log_level_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "log-level",

@@ -36,6 +36,7 @@
 #include "worker/worker_process.h"
 
 namespace tangram::cli {
+namespace measure_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -452,8 +453,10 @@ void add_runs(Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace measure_verb
 
 void add_measure(Program& program) {
+  using namespace measure_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "measure",

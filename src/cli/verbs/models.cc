@@ -15,6 +15,7 @@
 #include "report/table.h"
 
 namespace tangram::cli {
+namespace models_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,8 +99,10 @@ Result<ExitCode> run(Session& session, Options options) {
 }
 
 }  // namespace
+}  // namespace models_verb
 
 void add_models(Program& program) {
+  using namespace models_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "models",

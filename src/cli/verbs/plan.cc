@@ -22,6 +22,7 @@
 #include "report/plan_view.h"
 
 namespace tangram::cli {
+namespace plan_verb {
 namespace {
 
 struct Options {
@@ -360,8 +361,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace plan_verb
 
 void add_plan(Program& program) {
+  using namespace plan_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(info(), [options](Session& session) { return run(session, *options); });
   add_options(program, verb, *options);

@@ -5,6 +5,7 @@
 #include "sched/policy.h"
 
 namespace tangram::cli {
+namespace policies_verb {
 namespace {
 
 // A new policy appears here by its entry in the registry.
@@ -24,8 +25,10 @@ ExitCode run(Session& session) {
 }
 
 }  // namespace
+}  // namespace policies_verb
 
 void add_policies(Program& program) {
+  using namespace policies_verb;
   program.add_verb({.name = "policies",
                     .group = "Simulate",
                     .summary = "list the dispatch policies",

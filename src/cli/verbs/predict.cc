@@ -12,6 +12,7 @@
 #include "report/estimate_view.h"
 
 namespace tangram::cli {
+namespace predict_verb {
 namespace {
 
 struct Options {
@@ -79,8 +80,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace predict_verb
 
 void add_predict(Program& program) {
+  using namespace predict_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "predict",

@@ -8,6 +8,7 @@
 #include "lab/scenario.h"
 
 namespace tangram::cli {
+namespace reference_verb {
 namespace {
 
 // Scenarios are described in `lab`, which `formats` does not see, so their page is put together here.
@@ -28,8 +29,10 @@ std::string page_of(const std::string& name, const Program& program) {
 }
 
 }  // namespace
+}  // namespace reference_verb
 
 void add_reference(Program& program) {
+  using namespace reference_verb;
   const auto page = std::make_shared<std::string>("files");
   Arguments& verb = program.add_verb(
       {.name = "reference",

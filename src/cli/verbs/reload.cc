@@ -11,6 +11,7 @@
 #include "cli/server_status.h"
 
 namespace tangram::cli {
+namespace reload_verb {
 namespace {
 
 // Reading files takes milliseconds, so the answer comes soon after the reload ends; the server sees at most 50 polls/s.
@@ -48,8 +49,10 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
 }
 
 }  // namespace
+}  // namespace reload_verb
 
 void add_reload(Program& program) {
+  using namespace reload_verb;
   const auto options = std::make_shared<ServerOptions>();
   Arguments& verb = program.add_verb(
       {.name = "reload",

@@ -10,6 +10,7 @@
 #include "sched/replay.h"
 
 namespace tangram::cli {
+namespace replay_verb {
 namespace {
 
 Result<ExitCode> run(Session& session, const std::string& path) {
@@ -35,8 +36,10 @@ Result<ExitCode> run(Session& session, const std::string& path) {
 }
 
 }  // namespace
+}  // namespace replay_verb
 
 void add_replay(Program& program) {
+  using namespace replay_verb;
   const auto path = std::make_shared<std::string>();
   Arguments& verb = program.add_verb(
       {.name = "replay",

@@ -19,6 +19,7 @@
 #include "host/files.h"
 
 namespace tangram::cli {
+namespace reproduce_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -264,8 +265,10 @@ std::vector<Example> examples() {
 }
 
 }  // namespace
+}  // namespace reproduce_verb
 
 void add_reproduce(Program& program) {
+  using namespace reproduce_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb({.name = "reproduce",
                                       .group = "Simulate",

@@ -11,6 +11,7 @@
 #include "host/files.h"
 
 namespace tangram::cli {
+namespace rollback_verb {
 namespace {
 
 struct Options {
@@ -48,8 +49,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace rollback_verb
 
 void add_rollback(Program& program) {
+  using namespace rollback_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "rollback",

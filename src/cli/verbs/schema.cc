@@ -12,6 +12,7 @@
 #include "lab/scenario.h"
 
 namespace tangram::cli {
+namespace schema_verb {
 namespace {
 
 constexpr const char* kScenario = "scenario";
@@ -56,8 +57,10 @@ ExitCode run(Session& session, const std::string& name) {
 }
 
 }  // namespace
+}  // namespace schema_verb
 
 void add_schema(Program& program) {
+  using namespace schema_verb;
   const auto name = std::make_shared<std::string>();
   Arguments& verb = program.add_verb(
       {.name = "schema",

@@ -33,6 +33,7 @@
 #include "serve/server.h"
 
 namespace tangram::cli {
+namespace serve_verb {
 namespace {
 
 // The options that are not fields of `config`, or that have another unit there. Defaults come from the configuration
@@ -406,8 +407,10 @@ void add_numbers(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace serve_verb
 
 void add_serve(Program& program) {
+  using namespace serve_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "serve",

@@ -22,6 +22,7 @@
 #include "serve/recording_file.h"
 
 namespace tangram::cli {
+namespace simulate_verb {
 namespace {
 
 // A step is a share of the duration, so a timeline has this many steps however long the run is.
@@ -284,8 +285,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
 }
 
 }  // namespace
+}  // namespace simulate_verb
 
 void add_simulate(Program& program) {
+  using namespace simulate_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "simulate",

@@ -6,6 +6,7 @@
 #include "cli/server_status.h"
 
 namespace tangram::cli {
+namespace status_verb {
 namespace {
 
 Result<ExitCode> run(Session& session, const ServerOptions& options) {
@@ -19,8 +20,10 @@ Result<ExitCode> run(Session& session, const ServerOptions& options) {
 }
 
 }  // namespace
+}  // namespace status_verb
 
 void add_status(Program& program) {
+  using namespace status_verb;
   const auto options = std::make_shared<ServerOptions>();
   Arguments& verb = program.add_verb(
       {.name = "status",

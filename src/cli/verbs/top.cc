@@ -15,6 +15,7 @@
 #include "report/mosaic.h"
 
 namespace tangram::cli {
+namespace top_verb {
 namespace {
 
 struct Options {
@@ -60,8 +61,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace top_verb
 
 void add_top(Program& program) {
+  using namespace top_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "top",

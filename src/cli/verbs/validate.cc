@@ -30,6 +30,7 @@
 #include "plan/check_plan.h"
 
 namespace tangram::cli {
+namespace validate_verb {
 namespace {
 
 struct Options {
@@ -340,8 +341,10 @@ Result<ExitCode> run(Session& session, const Options& options) {
 }
 
 }  // namespace
+}  // namespace validate_verb
 
 void add_validate(Program& program) {
+  using namespace validate_verb;
   const auto options = std::make_shared<Options>();
   Arguments& verb = program.add_verb(
       {.name = "validate",

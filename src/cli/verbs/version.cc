@@ -6,6 +6,7 @@
 #include "cli/program.h"
 
 namespace tangram::cli {
+namespace version_verb {
 namespace {
 
 ExitCode run(Session& session) {
@@ -28,8 +29,10 @@ ExitCode run(Session& session) {
 }
 
 }  // namespace
+}  // namespace version_verb
 
 void add_version(Program& program) {
+  using namespace version_verb;
   program.add_verb({.name = "version",
                     .group = "About Tangram",
                     .summary = "print the version and the build",
