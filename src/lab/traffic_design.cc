@@ -30,7 +30,7 @@ constexpr double kSettleWalkRequests = 4000;  // Longest random walk that is wai
 constexpr double kWalkTimes = 0.4;
 constexpr double kFillTimes = 3;  // Of the time in which an overload fills the queue, or the lack of one empties it.
 constexpr double kSettleSlosMax = 100;  // Near full load; ...
-constexpr double kSettleMax = 400'000;  // ... and in requests.
+constexpr double kSettleMax = 100'000;  // ... and in requests.
 // Queues that hold more requests than this within an Slo begin full where slices are near full load.
 constexpr double kSurgeAbove = 100;
 // Slices run this share of what full batches would give, at the least.
