@@ -24,10 +24,12 @@ class DeviceWarmup {
     std::erase(waiting_, slice);
     if (!ok) failed_.push_back(slice);
   }
+  // A slice that had become ready is lost before the device is ready.
+  void lost(SliceId slice) { failed_.push_back(slice); }
   bool all_answered() const { return waiting_.empty(); }
   // Ends the warm-up and returns the device. Requires all_answered().
   DeviceId finish() { return *std::exchange(device_, std::nullopt); }
-  // The slices of the last device that did not get ready.
+  // The slices of the last device that did not get ready, or were lost since.
   std::vector<SliceId> take_failed() { return std::exchange(failed_, {}); }
 
  private:

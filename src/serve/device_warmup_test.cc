@@ -21,5 +21,20 @@ TEST(DeviceWarmup, EndsWhenEverySliceHasAnsweredAndKeepsThoseThatFailed) {
   EXPECT_TRUE(warmup.take_failed().empty());
 }
 
+// Also after finish(): the World hears of the device a moment later.
+TEST(DeviceWarmup, KeepsSlicesThatAreLostAfterTheyWereReady) {
+  DeviceWarmup warmup;
+  warmup.begin(DeviceId(0));
+  warmup.wait_for(SliceId(1));
+  warmup.wait_for(SliceId(2));
+  warmup.answered(SliceId(1), true);
+  warmup.lost(SliceId(1));
+  EXPECT_FALSE(warmup.all_answered());
+  warmup.answered(SliceId(2), true);
+  warmup.finish();
+  warmup.lost(SliceId(2));
+  EXPECT_EQ(warmup.take_failed(), (std::vector<SliceId>{SliceId(1), SliceId(2)}));
+}
+
 }  // namespace
 }  // namespace tangram::serve

@@ -109,7 +109,7 @@ void LiveWorld::handle(const WorldEvent& event) {
   switch (event.kind) {
     case WorldEventKind::done: return complete(slice, BatchId(event.batch), true);
     case WorldEventKind::failed: return complete(slice, BatchId(event.batch), false);
-    case WorldEventKind::lost: return recorded_->on_slice_lost(slice);
+    case WorldEventKind::lost: return lost(slice);
     case WorldEventKind::restarted: return restarted(slice, true);
     case WorldEventKind::not_restarted: return restarted(slice, false);
     case WorldEventKind::reshaped: return reshaped(DeviceId(event.index));
@@ -315,6 +315,18 @@ void LiveWorld::restart(SliceId slice) {
   if (run.executor->restart()) events_.add(now_, WorldEventKind::restarted, slice.value());
 }
 
+// A slice of the device that is being re-cut can be ready and lost again while others of the device still start. The
+// scheduler does not use it yet and would ignore the loss, so it is told when the slice has joined.
+void LiveWorld::lost(SliceId slice) {
+  if (scheduler().state().slices[slice.index()].status == sched::SliceStatus::planned) {
+    warmup_.lost(slice);
+  } else {
+    recorded_->on_slice_lost(slice);
+  }
+  // Whoever was in its batch has the reason. A later batch that fails in silence must not be told this one.
+  runs_.at(slice).failure.clear();
+}
+
 // Answers either the scheduler, which asked for the restart, or reshape(), which started a slice that the scheduler
 // does not use yet. Only the former is counted in restarting_.
 void LiveWorld::restarted(SliceId slice, bool ok) {
@@ -342,8 +354,9 @@ void LiveWorld::reshape(DeviceId device, const Layout&) {
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
 }
 
-// A slice that did not become ready is reported as lost: the other slices of the device serve, and the scheduler
-// restarts this one until it is ready or another plan replaces it. So one broken slice does not fail the move.
+// A slice that did not become ready, or did not stay so, is reported as lost: the other slices of the device serve, and
+// the scheduler restarts this one until it is ready or another plan replaces it. So one broken slice does not fail the
+// move.
 void LiveWorld::reshaped(DeviceId device) {
   const std::vector<SliceId> failed = warmup_.take_failed();
   recorded_->on_reshaped(device, true);

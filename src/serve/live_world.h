@@ -103,9 +103,11 @@ class LiveWorld final : private sched::World {
   void handle(const WorldEvent& event);
   // A batch has ended. Its members are answered by the scheduler, or run again; ignores a batch that was given up.
   void complete(SliceId slice, BatchId batch, bool ok);
+  // A slice has stopped working.
+  void lost(SliceId slice);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
   void restarted(SliceId slice, bool ok);
-  // The slices of a device are ready, except those that failed to start, which are reported as lost.
+  // The slices of a device are ready, except those that failed to start or were lost since; these are reported as lost.
   void reshaped(DeviceId device);
   // Releases the executors of slices that the plan no longer has.
   void close_gone_slices();

@@ -285,6 +285,23 @@ TEST(LiveWorld, RetriesOnceWhatASliceLost) {
   EXPECT_EQ(bench.owner.answered.size(), 1u);
 }
 
+// Both slices were lost while they were idle. Their batches after that are never answered, which is another reason.
+TEST(LiveWorld, DoesNotExplainAFailureByAnEarlierLoss) {
+  UnreliableBench bench;
+  LiveWorld& world = *bench.world;
+  world.open_slices();
+  for (std::uint32_t slice = 0; slice < 2; ++slice) world.inbox().on_lost(SliceId(slice), "the worker was killed");
+  world.step(TimePoint(0ms));
+  Call& call = *bench.call({9});
+  call.deadline = 100s;
+  world.inbox().post(&call);
+  world.step(TimePoint(1ms));
+  bench.run_until_idle();
+  ASSERT_EQ(bench.owner.answered.size(), 1u);
+  EXPECT_EQ(call.status, CallStatus::failed);
+  EXPECT_EQ(call.error, "model 'rank': the slice did not answer in time");
+}
+
 // The server behind the slices has no room for any batch. To run them again would meet the same: of four requests each
 // is in one batch at most, and told the time that the server said.
 TEST(LiveWorld, PassesOnThatABatchWasRejectedUpstream) {
@@ -392,6 +409,35 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
   ASSERT_EQ(bench.owner.answered.size(), 2u);
   EXPECT_EQ(second.status, CallStatus::ok) << second.error;
   EXPECT_EQ(world.in_flight(), 0u);
+}
+
+// The next plan has slices 2 and 3 on the device. Slice 2 becomes ready and is lost again before the device is, earlier
+// than slice 3 has answered or in the same step: in both cases it is started again, without a request that finds it.
+TEST(LiveWorld, RestartsASliceThatIsLostBeforeItsDeviceIsReady) {
+  for (const bool same_step : {false, true}) {
+    Bench bench(test::deployment(), {}, [](SliceId slice, std::unique_ptr<engines::Executor> inner) {
+      return slice.index() < 2 ? std::move(inner) : std::make_unique<Away>(std::move(inner));
+    });
+    LiveWorld& world = *bench.world;
+    world.open_slices();
+    ASSERT_TRUE(world.change_plan(test::deployment(4)));
+    world.step(TimePoint(0ms));
+    ASSERT_TRUE(world.scheduler().moving());
+    const auto& slices = world.scheduler().state().slices;
+    ASSERT_EQ(slices.size(), 4u);
+    world.inbox().on_restarted(SliceId(2), true);
+    if (!same_step) world.inbox().on_lost(SliceId(2), "the worker was killed");
+    if (!same_step) world.step(TimePoint(1ms));
+    world.inbox().on_restarted(SliceId(3), true);
+    if (same_step) world.inbox().on_lost(SliceId(2), "the worker was killed");
+    world.step(TimePoint(2ms));
+    EXPECT_FALSE(world.scheduler().moving());
+    ASSERT_EQ(slices[2].status, sched::SliceStatus::restarting) << same_step;
+    EXPECT_EQ(slices[3].status, sched::SliceStatus::idle) << same_step;
+    world.inbox().on_restarted(SliceId(2), true);
+    world.step(TimePoint(3ms));
+    EXPECT_EQ(slices[2].status, sched::SliceStatus::idle) << same_step;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -315,32 +316,125 @@ TEST(WorkerLink, PausesLongerAndLongerWhereAWorkerCannotStart) {
   }
 }
 
-TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
-  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  {
-    host::LogWriter log(null);
-    host::LiveClock clock;
-    host::EventLoop loop;
-    worker::Workers workers(loop, clock, log);
-    struct Heard final : public engines::ExecutorEvents {
-      void on_done(SliceId, BatchId, std::string) override {}
-      void on_lost(SliceId, std::string) override {}
-      void on_restarted(SliceId, bool ok) override { answers.push_back(ok); }
-      std::vector<bool> answers;
-    } heard;
+// It stops itself before it says that it is ready. Each slice is started again, and again, long before the five minutes
+// that a start may take.
+TEST(WorkerLink, ReplacesAWorkerThatIsStoppedWhileItStarts) {
+  WorkerBench bench({.program = script("stops", "hear; kill -STOP $$; cat $ready >&3"),
+                     .patience = {.pause_min = 1ms, .ping_every = 10ms, .ping_answer = 20ms}});
+  const pid_t first = bench.process(0);
+  ASSERT_TRUE(bench.drive([&] { return bench.restarts() >= 4; }));
+  EXPECT_TRUE(bench.drive([&] { return !alive(first); }));
+  EXPECT_NE(bench.log().find("\"reason\":\"it was stopped while it started\""), std::string::npos) << bench.log();
+}
+
+// One worker and what it reports, without a world.
+class LinkBench final : public engines::ExecutorEvents {
+ public:
+  explicit LinkBench(const std::string& engine = "emulated") {
     worker::WorkerConfig config;
     config.program = worker::find_worker_program();
     config.title = "host-0/2c@0";
-    config.spec.engine = "steam";
-    const auto executor = workers.make(SliceId(0), std::move(config), heard);
-    EXPECT_FALSE(executor->ready());
-    EXPECT_FALSE(executor->restart());
-    const TimePoint limit = clock.now() + 30s;
-    while (heard.answers.empty() && clock.now() < limit) loop.wait(clock, limit);
-    EXPECT_EQ(heard.answers, std::vector<bool>{false});
-    EXPECT_EQ(workers.unrecoverable(), "host-0/2c@0: unknown engine 'steam'; expected one that runs tensors");
+    config.spec.engine = engine;
+    config.spec.models = {{.service = ServiceId(0), .name = "rank", .signature = signature}};
+    executor = workers.make(SliceId(0), std::move(config), *this);
   }
-  close(null);
+
+  void on_done(SliceId, BatchId, std::string failure) override {
+    failures.push_back(std::move(failure));
+    if (kills_when_done) kill_worker();
+  }
+  void on_lost(SliceId, std::string) override { ++losses; }
+  void on_restarted(SliceId, bool ok) override { restarts.push_back(ok); }
+
+  // Returns when the process has ended and its socket is closed. The link has not heard of it yet.
+  void kill_worker() const {
+    const auto process = static_cast<id_t>(executor->process());
+    kill(static_cast<pid_t>(process), SIGKILL);
+    siginfo_t about{};
+    EXPECT_EQ(waitid(P_PID, process, &about, WEXITED | WNOWAIT), 0);
+  }
+  template <typename Done>
+  bool drive(Done&& done) {
+    const TimePoint limit = clock_.now() + 30s;
+    while (!done() && clock_.now() < limit) {
+      loop_.wait(clock_, std::min(limit, workers.next_due()));
+      workers.work(clock_.now());
+    }
+    return done();
+  }
+  // Starts the worker, for the n-th time.
+  bool start_worker(std::size_t n) {
+    EXPECT_FALSE(executor->restart());
+    return drive([&] { return restarts.size() == n; }) && restarts.back();
+  }
+
+  Signature signature = *test::workload().services[0].tensors;
+  std::vector<std::string> failures;
+  std::vector<bool> restarts;
+  int losses = 0;
+  bool kills_when_done = false;
+
+ private:
+  host::Descriptor null_{open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  host::LogWriter log_{null_.get()};
+  host::LiveClock clock_;
+  host::EventLoop loop_;
+
+ public:
+  worker::Workers workers{loop_, clock_, log_};
+  std::unique_ptr<engines::Executor> executor;
+};
+
+std::string bytes_of(std::span<const std::byte> tensor) {
+  return {reinterpret_cast<const char*>(tensor.data()), tensor.size()};
+}
+
+// The link reads the answer and the end of the worker in one go, before anybody has read the outputs.
+TEST(WorkerLink, KeepsTheAnswerOfAWorkerThatDiesBeforeItIsRead) {
+  LinkBench bench;
+  bench.kills_when_done = true;
+  ASSERT_TRUE(bench.start_worker(1));
+  const engines::BatchJob job{.batch = BatchId(1), .samples = 1, .size = 2};
+  const std::vector<const Signature*> signatures{&bench.signature};
+  const auto inside = engines::make_emulated_executor(signatures, {});
+  std::vector<engines::BatchMemory*> memories;
+  for (engines::Executor* executor : {bench.executor.get(), inside.get()}) {
+    memories.push_back(*executor->prepare(job));
+    for (const auto& input : memories.back()->inputs) std::ranges::fill(input, std::byte{1});
+    executor->start(job);
+  }
+  ASSERT_TRUE(bench.drive([&] { return bench.losses == 1; }));
+  EXPECT_EQ(bench.failures, std::vector<std::string>{""});
+  for (std::size_t i = 0; i < memories[1]->outputs.size(); ++i) {
+    EXPECT_EQ(bytes_of(memories[0]->outputs[i]), bytes_of(memories[1]->outputs[i])) << i;
+  }
+}
+
+// A batch comes before the World has heard that the worker is lost. The next worker must be told of its memory.
+TEST(WorkerLink, RunsBatchesAfterOneThatFoundNoWorker) {
+  LinkBench bench;
+  ASSERT_TRUE(bench.start_worker(1));
+  bench.kill_worker();
+  ASSERT_TRUE(bench.drive([&] { return bench.losses == 1; }));
+  const auto run = [&](std::uint64_t batch) {
+    const engines::BatchJob job{.batch = BatchId(batch), .samples = 1, .size = 2};
+    ASSERT_TRUE(bench.executor->prepare(job));
+    bench.executor->start(job);
+  };
+  run(1);
+  EXPECT_EQ(bench.losses, 2);
+  ASSERT_TRUE(bench.start_worker(2));
+  run(2);
+  ASSERT_TRUE(bench.drive([&] { return !bench.failures.empty(); }));
+  EXPECT_EQ(bench.failures, std::vector<std::string>{""});
+}
+
+TEST(WorkerLink, SaysThatAnEngineIsNotThere) {
+  LinkBench bench("steam");
+  EXPECT_FALSE(bench.executor->ready());
+  EXPECT_FALSE(bench.start_worker(1));
+  EXPECT_EQ(bench.restarts, std::vector<bool>{false});
+  EXPECT_EQ(bench.workers.unrecoverable(), "host-0/2c@0: unknown engine 'steam'; expected one that runs tensors");
 }
 
 }  // namespace

@@ -6,6 +6,9 @@
 // through end_process(). A restart() is answered by one on_restarted() and a batch by one on_done() or on_lost(),
 // unless another restart() comes first. No call blocks: a killed process may take a while to end, for example inside a
 // driver call, so it is reaped later, and the same thread meanwhile serves every other slice.
+//
+// The tensors outlive their process: a worker can answer a batch and die before the World has read the answer. They are
+// released by restart(), which the World calls only after it has handled everything that the link reported before.
 #include "worker/worker_link.h"
 
 #include <fmt/format.h>
@@ -63,7 +66,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   enum class State : std::uint8_t {
     cold,     // Never started, or lost and not asked for again.
     pausing,  // Started again at `due_`.
-    loading,  // Given up at `due_`.
+    loading,  // Looked at when `due_`, and given up at `start_limit_`.
     ready,    // Asked at `due_` whether it lives, or, if it was, given up.
     running,  // A batch.
   };
@@ -72,7 +75,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   void make_quota();
   // Requires no process. Ends in `loading`, or in `cold` with on_restarted(false) if the kernel cannot start one.
   void begin_process();
-  // Ends in `cold` and reports nothing.
+  // Ends in `cold` and reports nothing. The tensors stay as they are.
   void end_process();
   // Requires a process. Ends it and reports it to the scheduler: as the answer to a restart, or as a loss.
   void lose(std::string reason);
@@ -85,6 +88,8 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   void enter_ready();
   // Requires `ready`. Sends a ping and gives the worker `ping_answer` to reply.
   void ping();
+  // Requires `loading`. Gives the worker up if it takes too long or stays stopped.
+  void watch_start(TimePoint now);
   const Signature* signature_of(ServiceId service) const;
   void log(host::LogLevel level, std::string_view event, std::string_view reason) const;
 
@@ -96,12 +101,14 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   std::unique_ptr<adapters::CoreQuota> quota_;
   State state_ = State::cold;
   TimePoint due_ = kTimeNever;
+  TimePoint start_limit_ = kTimeNever;  // In `loading`.
   StartedWorker process_;
   SharedTensors tensors_;
   BatchId batch_;
   int starts_in_vain_ = 0;  // Since it last ran a batch.
   bool ever_ready_ = false;
   bool pinged_ = false;
+  bool stopped_ = false;  // In `loading`: it was at the last look.
 };
 
 // ---- The life of the process ----
@@ -125,6 +132,9 @@ bool WorkerLink::restart() {
   if (state_ == State::running)
     log(host::LogLevel::warning, "worker_lost", "it does not answer: its batch takes too long");
   end_process();
+  // A killed process still has the memory mapped and might write to it, so the next worker gets new memory. Memory that
+  // was prepared while there was no process goes, too: the next worker has not been told of it.
+  tensors_.reset();
   const TimePoint now = context_.clock.now();
   const WorkerPatience& patience = config_.patience;
   // The pause doubles with each start that ran no batch: a model that crashes on load must not keep a core busy for
@@ -151,7 +161,9 @@ void WorkerLink::begin_process() {
   context_.loop.add(process_.socket, host::Interest::read, this);
   state_ = State::loading;
   // Set before the spec is sent, so that a worker that never answers is given up, too.
-  due_ = context_.clock.now() + config_.patience.start;
+  const TimePoint now = context_.clock.now();
+  start_limit_ = now + config_.patience.start;
+  due_ = std::min(start_limit_, now + config_.patience.ping_every);
   // Before the spec is sent: everything that the worker does with it, such as starting threads, falls under the quota.
   if (quota_ != nullptr) {
     if (const auto added = quota_->add(process_.process); !added) {
@@ -165,6 +177,7 @@ void WorkerLink::end_process() {
   state_ = State::cold;
   due_ = kTimeNever;
   pinged_ = false;
+  stopped_ = false;
   // A link in `cold` or `pausing` has no process; ending it again must do nothing.
   if (process_.process < 0) return;
   // The loop has to forget the descriptor before close(), since the kernel may give the same number to the next file.
@@ -172,8 +185,6 @@ void WorkerLink::end_process() {
   close(process_.socket);
   shared_.ended.end(process_.process, context_.clock.now());
   process_ = {};
-  // The killed process still has the memory mapped and might write to it, so the next worker gets new memory.
-  tensors_.reset();
 }
 
 void WorkerLink::lose(std::string reason) {
@@ -264,11 +275,22 @@ void WorkerLink::ping() {
   due_ = context_.clock.now() + config_.patience.ping_answer;
 }
 
+// A worker that loads cannot answer pings: its thread is busy, perhaps for minutes, and before that the program itself
+// has to be loaded. But the kernel tells its parent whether it is stopped. One that stays so would hold up its slice,
+// and a move to another plan with it, until `start_limit_`.
+void WorkerLink::watch_start(TimePoint now) {
+  if (now >= start_limit_) return lose("it did not become ready in time");
+  const bool stopped = is_stopped(process_.process);
+  if (stopped && stopped_) return lose("it was stopped while it started");
+  stopped_ = stopped;
+  due_ = std::min(start_limit_, now + (stopped ? config_.patience.ping_answer : config_.patience.ping_every));
+}
+
 void WorkerLink::work(TimePoint now) {
   if (now < due_) return;
   switch (state_) {
     case State::pausing: return begin_process();
-    case State::loading: return lose("it did not become ready in time");
+    case State::loading: return watch_start(now);
     case State::ready: return pinged_ ? lose("it does not answer") : ping();
     // Nothing is due in these states; the timer is cleared so that it does not fire again.
     case State::cold:

@@ -21,9 +21,11 @@ namespace tangram::worker {
 struct WorkerPatience {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
-  Duration start = std::chrono::minutes(5);        // To load and warm up.
-  Duration ping_every = std::chrono::seconds(1);   // While it is idle. How long a batch may take is the scheduler's
-  Duration ping_answer = std::chrono::seconds(2);  // to judge: it knows what to expect.
+  Duration start = std::chrono::minutes(5);  // To load and warm up.
+  // While it is idle. How long a batch may take is the scheduler's to judge: it knows what to expect. A worker that
+  // starts is looked at as often, and given up if it is stopped (SIGSTOP) for as long.
+  Duration ping_every = std::chrono::seconds(1);
+  Duration ping_answer = std::chrono::seconds(2);
 };
 
 struct WorkerConfig {

@@ -112,6 +112,13 @@ Result<StartedWorker> start_worker(const std::string& program, const std::vector
   return Error{ErrorCode::unavailable, fmt::format("cannot start {}: {}", program, std::strerror(problem))};
 }
 
+bool is_stopped(pid_t process) {
+  siginfo_t about{};
+  // WNOWAIT leaves the state to be asked for again; without it the kernel would tell of each stop only once.
+  const int asked = waitid(P_PID, static_cast<id_t>(process), &about, WSTOPPED | WNOHANG | WNOWAIT);
+  return asked == 0 && about.si_pid == process && about.si_code == CLD_STOPPED;
+}
+
 // SIGKILL and not SIGTERM: a worker has no state to save, and one that hangs would ignore the milder signal.
 void Reaper::kill_and_reap(pid_t process) {
   kill(process, SIGKILL);

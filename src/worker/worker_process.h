@@ -23,6 +23,10 @@ struct StartedWorker {
 // standard output and standard error. Errors: the kernel refuses.
 Result<StartedWorker> start_worker(const std::string& program, const std::vector<std::string>& environment = {});
 
+// Whether a signal such as SIGSTOP has stopped the process, which is a child of ours. A debugger that holds it does not
+// count.
+bool is_stopped(pid_t process);
+
 // Children that have ended or are about to end, until they are reaped.
 class Reaper {
  public:
