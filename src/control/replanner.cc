@@ -35,10 +35,18 @@ HistogramSize histogram_of(SizeCounts mix, std::int64_t longest) {
   return histogram;
 }
 
-// True if some slice of the device keeps its replica: then the device serves throughout and stays where it is.
+// True if the replicas are the same but for the limits of their rates, which change without a load or a restart.
+bool same_but_limits(std::vector<Replica> a, std::vector<Replica> b) {
+  for (auto& replica : a) replica.rate_max_per_s.reset();
+  for (auto& replica : b) replica.rate_max_per_s.reset();
+  return a == b;
+}
+
+// True if some slice of the device keeps its replicas: then the device serves throughout and stays where it is.
 bool keeps_a_replica(const plan::DeviceDifference& device) {
   return std::ranges::any_of(device.slices, [](const plan::SliceDifference& slice) {
-    return slice.change == plan::SliceChange::kept && !slice.after.empty();
+    const bool stays = slice.change == plan::SliceChange::kept || slice.change == plan::SliceChange::changed;
+    return stays && !slice.after.empty() && same_but_limits(slice.before, slice.after);
   });
 }
 
@@ -146,8 +154,11 @@ PlanStep Replanner::step_to(const Plan& target) const {
       if (slice.replicas.empty()) continue;
       used = true;
       step.compute_slices += device.geometry.profiles[slice.slice.profile].compute_slices;
-      // A slice that is the same in place and replica needs no load.
-      if (old == nullptr || std::ranges::find(old->slices, slice) == old->slices.end()) ++step.replicas_loaded;
+      // A slice that is the same in place and replicas needs no load.
+      const bool same = old != nullptr && std::ranges::any_of(old->slices, [&](const PlannedSlice& before_it) {
+                          return before_it.slice == slice.slice && same_but_limits(before_it.replicas, slice.replicas);
+                        });
+      if (!same) ++step.replicas_loaded;
     }
     step.devices += used ? 1 : 0;
     step.devices_recut += old != nullptr && !old->slices.empty() && layout_of(*old) != layout_of(device) ? 1 : 0;

@@ -31,6 +31,17 @@ class LatencyModel {
   virtual ~LatencyModel() = default;
   // Nothing if the run does not fit into the slice's memory, or the model knows nothing about it.
   virtual std::optional<Prediction> predict(const RunPoint& point) const = 0;
+  // The memory that the weights of a model take on a slice, whether it runs or not. Never zero; nothing if no
+  // measurement says anything about its memory.
+  virtual std::optional<double> weights_mib(std::string_view /*device*/, std::string_view /*mig_profile*/,
+                                            std::string_view /*model*/) const {
+    return std::nullopt;
+  }
+  // How long it takes to load a model onto a slice; nothing if it was not measured.
+  virtual std::optional<Duration> load_time(std::string_view /*device*/, std::string_view /*mig_profile*/,
+                                            std::string_view /*model*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace tangram

@@ -21,6 +21,9 @@ struct Measurement {
   std::optional<double> latency_spread_ms;  // Standard deviation.
   std::optional<double> memory_mib;         // Peak, of all processes together.
   std::optional<double> throughput_per_s;   // Samples a second, of all processes together.
+  // Of that memory, what the weights of one process take, whether it runs or not.
+  std::optional<double> weights_mib = std::nullopt;
+  std::optional<double> load_ms = std::nullopt;  // From the request to load the model until it can run.
 
   bool out_of_memory() const { return !latency_ms.has_value(); }
   bool operator==(const Measurement&) const = default;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,21 @@ struct PlannedBucket {
   bool operator==(const PlannedBucket&) const = default;
 };
 
+// When the model of a replica is loaded.
+enum class ReplicaLoad {
+  start,      // With its slice; it stays loaded.
+  on_demand,  // By its first request, in the place of the model that was used least recently.
+};
+
 // One model loaded on one slice.
 struct Replica {
   std::string service;
   std::vector<PlannedBucket> buckets;  // Ascending sizes, at least one.
   int processes = 1;                   // How many processes share the slice for it.
+  ReplicaLoad load = ReplicaLoad::start;
+  // On a slice that services share: the requests a second of the service, on all its slices together, that the plan has
+  // room for at its busiest. The scheduler rejects what exceeds them, so that no service takes its neighbours' time.
+  std::optional<double> rate_max_per_s = std::nullopt;
 
   bool operator==(const Replica&) const = default;
 };

@@ -22,6 +22,7 @@ std::string_view to_string(RejectReason reason) {
     case RejectReason::queue_full: return "queue_full";
     case RejectReason::too_large: return "too_large";
     case RejectReason::no_capacity: return "no_capacity";
+    case RejectReason::over_rate: return "over_rate";
   }
   return "";
 }

@@ -20,6 +20,9 @@ struct Request {
   std::int64_t size = 1;      // Input size of each sample, before padding.
   TimePoint arrival;
   TimePoint deadline;
+  // The service in whose queues it waits and in whose batches it runs: its own, or the one that DeployedService::joins
+  // names. The scheduler sets it when the request arrives.
+  ServiceId queue = {};
 };
 
 enum class OutcomeKind : std::uint8_t {
@@ -38,10 +41,11 @@ enum class RejectReason : std::uint8_t {
   queue_full,   // The limit of waiting requests is reached.
   too_large,    // No bucket or batch of the plan takes it.
   no_capacity,  // The plan has no slice for the service now.
+  over_rate,    // The service shares slices and exceeds the rate that the plan has room for.
 };
 
-inline constexpr std::array kRejectReasons{RejectReason::none, RejectReason::too_late, RejectReason::queue_full,
-                                           RejectReason::too_large, RejectReason::no_capacity};
+inline constexpr std::array kRejectReasons{RejectReason::none,      RejectReason::too_late,    RejectReason::queue_full,
+                                           RejectReason::too_large, RejectReason::no_capacity, RejectReason::over_rate};
 
 // Where a tally by outcome or by reason counts this one.
 constexpr std::size_t index_of(OutcomeKind kind) { return static_cast<std::size_t>(kind); }

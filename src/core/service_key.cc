@@ -88,8 +88,9 @@ std::string key_of(const SizeDistribution& sizes) {
 }  // namespace
 
 std::string content_key(const Service& service) {
-  // Name and tensors are bound and left out: they do not affect speed.
-  const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job] = service;
+  // Name, tensors, weights and who may share are bound and left out: they do not affect the speed of a service.
+  const auto& [name, model, slo, traffic, input_size, samples, padding, priority, tensors, drift, job, weights,
+               isolation, tenant, share_group] = service;
   const auto& [latency, percentile, window_s, late_limit] = slo;
   std::string key =
       fmt::format("{}|{} {} {}|{}|{}|{}|{}|{}", model, latency.count(), percentile, window_s, key_of(traffic),

@@ -69,4 +69,13 @@ std::int64_t largest_size(const Service& service) {
   return service.size_drift ? std::max(now, largest_of(service.size_drift->to)) : now;
 }
 
+bool may_share_slices(const Service& a, const Service& b) {
+  if (a.isolation == Isolation::own_slices || b.isolation == Isolation::own_slices) return false;
+  const bool by_tenant = a.isolation == Isolation::tenant || b.isolation == Isolation::tenant;
+  if (by_tenant && a.tenant != b.tenant) return false;
+  return a.share_group == b.share_group;
+}
+
+bool same_weights(const Service& a, const Service& b) { return a.model == b.model && a.weights == b.weights; }
+
 }  // namespace tangram

@@ -125,6 +125,13 @@ enum class Padding {
   none,     // Inputs of different sizes never share a batch.
 };
 
+// With which services a service may share slices.
+enum class Isolation {
+  none,        // With any that allow it.
+  own_slices,  // With none.
+  tenant,      // With services of the same tenant.
+};
+
 // One service: a model with its promise and its traffic. Also the unit of accounting.
 //
 // A service that is a job has the deadline as its Slo, and is fed evenly, at the rate that ends it in time.
@@ -140,6 +147,11 @@ struct Service {
   std::optional<Signature> tensors = std::nullopt;  // What the model takes and answers, where it is said.
   std::optional<SizeDrift> size_drift = std::nullopt;
   std::optional<Job> job = std::nullopt;
+  // Names weights other than the model's own: a fine-tune runs as fast, but needs its own copy and its own batches.
+  std::string weights = {};
+  Isolation isolation = Isolation::none;
+  std::string tenant = {};       // Whose service it is; empty: nobody's in particular.
+  std::string share_group = {};  // Shares slices only with services of the same group; empty is a group, too.
 
   const Signature& signature() const { return tensors ? *tensors : default_signature(); }
 };
@@ -147,6 +159,11 @@ struct Service {
 struct Workload {
   std::vector<Service> services;
 };
+
+// Whether two services may be on one slice. Says nothing of whether they fit there.
+bool may_share_slices(const Service& a, const Service& b);
+// Whether two services run the same copy of the same network, so that their requests may share a batch.
+bool same_weights(const Service& a, const Service& b);
 
 // Requests a second on average; of a trace or a curve, over its own length. A closed loop has none of its own.
 double mean_rate_per_s(const Traffic& traffic);

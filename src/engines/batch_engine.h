@@ -19,12 +19,15 @@
 
 namespace tangram::engines {
 
-// One service of a slice: a network, what it takes, and the batches that it will be asked for.
+// One service of a slice: a network, its weights, what it takes, and the batches that it will be asked for.
 struct ModelSpec {
   ServiceId service = {};               // How jobs name it.
   std::string name = {};                // Of the service.
   std::string network = {};             // What the measurements call the model.
   std::string path = {};                // Its weights, without the ending that the engine adds; empty: none were given.
+  ServiceId copy = {};                  // Models with the same network and weights have the same here, and share them.
+  bool on_demand = false;               // Loaded by the first batch that needs it.
+  Duration load_time{};                 // As measured; zero: not known. `emulated` takes it.
   Signature signature = {};             // Inputs and outputs in the order of BatchMemory.
   std::vector<BatchShape> shapes = {};  // For each bucket its padded size and the largest batch: what to warm up.
 
@@ -41,11 +44,19 @@ struct BatchEngineConfig {
 class BatchEngine {
  public:
   virtual ~BatchEngine() = default;
-  // Loads every model. Called once, before anything else. Errors name the model and what is wrong with it.
+  // Loads every model; models with the same weights share one copy. Called once, before anything else. Errors name the
+  // model and what is wrong with it.
   virtual Result<Nothing> load(std::span<const ModelSpec> models) = 0;
   // Runs what must have run before times mean anything: each shape often enough that the next run is like the ones
   // after it. Called once, after load.
   virtual Result<Nothing> warm_up() = 0;
+  // Loads one more model while the others stay, and returns the bytes of its weights; 0 where the engine does not know
+  // them. One with the same service takes the place of the old one.
+  virtual Result<std::uint64_t> load_one(const ModelSpec& model) = 0;
+  // As warm_up, for one model that is loaded.
+  virtual Result<Nothing> warm_up(ServiceId service) = 0;
+  // Forgets a model. Its weights are freed with the last model that shares them. Nothing happens if it is not there.
+  virtual void unload(ServiceId service) = 0;
   // Reads memory.inputs and fills memory.outputs, which have the sizes that the signature and the job say. Errors fail
   // the batch; the engine can be asked again. Third-party exceptions end here.
   virtual Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) = 0;

@@ -66,5 +66,20 @@ TEST(BatchEngine, EmulatedAnswersAsTheExecutorDoesAndKeepsTheTime) {
   EXPECT_FALSE(engine->run({.service = ServiceId(1)}, memory));
 }
 
+// The load takes the 20 ms that were measured; a service with the same copy loads nothing.
+TEST(BatchEngine, EmulatedTakesTheTimeToLoadOneModel) {
+  const auto engine = *make_batch_engine("emulated", {});
+  ASSERT_TRUE(engine->load({}));
+  ModelSpec model{.service = ServiceId(0), .name = "rank", .copy = ServiceId(0), .load_time = 20ms};
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(engine->load_one(model));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 20ms);
+  model.service = ServiceId(1);
+  model.load_time = std::chrono::hours(1);
+  ASSERT_TRUE(engine->load_one(model));
+  engine->unload(ServiceId(1));
+  EXPECT_FALSE(engine->run({.service = ServiceId(1)}, {}));
+}
+
 }  // namespace
 }  // namespace tangram::engines

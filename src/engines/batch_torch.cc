@@ -16,6 +16,9 @@ class BatchTorch final : public BatchEngine {
     return engine_->load(models);
   }
   Result<Nothing> warm_up() override { return engine_->warm_up(); }
+  Result<std::uint64_t> load_one(const ModelSpec& model) override { return engine_->load_one(model); }
+  Result<Nothing> warm_up(ServiceId service) override { return engine_->warm_up(service); }
+  void unload(ServiceId service) override { engine_->unload(service); }
   Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) override { return engine_->run(job, memory); }
 
  private:

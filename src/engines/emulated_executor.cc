@@ -24,7 +24,8 @@ class EmulatedExecutor final : public Executor {
 
   std::optional<Duration> start(const BatchJob& job) override {
     answer_.write(*signatures_[job.service.index()], job, tensors_);
-    return Duration(static_cast<std::int64_t>(static_cast<double>(job.expected.count()) * config_.time_scale));
+    return Duration(
+        static_cast<std::int64_t>(static_cast<double>((job.load + job.expected).count()) * config_.time_scale));
   }
 
   bool restart() override { return true; }

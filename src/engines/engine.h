@@ -62,6 +62,12 @@ struct Completed {
 
 using RunOutcome = std::variant<Completed, OutOfMemory, NotThere>;
 
+// What loading a replica showed, where the engine knows.
+struct LoadFacts {
+  std::optional<Duration> duration;   // From the request to load the model until it can run, in a process that runs.
+  std::optional<double> weights_mib;  // Of one process, whether it runs or not.
+};
+
 // A replica that is loaded and can run. Destroying it frees the slice; its engine outlives it.
 class LoadedReplica {
  public:
@@ -69,6 +75,7 @@ class LoadedReplica {
   // Runs one batch in each process at the same time and returns when all have ended. A replica that ran out of memory
   // may be asked again for a smaller batch.
   virtual Result<RunOutcome> run(const BatchShape& shape) = 0;
+  virtual LoadFacts load_facts() const { return {}; }
 };
 
 using LoadOutcome = std::variant<std::unique_ptr<LoadedReplica>, OutOfMemory, NotThere>;

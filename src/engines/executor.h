@@ -25,7 +25,9 @@ struct BatchJob {
   ServiceId service = {};
   std::int32_t samples = 1;
   std::int64_t size = 1;
-  Duration expected{};  // What the latency model says it takes.
+  Duration expected{};  // What the latency model says it takes, once its model is loaded.
+  bool cold = false;    // Its model is not loaded: it is loaded first.
+  Duration load{};      // How long that takes, where it is known.
 };
 
 // The tensors of a batch in the order of the signature, samples first, row-major. The caller writes the inputs before
@@ -50,6 +52,8 @@ class ExecutorEvents {
   virtual void on_rejected_upstream(SliceId /*slice*/, Duration /*retry_after*/) {}
 };
 
+struct ModelSpec;
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -62,6 +66,12 @@ class Executor {
   virtual bool restart() = 0;
   // False before the first restart of an executor that must load something before it can run.
   virtual bool ready() const { return true; }
+  // Unloads a model that was loaded on demand, named by ModelSpec::copy; the next batch that needs it loads it again.
+  // Requires an idle slice. Nothing happens where nothing is loaded.
+  virtual void unload(ServiceId /*copy*/) {}
+  // Goes on as `slice` with these models: keeps those that it has, and loads and unloads the others. True: on_restarted
+  // answers, as to a restart. False: it cannot, and is as before. Requires an idle slice.
+  virtual bool change_models(SliceId /*slice*/, std::vector<ModelSpec> /*models*/);
   // The process that runs the batches; 0: this one, or none at present.
   virtual std::int64_t process() const { return 0; }
 };

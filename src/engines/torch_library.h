@@ -33,6 +33,6 @@ Result<const TorchLibrary*> load_torch_library();
 bool has_torch_library();
 
 // The function by which the shared object hands it out. The number changes with this file.
-inline constexpr const char* kTorchLibrarySymbol = "tangram_torch_library_1";
+inline constexpr const char* kTorchLibrarySymbol = "tangram_torch_library_2";
 
 }  // namespace tangram::engines

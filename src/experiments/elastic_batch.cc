@@ -125,6 +125,8 @@ class Run {
     shared(chosen);
     plan("mig_longest", "elastic", plan::Bucketing::longest);
     plan("elastic", "elastic", plan::Bucketing::chosen);
+    sharing_ = plan::Sharing::all;
+    plan("elastic_shared", "elastic", plan::Bucketing::chosen);
     return std::move(results_);
   }
 
@@ -151,8 +153,9 @@ class Run {
     return plan(variant, planner, bucketing, workload_);
   }
   plan::PlanAnswer plan(const char* variant, const char* planner, plan::Bucketing bucketing, const Workload& workload) {
-    const auto answer =
-        plan::find_planner(planner)->make()->plan(make_problem(input_, latency_, workload, bucketing, &certifier_));
+    auto problem = make_problem(input_, latency_, workload, bucketing, &certifier_);
+    problem.options.sharing = sharing_;
+    const auto answer = plan::find_planner(planner)->make()->plan(problem);
     ElasticBatchResult& result = add(variant);
     result.reason = answer.reason;
     if (answer.status != plan::PlanStatus::planned) return answer;
@@ -209,6 +212,7 @@ class Run {
   Workload workload_;
   MeasuredSlices latency_;
   lab::SimulatedCertifier certifier_;
+  plan::Sharing sharing_ = plan::Sharing::none;
   std::vector<ElasticBatchResult> results_;
 };
 
@@ -273,6 +277,7 @@ const std::vector<ElasticBatchVariant>& elastic_batch_variants() {
       {"off_shared", "the same, and all models share all devices"},
       {"mig_longest", "MIG on, every input padded to the longest"},
       {"elastic", "MIG on, edges chosen by the planner"},
+      {"elastic_shared", "the same, and models may share slices"},
   };
   return kVariants;
 }

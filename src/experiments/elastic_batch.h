@@ -70,7 +70,7 @@ struct ElasticBatchVariant {
   std::string name;
   std::string summary;
 };
-// off_longest, off_fixed, off_fixed_sharing, off_chosen, off_shared, mig_longest, elastic.
+// off_longest, off_fixed, off_fixed_sharing, off_chosen, off_shared, mig_longest, elastic, elastic_shared.
 const std::vector<ElasticBatchVariant>& elastic_batch_variants();
 
 // Every variant of one setting, in their order.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/detail/assumed_weights.h"
 #include "formats/import.h"
 #include "formats/workload_file.h"
 #include "lab/certify.h"
@@ -88,6 +89,7 @@ plan::PlanAnswer plan_certified(const LatencyModel& model, const ParvaScenario& 
   lab::SimulatedCertifier certifier(model, {.seed = options.seed, .noise = options.noise});
   auto problem = make_problem(model, scenario.workload, options, plan::Rule::certified);
   problem.certifier = &certifier;
+  problem.options.sharing = options.sharing;
   return plan_with("elastic", problem);
 }
 
@@ -115,6 +117,8 @@ ParvaResult run_parvagpu(const LatencyModel& model, const ParvaScenario& scenari
   ParvaOptions noisy = options;
   noisy.noise = result.noise;
   result.certified_with_noise = plan_certified(model, scenario, noisy).devices;
+  noisy.sharing = plan::Sharing::all;
+  result.shared_with_noise = plan_certified(detail::AssumedWeights(model, kWeightsAssumedMib), scenario, noisy).devices;
   for (std::size_t s = 0; s < result.certified_plan.services.size(); ++s) {
     const auto& service = result.certified_plan.services[s];
     result.services.push_back({service.service, to_milliseconds(scenario.workload.services[s].slo.latency),

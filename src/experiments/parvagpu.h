@@ -19,11 +19,15 @@ struct ParvaScenario {
 // The scenarios of parvagpu/scenarios.csv, in the order of the file; at least one.
 Result<std::vector<ParvaScenario>> parva_scenarios(const File& file);
 
+// The data have no memory. Plans with shared slices assume that each of the networks takes this much.
+inline constexpr double kWeightsAssumedMib = 2500;
+
 struct ParvaOptions {
   std::string device = "a100-80gb";
   int processes_max = 5;
   std::uint64_t seed = 1;
   double noise = 0;  // Spread of run times, of which the data have none.
+  plan::Sharing sharing = plan::Sharing::none;
 };
 
 struct ParvaService {
@@ -44,6 +48,7 @@ struct ParvaResult {
   bool certified_proved = false;
   double noise = 0;              // The default spread of certificates, ...
   int certified_with_noise = 0;  // ... and the devices that a certified plan takes with it.
+  int shared_with_noise = 0;     // The same with slices that services share, kWeightsAssumedMib for each network.
   int half_raised =
       0;  // Of exact planning under ParvaGPU's rule, its rates raised until every promise holds simulated.
   double half_rate_factor = 1;  // The largest of the factors.

@@ -40,6 +40,7 @@ report::Json parva_json(const ParvaResult& result) {
           {"certified_proved", result.certified_proved},
           {"noise", result.noise},
           {"certified_with_noise", count_json(result.certified_with_noise)},
+          {"shared_with_noise", count_json(result.shared_with_noise)},
           {"half_raised", count_json(result.half_raised)},
           {"half_rate_factor", result.half_rate_factor},
           {"no_waiting_bound", count_json(result.no_waiting)},
@@ -70,6 +71,7 @@ report::Table parva_table(const std::vector<ParvaRow>& rows) {
                        {"CERTIFIED", Align::right},
                        {"BOUND", Align::right},
                        {"WITH NOISE", Align::right},
+                       {"SHARED", Align::right},
                        {"NO WAITING", Align::right},
                        {"TIGHTEST P99"}});
   for (const auto& [scenario, result] : rows) {
@@ -82,6 +84,7 @@ report::Table parva_table(const std::vector<ParvaRow>& rows) {
                count_text(result.certified),
                count_text(result.certified_bound),
                count_text(result.certified_with_noise),
+               count_text(result.shared_with_noise),
                count_text(result.no_waiting),
                tightest_text(result)});
   }

@@ -37,6 +37,9 @@ void describe(Visitor& v, Measurement& c) {
   v.field("memory_mib", c.memory_mib, {.min = 0, .max = 1e9}, "The peak memory of all processes together.");
   v.field("throughput_per_s", c.throughput_per_s, {.max = 1e15, .above = 0},
           "Samples a second, of all processes together.");
+  v.field("weights_mib", c.weights_mib, {.max = 1e9, .above = 0},
+          "The part of the memory that the weights of one process take, whether it runs or not.");
+  v.field("load_ms", c.load_ms, {.max = kLatencyMsMax, .above = 0}, "The time to load the model, until it can run.");
 }
 
 namespace {
@@ -123,7 +126,10 @@ Result<Measurements> parse_measurements(const Source& source, std::vector<int>* 
   return measurements;
 }
 
-std::string write_measurements(const Measurements& measurements) { return write_table(measurements); }
+// Files from before these columns, and those of tools that do not know them, stay as they are.
+constexpr std::size_t kColumnsOptional = 2;
+
+std::string write_measurements(const Measurements& measurements) { return write_table(measurements, kColumnsOptional); }
 
 Shape measurement_shape() { return shape_of<Measurement>(); }
 

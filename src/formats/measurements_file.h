@@ -17,7 +17,7 @@ namespace tangram::formats {
 Result<Measurements> parse_measurements(const Source& source, std::vector<int>* lines = nullptr);
 inline constexpr double kThroughputFactorMax = 2;
 
-// All columns, in one fixed order. parse_measurements reads back the same values.
+// All columns, in one fixed order; weights_mib and load_ms only if some row has them. parse_measurements reads back the same values.
 std::string write_measurements(const Measurements& measurements);
 
 }  // namespace tangram::formats

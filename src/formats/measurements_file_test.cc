@@ -93,7 +93,8 @@ TEST(MeasurementsFile, ChecksItsHeader) {
   EXPECT_EQ(measurements_problems("device,mig_profile,modell,batch,latency_ms,batch\na30,1g.6gb,net,1,2,1\n"),
             "m.csv:1:1: column model is missing\n"
             "m.csv:1:20: column is unknown: \"modell\", did you mean model?; known: device, mig_profile, model, batch, "
-            "size, processes, latency_ms, latency_spread_ms, memory_mib, throughput_per_s\n"
+            "size, processes, latency_ms, latency_spread_ms, memory_mib, throughput_per_s, "
+            "weights_mib, load_ms\n"
             "m.csv:1:44: column batch is given twice");
   EXPECT_EQ(measurements_problems(""), "m.csv: the file is empty; expected a header row");
 }

@@ -27,6 +27,8 @@ struct BucketRecord {
 struct ReplicaRecord {
   std::string service;
   int processes = 1;
+  ReplicaLoad load = ReplicaLoad::start;
+  std::optional<double> rate_max_per_s;
   Located<std::vector<BucketRecord>> buckets;
 };
 
@@ -59,12 +61,28 @@ void describe(Visitor& v, BucketRecord& c) {
   v.field("batch_size", c.batch_size, {.min = 1, .max = kBatchMax, .required = true}, "The largest batch.");
 }
 
+}  // namespace
+
+// In the namespace of the visitor, where the compiler looks for the descriptions of core's types.
+template <typename Visitor>
+void describe(Visitor& v, ReplicaLoad& load) {
+  v.name("start", load, ReplicaLoad::start, "With its slice; it stays loaded.");
+  v.name("on_demand", load, ReplicaLoad::on_demand,
+         "By its first request, in the place of the model that was used least recently.");
+}
+
+namespace {
+
 template <typename Visitor>
 void describe(Visitor& v, ReplicaRecord& c) {
   v.about("Replica", "One model loaded on one slice.");
   v.field("service", c.service, {.required = true, .text = TextRule::name}, "The service that the replica serves.");
   v.field("processes", c.processes, {.min = 1, .max = kProcessesMax},
           "The number of processes of this replica that share the slice.");
+  v.field("load", c.load, "When the model is loaded.");
+  v.field("rate_max_per_s", c.rate_max_per_s, {.max = kRateMax, .above = 0},
+          "On a slice that services share: the requests a second of the service, on all its slices together, that the "
+          "plan has room for at its busiest. What exceeds them is rejected.");
   v.field("buckets", c.buckets, {.required = true, .items_min = 1},
           "The buckets that it serves, in ascending order of sizes.");
 }
@@ -204,7 +222,11 @@ class PlanAssembler {
 
   // Buckets must ascend, because a request goes to the first one whose size_max is large enough.
   Replica replica_of(const ReplicaRecord& record) {
-    Replica replica{.service = record.service, .buckets = {}, .processes = record.processes};
+    Replica replica{.service = record.service,
+                    .buckets = {},
+                    .processes = record.processes,
+                    .load = record.load,
+                    .rate_max_per_s = record.rate_max_per_s};
     std::int64_t largest = 0;
     for (const auto& bucket : record.buckets.value) {
       const bool known = bucket.size_max.at.line != 0 && !bucket.size_max.wrong;
@@ -228,6 +250,8 @@ ReplicaRecord record_of(const Replica& replica) {
   ReplicaRecord record;
   record.service = replica.service;
   record.processes = replica.processes;
+  record.load = replica.load;
+  record.rate_max_per_s = replica.rate_max_per_s;
   for (const auto& bucket : replica.buckets) {
     BucketRecord& last = record.buckets.value.emplace_back();
     last.size_max.value = bucket.size_max;

@@ -171,18 +171,25 @@ void for_each_row(const Source& source, Header header, Problems& problems, Use&&
       source, header, problems, [](const T&, const RowPlace&, const RowReader&) {}, std::forward<Use>(use));
 }
 
+// All columns, but for the last `optional`: of these the ones behind the last that some row fills are left out.
 template <typename T>
-std::string write_table(const std::vector<T>& rows) {
+std::string write_table(const std::vector<T>& rows, std::size_t optional = 0) {
   Columns columns;
   T prototype{};
   describe(columns, prototype);
-  std::string out;
-  append_csv_row(out, columns.keys());
+  std::vector<std::vector<std::string>> cells{columns.keys()};
+  std::size_t used = cells[0].size() - optional;
   for (const auto& row : rows) {
     RowWriter writer;
     T copy = row;
     describe(writer, copy);
-    append_csv_row(out, writer.cells());
+    cells.push_back(writer.cells());
+    for (std::size_t c = used; c < cells.back().size(); ++c) used = cells.back()[c].empty() ? used : c + 1;
+  }
+  std::string out;
+  for (auto& row : cells) {
+    row.resize(used);
+    append_csv_row(out, row);
   }
   return out;
 }

@@ -32,6 +32,10 @@ struct ServiceRecord {
   int priority = 0;
   std::optional<Located<Signature>> tensors;
   std::optional<Located<SizeDrift>> size_drift;
+  std::string weights;
+  Isolation isolation = Isolation::none;
+  Located<std::string> tenant;
+  std::string share_group;
 };
 
 struct WorkloadRecord {
@@ -192,6 +196,13 @@ void describe(Visitor& v, Padding& padding) {
   v.name("none", padding, Padding::none, "Nothing: inputs of different sizes never share a batch.");
 }
 
+template <typename Visitor>
+void describe(Visitor& v, Isolation& isolation) {
+  v.name("none", isolation, Isolation::none, "With any service that allows it.");
+  v.name("own_slices", isolation, Isolation::own_slices, "With none.");
+  v.name("tenant", isolation, Isolation::tenant, "With services of the same tenant.");
+}
+
 // The words come from core, so that a new datatype needs no change here.
 template <typename Visitor>
 void describe(Visitor& v, Datatype& datatype) {
@@ -252,6 +263,13 @@ void describe(Visitor& v, ServiceRecord& c) {
   v.field("tensors", c.tensors,
           "The inputs and outputs of the model, for serving. Default: one FP32 input INPUT of any length and one FP32 "
           "output OUTPUT of one element.");
+  v.field("weights", c.weights, {.text = TextRule::name},
+          "Names weights other than the model's own, such as a fine-tune: the same run times, but a copy of its own. "
+          "Services with the same model and weights share one copy on a slice, and their requests share batches.");
+  v.field("isolation", c.isolation, "With which services it may share slices.");
+  v.field("tenant", c.tenant, {.text = TextRule::name}, "Whose service it is, for `isolation: tenant`.");
+  v.field("share_group", c.share_group, {.text = TextRule::name},
+          "The service shares slices only with services of the same group.");
   v.rule(
       !c.job.value || (!c.slo && !c.traffic), {"job", "slo", "traffic"},
       "a service with a job has neither slo nor traffic: its deadline is its promise, and all its rows are available "
@@ -411,6 +429,10 @@ void check_services(const std::vector<ServiceRecord>& services, Problems& proble
     }
     // Axes of a tensor with a wrong value hold defaults, which would be reported as a second problem.
     if (service.tensors && !service.tensors->wrong) check_tensors(*service.tensors, problems);
+    if (service.isolation == Isolation::tenant && service.tenant.value.empty() && !service.tenant.wrong) {
+      problems.add(service.name.at, fmt::format("{} has isolation tenant and needs the name of its tenant",
+                                                service.name.value.empty() ? "a service" : service.name.value));
+    }
     if (largest_of(service.samples.value) > static_cast<std::int64_t>(kSamplesMax)) {
       problems.add(service.samples.at, fmt::format("samples must be at most {:.0f}", kSamplesMax));
     }
@@ -442,7 +464,11 @@ Service service_of(ServiceRecord record) {
           .priority = record.priority,
           .tensors = record.tensors ? std::optional(std::move(record.tensors->value)) : std::nullopt,
           .size_drift = record.size_drift ? std::optional(std::move(record.size_drift->value)) : std::nullopt,
-          .job = record.job.value};
+          .job = record.job.value,
+          .weights = std::move(record.weights),
+          .isolation = record.isolation,
+          .tenant = std::move(record.tenant.value),
+          .share_group = std::move(record.share_group)};
 }
 
 // The inverse of service_of(): only what the file may hold for a job or for a service is set.
@@ -459,6 +485,10 @@ ServiceRecord record_of(const Service& service) {
   record.priority = service.priority;
   if (service.tensors) record.tensors.emplace().value = *service.tensors;
   if (service.size_drift) record.size_drift.emplace().value = *service.size_drift;
+  record.weights = service.weights;
+  record.isolation = service.isolation;
+  record.tenant.value = service.tenant;
+  record.share_group = service.share_group;
   return record;
 }
 

@@ -27,6 +27,13 @@ struct Trial {
   double reserve = 0;          // Its share in time less what it promised; not negative: every promise is kept.
 };
 
+// The deployment for rates that are `scale` times as high. A limit on the rate of a service that shares slices is for
+// the rates that the plan was made for; the question here is what the slices can do. Lower rates need no lower limit.
+sched::Deployment with_limits_scaled(sched::Deployment deployment, double scale) {
+  for (auto& service : deployment.services) service.rate_max_per_s *= std::max(1.0, scale);
+  return deployment;
+}
+
 class Search {
  public:
   Search(const Scenario& scenario, const CapacityOptions& options, const std::function<bool(int)>& trial_done)
@@ -103,7 +110,11 @@ class Search {
 
   Trial simulate(double scale) {
     config_.rate_scale = scale;
-    const auto result = sim::simulate(scenario_.deployment, scenario_.workload, config_);
+    config_.plan_changes = scenario_.config.plan_changes;
+    for (auto& change : config_.plan_changes) {
+      change.deployment = with_limits_scaled(std::move(change.deployment), scale);
+    }
+    const auto result = sim::simulate(with_limits_scaled(scenario_.deployment, scale), scenario_.workload, config_);
     const double counted_s = to_seconds(result.counted);
     Trial trial;
     trial.requests = result.requests;

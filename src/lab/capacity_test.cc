@@ -71,6 +71,25 @@ TEST(Capacity, OfAClosedLoopNeedsThinkTime) {
   EXPECT_TRUE(find_capacity(scenario, options));
 }
 
+// Two services share the slice, and the plan has room for 20 requests/s of each. The search asks what the slice can do,
+// so the limits rise with the load: 100 requests/s of both together, two and a half times the scenario's 40.
+TEST(Capacity, IsNotCappedByTheLimitsOfServicesThatShareASlice) {
+  Scenario scenario = metronome("30");
+  Service other = scenario.workload.services[0];
+  other.name = "b";
+  other.weights = "own";
+  scenario.workload.services.push_back(other);
+  auto& replicas = scenario.plan.devices[0].slices[0].replicas;
+  replicas.push_back(replicas[0]);
+  replicas[1].service = "b";
+  for (auto& replica : replicas) replica.rate_max_per_s = 20;
+  auto deployment = sched::compile(scenario.plan, scenario.workload, *scenario.latency);
+  ASSERT_TRUE(deployment);
+  scenario.deployment = std::move(*deployment);
+  const auto result = search(scenario, {.policy = "fifs", .percentile = {}, .tolerance = 0.01});
+  EXPECT_NEAR(result.rate_per_s, 100, 2);
+}
+
 TEST(Capacity, CanBeGivenUp) {
   const auto result = search(metronome("15"), {.policy = "fifs", .percentile = {}, .tolerance = 1e-6},
                              [](int trials) { return trials < 2; });

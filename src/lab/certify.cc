@@ -22,6 +22,7 @@
 #include "base/math.h"
 #include "core/geometry.h"
 #include "core/service_key.h"
+#include "lab/detail/promise_check.h"
 #include "lab/share_estimate.h"
 #include "lab/traffic_design.h"
 #include "plan/demand.h"
@@ -45,61 +46,19 @@ std::vector<std::int64_t> edges_of(std::span<const plan::ReplicaGroup> groups) {
 // Spreads below this are rounding: a mean and a p99 that were written with few digits.
 constexpr double kSpreadMin = 1e-6;
 
-constexpr std::size_t kReplicatesFirst = 4;
-// The checks before the last share a fifth of the error: at 4, 8, 16, ... replicates there are ten of them at most.
-constexpr double kErrorEarly = 0.2 / 10;
-constexpr double kErrorLast = 0.8;
-// A cover that would do may be rejected with this probability at each check. That costs a slice, not a promise.
-constexpr double kErrorReject = 0.02;
+}  // namespace
 
-// One view of an estimate, held against the promise.
-struct Judged {
-  const TrafficView* view = nullptr;
-  ShareInterval interval;
-};
-
-// True if the promise is broken in some view.
-bool is_broken(const TrafficDesign& design, const ShareEstimate& estimate, double target) {
-  return std::ranges::any_of(design.views(), [&](const TrafficView& view) {
-    return view.binding && estimate.interval(view.weight, kErrorReject).high < target;
-  });
-}
-
-// The binding view with the least room above the promise.
-Judged tightest(const TrafficDesign& design, const ShareEstimate& estimate, double tail) {
-  Judged least;
-  for (const auto& view : design.views()) {
-    if (!view.binding) continue;
-    const Judged judged{&view, estimate.interval(view.weight, tail)};
-    if (least.view == nullptr || judged.interval.low < least.interval.low) least = judged;
-  }
-  return least;
-}
-
-// True if a look may stop after few replicates, since the cover is far from keeping the promise.
-bool is_far_off(const TrafficDesign& design, const ShareEstimate& estimate, double miss_allowed) {
-  const std::size_t n = estimate.replicates();
-  if (n >= kReplicatesFirst) return false;
-  constexpr double kFarOff = 3;
-  return std::ranges::any_of(design.views(), [&](const TrafficView& view) {
-    return view.binding && 1 - estimate.share(view.weight) > kFarOff * miss_allowed;
-  });
-}
-
-// The requests after which a promise without any loss is certified at a check.
-std::uint64_t requests_needed(double target, double error) {
-  constexpr double kLossesTogether = 5;  // As ShareEstimate has it.
-  return static_cast<std::uint64_t>(-math::log(error * kErrorEarly) * kLossesTogether / (1 - target));
-}
-
-// The power of the slices of the only service of a deployment.
-SlicePower power_of(const sched::Deployment& deployment, const std::vector<plan::SizeShare>& sizes,
+SlicePower power_of(const sched::Deployment& deployment, ServiceId service, const std::vector<plan::SizeShare>& sizes,
                     double samples_mean) {
   SlicePower power;
-  power.edges = deployment.services[0].edges;
+  const ServiceId queue = sched::queue_of(deployment, service);
+  power.edges = deployment.services[queue.index()].edges;
   std::vector<double> samples_per_s(power.edges.size(), 0);
   for (const auto& place : deployment.places) {
-    const auto& entry = deployment.pools[place.pool.index()].services[0];
+    const auto& entries = deployment.pools[place.pool.index()].services;
+    const auto found = std::ranges::find(entries, queue, &sched::PoolService::service);
+    if (found == entries.end()) continue;
+    const auto& entry = *found;
     for (std::size_t b = 0; b < samples_per_s.size(); ++b) {
       const std::int32_t batch = entry.batch_max[b];
       if (batch > 0) samples_per_s[b] += 1e9 * batch / static_cast<double>(entry.latency.mean_ns(b, batch));
@@ -110,7 +69,12 @@ SlicePower power_of(const sched::Deployment& deployment, const std::vector<plan:
   return power;
 }
 
-}  // namespace
+CertifyOptions CertifyOptions::checking() const {
+  CertifyOptions options = *this;
+  options.confirm_stream = "check";
+  options.confirmations = 1;
+  return options;
+}
 
 double noise_spread(const sched::Deployment& deployment) {
   // Run times are simulated as log-normal, for which log(p99 / mean) is about deviate * spread.
@@ -228,13 +192,14 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
     return verdict;
   }
   const auto deployment = deploy(asked, groups);
-  const TrafficDesign design(asked, options_.rate_scale, power_of(deployment, known.sizes, known.samples_mean));
+  const TrafficDesign design(asked, options_.rate_scale,
+                             power_of(deployment, ServiceId(0), known.sizes, known.samples_mean));
   ShareEstimate estimate(design.parts());
   const double target = asked.slo.percentile / 100;
   const double error = options_.error / options_.confirmations;
   // A promise of 99.99 % takes half a million requests, however good the slices are.
-  const std::uint64_t requests_max =
-      std::max(confirm ? options_.requests_confirm : options_.requests_look, 2 * requests_needed(target, error));
+  const std::uint64_t requests_max = std::max(confirm ? options_.requests_confirm : options_.requests_look,
+                                              2 * detail::requests_needed(target, error));
   Workload workload{{known.bare}};
   sim::SimulationConfig config;
   config.scheduler = options_.scheduler;
@@ -243,9 +208,9 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
   verdict.noise = config.noise.spread;
   // Looks and confirmations have streams of their own. All covers of a service see the same replicates, so that they
   // are compared on the same traffic.
-  const Rng rng = Rng(options_.seed).stream(confirm ? "confirm" : "look");
-  Judged judged;
-  for (std::size_t check = kReplicatesFirst;;) {
+  const Rng rng = Rng(options_.seed).stream(confirm ? options_.confirm_stream : "look");
+  detail::Judged judged;
+  for (std::size_t check = detail::kReplicatesFirst;;) {
     const std::size_t first = estimate.replicates();
     // Two replicates show whether a cover is far off, so a look begins with these.
     const std::size_t wanted = first == 0 && !confirm ? 2 : check - first;
@@ -260,15 +225,15 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
     estimate.add(result.metrics.parts);
     verdict.horizon_s += to_seconds(config.duration);
     verdict.cycles += design.cycles() * static_cast<double>(run.replicates);
-    if (!confirm && is_far_off(design, estimate, 1 - target)) {
+    if (!confirm && detail::is_far_off(design.views(), estimate, 1 - target)) {
       verdict.attainment = verdict.attainment_high = estimate.share(design.views()[0].weight);
       break;
     }
     if (estimate.replicates() < check) continue;
     check *= 2;
-    judged = tightest(design, estimate, error * kErrorEarly);
-    if (judged.interval.low >= target || is_broken(design, estimate, target)) break;
-    const Judged last = tightest(design, estimate, error * kErrorLast);
+    judged = detail::tightest(design.views(), estimate, error * detail::kErrorEarly);
+    if (judged.interval.low >= target || detail::is_broken(design.views(), estimate, target)) break;
+    const detail::Judged last = detail::tightest(design.views(), estimate, error * detail::kErrorLast);
     const bool narrow = last.interval.high - last.interval.low <= 2 * options_.indifference * (1 - target);
     if (narrow || estimate.arrived() >= requests_max) {
       judged = last;
@@ -280,7 +245,7 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
     verdict.attainment_low = judged.interval.low;
     verdict.attainment_high = judged.interval.high;
     verdict.holds = judged.interval.low >= target;
-    verdict.too_close = !verdict.holds && !is_broken(design, estimate, target);
+    verdict.too_close = !verdict.holds && !detail::is_broken(design.views(), estimate, target);
     verdict.view = judged.view->name;
   }
   verdict.latency = estimate.latency(design.views()[0].weight, target);

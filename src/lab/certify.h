@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/latency_model.h"
+#include "lab/traffic_design.h"
 #include "plan/demand.h"
 #include "plan/problem.h"
 #include "sched/deployment.h"
@@ -26,14 +27,25 @@ struct CertifyOptions {
   int confirmations = 10;
   // A question is decided, on the safe side, when the interval is this share of the requests that may be late.
   double indifference = 0.05;
+  // Names the random numbers of confirmations, so that a finished plan can be checked with others than those that let
+  // it pass; see checking().
+  std::string confirm_stream = "confirm";
   // The spread of run times where neither measurements nor the learned model have any.
   double noise = 0.05;
   double rate_scale = 1;
   sched::SchedulerConfig scheduler = {};
+
+  // For certifying an existing plan again. Its random numbers are those of no search and no confirmation, whatever the
+  // seed, and there is one answer for each service, so that it has the whole error.
+  CertifyOptions checking() const;
 };
 
 // The spread of run times that puts their p99 where the model has it, at the widest.
 double noise_spread(const sched::Deployment& deployment);
+
+// How fast the slices of a deployment are for one of its services.
+SlicePower power_of(const sched::Deployment& deployment, ServiceId service, const std::vector<plan::SizeShare>& sizes,
+                    double samples_mean);
 
 // Simulates a service alone on its replicas, with parts of its traffic as TrafficDesign chooses them. A promise holds
 // when the lower end of the interval is at least the percentile in the long run, for traffic that varies by the hour
@@ -45,6 +57,10 @@ class SimulatedCertifier final : public plan::Certifier {
       : model_(model), options_(std::move(options)) {}
 
   plan::Verdict certify(const Service& service, std::span<const plan::ReplicaGroup> groups, bool confirm) override;
+  // All services on the slices that they share. Services of steady traffic are judged in one run, with those whose rate
+  // varies at their busiest; each of these is judged in runs of its own, with all others at their busiest.
+  std::vector<plan::Verdict> certify_together(std::span<const Service> services,
+                                              std::span<const plan::SharedGroup> groups, bool confirm) override;
 
   std::uint64_t requests_simulated() const { return requests_; }
 
@@ -66,6 +82,15 @@ class SimulatedCertifier final : public plan::Certifier {
   // `requests_confirm` simulated requests at most, and one replicate more.
   plan::Verdict simulate(const Service& service, const KnownService& known, std::span<const plan::ReplicaGroup> groups,
                          bool confirm);
+  // Services that share slices while they are judged; see certify_together.cc.
+  struct Together;
+  std::vector<plan::Verdict> simulate_together(std::span<const Service> services,
+                                               std::span<const plan::SharedGroup> groups, bool confirm);
+  sched::Deployment deploy_together(std::span<const Service> services, std::span<const plan::SharedGroup> groups);
+  // Judges the services of steady traffic, or the one whose rate varies, and fills in their verdicts. False if a look
+  // ended early, because a promise is broken.
+  bool judge(Together& together, std::span<const std::size_t> judged, bool confirm);
+
   // The service alone on its replicas, all slices on one device.
   sched::Deployment deploy(const Service& service, std::span<const plan::ReplicaGroup> groups);
 
@@ -74,6 +99,7 @@ class SimulatedCertifier final : public plan::Certifier {
   std::map<std::string, sched::PoolService> compiled_;
   std::map<std::string, KnownService> services_;   // By content_key().
   std::map<std::string, plan::Verdict> verdicts_;  // A question asked again has the same answer.
+  std::map<std::string, std::vector<plan::Verdict>> verdicts_together_;
   std::uint64_t requests_ = 0;
 };
 

@@ -44,6 +44,8 @@ struct RowRecord {
   std::optional<double> latency_spread_ms;
   std::optional<double> memory_mib;
   std::optional<double> throughput_per_s;
+  std::optional<double> weights_mib;
+  std::optional<double> load_ms;
 };
 
 // The covariance is stored row by row; its length is the square of the number of parameters.
@@ -148,6 +150,8 @@ void describe(Visitor& v, RowRecord& c) {
   v.field("latency_spread_ms", c.latency_spread_ms, {.min = 0}, "The standard deviation of the latency.");
   v.field("memory_mib", c.memory_mib, {.min = 0}, "Peak memory of all processes together.");
   v.field("throughput_per_s", c.throughput_per_s, {.above = 0}, "Samples a second, of all processes together.");
+  v.field("weights_mib", c.weights_mib, {.above = 0}, "Memory of the weights of one process.");
+  v.field("load_ms", c.load_ms, {.above = 0}, "The time to load the model.");
 }
 
 template <typename Visitor>
@@ -272,7 +276,9 @@ RowRecord record_of(const Measurement& m) {
           m.latency_ms,
           m.latency_spread_ms,
           m.memory_mib,
-          m.throughput_per_s};
+          m.throughput_per_s,
+          m.weights_mib,
+          m.load_ms};
 }
 
 // Arrays of a fixed size become lists; reading checks their length again.
@@ -448,6 +454,8 @@ class ModelAssembler {
     m.latency_spread_ms = row.latency_spread_ms;
     m.memory_mib = row.memory_mib;
     m.throughput_per_s = row.throughput_per_s;
+    m.weights_mib = row.weights_mib;
+    m.load_ms = row.load_ms;
     // Features come from the geometry. A profile that the device does not have would leave the run without compute and
     // bandwidth.
     if (!learn::features_of(m.device, learn::candidate_of(m))) {

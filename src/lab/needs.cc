@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "plan/demand.h"
+#include "plan/shared_slices.h"
 
 namespace tangram::lab {
 namespace {
@@ -68,8 +69,16 @@ std::vector<std::size_t> rank_devices(const Plan& plan) {
 
 class Tables {
  public:
-  Tables(const Plan& plan, const sched::Deployment& deployment, const LatencyModel& model, const NeedsOptions& options)
-      : plan_(plan), options_(options), certifier_(model, options.certify), rank_(rank_devices(plan)) {
+  Tables(const Plan& plan, const Workload& workload, const sched::Deployment& deployment, const LatencyModel& model,
+         const NeedsOptions& options)
+      : plan_(plan),
+        workload_(workload),
+        deployment_(deployment),
+        options_(options),
+        certifier_(model, options.certify),
+        rank_(rank_devices(plan)),
+        sets_(plan::shared_sets(plan)),
+        levels_(sets_.size()) {
     for (std::uint32_t i = 0; i < deployment.places.size(); ++i) {
       const auto& at = deployment.places[i];
       // Several places of one slice are the processes of its replica; they are lent together.
@@ -82,9 +91,13 @@ class Tables {
     const auto candidates = candidates_of(service.name, &shared);
     sched::ServiceNeeds needs;
     for (const auto& candidate : candidates) needs.slices.push_back(candidate.places);
-    // An empty table means that the service keeps everything. A shared slice cannot be given up for one service alone,
-    // and a service with one slice has none to give.
-    if (!shared && may_follow(service) && candidates.size() > 1) needs.needs = levels_of(service, candidates);
+    // An empty table means that the service keeps everything. A service with one slice has none to give.
+    if (candidates.size() < 2) return needs;
+    if (shared) {
+      add_shared_needs(service, candidates, needs);
+    } else if (may_follow(service)) {
+      needs.needs = levels_of(service, candidates);
+    }
     return needs;
   }
 
@@ -147,11 +160,92 @@ class Tables {
     return needs;
   }
 
+  const Service& service_named(const std::string& name) const {
+    return *std::ranges::find(workload_.services, name, &Service::name);
+  }
+
+  // True if every slice of the set holds every service of it, and the rates of all can be followed.
+  bool can_lend(const plan::SharedSet& set) const {
+    const auto holds_all = [&](const plan::SharedGroup& group) { return group.replicas.size() == set.services.size(); };
+    return std::ranges::all_of(set.groups, holds_all) &&
+           std::ranges::all_of(set.services, [&](const std::string& name) { return may_follow(service_named(name)); });
+  }
+
+  // Whether all promises of a set hold on the slices `kept` alone, at so many levels of all rates.
+  bool hold_together(const plan::SharedSet& set, std::span<const NeedCandidate> kept, int level) {
+    std::vector<Service> services;
+    for (const auto& name : set.services) {
+      services.push_back(service_named(name));
+      services.back().traffic = PoissonTraffic{plan::planning_rate_per_s(services.back()) * level / options_.levels};
+    }
+    plan::SharedSet left{set.services, {}};
+    for (const auto& candidate : kept) {
+      const PlannedDevice& device = plan_.devices[candidate.device];
+      const std::string& profile = device.geometry.profiles[candidate.slice->slice.profile].name;
+      const auto same = std::ranges::find_if(left.groups, [&](const plan::SharedGroup& group) {
+        return group.device_type == device.type && group.mig_profile == profile &&
+               group.replicas == candidate.slice->replicas;
+      });
+      if (same != left.groups.end()) {
+        ++same->count;
+      } else {
+        left.groups.push_back({device.type, profile, candidate.compute_slices, candidate.slice->replicas, 1});
+      }
+    }
+    const auto all_hold = [&](bool confirm) {
+      return std::ranges::all_of(certifier_.certify_together(services, left.groups, confirm), &plan::Verdict::holds);
+    };
+    return all_hold(false) && all_hold(true);
+  }
+
+  // The slices that a set keeps, by level, made once for all its services.
+  const std::vector<std::size_t>& levels_of_set(std::size_t index, const std::vector<NeedCandidate>& candidates) {
+    auto& levels = levels_[index];
+    if (!levels.empty()) return levels;
+    std::size_t kept = candidates.size();
+    for (int level = options_.levels; level >= 1; --level) {
+      while (kept > 1 && hold_together(sets_[index], std::span(candidates).first(kept - 1), level)) --kept;
+      levels.push_back(kept);
+    }
+    std::ranges::reverse(levels);
+    return levels;
+  }
+
+  // The same table for all services of a set, each in its own rates.
+  void add_shared_needs(const Service& service, const std::vector<NeedCandidate>& candidates,
+                        sched::ServiceNeeds& needs) {
+    const auto set = std::ranges::find_if(sets_, [&](const plan::SharedSet& s) {
+      return std::ranges::find(s.services, service.name) != s.services.end();
+    });
+    if (!can_lend(*set)) return;
+    const auto& levels = levels_of_set(static_cast<std::size_t>(set - sets_.begin()), candidates);
+    const double rate = plan::planning_rate_per_s(service);
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      needs.needs.push_back({rate * static_cast<double>(i + 1) / options_.levels, levels[i]});
+    }
+    for (std::uint32_t s = 0; s < workload_.services.size(); ++s) {
+      const Service& sharer = workload_.services[s];
+      if (std::ranges::find(set->services, sharer.name) == set->services.end()) continue;
+      needs.sharers.push_back({ServiceId(s), request_s(sharer, ServiceId(s))});
+    }
+  }
+
+  // How much time of a slice a request takes on average.
+  double request_s(const Service& service, ServiceId id) const {
+    return power_of(deployment_, sched::queue_of(deployment_, id), plan::size_shares(service),
+                    plan::samples_mean(service))
+        .request_s;
+  }
+
   const Plan& plan_;
+  const Workload& workload_;
+  const sched::Deployment& deployment_;
   const NeedsOptions& options_;
   SimulatedCertifier certifier_;
   std::vector<std::size_t> rank_;
   std::map<std::tuple<std::size_t, std::uint16_t, std::uint16_t>, std::vector<SliceId>> places_;
+  std::vector<plan::SharedSet> sets_;
+  std::vector<std::vector<std::size_t>> levels_;  // By set that shares; see levels_of_set().
 };
 
 }  // namespace
@@ -159,7 +253,7 @@ class Tables {
 std::vector<sched::ServiceNeeds> certified_needs(const Plan& plan, const Workload& workload,
                                                  const sched::Deployment& deployment, const LatencyModel& model,
                                                  const NeedsOptions& options) {
-  Tables tables(plan, deployment, model, options);
+  Tables tables(plan, workload, deployment, model, options);
   std::vector<sched::ServiceNeeds> needs;
   for (const auto& service : workload.services) needs.push_back(tables.of(service));
   return needs;

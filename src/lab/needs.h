@@ -23,8 +23,10 @@ struct NeedsOptions {
   CertifyOptions certify;
 };
 
-// One table for each service. A service whose rate cannot be followed (bursts, recordings, closed loops), and one that
-// shares a slice with another, has an empty table: it keeps everything.
+// One table for each service. A service whose rate cannot be followed (bursts, recordings, closed loops) has an empty
+// table: it keeps everything. Services that share all their slices with each other have tables that were certified
+// together, with all of them at the same share of their rates; if one of them cannot be followed, or they share only
+// some of their slices, the tables of all are empty.
 std::vector<sched::ServiceNeeds> certified_needs(const Plan& plan, const Workload& workload,
                                                  const sched::Deployment& deployment, const LatencyModel& model,
                                                  const NeedsOptions& options);

@@ -168,6 +168,7 @@ class Comparison {
     problem.workload = scenario_.workload;
     problem.latency = scenario_.latency.get();
     problem.options.rule = options_.rule;
+    problem.options.sharing = options_.sharing;
     problem.certifier = &certifier;
     return Replanner(std::move(problem));
   }

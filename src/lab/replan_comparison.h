@@ -24,6 +24,7 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s);
 struct ReplanComparisonOptions {
   control::ControllerOptions controller;
   plan::Rule rule = plan::Rule::certified;
+  plan::Sharing sharing = plan::Sharing::none;
   plan::RecutTimes recut;
   Duration load = plan::TransitionOptions{}.load_default;
   double oracle_mix_drift = 0.04;  // The oracle sees no chance in the mix, and so needs less of a drift.

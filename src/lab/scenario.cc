@@ -40,6 +40,7 @@ using formats::TextRule;
 constexpr int kDevicesMax = 100'000;   // Of one entry.
 constexpr double kSecondsMax = 1e9;    // Thirty years.
 constexpr double kRequestsMax = 1e12;  // Of one run.
+constexpr double kRateMax = 1e9;       // Requests a second.
 constexpr std::size_t kTenantsMax = 1'000'000;
 
 // Records mirror the document. Located<> keeps the position of a value for messages about how values fit together,
@@ -54,6 +55,7 @@ struct ReplicaRecord {
   Located<std::optional<std::string>> slices;
   int processes = 1;
   Located<std::vector<BucketRecord>> buckets;
+  std::optional<double> rate_max_per_s;
 };
 
 struct DeviceRecord {
@@ -199,6 +201,9 @@ void describe(Visitor& v, ReplicaRecord& c) {
           "The number of processes of this replica that share the slice.");
   v.field("buckets", c.buckets, {.required = true, .items_min = 1},
           "The buckets that they serve, in ascending order of sizes.");
+  v.field("rate_max_per_s", c.rate_max_per_s, {.max = kRateMax, .above = 0},
+          "On slices that services share: the requests a second of the service, on all its slices together, beyond "
+          "which it is rejected; default: no limit.");
 }
 
 template <typename Visitor>
@@ -414,6 +419,7 @@ class ScenarioAssembler {
   // replica would silently be missing from the plan.
   void add_replica(const ReplicaRecord& record, const Geometry& geometry, PlannedDevice& device) {
     Replica replica{record.service.value, {}, record.processes};
+    replica.rate_max_per_s = record.rate_max_per_s;
     for (const auto& bucket : record.buckets.value) {
       // Each bucket takes the sizes above those of the bucket before it, so an edge that does not ascend leaves it
       // empty.

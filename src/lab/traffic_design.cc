@@ -81,14 +81,16 @@ bool TrafficDesign::is_near_full(double rate_per_s) const {
 
 double TrafficDesign::settle_s(const Service& service, double rate_per_s) const {
   const double slo_s = to_seconds(service.slo.latency);
-  const double walk_s = std::min(slo_s * slo_s * rate_per_s, kSettleWalkRequests / rate_per_s);
-  const double least = std::max({kSettleSlos * slo_s, kSettleRequests / rate_per_s, walk_s});
+  // A shared slice forgets as fast as the requests of all come.
+  const double all_per_s = rate_per_s + power_.others_per_s;
+  const double walk_s = std::min(slo_s * slo_s * all_per_s, kSettleWalkRequests / all_per_s);
+  const double least = std::max({kSettleSlos * slo_s, kSettleRequests / all_per_s, walk_s});
   const double load = rate_per_s * power_.request_s;
   if (load <= 0) return least;
   // How far the load is from full at least, whatever the slices really run.
   const double away = is_near_full(rate_per_s) ? 0 : load >= 1 ? load - 1 : 1 - load / kPowerLow;
-  const double slow = std::min({kWalkTimes * slo_s * slo_s * rate_per_s, kFillTimes * slo_s / std::max(away, 1e-6),
-                                kSettleSlosMax * slo_s, kSettleMax / rate_per_s});
+  const double slow = std::min({kWalkTimes * slo_s * slo_s * all_per_s, kFillTimes * slo_s / std::max(away, 1e-6),
+                                kSettleSlosMax * slo_s, kSettleMax / all_per_s});
   return std::max(least, slow);
 }
 

@@ -27,6 +27,7 @@ struct SlicePower {
   std::vector<std::int64_t> edges;  // Of the buckets, ascending.
   std::vector<double> sample_s;     // By bucket: how long all slices together take for one sample, in full batches.
   double request_s = 0;             // The same for a request of the service, on average.
+  double others_per_s = 0;          // Requests a second of other services on the same slices.
 
   // How long all slices together take for a request; 1 if nothing is known of them.
   double cost_s(std::int64_t size, std::int64_t samples) const;

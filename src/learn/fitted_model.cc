@@ -101,4 +101,28 @@ std::optional<Prediction> FittedModel::predict(const RunPoint& point) const {
   return Prediction{from_milliseconds(found->mean_ms), from_milliseconds(found->p99_ms), found->memory_mib};
 }
 
+FittedModel::FittedModel(std::vector<FittedRun> runs) : runs_(std::move(runs)) {
+  Measurements measured;
+  for (const auto& run : runs_) measured.insert(measured.end(), run.measured.begin(), run.measured.end());
+  loading_ = LoadingTable(measured);
+}
+
+std::optional<double> FittedModel::weights_mib(std::string_view device, std::string_view mig_profile,
+                                               std::string_view model) const {
+  if (const auto column = loading_.weights_mib(device, mig_profile, model)) return column;
+  const FittedRun* run = find(device, model);
+  if (run == nullptr || !run->memory.measured) return std::nullopt;
+  double base_mib = 0;
+  for (std::size_t i = 0; i < run->memory.guesses.size(); ++i) {
+    base_mib += run->memory.weights[i] * run->memory.guesses[i].base_mib;
+  }
+  if (base_mib > 0) return base_mib;
+  return loading_.memory_least_mib(device, model);
+}
+
+std::optional<Duration> FittedModel::load_time(std::string_view device, std::string_view mig_profile,
+                                               std::string_view model) const {
+  return loading_.load_time(device, mig_profile, model);
+}
+
 }  // namespace tangram::learn

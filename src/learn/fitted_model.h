@@ -9,6 +9,7 @@
 
 #include "core/latency_model.h"
 #include "learn/candidate.h"
+#include "learn/loading.h"
 #include "learn/memory_belief.h"
 #include "learn/models/analytic_fit.h"
 #include "learn/models/boosted.h"
@@ -84,17 +85,23 @@ struct FittedRun {
 class FittedModel final : public LatencyModel {
  public:
   FittedModel() = default;
-  explicit FittedModel(std::vector<FittedRun> runs) : runs_(std::move(runs)) {}
+  explicit FittedModel(std::vector<FittedRun> runs);
 
   // Nothing if the run more probably fails for memory than not, or the target is unknown.
   std::optional<Prediction> predict(const RunPoint& point) const override;
   std::optional<Estimate> estimate(const RunPoint& point) const;
+  // The column weights_mib, or else the fitted memory of a batch of none.
+  std::optional<double> weights_mib(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override;
+  std::optional<Duration> load_time(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override;
 
   const FittedRun* find(std::string_view device, std::string_view model) const;
   const std::vector<FittedRun>& runs() const { return runs_; }
 
  private:
   std::vector<FittedRun> runs_;
+  LoadingTable loading_;
 };
 
 }  // namespace tangram::learn

@@ -134,7 +134,11 @@ Result<PointOutcome> PointMeter::repeat(const learn::Target& target, const learn
     if (summarise(series.ms).half_width <= options_.precision) break;
     next_look = static_cast<std::size_t>(std::ceil(static_cast<double>(next_look) * kRunsGrowth));
   }
-  return PointOutcome(conclude(empty_measurement(target, candidate), series));
+  Measured measured = conclude(empty_measurement(target, candidate), series);
+  const engines::LoadFacts facts = replica_->load_facts();
+  if (facts.duration) measured.measurement.load_ms = whole_nanoseconds(to_milliseconds(*facts.duration));
+  if (facts.weights_mib) measured.measurement.weights_mib = std::round(*facts.weights_mib * 1e3) / 1e3;
+  return PointOutcome(std::move(measured));
 }
 
 }  // namespace tangram::measure

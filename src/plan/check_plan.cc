@@ -261,6 +261,53 @@ void check_replica(const Problem& problem, const Services& services, const Plann
   }
 }
 
+// A slice that services share holds the weights of all of them, those of one model and copy once, and the largest
+// working set: they take turns. A service whose weights are not known is left out; nothing can be said of it.
+void check_shared_memory(const Problem& problem, const Services& services, const PlannedDevice& device,
+                         const PlannedSlice& slice, std::vector<std::string>& wrong) {
+  if (slice.replicas.size() < 2) return;
+  const MigProfile& profile = device.geometry.profiles[slice.slice.profile];
+  if (profile.memory_gib.evidence == Evidence::unknown) return;
+  std::set<std::pair<std::string, std::string>> copies;
+  double weights_mib = 0;
+  double working_mib = 0;
+  for (const auto& replica : slice.replicas) {
+    const auto found = services.find(replica.service);
+    if (found == services.end()) continue;
+    const Service& service = *found->second.service;
+    const auto own = problem.latency->weights_mib(device.type, profile.name, service.model);
+    if (!own) continue;
+    if (copies.emplace(service.model, service.weights).second) weights_mib += *own * replica.processes;
+    for (const auto& bucket : replica.buckets) {
+      const auto run = run_of(problem, device, slice.slice, replica, bucket, service);
+      if (run && run->memory_mib) working_mib = std::max(working_mib, *run->memory_mib - *own * replica.processes);
+    }
+  }
+  const double room_mib = 1024 * profile.memory_gib.value * (1 - problem.options.memory_headroom);
+  if (weights_mib + working_mib <= room_mib * (1 + kLoadTolerance)) return;
+  wrong.push_back(fmt::format(
+      "{} {}@{}: the weights of {} services take {:.0f} MiB and the largest run {:.0f} MiB more, but the slice has only "
+      "{:.0f} MiB with {:g} % kept free",
+      device.name, profile.name, slice.slice.start, slice.replicas.size(), weights_mib, working_mib, room_mib,
+      100 * problem.options.memory_headroom));
+}
+
+// Services that must not share a slice, and do.
+void check_isolation(const Services& services, const PlannedDevice& device, const PlannedSlice& slice,
+                     std::vector<std::string>& wrong) {
+  for (std::size_t i = 0; i < slice.replicas.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto a = services.find(slice.replicas[j].service);
+      const auto b = services.find(slice.replicas[i].service);
+      if (a == services.end() || b == services.end() || a == b) continue;
+      if (may_share_slices(*a->second.service, *b->second.service)) continue;
+      wrong.push_back(fmt::format("{} {}@{}: {} and {} must not share a slice", device.name,
+                                  device.geometry.profiles[slice.slice.profile].name, slice.slice.start, a->first,
+                                  b->first));
+    }
+  }
+}
+
 // ---- Time ----
 
 // Maximises the last variable of `a x <= b`, x >= 0, b >= 0, by the simplex method on a dense tableau. Starting at
@@ -482,6 +529,8 @@ std::vector<std::string> check_plan(const Problem& problem, const Plan& plan) {
       for (const auto& replica : slice.replicas) {
         check_replica(problem, services, device, slice.slice, replica, wrong);
       }
+      check_shared_memory(problem, services, device, slice, wrong);
+      check_isolation(services, device, slice, wrong);
     }
   }
   check_coverage(services, wrong);

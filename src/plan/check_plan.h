@@ -15,8 +15,8 @@ namespace tangram::plan {
 // Everything that is wrong with `plan`, one sentence each; nothing: it is right. Looked at are
 // - layouts that the devices permit, of types, profiles and numbers that the fleet has, under names of their own;
 // - replicas of services that the workload has, whose every bucket fits into the slice's memory with the head-room of
-//   the options and runs within what the rule leaves of the Slo, in batches that hold the largest request. Replicas
-//   that share a slice are looked at one by one: a measured peak holds what they would share;
+//   the options and runs within what the rule leaves of the Slo, in batches that hold the largest request;
+// - slices that services share: the weights of all and the largest working set fit, and the services allow it;
 // - a bucket for every input size that arrives, and time on the slices for all samples of a second;
 // - with SparePolicy::one_device, the same without any one of the devices.
 // Waiting is not looked at: that a promise holds under Rule::certified is for the certifier to say.

@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "plan/buckets.h"
+#include "plan/detail/acceptance.h"
 #include "plan/detail/no_plan.h"
 #include "plan/detail/service_cover.h"
 #include "plan/detail/tolerance.h"
@@ -54,6 +55,8 @@ CoverDevice cover_device(const Problem& problem, const Stock& stock, std::size_t
   return device;
 }
 
+}  // namespace
+
 CoverService cover_service(const Demand& demand) {
   CoverService service;
   service.demand = demand.rate_per_s;
@@ -71,125 +74,15 @@ std::vector<ReplicaGroup> groups_of(const Problem& problem, const Stock& stock, 
   return groups;
 }
 
-// Decides whether a service accepts a cover, and remembers covers that failed their confirmation.
-class Acceptance {
- public:
-  Acceptance(const Problem& problem, const Stock& stock, const Demand& demand)
-      : problem_(problem), stock_(stock), demand_(demand), service_(cover_service(demand)) {}
-
-  bool accepts(const Cover& cover) const {
-    // The demand is one end of a drift; this is the check of the other end. It is cheap, so it comes before any
-    // simulation.
-    if (!demand_.other_rate_per_s.empty() && !carries(demand_, cover)) return false;
-    if (problem_.options.rule != Rule::certified) return true;
-    // A part of a cover that failed has no more capacity than it, so it fails too.
-    for (const auto& no : refuted_) {
-      bool inside = true;
-      for (std::size_t o = 0; o < cover.size(); ++o) inside = inside && cover[o] <= no[o];
-      if (inside) return false;
-    }
-    if (factor_least_ > 0 && cover_load_factor(service_, cover) < factor_least_) return false;
-    const int slices = std::accumulate(cover.begin(), cover.end(), 0);
-    if (slices > kScreenedAbove && cover_load_factor(service_, cover) < factor_refused()) return false;
-    const bool holds = certify(cover, false).holds;
-    if (!holds && asked_ > kLooksExact) {
-      hurried_ = true;
-      factor_least_ = std::max(factor_least_, (1 + kHurryStep) * cover_load_factor(service_, cover));
-    }
-    return holds;
-  }
-  // True if covers were passed over without a look, so that the cheapest one found proves nothing.
-  bool hurried() const { return hurried_; }
-  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
-  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
-    const auto cost_of = [&](const Cover& cover) {
-      double cost = 0;
-      for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[demand_.offers[o].kind];
-      return cost;
-    };
-    const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
-    std::optional<NearestCover> best;
-    for (const auto& [cover, verdict] : rejected_) {
-      if (cost_of(cover) >= limit) continue;
-      if (best && verdict.attainment <= best->verdict.attainment) continue;
-      best = {groups_of(problem_, stock_, demand_, cover), verdict};
-    }
-    return best;
-  }
-  void refute(const Cover& cover) { refuted_.push_back(cover); }
-  // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not
-  // part of the rule: it ends a search that could otherwise go on through thousands of covers that just fail.
-  void ask_more_than(const Cover& cover) {
-    factor_least_ = std::max(factor_least_, (1 + more_room_) * cover_load_factor(service_, cover));
-    more_room_ = std::min(1.0, 2 * more_room_);
-  }
-  Verdict certify(const Cover& cover, bool confirm) const {
-    ++asked_;
-    Verdict verdict = certify_cover(problem_, stock_, demand_, cover, confirm);
-    if (!verdict.holds) rejected_[cover] = verdict;
-    return verdict;
-  }
-  std::int64_t asked() const { return asked_; }
-
- private:
-  // Where capacity says little about waiting, as with a trace whose large inputs come all at once, thousands of covers
-  // would be simulated. After this many, each rejected cover also rejects all with hardly more capacity.
-  static constexpr std::int64_t kLooksExact = 200;
-  static constexpr double kHurryStep = 0.02;
-  // Covers with more slices than this are screened by their load factor before they are simulated: there are thousands
-  // of them, and the more places there are, the less it matters which kinds they are.
-  static constexpr int kScreenedAbove = 6;
-
-  // The load factor below which no number of slices of any single kind was certified. A mixture is not expected to
-  // manage with less than the best of its kinds. Computed once, by bisection for each offer.
-  double factor_refused() const {
-    if (factor_refused_) return *factor_refused_;
-    double least = 1e18;
-    for (std::size_t o = 0; o < service_.offers.size(); ++o) {
-      Cover cover(service_.offers.size(), 0);
-      cover[o] = 1;
-      const double each = cover_load_factor(service_, cover);
-      if (each <= 0) continue;
-      // `no` slices lack the capacity; `yes` is about twice what capacity asks for.
-      int no = static_cast<int>(std::ceil(1 / each - detail::kSumTolerance)) - 1;
-      int yes = 2 * no + 4;
-      const auto holds = [&](int count) {
-        cover[o] = count;
-        return certify(cover, false).holds;
-      };
-      // With few slices each one is a large step in load factor, so such offers say little about large covers. One
-      // that fails even with twice the capacity says nothing.
-      if (no < kScreenedAbove / 2 || !holds(yes)) continue;
-      while (yes - no > 1) {
-        const int middle = no + std::min((yes - no) / 2, std::max(1, no / 8));  // The answer is near `no`.
-        (holds(middle) ? yes : no) = middle;
-      }
-      least = std::min(least, no * each);
-    }
-    factor_refused_ = least > 1e17 ? 0 : least;
-    return *factor_refused_;
-  }
-
-  const Problem& problem_;
-  const Stock& stock_;
-  const Demand& demand_;
-  CoverService service_;
-  std::vector<Cover> refuted_;
-  mutable std::map<Cover, Verdict> rejected_;  // Simulated, and broken.
-  mutable double factor_least_ = 0;
-  mutable bool hurried_ = false;
-  double more_room_ = 0.05;
-  mutable std::optional<double> factor_refused_;
-  mutable std::int64_t asked_ = 0;
-};
+namespace {
 
 // True if capacity at the planned end of a drift is not all that a service needs.
 bool asks(const Problem& problem, const Demand& demand) {
   return problem.options.rule == Rule::certified || !demand.other_rate_per_s.empty();
 }
 
-// The price of a slice of each kind if every device were cut into that kind alone. A first guess, before the search
-// knows what slices are worth.
+}  // namespace
+
 std::vector<double> even_prices(const CoverProblem& problem) {
   std::vector<double> price(problem.kinds, 1e6);
   for (const auto& device : problem.devices) {
@@ -202,6 +95,8 @@ std::vector<double> even_prices(const CoverProblem& problem) {
   return price;
 }
 
+namespace {
+
 // At most three of the sets near the cheapest: the one with fewest buckets, the one with most, and one in between.
 // Each set tried costs a search and its simulations.
 std::vector<BucketSet> worth_trying(std::vector<BucketSet> sets) {
@@ -212,24 +107,25 @@ std::vector<BucketSet> worth_trying(std::vector<BucketSet> sets) {
   return {sets.front(), sets[sets.size() / 2], sets.back()};
 }
 
-// Chooses the bucket set whose cheapest cover costs least, and among equals the one with fewest buckets. Covers are
-// whole slices here, and certified if the rule asks for it, so a set loses that looks good on average but splits the
-// load too far.
-Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t service, const std::vector<double>& prices,
-                     std::int64_t* asked) {
+}  // namespace
+
+// Covers are whole slices here, and certified if the rule asks for it, so a set loses that looks good on average but
+// splits the load too far.
+Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t service,
+                     const std::vector<double>& kind_price, std::int64_t* asked) {
   Demand best;
   double best_cost = 1e300;
   for (const auto& set : worth_trying(service_bucket_sets(problem, stock, service))) {
     Demand demand = make_demand(problem, stock, service, set.edges);
     CoverService cover = cover_service(demand);
-    const Acceptance acceptance(problem, stock, demand);
+    const detail::Acceptance acceptance(problem, stock, demand);
     if (asks(problem, demand)) {
       cover.accepts = [&](const Cover& c) { return acceptance.accepts(c); };
     }
     detail::ServiceCovers covers(cover);
     double cost = 1e299;
     if (covers.coverable()) {
-      const auto cheapest = covers.cheapest(prices, problem.budget.cover_nodes_max);
+      const auto cheapest = covers.cheapest(kind_price, problem.budget.cover_nodes_max);
       if (cheapest) cost = cheapest->cost;
     }
     *asked += acceptance.asked();
@@ -240,6 +136,8 @@ Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t ser
   }
   return best;
 }
+
+namespace {
 
 PlanAnswer infeasible(std::int64_t asked, std::string service, std::string reason) {
   PlanAnswer answer = detail::no_plan(std::move(service), std::move(reason));
@@ -402,13 +300,18 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
              const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,
              const std::vector<Cover>& covers) {
   // The replicas to be placed on slices of each kind, in the order of services.
-  std::vector<std::vector<Replica>> waiting(stock.kinds.size());
+  SliceReplicas wanted(stock.kinds.size());
   for (std::size_t s = 0; s < demands.size(); ++s) {
     for (std::size_t o = 0; o < covers[s].size(); ++o) {
       const auto group = replica_group(problem, stock, demands[s], demands[s].offers[o], covers[s][o]);
-      for (int n = 0; n < covers[s][o]; ++n) waiting[demands[s].offers[o].kind].push_back(group.replica);
+      for (int n = 0; n < covers[s][o]; ++n) wanted[demands[s].offers[o].kind].push_back({group.replica});
     }
   }
+  return lay_out(problem, stock, model, cuts, wanted);
+}
+
+Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
+             const std::vector<std::vector<int>>& cuts, const SliceReplicas& wanted) {
   std::vector<std::size_t> next(stock.kinds.size(), 0);
   Plan plan;
   for (std::size_t d = 0; d < cuts.size(); ++d) {
@@ -431,15 +334,15 @@ Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model
           const std::size_t kind = device.kinds[slice.profile];
           PlannedSlice cut{{static_cast<std::uint16_t>(stock.kinds[kind].profile), slice.start}, {}};
           // Slices beyond the need of all covers stay free: a Pareto cut may have more than was asked for.
-          if (next[kind] < waiting[kind].size()) cut.replicas.push_back(waiting[kind][next[kind]++]);
+          if (next[kind] < wanted[kind].size()) cut.replicas = wanted[kind][next[kind]++];
           planned.slices.push_back(std::move(cut));
         }
         plan.devices.push_back(std::move(planned));
       }
     }
   }
-  for (std::size_t kind = 0; kind < waiting.size(); ++kind) {
-    TANGRAM_CHECK(next[kind] == waiting[kind].size(), "the cuts hold every slice that the covers need");
+  for (std::size_t kind = 0; kind < wanted.size(); ++kind) {
+    TANGRAM_CHECK(next[kind] == wanted[kind].size(), "the cuts hold every slice that the covers need");
   }
   return plan;
 }
@@ -466,7 +369,7 @@ Solved solve(const Problem& problem, const Stock& stock) {
     solved.demands.push_back(choose_demand(problem, stock, s, prices, &solved.asked));
     solved.model.problem.services.push_back(cover_service(solved.demands.back()));
   }
-  std::vector<Acceptance> acceptances;
+  std::vector<detail::Acceptance> acceptances;
   for (const auto& demand : solved.demands) acceptances.emplace_back(problem, stock, demand);
   const bool certified = problem.options.rule == Rule::certified;
   for (std::size_t s = 0; s < acceptances.size(); ++s) {
@@ -491,7 +394,7 @@ Solved solve(const Problem& problem, const Stock& stock) {
     if (solved.unconfirmed() == acceptances.size()) break;
   }
   if (bound_exact) limit_bound(solved.answer, *bound_exact);
-  if (std::ranges::any_of(acceptances, &Acceptance::hurried) && solved.answer.status == CoverStatus::solved) {
+  if (std::ranges::any_of(acceptances, &detail::Acceptance::hurried) && solved.answer.status == CoverStatus::solved) {
     CoverProblem by_capacity = solved.model.problem;
     for (auto& service : by_capacity.services) service.accepts = {};
     limit_bound(solved.answer, solve_cover(by_capacity, problem.budget).bound);

@@ -22,6 +22,20 @@ struct CoverModel {
 };
 CoverModel cover_model(const Problem& problem, const Stock& stock, const std::vector<Demand>& demands);
 
+// A demand in the terms of Cover, and the slices of a cover in the terms of a certifier.
+CoverService cover_service(const Demand& demand);
+std::vector<ReplicaGroup> groups_of(const Problem& problem, const Stock& stock, const Demand& demand,
+                                    const Cover& cover);
+
+// The price of a slice of each kind if every device were cut into that kind alone. A first guess, before a search knows
+// what slices are worth.
+std::vector<double> even_prices(const CoverProblem& problem);
+
+// The demand of a service with the buckets whose cheapest cover costs least by these prices of kinds, and among equals
+// the fewest buckets. `asked` counts the questions to the certifier.
+Demand choose_demand(const Problem& problem, const Stock& stock, std::size_t service,
+                     const std::vector<double>& kind_price, std::int64_t* asked);
+
 // Whether the slices of `cover` have the capacity, before and after sizes drift.
 bool carries(const Demand& demand, const Cover& cover);
 
@@ -35,6 +49,11 @@ Verdict certify_cover(const Problem& problem, const Stock& stock, const Demand& 
 Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
              const std::vector<std::vector<int>>& cuts, const std::vector<Demand>& demands,
              const std::vector<Cover>& covers);
+
+// The same for replicas that are put together already: by kind, the replicas of each slice to be placed.
+using SliceReplicas = std::vector<std::vector<std::vector<Replica>>>;
+Plan lay_out(const Problem& problem, const Stock& stock, const CoverModel& model,
+             const std::vector<std::vector<int>>& cuts, const SliceReplicas& wanted);
 
 // Plans `problem` with the kinds of `stock`: chooses buckets for each service, covers all demands with the fewest
 // devices, has every service certified where the rule asks for it, and lays the slices out.

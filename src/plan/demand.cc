@@ -310,6 +310,17 @@ double gather_rate_per_s(const Service& service) {
   return std::max(planned, most_within(*replay, slo_s * replay->speed) / slo_s);
 }
 
+double busiest_rate_per_s(const Service& service) {
+  const double planned = planning_rate_per_s(service);
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
+    return std::max(planned, burst_rate_per_s(*bursts));
+  }
+  const auto* replay = std::get_if<TraceTraffic>(&service.traffic);
+  if (replay == nullptr || replay->trace.empty()) return planned;
+  constexpr double kBusySeconds = 10;
+  return std::max(planned, most_within(*replay, kBusySeconds * replay->speed) / kBusySeconds);
+}
+
 double planning_rate_per_s(const Service& service) {
   // Each client sends its next request one think time after an answer, which takes at most the Slo when in time.
   // Faster answers only raise the rate while there is capacity for it.

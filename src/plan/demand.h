@@ -30,6 +30,9 @@ std::vector<double> samples_by_number(const Service& service);
 double planning_rate_per_s(const Service& service);
 // The rate at which requests gather into batches when most of them come: in a burst, or in the busiest Slo of a trace.
 double gather_rate_per_s(const Service& service);
+// The highest rate that the service has for longer than its requests wait: in a burst, at the peak of a day or a curve,
+// in the busiest ten seconds of a trace. What its neighbours on a slice have to allow for.
+double busiest_rate_per_s(const Service& service);
 // Jobs are planned to end after this share of the time that they have: they begin late, and runs differ.
 inline constexpr double kJobShare = 0.95;
 

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 
 #include "base/text.h"
 
@@ -63,9 +65,38 @@ std::string binding_services(const PlanAnswer& answer) {
   return text::join(names, ", ");
 }
 
+// The services with the largest part of the bound, at most so many, in the order of the workload.
+std::vector<std::size_t> dearest_services(const PlanAnswer& answer, std::size_t count) {
+  std::vector<std::size_t> order(answer.services.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t s) { return answer.services[s].price; });
+  order.resize(std::min(order.size(), count));
+  std::ranges::sort(order);
+  return order;
+}
+
+const Service& asked_of(const Problem& problem, const std::string& name) {
+  return *std::ranges::find(problem.workload.services, name, &Service::name);
+}
+
+const ServicePlan* plan_of(const PlanAnswer& answer, const std::string& name) {
+  const auto found = std::ranges::find(answer.services, name, &ServicePlan::service);
+  return found == answer.services.end() ? nullptr : &*found;
+}
+
+// How much of its promise a certified service uses: its latency over the Slo, both at the percentile of the Slo. Above
+// one if the promise does not hold.
+double promise_used(const Problem& problem, const ServicePlan& service) {
+  return to_seconds(service.verdict->latency) / to_seconds(asked_of(problem, service.service).slo.latency);
+}
+
 }  // namespace
 
 std::string among_text(const PlanAnswer& answer) {
+  if (answer.with_sharing) {
+    return (answer.among.empty() ? "plans" : answer.among) +
+           " with the same buckets and batches, in which services may share slices";
+  }
   return (answer.among.empty() ? "plans" : answer.among) +
          " in which each service has slices of its own, with these buckets";
 }
@@ -111,7 +142,7 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
   if (!cheap) base.options.rule = Rule::no_waiting;
   const double before = cheap ? answer.price : planner.plan(base).bound;
   std::vector<Relief> reliefs;
-  for (std::size_t s = 0; s < problem.workload.services.size(); ++s) {
+  for (const std::size_t s : dearest_services(answer, options.services_max)) {
     const PlanAnswer relaxed = planner.plan(with_longer_slo(base, s, options.slo_factor));
     Relief relief{problem.workload.services[s].name, options.slo_factor, before, before,
                   cheap ? ReliefBasis::planned : ReliefBasis::bound};
@@ -123,6 +154,43 @@ std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, c
     reliefs.push_back(std::move(relief));
   }
   return reliefs;
+}
+
+std::vector<SharedBlock> shared_blocks(const Problem& problem, const PlanAnswer& answer) {
+  std::vector<SharedBlock> blocks;
+  for (auto& set : shared_sets(answer.plan)) {
+    if (!set.shares()) continue;
+    SharedBlock block{std::move(set)};
+    double nearest = -std::numeric_limits<double>::infinity();
+    for (const auto& name : block.set.services) {
+      const ServicePlan* service = plan_of(answer, name);
+      if (service == nullptr) continue;
+      if (service->load_factor > 0) block.busy = std::max(block.busy, 1 / service->load_factor);
+      if (!service->verdict) continue;
+      const double used = promise_used(problem, *service);
+      if (used <= nearest) continue;
+      nearest = used;
+      block.least_room = name;
+    }
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+std::vector<Neighbours> neighbours_of(const Problem& problem, const PlanAnswer& answer, std::size_t services_max) {
+  std::vector<const ServicePlan*> order;
+  for (const auto& service : answer.services) {
+    if (!service.shares_with.empty() && service.verdict) order.push_back(&service);
+  }
+  std::ranges::stable_sort(order, std::greater<>{}, [&](const auto* s) { return promise_used(problem, *s); });
+  if (problem.certifier == nullptr) order.clear();
+  order.resize(std::min(order.size(), services_max));
+  std::vector<Neighbours> list;
+  for (const auto* service : order) {
+    const Verdict alone = problem.certifier->certify(asked_of(problem, service->service), service->groups, false);
+    list.push_back({service->service, service->shares_with.size(), alone.latency, service->verdict->latency});
+  }
+  return list;
 }
 
 std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
@@ -149,6 +217,9 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
   }
   if (problem.options.rule == Rule::certified && answer.bound > 0) {
     text += " A cover counts as too small if it lacks the capacity, or if it was simulated and not certified.";
+  }
+  if (answer.with_sharing && !answer.binds.empty()) {
+    text += fmt::format(" The bound counts work and memory; most of it is {}.", answer.binds);
   }
   const std::string binding = binding_services(answer);
   if (!binding.empty()) text += " The bound is due to: " + binding + ".";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plan/problem.h"
+#include "plan/shared_slices.h"
 
 namespace tangram::plan {
 
@@ -39,12 +40,39 @@ struct ReliefOptions {
   // Under Rule::certified every service is planned again with all simulations. Where the first plan took more of them
   // than this, divided by the number of services, bounds are compared instead.
   std::int64_t certifications_max = 600;
+  // Each service is a plan of its own. Of more services than this, those with the largest share of the bound are tried.
+  std::size_t services_max = 60;
 };
 
 // Plans once more for each service with its Slo made longer by `slo_factor`, all else equal. In the order of the
-// workload; empty for Objective::headroom, where nothing is saved.
+// workload; at most `services_max`; empty for Objective::headroom, where nothing is saved.
 std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
                                const ReliefOptions& options = {});
+
+// Services of a plan that share slices.
+struct SharedBlock {
+  SharedSet set;
+  double busy = 0;  // The share of their slices' time that the runs of all of them take, none of them waiting.
+  // The service that would be first to need slices of its own: the one whose latency is nearest to its promise. Empty
+  // where nothing was certified.
+  std::string least_room = {};
+};
+
+// The blocks of several services, in the order of the plan.
+std::vector<SharedBlock> shared_blocks(const Problem& problem, const PlanAnswer& answer);
+
+// What its neighbours cost a service: its latency at the percentile of its Slo on the same slices, without and with
+// them.
+struct Neighbours {
+  std::string service;
+  std::size_t count = 0;
+  Duration latency_alone{};
+  Duration latency_shared{};
+};
+
+// Asks the certifier of the problem about each service that shares, alone on the same slices, for at most
+// `services_max` of them, those nearest to their promises first. Empty without certificates.
+std::vector<Neighbours> neighbours_of(const Problem& problem, const PlanAnswer& answer, std::size_t services_max = 200);
 
 // "No plan needs less than 2.41 devices, so 2 do not suffice": in words, from the bound and what the services cost in
 // it.

@@ -33,6 +33,8 @@ struct Step {
   Replica replica;            // Not for create and destroy. Of retune, as it was.
   Replica retuned;            // Of retune: as it will be.
   bool temporary = false;     // It makes or takes away what neither plan has.
+  // The services whose models are on the slice, too, and are not touched: they go on without a restart.
+  std::vector<std::string> beside;
 
   // When and how long. Steps of one phase do not depend on each other and run at once.
   int phase = 0;

@@ -23,7 +23,17 @@ constexpr PlannerInfo kPlanners[] = {
 constexpr std::array<std::string_view, 3> kRules{"half", "certified", "no_waiting"};
 constexpr std::array<std::string_view, 3> kObjectives{"devices", "price", "headroom"};
 
+constexpr std::array<std::string_view, 3> kSharings{"none", "model", "all"};
+
 }  // namespace
+
+std::string_view to_string(Sharing sharing) { return kSharings[static_cast<std::size_t>(sharing)]; }
+std::optional<Sharing> parse_sharing(std::string_view name) {
+  for (std::size_t i = 0; i < kSharings.size(); ++i) {
+    if (kSharings[i] == name) return static_cast<Sharing>(i);
+  }
+  return std::nullopt;
+}
 
 std::string_view to_string(Rule rule) { return kRules[static_cast<std::size_t>(rule)]; }
 std::optional<Rule> parse_rule(std::string_view name) {
@@ -60,6 +70,11 @@ const PlannerInfo* find_planner(std::string_view name) {
     if (info.name == name) return &info;
   }
   return nullptr;
+}
+
+std::vector<Verdict> Certifier::certify_together(std::span<const Service> services, std::span<const SharedGroup>,
+                                                 bool) {
+  return std::vector<Verdict>(services.size());
 }
 
 }  // namespace tangram::plan

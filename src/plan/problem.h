@@ -42,6 +42,15 @@ enum class Bucketing {
   fixed,    // The edges of `edges`.
 };
 
+// Which services a plan may put on the same slices.
+enum class Sharing {
+  none,   // None: each has slices of its own.
+  model,  // Services of one model.
+  all,    // Any that allow it.
+};
+std::string_view to_string(Sharing sharing);
+std::optional<Sharing> parse_sharing(std::string_view name);
+
 struct PlanOptions {
   Rule rule = Rule::certified;
   Objective objective = Objective::devices;
@@ -54,6 +63,7 @@ struct PlanOptions {
   // Share of a slice's memory that runs leave free: allocators fragment, and the peak of another day may be higher.
   // Looked at where the peak of a run and the memory of the slice are known.
   double memory_headroom = 0.08;
+  Sharing sharing = Sharing::none;
 };
 
 // Replicas of one service on slices of their own.
@@ -62,6 +72,15 @@ struct ReplicaGroup {
   std::string mig_profile;
   int compute_slices = 0;
   Replica replica;
+  int count = 1;
+};
+
+// Equal slices that several services share: each of them holds all of `replicas`.
+struct SharedGroup {
+  std::string device_type;
+  std::string mig_profile;
+  int compute_slices = 0;
+  std::vector<Replica> replicas;
   int count = 1;
 };
 
@@ -91,6 +110,11 @@ class Certifier {
  public:
   virtual ~Certifier() = default;
   virtual Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) = 0;
+  // The same for services that share slices, all of them simulated together: a verdict for each, in their order. A
+  // replica names its service. The rates of the others are those of their busiest time while one whose rate varies is
+  // judged, which is on the safe side. A certifier that cannot judge this says that no promise holds.
+  virtual std::vector<Verdict> certify_together(std::span<const Service> services, std::span<const SharedGroup> groups,
+                                                bool confirm);
 };
 
 struct Problem {
@@ -120,7 +144,8 @@ struct ServicePlan {
   std::vector<ReplicaGroup> groups;
   double price = 0;  // Its part of the bound: what it makes the plan dearer by.
   std::optional<Verdict> verdict;
-  std::optional<NearestCover> nearest;  // Where the certifier rejected a cheaper cover of the service.
+  std::optional<NearestCover> nearest;   // Where the certifier rejected a cheaper cover of the service.
+  std::vector<std::string> shares_with;  // The other services on its slices.
 };
 
 struct PlanAnswer {
@@ -136,6 +161,11 @@ struct PlanAnswer {
   double headroom = 1;  // For Objective::headroom: the factor reached.
   std::vector<ServicePlan> services;
   std::int64_t certifications = 0;  // How often the certifier was asked.
+  // Whether bound and proof are about plans in which services may share slices, too.
+  bool with_sharing = false;
+  std::optional<double> price_alone;  // Of the best plan found in which each service has slices of its own.
+  std::string binds;                  // What makes the bound as high as it is: "work" or "memory".
+  std::vector<std::string> notes;     // What the user should know of the search: who could not share, and why.
 };
 
 // The group of the fleet that a planned device was taken from: its name is the group's with a number. Null: none.

@@ -23,7 +23,9 @@
 #include "plan/compose.h"
 #include "plan/detail/linear_program.h"
 #include "plan/detail/service_cover.h"
+#include "plan/detail/shared_spare.h"
 #include "plan/detail/tolerance.h"
+#include "plan/explain.h"
 
 namespace tangram::plan {
 namespace {
@@ -580,11 +582,87 @@ class Replan {
   std::int64_t certifications_ = 0;
 };
 
+// ---- Plans with shared slices ----
+
+// The rates of the problem as limits on the shared slices of a plan.
+void renew_rate_limits(const Problem& problem, PlanAnswer& answer) {
+  const auto renew = [&](Replica& replica) {
+    const auto service = std::ranges::find(problem.workload.services, replica.service, &Service::name);
+    if (replica.rate_max_per_s) replica.rate_max_per_s = problem.options.demand_factor * busiest_rate_per_s(*service);
+  };
+  for (auto& device : answer.plan.devices) {
+    for (auto& slice : device.slices) std::ranges::for_each(slice.replicas, renew);
+  }
+  for (auto& service : answer.services) {
+    for (auto& group : service.groups) renew(group.replica);
+  }
+}
+
+// The running plan for the new rates, if it keeps every promise: no replica moves, and only limits of rates change.
+std::optional<PlanAnswer> keep_plan(const Problem& problem, const PlanAnswer& previous) {
+  const auto& services = problem.workload.services;
+  if (previous.status != PlanStatus::planned || previous.services.size() != services.size()) return std::nullopt;
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    const ServicePlan& before = previous.services[s];
+    if (before.service != services[s].name || before.edges.empty()) return std::nullopt;
+    if (before.edges.back() < largest_size(services[s])) return std::nullopt;
+  }
+  PlanAnswer kept = previous;
+  const detail::SetCheck check(problem, kept);
+  for (const auto& set : shared_sets(kept.plan)) {
+    const double factor = check.load_factor(set);
+    if (factor < 1 - detail::kSumTolerance) return std::nullopt;
+    for (auto& service : kept.services) {
+      if (std::ranges::find(set.services, service.service) != set.services.end()) service.load_factor = factor;
+    }
+  }
+  if (check.certifies() && !check.certify_all(kept.plan, kept).empty()) return std::nullopt;
+  kept.certifications = check.asked();
+  kept.price = plan_price(problem, kept.plan);
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    kept.services[s].rate_per_s = planning_rate_per_s(services[s]) * samples_mean(services[s]);
+  }
+  renew_rate_limits(problem, kept);
+  return kept;
+}
+
+// Which services share is decided for all of them at once, so the choice is between the running plan, as it is, and a
+// plan from scratch. A service whose rate rose on a slice with room does not move anybody.
+Replanned replan_shared(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options,
+                        PlanAnswer scratch) {
+  Replanned result;
+  result.scratch_price = scratch.price;
+  if (auto kept = keep_plan(problem, previous)) {
+    const bool planned = scratch.status == PlanStatus::planned;
+    if (!planned || kept->price <= scratch.price + options.worse_max * scratch.bound + detail::kSumTolerance) {
+      kept->bound = planned ? std::min(scratch.bound, kept->price) : 0;
+      kept->proved = planned && kept->price <= kept->bound + detail::kBoundTolerance;
+      kept->with_sharing = planned && scratch.with_sharing;
+      kept->price_alone = scratch.price_alone;
+      kept->binds = scratch.binds;
+      kept->notes = scratch.notes;
+      kept->certifications += scratch.certifications;
+      result.answer = std::move(*kept);
+      return result;
+    }
+  }
+  result.from_scratch = true;
+  result.answer = std::move(scratch);
+  return result;
+}
+
 }  // namespace
 
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options) {
   // Spare devices and headroom change all services at once, so there is no plan close by to look for.
   const bool plain = problem.options.objective != Objective::headroom && problem.fleet.spare == SparePolicy::none;
+  const bool shares = problem.options.sharing != Sharing::none;
+  if (plain && shares) {
+    PlanAnswer scratch = find_planner("elastic")->make()->plan(problem);
+    if (detail::has_shared_slices(previous.plan) || detail::has_shared_slices(scratch.plan)) {
+      return replan_shared(problem, previous, options, std::move(scratch));
+    }
+  }
   if (plain) {
     if (auto near = Replan(problem, previous, options).run()) return *near;
   }

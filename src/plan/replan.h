@@ -28,8 +28,9 @@ struct Replanned {
 // Plans `problem` such that little of `previous` moves. Only services that changed and a few neighbours are searched
 // over; the others keep their slices. The bound is that of the whole problem. Under Rule::certified only services that
 // get other slices are certified; the bound then rests on capacity for the others, and a high price is no reason to
-// plan from scratch. For Objective::headroom and with spare devices the answer is that of planner `elastic`, with a
-// new layout.
+// plan from scratch. Where services share slices, before or after, the answer is the running plan, if it keeps all
+// promises at the new rates and costs hardly more, or else a plan from scratch. For Objective::headroom and with spare
+// devices the answer is that of planner `elastic`, with a new layout.
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options = {});
 
 }  // namespace tangram::plan

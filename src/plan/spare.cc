@@ -5,6 +5,8 @@
 // to be needless are removed. Plans for raised rates are tried as well, since a fleet with some room everywhere can
 // need fewer copies.
 //
+// Plans with shared slices are judged by sets of services (detail/shared_spare.h) instead of by the covers of each.
+//
 // Example: three equal devices that are full become four: after a loss, the other three carry everything.
 
 #include "plan/spare.h"
@@ -16,10 +18,12 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "plan/compose.h"
 #include "plan/demand.h"
 #include "plan/detail/no_plan.h"
+#include "plan/detail/shared_spare.h"
 #include "plan/detail/tolerance.h"
 #include "plan/explain.h"
 
@@ -153,7 +157,8 @@ void spread(Plan& plan) {
     std::size_t slice = 0;
   };
   std::map<std::pair<std::string, std::uint16_t>, std::vector<Slot>> slots;
-  std::map<std::pair<std::string, std::uint16_t>, std::vector<Replica>> replicas;
+  // What each slice holds moves as a whole: services that share a slice go on sharing.
+  std::map<std::pair<std::string, std::uint16_t>, std::vector<std::vector<Replica>>> replicas;
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     auto& device = plan.devices[d];
     for (std::size_t i = 0; i < device.slices.size(); ++i) {
@@ -161,20 +166,21 @@ void spread(Plan& plan) {
       const std::pair kind(device.type, slice.slice.profile);
       slots[kind].push_back({d, i});
       if (slice.replicas.empty()) continue;
-      replicas[kind].push_back(std::move(slice.replicas.front()));
-      slice.replicas.clear();
+      replicas[kind].push_back(std::exchange(slice.replicas, {}));
     }
   }
   std::vector<std::map<std::string, int>> held(plan.devices.size());
   for (auto& [kind, waiting] : replicas) {
     auto& free = slots[kind];
     // All replicas of a service in a row, so that they are dealt round the devices.
-    std::ranges::stable_sort(waiting, {}, &Replica::service);
-    for (auto& replica : waiting) {
+    const auto first = [](const std::vector<Replica>& held_together) { return held_together.front().service; };
+    std::ranges::stable_sort(waiting, {}, first);
+    for (auto& held_together : waiting) {
+      const std::string service = first(held_together);
       const auto best = std::ranges::min_element(
-          free, {}, [&](const Slot& slot) { return std::pair(held[slot.device][replica.service], slot.device); });
-      ++held[best->device][replica.service];
-      plan.devices[best->device].slices[best->slice].replicas = {std::move(replica)};
+          free, {}, [&](const Slot& slot) { return std::pair(held[slot.device][service], slot.device); });
+      ++held[best->device][service];
+      plan.devices[best->device].slices[best->slice].replicas = std::move(held_together);
       free.erase(best);
     }
   }
@@ -316,13 +322,60 @@ void recount(const LossCheck& check, PlanAnswer& answer) {
     std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
   }
 }
+
+// What became of a plan that was given spare devices.
+struct Spared {
+  bool survives = false;
+  std::string failed = {};  // A service that does not keep its Slo on all devices.
+  std::int64_t asked = 0;
+};
+
+Spared spare_own_slices(const Problem& problem, double factor, PlanAnswer& answer) {
+  const LossCheck check(problem, factor, answer);
+  Spared spared{add_devices(check, answer.plan)};
+  if (spared.survives) spared.failed = certify_all(check, answer);
+  if (spared.survives && spared.failed.empty()) recount(check, answer);
+  spared.asked = check.asked();
+  return spared;
+}
+
+// The plan was made for raised rates; its limits are those of the problem.
+void lower_rate_limits(double factor, PlanAnswer& answer) {
+  const auto lower = [&](Replica& replica) {
+    if (replica.rate_max_per_s) *replica.rate_max_per_s /= factor;
+  };
+  for (auto& device : answer.plan.devices) {
+    for (auto& slice : device.slices) std::ranges::for_each(slice.replicas, lower);
+  }
+  for (auto& service : answer.services) {
+    for (auto& group : service.groups) lower(group.replica);
+  }
+}
+
+Spared spare_shared_slices(const Problem& problem, double factor, PlanAnswer& answer) {
+  lower_rate_limits(factor, answer);
+  const detail::SetCheck check(problem, answer);
+  Spared spared{detail::add_spare_devices(check, answer.plan)};
+  if (spared.survives && check.certifies()) spared.failed = check.certify_all(answer.plan, answer);
+  spared.asked = check.asked();
+  for (const auto& set : shared_sets(answer.plan)) {
+    for (auto& service : answer.services) {
+      if (std::ranges::find(set.services, service.service) == set.services.end()) continue;
+      service.load_factor = check.load_factor(set);
+      for (auto& group : service.groups) group.count = count_of(answer.plan, group);
+      std::erase_if(service.groups, [](const ReplicaGroup& group) { return group.count == 0; });
+    }
+  }
+  return spared;
+}
+
 // Adds devices to `answer`, which was made for `factor` times the rates, until any one can be lost.
 PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) {
-  const LossCheck check(problem, factor, answer);
   spread(answer.plan);
-  const bool survives = add_devices(check, answer.plan);
-  const std::string failed = survives ? certify_all(check, answer) : std::string();
-  const std::int64_t asked = answer.certifications + check.asked();
+  const auto& [survives, failed, more_asked] = detail::has_shared_slices(answer.plan)
+                                                   ? spare_shared_slices(problem, factor, answer)
+                                                   : spare_own_slices(problem, factor, answer);
+  const std::int64_t asked = answer.certifications + more_asked;
   PlanAnswer none;
   if (!survives) {
     none = detail::no_plan("",
@@ -335,7 +388,6 @@ PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) 
   }
   none.certifications = answer.certifications = asked;
   if (!none.reason.empty()) return none;
-  recount(check, answer);
   rename(problem.fleet, answer.plan);
   answer.price = plan_price(problem, answer.plan);
   answer.devices = static_cast<int>(answer.plan.devices.size());
@@ -360,11 +412,8 @@ bool same_buckets(const PlanAnswer& a, const PlanAnswer& b) {
 // for higher rates are tried too, while they can still be cheaper.
 constexpr double kSpareFactors[] = {1, 1.1, 1.25, 1.5, 1.75, 2, 2.5};
 
-}  // namespace
-
-PlanAnswer plan_with_spare(const Problem& problem, const PlanOnce& plan_once) {
-  const PlanAnswer bare = plan_once(problem);
-  if (bare.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return bare;
+// The cheapest of the plans for some factors, each with its spare devices. `bare` is the plan without them.
+PlanAnswer add_spare(const Problem& problem, const PlanOnce& plan_once, const PlanAnswer& bare) {
   const double bound = bare.bound > 0 ? spare_bound(problem, bare.bound) : 0;
   PlanAnswer best;
   std::int64_t asked = 0;
@@ -391,6 +440,34 @@ PlanAnswer plan_with_spare(const Problem& problem, const PlanOnce& plan_once) {
   best.bound = std::min(bound, best.price);  // The bound is about the buckets of the first plan.
   best.proved = bound > 0 && best.price <= bound * (1 + detail::kSumTolerance) && same_buckets(best, bare);
   return best;
+}
+
+}  // namespace
+
+PlanAnswer plan_with_spare(const Problem& problem, const PlanOnce& plan_once) {
+  const PlanAnswer bare = plan_once(problem);
+  if (bare.status != PlanStatus::planned || problem.fleet.spare != SparePolicy::one_device) return bare;
+  if (!bare.with_sharing) return add_spare(problem, plan_once, bare);
+  // A plan with slices of one's own may need fewer copies than one that shares; both are made and compared.
+  Problem apart = problem;
+  apart.options.sharing = Sharing::none;
+  PlanAnswer alone = plan_with_spare(apart, plan_once);
+  PlanAnswer shared = add_spare(problem, plan_once, bare);
+  const bool planned = alone.status == PlanStatus::planned;
+  const std::int64_t asked = alone.certifications + shared.certifications;
+  std::optional<double> price_alone;
+  if (planned) price_alone = alone.price;
+  if (planned && (shared.status != PlanStatus::planned || alone.price <= shared.price * (1 + detail::kSumTolerance))) {
+    std::swap(shared, alone);
+    shared.with_sharing = true;
+    shared.binds = bare.binds;
+    shared.notes = bare.notes;
+    shared.bound = std::min(shared.price, spare_bound(problem, bare.bound));
+    shared.proved = shared.price <= shared.bound * (1 + detail::kSumTolerance) && same_buckets(shared, bare);
+  }
+  shared.price_alone = price_alone;
+  shared.certifications = asked;
+  return shared;
 }
 
 }  // namespace tangram::plan

@@ -450,5 +450,33 @@ TEST(Transition, FindsAnOrderThatHoldsWheneverThereIsOne) {
   EXPECT_GT(helped, 5);
 }
 
+// s1 and s2 stay on the slice; s3 comes and s4 goes, each in steps of its own, and nothing is cut.
+TEST(Transition, LoadsAndDropsOneModelOfASharedSliceBesideTheOthers) {
+  const Plan before = plan_of({{"g-0", "a100-80gb", "1g@0 s1:1:1 s2:1:1 s4:1:1"}});
+  const Plan after = plan_of({{"g-0", "a100-80gb", "1g@0 s1:1:1 s2:1:1 s3:1:1"}});
+  const auto moved = transition(before, after);
+  ASSERT_TRUE(moved.ok());
+  std::vector<std::string> told;
+  for (const auto& step : moved->steps) {
+    told.push_back(
+        fmt::format("{} {} beside {}", to_string(step.action), step.replica.service, text::join(step.beside, "+")));
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"drain s4 beside s1+s2", "unload s4 beside s1+s2", "load s3 beside s1+s2",
+                                            "start s3 beside s1+s2"}));
+  EXPECT_EQ(moved->difference.counts.replicas_kept, 2);
+}
+
+// A limit on rates is not a model: it changes without a reload.
+TEST(Transition, ChangesTheLimitOfARateWithoutLoadingAgain) {
+  const Plan before = plan_of({{"g-0", "a100-80gb", "1g@0 s1:1:1 s2:1:1"}});
+  Plan after = before;
+  after.devices[0].slices[0].replicas[1].rate_max_per_s = 5;
+  const auto moved = transition(before, after);
+  ASSERT_TRUE(moved.ok());
+  ASSERT_EQ(moved->steps.size(), 1u);
+  EXPECT_EQ(moved->steps[0].action, StepAction::retune);
+  EXPECT_EQ(moved->steps[0].retuned.rate_max_per_s, 5);
+}
+
 }  // namespace
 }  // namespace tangram::plan

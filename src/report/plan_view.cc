@@ -67,6 +67,13 @@ std::string slices_text(const std::vector<plan::ReplicaGroup>& groups) {
   return text::join(parts, " + ");
 }
 
+// The same for slices that services share; slices that hold different services are counted separately.
+std::string slices_text(const plan::SharedSet& set) {
+  std::vector<std::string> parts;
+  for (const auto& group : set.groups) parts.push_back(fmt::format("{} x {}", group.count, group.mig_profile));
+  return text::join(parts, " + ");
+}
+
 // "64:16 512:2-4": upper edges with their batch sizes, as a range where groups have different ones.
 std::string buckets_text(const plan::ServicePlan& service) {
   std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>> batches;
@@ -85,16 +92,31 @@ std::string buckets_text(const plan::ServicePlan& service) {
   return text::join(parts, " ");
 }
 
+// In a plan with more services than this, lists of services are shortened.
+constexpr std::size_t kServicesLong = 20;
+// How many names of a shortened list are shown.
+constexpr std::size_t kServicesNamed = 2;
+
+// "9 services: s1, s4, ...".
+std::string shortened(const std::vector<std::string>& names) {
+  if (names.size() <= kServicesNamed + 1) return text::join(names, ", ");
+  const std::vector<std::string> first(names.begin(), names.begin() + kServicesNamed);
+  return fmt::format("{} services: {}, ...", names.size(), text::join(first, ", "));
+}
+
 // The services of a device's slices from left to right: "rank | rank+embed | free".
-std::string services_on(const PlannedDevice& device) {
+std::string services_on(const PlannedDevice& device, bool shorten) {
   std::vector<std::string> parts;
   for (const auto& slice : device.slices) {
     std::vector<std::string> names;
     for (const auto& replica : slice.replicas) names.push_back(replica.service);
-    parts.push_back(names.empty() ? "free" : text::join(names, "+"));
+    const bool many = shorten && names.size() > kServicesNamed + 1;
+    parts.push_back(names.empty() ? "free" : many ? shortened(names) : text::join(names, "+"));
   }
   return text::join(parts, " | ");
 }
+
+bool has_many_services(const PlanStory& story) { return story.answer.services.size() > kServicesLong; }
 
 // Consecutive devices with the same slices and replicas form one row.
 struct DeviceRow {
@@ -154,7 +176,8 @@ std::string mosaics(const PlanStory& story, const Terminal& terminal, int indent
 }
 
 // The same rows as in the mosaics, with the names of the services that a mosaic has no room for.
-Table device_table(const Plan& plan) {
+Table device_table(const PlanStory& story) {
+  const Plan& plan = story.answer.plan;
   Table table({{"DEVICE"}, {"LAYOUT"}, {"SERVICES", Align::left, true}});
   for (const auto& type : types_of(plan)) {
     const auto rows = rows_of(plan, type);
@@ -162,7 +185,7 @@ Table device_table(const Plan& plan) {
       const DeviceRow& row = rows[i];
       table.add({{row.count == 1 ? row.first->name : fmt::format("{} .. {}", row.first->name, row.last), Style::accent},
                  to_string(row.first->geometry, layout_of(*row.first)),
-                 services_on(*row.first)});
+                 services_on(*row.first, has_many_services(story))});
     }
   }
   return table;
@@ -287,7 +310,8 @@ Json service_json(const PlanStory& story, std::size_t s) {
             {"groups", std::move(groups)},
             {"run_p99_ms", to_milliseconds(slowest_run(story.problem, service))},
             {"cost", story.costs[s]},
-            {"bound_share", service.price}};
+            {"bound_share", service.price},
+            {"shares_with", service.shares_with}};
   json["certified"] = nullptr;
   if (service.verdict) {
     json["certified"] = certificate_json(*service.verdict);
@@ -310,6 +334,27 @@ double price_per_hour(const PlanStory& story) {
   return plan::plan_price(priced, story.answer.plan);
 }
 
+Json sharing_json(const PlanStory& story) {
+  const auto& answer = story.answer;
+  if (!answer.with_sharing) return nullptr;
+  const bool devices = story.problem.options.objective == plan::Objective::devices;
+  Json json{{"binds", answer.binds}, {"notes", answer.notes}};
+  json["devices_alone"] = answer.price_alone && devices ? Json(*answer.price_alone) : Json(nullptr);
+  const bool price = story.problem.options.objective == plan::Objective::price;
+  json["price_alone"] = answer.price_alone && price ? Json(*answer.price_alone) : Json(nullptr);
+  // On a fixed fleet sharing saves no device; it raises the factor.
+  const bool fixed = story.problem.options.objective == plan::Objective::headroom;
+  json["saved"] = answer.price_alone && !fixed ? Json(*answer.price_alone - answer.price) : Json(nullptr);
+  json["blocks"] = Json::array();
+  for (const auto& block : plan::shared_blocks(story.problem, answer)) {
+    json["blocks"].push_back({{"services", block.set.services},
+                              {"slices", slices_text(block.set)},
+                              {"busy", block.busy},
+                              {"least_room", block.least_room.empty() ? Json(nullptr) : Json(block.least_room)}});
+  }
+  return json;
+}
+
 Json explanation_json(const PlanStory& story) {
   Json json{{"why_not_fewer", plan::why_not_fewer(story.problem, story.answer)}};
   json["slo_relief"] = Json::array();
@@ -320,6 +365,13 @@ Json explanation_json(const PlanStory& story) {
                                   {"price_after", relief.price_after},
                                   {"saved", relief.saved()},
                                   {"basis", relief.basis == plan::ReliefBasis::planned ? "planned" : "bound"}});
+  }
+  json["neighbours"] = Json::array();
+  for (const auto& n : story.neighbours) {
+    json["neighbours"].push_back({{"service", n.service},
+                                  {"neighbours", n.count},
+                                  {"latency_alone_ms", latency_json(n.latency_alone)},
+                                  {"latency_shared_ms", latency_json(n.latency_shared)}});
   }
   json["confidence"] = Json::array();
   for (const auto& c : story.confidence) {
@@ -377,7 +429,9 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
     table.add({{service.service, Style::accent},
                share(verdict),
                verdict.view,
-               service.nearest ? slices_text(service.nearest->groups) : "none with the capacity",
+               service.nearest               ? slices_text(service.nearest->groups)
+               : service.shares_with.empty() ? "none with the capacity"
+                                             : "shared; not looked for",
                service.nearest ? share(service.nearest->verdict) : "-"});
     if (!verdict.busiest.empty() && verdict.busiest_attainment < asked.slo.percentile / 100) {
       notes += fmt::format("  {}: the promise holds on average but not in {}: {:.3g} % are in time there",
@@ -392,11 +446,76 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
   return "\n" + paint(terminal, Style::bold, "What was certified") + "\n" + table.render(terminal, 2) + notes;
 }
 
+// What sharing saved: "Without sharing, the best plan found takes 5 devices; sharing saves 4."
+std::string saved_text(const PlanStory& story) {
+  const auto& answer = story.answer;
+  const bool price = story.problem.options.objective == plan::Objective::price;
+  if (!answer.price_alone) return "No plan was found in which each service has slices of its own.";
+  const std::string alone = price ? fmt::format("costs {:.2f} an hour", *answer.price_alone)
+                                  : "takes " + counted_devices(static_cast<int>(std::lround(*answer.price_alone)));
+  const double saved = *answer.price_alone - answer.price;
+  const std::string text = fmt::format("The best plan found in which each service has slices of its own {}", alone);
+  if (saved <= 0) return text + ", and sharing would save nothing.";
+  return text + fmt::format("; sharing saves {}.",
+                            price ? fmt::format("{:.2f}", saved) : fmt::format("{}", std::lround(saved)));
+}
+
+// Who shares slices and why, and who would be first to need slices of its own.
+std::string sharing_text(const PlanStory& story, const Terminal& terminal) {
+  if (!story.answer.with_sharing) return {};
+  std::string text = "\n" + paint(terminal, Style::bold, "Who shares slices") + "\n";
+  // On a fixed fleet sharing saves no device; it raises the factor.
+  if (story.problem.options.objective != plan::Objective::headroom) {
+    text += "  " + wrap(saved_text(story), terminal.width - 2, 2) + "\n";
+  }
+  const auto blocks = plan::shared_blocks(story.problem, story.answer);
+  if (!blocks.empty()) {
+    Table table(
+        {{"SERVICES", Align::left, true}, {"SLICES", Align::left, true}, {"BUSY", Align::right}, {"LEAST ROOM"}});
+    for (const auto& block : blocks) {
+      table.add({has_many_services(story) ? shortened(block.set.services) : text::join(block.set.services, ", "),
+                 slices_text(block.set), percent_text(block.busy), block.least_room.empty() ? "-" : block.least_room});
+    }
+    text += table.render(terminal, 2) +
+            "  LEAST ROOM: the service that is nearest to its promise, the first to need slices of its own.\n";
+  }
+  for (const auto& note : story.answer.notes) text += "  " + wrap(note, terminal.width - 2, 2) + "\n";
+  return text;
+}
+
+// What the neighbours cost each service; those that suffer most first.
+std::string neighbours_text(const PlanStory& story, const Terminal& terminal) {
+  if (story.neighbours.empty()) return {};
+  auto list = story.neighbours;
+  std::ranges::stable_sort(list, std::greater<>{}, [](const plan::Neighbours& n) {
+    return to_seconds(n.latency_shared) - to_seconds(n.latency_alone);
+  });
+  Table table({{"SERVICE"},
+               {"NEIGHBOURS", Align::right},
+               {"SLO", Align::right},
+               {"ALONE", Align::right},
+               {"SHARED", Align::right}});
+  for (std::size_t i = 0; i < std::min(list.size(), kServicesLong); ++i) {
+    table.add({{list[i].service, Style::accent},
+               fmt::format("{}", list[i].count),
+               promise_text(service_of(story.problem, list[i].service)),
+               latency_text(list[i].latency_alone),
+               latency_text(list[i].latency_shared)});
+  }
+  std::string text = "\n" + paint(terminal, Style::bold, "What neighbours cost") +
+                     "  (latency at the percentile of the Slo, on the same slices)\n" + table.render(terminal, 2);
+  if (list.size() > kServicesLong) {
+    text += fmt::format("  ... and {} more that suffer less; --output json has all.\n", list.size() - kServicesLong);
+  }
+  return text;
+}
+
 // Pictures first, numbers below, and the verdict last, where a terminal leaves the cursor.
 std::string plan_text(const PlanStory& story, const Terminal& terminal, int indent) {
   const std::string pad(static_cast<std::size_t>(indent), ' ');
   std::string text = mosaics(story, terminal, indent);
-  text += "\n" + device_table(story.answer.plan).render(terminal, indent);
+  text += "\n" + device_table(story).render(terminal, indent);
+  if (has_many_services(story)) text += pad + "Long lists of services are shortened; --output json has all.\n";
   text += "\n" + service_table(story).render(terminal, indent);
   const std::string close = too_close_text(story, pad);
   if (!close.empty()) text += "\n" + close;
@@ -408,6 +527,7 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   // On a fixed fleet the question is not why fewer devices do not suffice but why the rates cannot grow further.
   std::string text = "\n" + paint(terminal, Style::bold, headroom ? "Why not more" : "Why not fewer") + "\n  " +
                      wrap(plan::why_not_fewer(story.problem, story.answer), terminal.width - 2, 2) + "\n";
+  text += sharing_text(story, terminal) + neighbours_text(story, terminal);
   if (story.problem.options.rule == plan::Rule::certified) text += certificates_text(story, terminal);
   if (story.relief && !story.relief->empty()) {
     // Relief is either planned again (exact) or estimated from bounds (fast). A difference of bounds limits what could
@@ -419,13 +539,23 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
                  {bound ? "BOUND NOW" : "NOW", Align::right},
                  {bound ? "BOUND THEN" : "THEN", Align::right},
                  {bound ? "SAVES AT MOST" : "SAVES", Align::right}});
+    // In a long list, only those that save something are named.
+    std::size_t left_out = 0;
     for (const auto& relief : *story.relief) {
+      if (has_many_services(story) && relief.saved() <= 0) {
+        ++left_out;
+        continue;
+      }
       table.add({{relief.service, Style::accent},
                  number_text(relief.price_before),
                  number_text(relief.price_after),
                  number_text(relief.saved())});
     }
-    text += table.render(terminal, 2);
+    if (!table.empty()) text += table.render(terminal, 2);
+    const std::size_t not_tried = story.answer.services.size() - story.relief->size();
+    if (left_out > 0) text += fmt::format("  {} services would save nothing.\n", left_out);
+    if (not_tried > 0)
+      text += fmt::format("  {} services with the least share of the bound were not tried.\n", not_tried);
   }
   text += "\n" + paint(terminal, Style::bold, "How certain the run times are") + "\n";
   // A LatencyModel that interpolates measurements has no intervals.
@@ -469,6 +599,7 @@ Json plan_json(const PlanStory& story) {
   json["certifications"] = answer.certifications;
   json["services"] = Json::array();
   for (std::size_t s = 0; s < answer.services.size(); ++s) json["services"].push_back(service_json(story, s));
+  json["sharing"] = sharing_json(story);
   if (story.explained) json["explanation"] = explanation_json(story);
   // As the plan file has it, so that a program can save this value and apply it.
   json["plan"] = Json::parse(formats::write_plan(answer.plan));
@@ -492,8 +623,9 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
                                : verdict->holds     ? "holds"
                                : verdict->too_close ? "too close to call"
                                                     : "broken";
+    const std::size_t sharers = service.shares_with.size();
     table.add({{service.service, Style::accent},
-               slices_text(service.groups),
+               slices_text(service.groups) + (sharers == 0 ? "" : fmt::format(" with {} more", sharers)),
                promise_text(asked),
                verdict ? latency_text(verdict->latency) : "-",
                verdict ? percent_text(verdict->attainment) : "-",
@@ -523,6 +655,7 @@ Json checked_plan_json(const plan::Problem& problem, const plan::CertifiedPlan& 
                         {"slo_latency_ms", to_milliseconds(asked.slo.latency)},
                         {"slo_percentile", asked.slo.percentile},
                         {"slices", slices_text(service.groups)},
+                        {"shares_with", service.shares_with},
                         {"certified", service.verdict ? certificate_json(*service.verdict) : Json(nullptr)},
                         {"reason", service.reason.empty() ? Json(nullptr) : Json(service.reason)}});
   }

@@ -23,6 +23,7 @@ struct PlanStory {
   std::vector<double> costs = {};                        // By service.
   std::optional<std::vector<plan::Relief>> relief = {};  // Where an explanation was asked for.
   std::vector<lab::Confidence> confidence = {};          // Empty where the model knows no intervals.
+  std::vector<plan::Neighbours> neighbours = {};         // Where an explanation was asked for.
   bool explained = false;
 };
 

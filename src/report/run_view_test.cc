@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "report/number_text.h"
+
 namespace tangram::report {
 namespace {
 

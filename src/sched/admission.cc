@@ -23,10 +23,10 @@ bool serves_now(const View& view, const Request& request, std::uint32_t bucket) 
 // and nothing would ever show it.
 TimePoint earliest_finish(const View& view, const Request& request, std::uint32_t bucket) {
   TimePoint best = kTimeNever;
-  const Duration drain = view.backlog(request.service) + view.drain(request, bucket);
-  for (const PoolId pool : view.service(request.service).pools) {
+  const Duration drain = view.backlog(request.queue) + view.drain(request, bucket);
+  for (const PoolId pool : view.service(request.queue).pools) {
     const PoolState& slices = view.pool(pool);
-    const PoolService& entry = *view.pool_service(pool, request.service);
+    const PoolService& entry = *view.pool_service(pool, request.queue);
     if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
     const Duration wait =
         slices.idle.count > 0 ? Duration::zero() : view.wait_for(view.slice(slices.by_free_time.front()));
@@ -38,12 +38,12 @@ TimePoint earliest_finish(const View& view, const Request& request, std::uint32_
 
 // By the table alone, without corrections: the answer is about the plan and the client, not about today's run times.
 bool could_be_in_time(const View& view, const Request& request) {
-  const std::uint32_t bucket = view.service(request.service).bucket_of(request.size);
-  if (bucket == view.service(request.service).edges.size()) return true;
+  const std::uint32_t bucket = view.service(request.queue).bucket_of(request.size);
+  if (bucket == view.service(request.queue).edges.size()) return true;
   bool taken = false;
   const bool in_time = any_pool_that_takes(view, request, bucket, [&](PoolId pool) {
     taken = true;
-    const PoolService& entry = *view.pool_service(pool, request.service);
+    const PoolService& entry = *view.pool_service(pool, request.queue);
     return entry.latency.mean_ns(bucket, request.samples) <= (view.last_deadline(request) - request.arrival).count();
   });
   return in_time || !taken;

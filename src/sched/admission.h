@@ -16,8 +16,8 @@ namespace tangram::sched {
 // Whether `holds(PoolId)` is true for any pool whose plan takes the request.
 template <typename Holds>
 bool any_pool_that_takes(const View& view, const Request& request, std::uint32_t bucket, const Holds& holds) {
-  for (const PoolId pool : view.service(request.service).pools) {
-    if (view.pool_service(pool, request.service)->takes(bucket, request.samples) && holds(pool)) return true;
+  for (const PoolId pool : view.service(request.queue).pools) {
+    if (view.pool_service(pool, request.queue)->takes(bucket, request.samples) && holds(pool)) return true;
   }
   return false;
 }
@@ -54,11 +54,11 @@ inline bool has_slice_within(const View& view, const PoolState& slices, Duration
 // it is asked for every request and mostly answered by the first pool.
 inline bool may_end_in_time(const View& view, const Request& request, std::uint32_t bucket, bool bound) {
   const Duration left = view.last_deadline(request) - view.now();
-  const Duration drain = view.backlog(request.service) + view.drain(request, bucket);
+  const Duration drain = view.backlog(request.queue) + view.drain(request, bucket);
   if (drain > left) return false;
-  for (const PoolId pool : view.service(request.service).pools) {
+  for (const PoolId pool : view.service(request.queue).pools) {
     const PoolState& slices = view.pool(pool);
-    const PoolService& entry = *view.pool_service(pool, request.service);
+    const PoolService& entry = *view.pool_service(pool, request.queue);
     if (slices.by_free_time.empty() || !entry.takes(bucket, request.samples)) continue;
     const Duration run = view.mean(pool, entry, bucket, request.samples);
     if (run > left) continue;

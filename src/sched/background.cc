@@ -104,12 +104,12 @@ Duration Background::run_max(const View& view, PoolId pool, bool pressed) const 
 // ---- Waiting requests ----
 
 void Background::insert(Waiting* waiting) {
-  queues_[waiting->request.service.index()][waiting->bucket].insert(waiting);
+  queues_[waiting->request.queue.index()][waiting->bucket].insert(waiting);
   ++count_;
 }
 
 void Background::erase(Waiting* waiting) {
-  queues_[waiting->request.service.index()][waiting->bucket].erase(waiting);
+  queues_[waiting->request.queue.index()][waiting->bucket].erase(waiting);
   --count_;
 }
 
@@ -167,7 +167,7 @@ std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const 
 
 std::vector<Waiting*> Background::fill(const View& view, PoolId pool, std::span<const Request* const> members,
                                        std::uint32_t bucket, std::int32_t samples) const {
-  const ServiceId service = members.front()->service;
+  const ServiceId service = members.front()->queue;
   const RequestQueue& queue = queues_[service.index()][bucket];
   if (!merge_ || queue.empty() || !is_quiet(view, pool)) return {};
   Duration run = run_max(view, pool, queue.front()->request.priority == kPriorityBackgroundPressed);

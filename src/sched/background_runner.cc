@@ -15,7 +15,7 @@ constexpr Duration kBackgroundEvery = std::chrono::milliseconds(100);
 
 void BackgroundRunner::arrive(const Request& request) {
   if (state_.background == nullptr) state_.background = std::make_unique<Background>(state_, merge_);
-  const DeployedService& service = view_.service(request.service);
+  const DeployedService& service = view_.service(request.queue);
   const std::uint32_t bucket = service.bucket_of(request.size);
   RejectReason reason = RejectReason::too_large;
   if (service.takes(bucket, request.samples)) reason = why_never(view_, request, bucket);
@@ -31,7 +31,7 @@ void BackgroundRunner::place(Waiting* waiting) {
   state_.background->insert(waiting);
   if (due() == kTimeNever) state_.background->set_due(state_.now + kBackgroundEvery);
   // Only the first idle slice is asked, of the smallest pool that has one; on_due asks the others.
-  for (const PoolId pool : view_.service(waiting->request.service).pools) {
+  for (const PoolId pool : view_.service(waiting->request.queue).pools) {
     if (const auto idle = view_.idle_slice(pool)) return run_on(*idle);
   }
 }

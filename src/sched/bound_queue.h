@@ -59,14 +59,14 @@ class BoundQueue {
     append(waiting, joins);
     const Request& request = waiting->request;
     if (joins) {
-      TANGRAM_CHECK(tail_.samples > 0 && tail_.service == request.service && waiting->bucket <= tail_.bucket,
+      TANGRAM_CHECK(tail_.samples > 0 && tail_.service == request.queue && waiting->bucket <= tail_.bucket,
                     "a request joins a batch of its service that is open");
       const Duration before = run_time(tail_.bucket, tail_.samples);
       tail_.samples += request.samples;
       tail_.deadline = std::min(tail_.deadline, request.deadline);
       waiting->bound_cost_ns = (run_time(tail_.bucket, tail_.samples) - before).count();
     } else {
-      tail_ = {request.service, waiting->bucket, waiting->alone ? 0 : request.samples, request.deadline, request.size};
+      tail_ = {request.queue, waiting->bucket, waiting->alone ? 0 : request.samples, request.deadline, request.size};
       waiting->bound_cost_ns = run_time(waiting->bucket, request.samples).count();
     }
     work_ns_ += waiting->bound_cost_ns;
@@ -84,11 +84,11 @@ class BoundQueue {
     work_ns_ -= waiting->bound_cost_ns;
     waiting->bound_cost_ns = 0;
     waiting->opens_batch = true;
-    if (first != nullptr) recount(first, run_times(first->request.service));
+    if (first != nullptr) recount(first, run_times(first->request.queue));
     tail_ = {};
     if (Waiting* last = requests_.back()) {
       while (!last->opens_batch) last = last->previous;
-      recount(last, run_times(last->request.service));
+      recount(last, run_times(last->request.queue));
     }
   }
 
@@ -127,7 +127,7 @@ class BoundQueue {
   // Charges the members of the batch that `first` opens with what each adds to it, and makes it the open batch.
   template <typename RunTime>
   void recount(Waiting* first, const RunTime& run_time) {
-    OpenBatch batch{first->request.service, first->bucket, 0, kTimeNever, first->request.size};
+    OpenBatch batch{first->request.queue, first->bucket, 0, kTimeNever, first->request.size};
     first->opens_batch = true;
     const auto in_batch = [&](const Waiting* w) { return w == first || (w != nullptr && !w->opens_batch); };
     for (const Waiting* w = first; in_batch(w); w = w->next) batch.bucket = std::max(batch.bucket, w->bucket);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,11 +46,24 @@ class LatencyTable {
   std::vector<std::int64_t> p99_;
 };
 
+// The copy of a network that a service runs on a slice: what it takes of the memory of one process, and when it is
+// loaded.
+struct ModelCopy {
+  ServiceId copy;          // The first service of the workload that runs the same copy: the name of the copy.
+  bool on_demand = false;  // Loaded by its first batch, and again after others needed its memory.
+  Duration load{};         // How long it takes to load; zero: not known.
+  double weights_mib = 0;  // Zero: not known.
+  double working_mib = 0;  // Of the largest batch, beyond the weights.
+
+  bool operator==(const ModelCopy&) const = default;
+};
+
 // A service as the slices of one pool run it.
 struct PoolService {
   ServiceId service;
   std::vector<std::int32_t> batch_max;  // By bucket of the service; 0: these slices do not take the bucket.
   LatencyTable latency;
+  ModelCopy model = {};
 
   bool takes(std::size_t bucket, std::int32_t samples) const { return samples <= batch_max[bucket]; }
 };
@@ -61,6 +75,7 @@ struct Pool {
   int compute_slices = 0;
   double weight = 0;  // Share of the device: units covered over units of the device.
   std::vector<PoolService> services;
+  double memory_mib = 0;  // Of one process; zero: not known.
 };
 
 // One place where a batch can run. A slice that several processes share is several places with one name.
@@ -84,6 +99,11 @@ struct DeployedService {
   std::vector<std::int64_t> edges;  // Ascending upper edges of its buckets.
   std::vector<PoolId> pools;        // That take any of its buckets, smallest slices first.
   std::int32_t samples_max = 1;     // The largest request that some pool takes.
+  // Its requests wait and run with those of this service, which runs the same copy of the same network on the same
+  // slices; edges, pools and samples_max are those of that service. Nothing: they wait and run by themselves.
+  std::optional<ServiceId> joins = std::nullopt;
+  // On slices that services share: requests a second beyond which it is rejected; 0: no limit.
+  double rate_max_per_s = 0;
 
   // The bucket of an input of this size: the first whose edge is not below it. edges.size() if the size is above all
   // edges: with edges 16 and 64, size 16 is in bucket 0, size 17 in bucket 1, and size 65 in none, which is 2.
@@ -107,10 +127,21 @@ struct Deployment {
   std::vector<Place> places;              // By SliceId.
 };
 
+// The service in whose queues and batches the requests of `service` are.
+inline ServiceId queue_of(const Deployment& deployment, ServiceId service) {
+  return deployment.services[service.index()].joins.value_or(service);
+}
+
 // The largest batch that a latency table is compiled for.
 inline constexpr std::int32_t kBatchMax = 4096;
 
-// Compiles a plan. Errors: a replica of an unknown service, or a planned batch of one that the model cannot predict.
+// Completes a deployment whose devices, places, pools and services (but for their pools) are set: services with the
+// same model and weights whose replicas are the same on every slice share queues and batches, and each service gets its
+// pools. Requires pools in ascending order of size.
+void link(const Workload& workload, Deployment& deployment);
+
+// Compiles a plan. Services with the same model and weights whose replicas are the same on every slice share queues and
+// batches. Errors: a replica of an unknown service, or a planned batch of one that the model cannot predict.
 // Larger batches that do not fit into memory shorten the batch limit instead.
 Result<Deployment> compile(const Plan& plan, const Workload& workload, const LatencyModel& model);
 

@@ -92,6 +92,21 @@ TEST(Deployment, MakesAPlaceOfEachProcess) {
   EXPECT_EQ(deployment.places[2].process, 2);
 }
 
+// Services a and b run one copy, loaded with the slice and on demand: the copy has the name of the first, and they do
+// not share batches, because only one of them may have to load it.
+TEST(Deployment, NamesCopiesAndKeepsModelsOnDemandApart) {
+  Workload both = workload();
+  both.services[1].model = "a";
+  const Replica start{"a", {{4, 1}}, 1};
+  const Replica on_demand{"b", {{4, 1}}, 1, ReplicaLoad::on_demand};
+  const auto deployment = *compile(plan_with({{slice("1g@0"), {start, on_demand}}}), both, SimpleModel());
+  ASSERT_EQ(deployment.pools[0].services.size(), 2u);
+  EXPECT_FALSE(deployment.pools[0].services[0].model.on_demand);
+  EXPECT_TRUE(deployment.pools[0].services[1].model.on_demand);
+  EXPECT_EQ(deployment.pools[0].services[1].model.copy, ServiceId(0));
+  EXPECT_GT(deployment.pools[0].memory_mib, 4000);
+}
+
 // Edges 16 and 64: the edge itself is still in its bucket, and what is above all has the number of buckets.
 TEST(DeployedService, PutsASizeIntoTheFirstBucketThatCoversIt) {
   DeployedService service;
@@ -103,6 +118,41 @@ TEST(DeployedService, PutsASizeIntoTheFirstBucketThatCoversIt) {
   EXPECT_FALSE(service.takes(2, 1));
   EXPECT_FALSE(service.takes(1, 2));
   EXPECT_TRUE(service.takes(1, 1));
+}
+
+// a and c run the same copy on the same slices: c waits and runs with a, and the pool has one entry for both. The limit
+// of c's rate is its own.
+TEST(Deployment, LetsServicesOfOneCopyShareQueues) {
+  Workload both = workload();
+  Service c = both.services[0];
+  c.name = "c";
+  both.services.push_back(c);
+  const Replica a{"a", {{4, 2}}, 1};
+  Replica with_limit{"c", {{4, 2}}, 1};
+  with_limit.rate_max_per_s = 7;
+  const Plan plan = plan_with({{slice("1g@0"), {a, with_limit}}, {slice("1g@1"), {with_limit, a}}});
+  const auto deployment = *compile(plan, both, SimpleModel());
+  EXPECT_EQ(deployment.services[2].joins, ServiceId(0));
+  EXPECT_EQ(deployment.services[2].pools, deployment.services[0].pools);
+  EXPECT_EQ(deployment.services[2].rate_max_per_s, 7);
+  EXPECT_EQ(deployment.services[0].rate_max_per_s, 0);
+  for (const auto& pool : deployment.pools) EXPECT_EQ(pool.services.size(), 1u);
+}
+
+// Other weights, other buckets and other slices keep services of one model apart.
+TEST(Deployment, KeepsServicesOfOtherCopiesBucketsAndSlicesApart) {
+  Workload both = workload();
+  both.services[1].model = "a";
+  const Replica a{"a", {{4, 2}}, 1};
+  const Replica b{"b", {{4, 2}}, 1};
+  const auto joins = [&](const Plan& plan) {
+    return compile(plan, both, SimpleModel())->services[1].joins.has_value();
+  };
+  EXPECT_TRUE(joins(plan_with({{slice("1g@0"), {a, b}}})));
+  EXPECT_FALSE(joins(plan_with({{slice("1g@0"), {a, b}}, {slice("1g@1"), {a}}})));
+  EXPECT_FALSE(joins(plan_with({{slice("1g@0"), {a, Replica{"b", {{4, 1}}, 1}}}})));
+  both.services[1].weights = "fine-tune";
+  EXPECT_FALSE(joins(plan_with({{slice("1g@0"), {a, b}}})));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ void Dispatcher::unbind(const Displacement& way, std::vector<Waiting*>* displace
 void Dispatcher::place_bound(Waiting* waiting, const Binding& binding) {
   const SliceState& slice = view_.slice(binding.slice);
   const PoolId pool = slice.place.pool;
-  const PoolService* entry = view_.pool_service(pool, waiting->request.service);
+  const PoolService* entry = view_.pool_service(pool, waiting->request.queue);
   TANGRAM_CHECK(serves(slice) && entry != nullptr && entry->takes(waiting->bucket, waiting->request.samples),
                 "a policy binds a request to a slice that serves it");
   // A request that failed a batch before runs alone, so that it cannot fail others again.
@@ -90,7 +90,7 @@ void Dispatcher::place_bound(Waiting* waiting, const Binding& binding) {
 }
 
 void Dispatcher::place_shared(Waiting* waiting) {
-  const LaneId lane = state_.lane_of(waiting->request.service, waiting->bucket, waiting->request.samples);
+  const LaneId lane = state_.lane_of(waiting->request.queue, waiting->bucket, waiting->request.samples);
   state_.lane_insert(lane, waiting);
   serve_lane(lane);
 }
@@ -140,7 +140,7 @@ bool Dispatcher::apply(const Choice& choice, LaneId asked_for) {
       Waiting* waiting = state_.lanes[from.index()].queue.front();
       TANGRAM_CHECK(!state_.lanes[from.index()].late, "a request is demoted once");
       state_.lane_erase(from, waiting);
-      state_.lane_insert(state_.late_lane_of(waiting->request.service), waiting);
+      state_.lane_insert(state_.late_lane_of(waiting->request.queue), waiting);
       return true;
     }
     case Choice::Kind::drop: {

@@ -39,14 +39,25 @@ Lending::Lending(Scheduler& scheduler, const LendingConfig& config, std::vector<
     for (const auto& slice : service.slices) {
       const Place& at = state.slices[slice.front().index()].place;
       const std::size_t unit = known.at({at.device, at.slice.profile, at.slice.start});
-      // A slice with several services would need a table for their sum, so it is never lent.
-      const bool shared = state.deployment.pools[at.pool.index()].services.size() > 1;
-      units_[unit].pinned = shared || service.needs.empty();
       order_.back().push_back(unit);
+    }
+  }
+  // A slice is lent if every service on it has a table, and services that share it agree on one.
+  for (const auto& order : order_) {
+    for (const std::size_t unit : order) units_[unit].pinned = false;
+  }
+  for (std::size_t s = 0; s < needs_.size(); ++s) {
+    for (std::size_t k = 0; k < order_[s].size(); ++k) {
+      const Place& at = state.slices[needs_[s].slices[k].front().index()].place;
+      const bool shared = state.deployment.pools[at.pool.index()].services.size() > 1;
+      Unit& unit = units_[order_[s][k]];
+      unit.pinned = unit.pinned || needs_[s].needs.empty() || (shared && needs_[s].sharers.empty());
     }
   }
   arrived_.assign(needs_.size(), 0);
   rates_.assign(needs_.size(), 0);
+  rates_certain_.assign(needs_.size(), 0);
+  work_rates_.assign(needs_.size(), 0);
   caution_.assign(needs_.size(), 1);
   // A first tick, so that arrivals_since() always has one to count from.
   ticks_.push_back({state.now, arrived_});
@@ -62,12 +73,22 @@ Lending::Count Lending::arrivals_since(std::size_t service, TimePoint since) con
   return {static_cast<double>(arrived_[service] - from->arrived[service]), to_seconds(now_ - from->at)};
 }
 
+Lending::Count Lending::work_since(std::size_t service, TimePoint since) const {
+  Count work;
+  for (const auto& [sharer, request_s] : needs_[service].sharers) {
+    const Count count = arrivals_since(sharer.index(), since);
+    work.arrived += request_s * count.arrived;
+    work.spread += request_s * request_s * count.arrived;
+    work.seconds = count.seconds;
+  }
+  return work;
+}
+
 // The rate at the time when a slice recalled now serves again, extrapolated from the rise between the two halves of the
 // window as far as the rise is statistically certain; 0 if it is not.
 double Lending::forecast(const Count& window, const Count& newer) const {
-  const Count older{window.arrived - newer.arrived, window.seconds - newer.seconds};
+  const Count older{window.arrived - newer.arrived, window.seconds - newer.seconds, window.spread - newer.spread};
   if (older.seconds <= 0 || newer.seconds <= 0) return 0;
-  // Arrivals are taken as Poisson: the variance of a count is the count itself.
   const double doubt = config_.deviations * std::sqrt(older.variance() + newer.variance());
   const double rise = newer.rate() - older.rate() - doubt;
   if (rise <= 0) return 0;
@@ -79,20 +100,53 @@ void Lending::measure(TimePoint now) {
   // The newest tick outside the window stays: it is the beginning of the window.
   while (ticks_.size() > 1 && ticks_[1].at <= now - config_.window) ticks_.pop_front();
   for (std::size_t s = 0; s < rates_.size(); ++s) {
-    const Count window = arrivals_since(s, now - config_.window);
+    rates_[s] = margined_rate([&](TimePoint since) { return arrivals_since(s, since); });
+    const auto& sharers = needs_[s].sharers;
+    if (sharers.empty()) continue;
     const Count burst = arrivals_since(s, now - config_.window_burst);
-    // The long window is rounded up by its uncertainty; the short one is rounded down, so only a certain burst counts.
-    const double high =
-        window.seconds > 0 ? window.rate() + config_.deviations * std::sqrt(window.arrived + 1) / window.seconds : 0;
-    const double low = burst.rate() - config_.deviations * std::sqrt(burst.variance());
-    rates_[s] = std::max({high, low, forecast(window, arrivals_since(s, now - config_.window / 2))});
+    const Count window = arrivals_since(s, now - config_.window);
+    rates_certain_[s] = std::max(burst.rate() - config_.deviations * std::sqrt(burst.variance()),
+                                 window.rate() - config_.deviations * std::sqrt(window.variance()));
+    // The sum is the same for all that share, so it is made once for them.
+    const std::size_t first = sharers.front().service.index();
+    work_rates_[s] =
+        first < s ? work_rates_[first] : margined_rate([&](TimePoint since) { return work_since(s, since); });
   }
   ticks_.push_back({now, arrived_});
 }
 
+template <typename CountSince>
+double Lending::margined_rate(const CountSince& count_since) const {
+  const Count window = count_since(now_ - config_.window);
+  const Count burst = count_since(now_ - config_.window_burst);
+  // One more request of the mean size: nothing arrived is not certainty.
+  const double one = window.arrived > 0 ? window.spread * window.spread / (window.arrived * window.arrived) : 1;
+  // The long window is rounded up by its uncertainty; the short one is rounded down, so only a certain burst counts.
+  const double high =
+      window.seconds > 0 ? window.rate() + config_.deviations * std::sqrt(window.spread + one) / window.seconds : 0;
+  const double low = burst.rate() - config_.deviations * std::sqrt(burst.variance());
+  return std::max({high, low, forecast(window, count_since(now_ - config_.window / 2))});
+}
+
+// Services that share slices are looked up by the work of all of them: the rates of many small services are uncertain
+// one by one and certain together. The table holds while none of them has a larger share of its highest rate than the
+// others, so a service that surely has is looked up by itself.
+double Lending::rate_to_look_up(std::size_t service) const {
+  const auto& [slices, needs, sharers] = needs_[service];
+  if (sharers.empty() || needs.empty()) return rates_[service];
+  double work_planned = 0;
+  for (const auto& [sharer, request_s] : sharers) {
+    if (needs_[sharer.index()].needs.empty()) return rates_[service];
+    work_planned += request_s * needs_[sharer.index()].needs.back().rate_per_s;
+  }
+  const double share = work_planned > 0 ? work_rates_[service] / work_planned : 1;
+  return std::max(share * needs.back().rate_per_s, rates_certain_[service]);
+}
+
 std::size_t Lending::needed(std::size_t service) const {
+  const double rate = rate_to_look_up(service);
   for (const auto& need : needs_[service].needs) {
-    if (rates_[service] * config_.headroom * caution_[service] <= need.rate_per_s) return need.slices;
+    if (rate * config_.headroom * caution_[service] <= need.rate_per_s) return need.slices;
   }
   // A rate beyond the table needs everything.
   return order_[service].size();

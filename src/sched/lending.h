@@ -20,10 +20,20 @@ struct Need {
   std::size_t slices = 0;
 };
 
+// A service on shared slices, and how much of their time one of its requests takes.
+struct Sharer {
+  ServiceId service;
+  double request_s = 0;
+};
+
 // Of one service. A slice is named by its places, one for each process on it.
 struct ServiceNeeds {
   std::vector<std::vector<SliceId>> slices;  // In the order in which they are kept.
   std::vector<Need> needs;                   // Ascending; at higher rates all slices are kept. None: always all.
+  // All services that share these slices, this one among them, in the same order for each; empty: the slices are its
+  // own. Their tables have the same number of slices at the same share of their highest rates, and hold while none of
+  // them has a larger share.
+  std::vector<Sharer> sharers = {};
 };
 
 struct LendingConfig {
@@ -55,7 +65,7 @@ class Lending {
     std::vector<SliceId> places;
     int compute_slices = 0;
     double weight = 0;   // Share of the device.
-    bool pinned = true;  // Never lent: it serves several services, or one without a table.
+    bool pinned = true;  // Never lent: it serves a service without a table.
     TimePoint needed_until = kTimeNever;
   };
 
@@ -87,10 +97,18 @@ class Lending {
   struct Count {
     double arrived = 0;
     double seconds = 0;
+    double spread = arrived;  // The variance of `arrived`: arrivals are taken as Poisson.
     double rate() const { return seconds > 0 ? arrived / seconds : 0; }
-    double variance() const { return seconds > 0 ? arrived / (seconds * seconds) : 0; }  // Of the rate.
+    double variance() const { return seconds > 0 ? spread / (seconds * seconds) : 0; }  // Of the rate.
   };
   Count arrivals_since(std::size_t service, TimePoint since) const;
+  // The work that arrived for all sharers of the service, in seconds of their slices.
+  Count work_since(std::size_t service, TimePoint since) const;
+  // The rate to plan for, with the margin for chance: `count_since` counts what arrived since an instant.
+  template <typename CountSince>
+  double margined_rate(const CountSince& count_since) const;
+  // The rate for which the table of the service is looked up.
+  double rate_to_look_up(std::size_t service) const;
   double forecast(const Count& window, const Count& newer) const;
   std::size_t needed(std::size_t service) const;
   bool falls_short(std::size_t service);
@@ -102,7 +120,9 @@ class Lending {
   std::vector<Unit> units_;
   std::vector<std::uint64_t> arrived_;  // By service, since the start.
   std::vector<double> rates_;
-  std::vector<double> caution_;  // By service: by how much its rates are multiplied because it lost requests.
+  std::vector<double> rates_certain_;  // By service: what it surely has, by the short window.
+  std::vector<double> work_rates_;     // By service with sharers: the work of all of them a second.
+  std::vector<double> caution_;        // By service: by how much its rates are multiplied because it lost requests.
   std::deque<Tick> ticks_;
   TimePoint now_;
 };

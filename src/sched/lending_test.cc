@@ -126,5 +126,46 @@ TEST(LendingNeeds, PinWhatHasNoTable) {
   sim.run();
 }
 
+// Two services share both slices. Up to half of their rates (4 of 8 a second) one slice suffices for both. The first
+// sends 2 and the second 4 a second over a window of two seconds: 3/8 of the work that was planned, so the second slice
+// may be lent. Then the second sends 7: it surely has more than half of its rate, and both slices are needed.
+TEST(LendingNeeds, FollowTheWorkOfServicesThatShareSlices) {
+  FixtureConfig config = two_slices();
+  config.services = {{.name = "a"}, {.name = "b"}};
+  SimFixture sim(config);
+  ServiceNeeds shared{{{SliceId(0)}, {SliceId(1)}}, {{4, 1}, {8, 2}}, {{ServiceId(0), 0.01}, {ServiceId(1), 0.01}}};
+  Lending lending(sim.scheduler(), kConfig, {shared, shared});
+  std::vector<bool> may;
+  for (int second = 1; second <= 12; ++second) {
+    sim.at(1s * second, [&, second] {
+      for (int i = 0; i < 2; ++i) lending.on_arrival(ServiceId(0));
+      for (int i = 0; i < (second < 8 ? 4 : 7); ++i) lending.on_arrival(ServiceId(1));
+      lending.on_tick(TimePoint(1s * second));
+      may.push_back(lending.may_lend(1));
+      EXPECT_FALSE(lending.may_lend(0));
+    });
+  }
+  sim.run();
+  EXPECT_TRUE(may[6]);
+  EXPECT_FALSE(may[11]);
+}
+
+// Of two services on a slice one has no table: the slice is kept.
+TEST(LendingNeeds, PinASharedSliceIfOneOfItsServicesHasNoTable) {
+  FixtureConfig config = two_slices();
+  config.services = {{.name = "a"}, {.name = "b"}};
+  SimFixture sim(config);
+  const ServiceNeeds with{{{SliceId(0)}, {SliceId(1)}}, {{4, 1}}, {{ServiceId(0), 0.01}, {ServiceId(1), 0.01}}};
+  const ServiceNeeds without{{{SliceId(0)}, {SliceId(1)}}, {}, {}};
+  Lending lending(sim.scheduler(), kConfig, {with, without});
+  for (int second = 1; second <= 6; ++second) {
+    sim.at(1s * second, [&, second] {
+      lending.on_tick(TimePoint(1s * second));
+      EXPECT_FALSE(lending.may_lend(1));
+    });
+  }
+  sim.run();
+}
+
 }  // namespace
 }  // namespace tangram::sched

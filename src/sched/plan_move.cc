@@ -15,15 +15,22 @@
 namespace tangram::sched {
 namespace {
 
-// Whether a slice of one pool may go on as one of the other: the same kind of slice with the same services and limits.
+// Whether a slice of one pool may go on as one of the other: the same kind of slice with the same services and limits,
+// loaded at the same time.
 // Run times may differ: they are only predictions, and no model has to be loaded again for them.
 bool same_work(const Pool& a, const Pool& b) {
   if (a.kind != b.kind || a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
-    if (a.services[i].service != b.services[i].service || a.services[i].batch_max != b.services[i].batch_max)
+    if (a.services[i].service != b.services[i].service || a.services[i].batch_max != b.services[i].batch_max ||
+        a.services[i].model.on_demand != b.services[i].model.on_demand) {
       return false;
+    }
   }
   return true;
+}
+
+bool same_services(const Pool& a, const Pool& b) {
+  return std::ranges::equal(a.services, b.services, {}, &PoolService::service, &PoolService::service);
 }
 
 // Builds the plan of a move, one function for each part, in the order of plan().
@@ -70,12 +77,25 @@ class MovePlanner {
       if (slice.status == SliceStatus::gone || moved_to_[pool]) continue;
       moved_to_[pool] = PoolId(static_cast<std::uint32_t>(joined_.pools.size()));
       Pool translated = old_.pools[pool];
-      for (auto& entry : translated.services) {
-        entry =
-            translate(entry, old_.services[entry.service.index()].edges, next_.services[entry.service.index()].edges);
-      }
+      translated.services = translated_services(old_.pools[pool]);
       joined_.pools.push_back(std::move(translated));
     }
+  }
+
+  // The services of an old pool in terms of the new plan. Services that shared queues may do so no more, and others may
+  // begin to: there is one entry for each queue of the new plan that any service of the pool is in.
+  std::vector<PoolService> translated_services(const Pool& pool) const {
+    std::vector<PoolService> services;
+    for (const auto& entry : pool.services) {
+      for (std::uint32_t s = 0; s < old_.services.size(); ++s) {
+        if (queue_of(old_, ServiceId(s)) != entry.service) continue;
+        const ServiceId queue = queue_of(next_, ServiceId(s));
+        if (std::ranges::find(services, queue, &PoolService::service) != services.end()) continue;
+        services.push_back(translate(entry, old_.services[s].edges, next_.services[queue.index()].edges));
+        services.back().service = queue;
+      }
+    }
+    return services;
   }
 
   // A slice at this place of the next plan that exists, may stay and is not taken yet. Slices that share a place are
@@ -88,7 +108,9 @@ class MovePlanner {
         continue;
       }
       const Pool& before = joined_.pools[moved_to_[at.pool.index()]->index()];
-      if (same_work(before, next_.pools[place.pool.index()])) return i;
+      const Pool& next = next_.pools[place.pool.index()];
+      // The process on the slice knows its models by the services of the old plan.
+      if (same_work(before, next) && same_services(old_.pools[at.pool.index()], next)) return i;
     }
     return std::nullopt;
   }
@@ -141,6 +163,11 @@ class MovePlanner {
       }
     }
     for (auto& service : joined_.services) {
+      if (!service.joins) continue;
+      service.pools = joined_.services[service.joins->index()].pools;
+      service.samples_max = joined_.services[service.joins->index()].samples_max;
+    }
+    for (auto& service : joined_.services) {
       std::ranges::stable_sort(service.pools, {}, [&](PoolId id) {
         return std::pair(joined_.pools[id.index()].compute_slices, joined_.pools[id.index()].weight);
       });
@@ -164,7 +191,7 @@ class MovePlanner {
 PoolService translate(const PoolService& entry, std::span<const std::int64_t> old_edges,
                       std::span<const std::int64_t> new_edges) {
   PoolService result{entry.service, std::vector<std::int32_t>(new_edges.size(), 0),
-                     LatencyTable(new_edges.size(), std::max(1, entry.latency.samples_max()))};
+                     LatencyTable(new_edges.size(), std::max(1, entry.latency.samples_max())), entry.model};
   for (std::size_t b = 0; b < new_edges.size(); ++b) {
     const std::uint32_t from = bucket_of(old_edges, new_edges[b]);
     // Larger than any size the old slices were planned for: they do not take it.

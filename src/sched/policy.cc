@@ -44,11 +44,11 @@ std::uint32_t Policy::next_bound(const View& view, SliceId id) {
   const SliceState& slice = view.slice(id);
   const Waiting* first = slice.bound.front();
   const PoolId pool = slice.place.pool;
-  const PoolService& entry = *view.pool_service(pool, first->request.service);
+  const PoolService& entry = *view.pool_service(pool, first->request.queue);
   std::int32_t samples = first->request.samples;
   std::uint32_t take = 1;
   for (const Waiting* next = first->next; next != nullptr; next = next->next, ++take) {
-    if (next->request.service != first->request.service || next->bucket != first->bucket) break;
+    if (next->request.queue != first->request.queue || next->bucket != first->bucket) break;
     if (!view.may_share(next->request, first->request.size)) break;
     samples += next->request.samples;
     if (!entry.takes(first->bucket, samples)) break;

@@ -33,6 +33,7 @@ class View {
 
   TimePoint now() const { return state_->now; }
   const Deployment& deployment() const { return state_->deployment; }
+  ServiceId queue_of(ServiceId service) const { return sched::queue_of(state_->deployment, service); }
   const DeployedService& service(ServiceId id) const { return state_->deployment.services[id.index()]; }
   const SliceState& slice(SliceId id) const { return state_->slices[id.index()]; }
   const PoolState& pool(PoolId id) const { return state_->slices.pool(id); }
@@ -113,7 +114,7 @@ class View {
   // more.
   Duration backlog(ServiceId id) const { return Duration(state_->services[id.index()].backlog_ns); }
   Duration drain(const Request& request, std::uint32_t bucket) const {
-    const double per_sample = state_->services[request.service.index()].drain_ns[bucket];
+    const double per_sample = state_->services[request.queue.index()].drain_ns[bucket];
     return Duration(static_cast<std::int64_t>(per_sample * request.samples));
   }
 
@@ -126,7 +127,7 @@ class View {
 
   // When an answer to the request is worth nothing any more: its deadline, or later if its Slo has a late_limit.
   TimePoint last_deadline(const Request& request) const {
-    const double limit = service(request.service).slo.late_limit;
+    const double limit = service(request.queue).slo.late_limit;
     if (limit == 1) return request.deadline;
     const auto promised = static_cast<double>((request.deadline - request.arrival).count());
     return request.deadline + Duration(static_cast<std::int64_t>((limit - 1) * promised));
@@ -134,7 +135,7 @@ class View {
 
   // False for inputs of different sizes of a service that does not pad.
   bool may_share(const Request& a, std::int64_t size) const {
-    return a.size == size || service(a.service).padding != Padding::none;
+    return a.size == size || service(a.queue).padding != Padding::none;
   }
 
  private:

@@ -85,10 +85,11 @@ bool consistent(const Deployment& d) {
   const auto is_pool = [&](PoolId pool) { return pool.index() < d.pools.size(); };
   for (const auto& service : d.services) {
     if (!std::ranges::all_of(service.pools, is_pool)) return false;
+    if (service.joins && service.joins->index() >= d.services.size()) return false;
   }
   for (const auto& pool : d.pools) {
     for (const auto& entry : pool.services) {
-      if (entry.service.index() >= d.services.size()) return false;
+      if (entry.service.index() >= d.services.size() || entry.model.copy.index() >= d.services.size()) return false;
       if (entry.batch_max.size() != d.services[entry.service.index()].edges.size()) return false;
     }
   }
@@ -121,7 +122,8 @@ void describe(Visitor& v, DeployedDevice& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, DeployedService& c) {
-  auto& [name, slo, priority, padding, edges, pools, samples_max] = c;
+  auto& [name, slo, priority, padding, edges, pools, samples_max, joins, rate_max] = c;
+  std::optional<std::uint32_t> joins_index = joins ? std::optional(joins->value()) : std::nullopt;
   auto& [latency, percentile, window_s, late_limit] = slo;
   int padding_index = static_cast<int>(padding);
   std::vector<std::uint32_t> pool_indices;
@@ -137,14 +139,29 @@ void describe(Visitor& v, DeployedService& c) {
   v.field("edges", edges, {.required = true}, "The upper edges of its buckets, ascending.");
   v.field("pools", pool_indices, {.required = true}, "The pools that serve any of its buckets.");
   v.field("samples_max", samples_max, {.required = true}, "The largest request that some pool takes.");
+  v.field("joins", joins_index, "The service whose queues and batches its requests share.");
+  v.field("rate_max_per_s", rate_max, {.min = 0}, "Requests a second beyond which it is rejected; 0: no limit.");
+  joins = joins_index ? std::optional(ServiceId(*joins_index)) : std::nullopt;
   padding = static_cast<Padding>(padding_index);
   pools.clear();
   for (const auto index : pool_indices) pools.emplace_back(index);
 }
 
 template <typename Visitor>
+void describe(Visitor& v, ModelCopy& c) {
+  auto& [copy, on_demand, load, weights_mib, working_mib] = c;
+  std::uint32_t copy_index = copy.value();
+  v.field("copy", copy_index, "The first service that runs the same copy.");
+  v.field("on_demand", on_demand, "Loaded by its first batch.");
+  v.field("load_ns", load, "How long it takes to load; 0: not known.");
+  v.field("weights_mib", weights_mib, {.min = 0}, "The memory of its weights; 0: not known.");
+  v.field("working_mib", working_mib, {.min = 0}, "The memory of its largest batch, beyond the weights.");
+  copy = ServiceId(copy_index);
+}
+
+template <typename Visitor>
 void describe(Visitor& v, PoolService& c) {
-  auto& [service, batch_max, latency] = c;
+  auto& [service, batch_max, latency, model] = c;
   std::uint32_t service_index = service.value();
   std::vector<std::string> mean = rows_of(latency, batch_max.size(), false);
   std::vector<std::string> p99 = rows_of(latency, batch_max.size(), true);
@@ -152,6 +169,7 @@ void describe(Visitor& v, PoolService& c) {
   v.field("batch_max", batch_max, {.required = true}, "The largest batch of each bucket.");
   v.field("mean_ns", mean, {.required = true}, "Mean run times of each bucket, for 1, 2, ... samples.");
   v.field("p99_ns", p99, {.required = true}, "The p99 of the run times.");
+  v.field("model", model, "The copy of the network that it runs.");
   service = ServiceId(service_index);
   const auto table = table_of(mean, p99);
   v.rule(table && mean.size() == batch_max.size() && within(batch_max, *table), {"mean_ns", "p99_ns", "batch_max"},
@@ -161,11 +179,12 @@ void describe(Visitor& v, PoolService& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, Pool& c) {
-  auto& [kind, compute_slices, weight, services] = c;
+  auto& [kind, compute_slices, weight, services, memory_mib] = c;
   v.field("kind", kind, {.required = true}, "Device type and profile.");
   v.field("compute_slices", compute_slices, {.required = true}, "The compute slices of each slice.");
   v.field("weight", weight, {.required = true}, "The share of the device.");
   v.field("services", services, {.required = true}, "The services on its slices.");
+  v.field("memory_mib", memory_mib, {.min = 0}, "The memory of one process; 0: not known.");
 }
 
 template <typename Visitor>

@@ -14,7 +14,8 @@ void Resolver::fail(Waiting* waiting) {
   state_.store.give_back(waiting);
 }
 
-// Not every rejection says that the service is short of slices. One that is too large says nothing. One that comes too
+// Not every rejection says that the service is short of slices. One that is too large, or more than the service was
+// planned for, says nothing. One that comes too
 // late counts only if an idle slice could have run it within the time it had when it arrived: a client that allows 1 ms
 // for a run of 5 ms is rejected at any load.
 //
@@ -22,23 +23,24 @@ void Resolver::fail(Waiting* waiting) {
 // prediction is to blame. If the correction came from one stalled run, nothing would be measured again and the bucket
 // would be blocked for good, so each such rejection moves the correction a step back towards the prediction.
 void Resolver::note_rejected(const Request& request, RejectReason reason) {
-  const std::uint32_t bucket = view_.service(request.service).bucket_of(request.size);
-  bool is_loss = reason != RejectReason::too_late && reason != RejectReason::too_large;
-  for (const PoolId pool : view_.service(request.service).pools) {
-    const PoolService& entry = *view_.pool_service(pool, request.service);
+  const std::uint32_t bucket = view_.service(request.queue).bucket_of(request.size);
+  bool is_loss =
+      reason != RejectReason::too_late && reason != RejectReason::too_large && reason != RejectReason::over_rate;
+  for (const PoolId pool : view_.service(request.queue).pools) {
+    const PoolService& entry = *view_.pool_service(pool, request.queue);
     if (reason != RejectReason::too_late || !entry.takes(bucket, request.samples)) continue;
     const std::int64_t mean = entry.latency.mean_ns(bucket, request.samples);
     const std::int64_t p99 = entry.latency.p99_ns(bucket, request.samples);
     is_loss |= mean <= (request.deadline - request.arrival).count();
-    const bool idle = view_.pool(pool).idle.count > 0 && view_.backlog(request.service) == Duration::zero();
+    const bool idle = view_.pool(pool).idle.count > 0 && view_.backlog(request.queue) == Duration::zero();
     if (!idle || p99 > (request.deadline - state_.now).count()) continue;
     state_.corrections.doubt(view_.row_of(pool, entry), bucket, request.samples,
                              static_cast<double>(p99) / static_cast<double>(mean) - 1);
   }
   if (!is_loss) return;
-  state_.services[request.service.index()].note_resolved(true);
+  state_.services[request.queue.index()].note_resolved(true);
   if (state_.background != nullptr && reason == RejectReason::too_late) {
-    state_.background->on_online_loss(request.service, state_.now);
+    state_.background->on_online_loss(request.queue, state_.now);
   }
 }
 

@@ -38,9 +38,9 @@ class Resolver {
     for (const Request* member : batch.members) {
       const auto kind = state_.now <= member->deadline ? OutcomeKind::served : OutcomeKind::late;
       if (!is_background(*member)) {
-        state_.services[member->service.index()].note_resolved(kind == OutcomeKind::late);
+        state_.services[member->queue.index()].note_resolved(kind == OutcomeKind::late);
         if (state_.background != nullptr) {
-          state_.background->on_online_end(member->service, member->deadline - state_.now, state_.now);
+          state_.background->on_online_end(member->queue, member->deadline - state_.now, state_.now);
         }
       }
       world_.resolve(*member, {kind, RejectReason::none, kTimeNever}, &batch);

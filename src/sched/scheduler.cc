@@ -31,8 +31,10 @@ Scheduler::Scheduler(World& world, Deployment deployment, SchedulerConfig config
 
 // ---- Requests ----
 
-void Scheduler::on_arrival(const Request& request) {
+void Scheduler::on_arrival(const Request& arrived) {
   begin();
+  Request request = arrived;
+  request.queue = view_.queue_of(request.service);
   std::uint32_t bucket = 0;
   if (is_background(request)) {
     background_.arrive(request);
@@ -44,11 +46,11 @@ void Scheduler::on_arrival(const Request& request) {
 
 // Called once for each arrival: the call would cost more than the code.
 inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
-  const DeployedService& service = view_.service(request.service);
+  const DeployedService& service = view_.service(request.queue);
   *bucket = service.bucket_of(request.size);
   // From the cheapest reason to the dearest. A request for a service that no slice serves is told so even if it is too
   // large: the client may come back when the slices do.
-  if (service.pools.empty() || state_.services[request.service.index()].slices == 0) {
+  if (service.pools.empty() || state_.services[request.queue.index()].slices == 0) {
     resolver_.reject(request, RejectReason::no_capacity);
     return false;
   }
@@ -59,6 +61,13 @@ inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   if (state_.store.full()) {
     resolver_.reject(request, RejectReason::queue_full);
     return false;
+  }
+  // Before anything that depends on how busy the slices are: a neighbour's excess must not become their backlog.
+  if (const double limit = view_.service(request.service).rate_max_per_s; limit > 0) [[unlikely]] {
+    if (!state_.services[request.service.index()].rate.take(state_.now, limit)) {
+      resolver_.reject(request, RejectReason::over_rate);
+      return false;
+    }
   }
   // Reject now rather than run late. A batch that misses its first deadline also delays every request behind it, so it
   // costs more answers than it gives.
@@ -75,7 +84,11 @@ inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   return false;
 }
 
-bool Scheduler::could_be_in_time(const Request& request) const { return sched::could_be_in_time(view_, request); }
+bool Scheduler::could_be_in_time(const Request& asked) const {
+  Request request = asked;
+  request.queue = view_.queue_of(request.service);
+  return sched::could_be_in_time(view_, request);
+}
 
 void Scheduler::on_batch_done(const BatchDone& done) {
   begin();
@@ -87,6 +100,7 @@ void Scheduler::on_batch_done(const BatchDone& done) {
       runner_.end(done.slice);
     } else {
       failed = runner_.take_members(done.slice);
+      forget_failed_load(done.slice);
     }
     if (slice.retiring) {
       state_.slices.retire(done.slice);
@@ -107,6 +121,15 @@ void Scheduler::on_batch_done(const BatchDone& done) {
   finish();
 }
 
+// A batch that fails after it has loaded its model leaves the model unloaded, whichever of the two failed: the World
+// does not say.
+void Scheduler::forget_failed_load(SliceId id) {
+  const SliceState& slice = view_.slice(id);
+  if (!slice.batch_cold) return;
+  const PoolService* entry = view_.pool_service(slice.place.pool, slice.batch_service);
+  if (entry != nullptr) state_.slices.forget_on_demand(id, entry->model.copy);
+}
+
 // Places the members of a batch that did not succeed again, or fails those that have no attempt or no time left.
 void Scheduler::run_again(const std::vector<Waiting*>& requests, bool alone) {
   for (Waiting* waiting : requests) {
@@ -124,7 +147,7 @@ bool Scheduler::may_run_again(const Waiting& waiting) const {
   const Request& request = waiting.request;
   // A plan that came into force while the batch ran may have no bucket for it.
   if (waiting.attempts > config_.retries_max || (background_.ending() && is_background(request))) return false;
-  if (waiting.bucket >= view_.service(request.service).edges.size()) return false;
+  if (waiting.bucket >= view_.service(request.queue).edges.size()) return false;
   if (why_never(view_, request, waiting.bucket) != RejectReason::none) return false;
   const TimePoint earliest = earliest_finish(view_, request, waiting.bucket);
   return (earliest == kTimeNever ? state_.now : earliest) <= request.deadline;
@@ -268,11 +291,17 @@ void Scheduler::translate_running(const Deployment& next) {
     const SliceState& slice = state_.slices[i];
     if (slice.status != SliceStatus::busy) continue;
     const auto& before = view_.service(slice.batch_service).edges;
-    const DeployedService& service = next.services[slice.batch_service.index()];
+    // The new plan may have its members wait and run with other services.
+    const ServiceId queue = queue_of(next, slice.members.front()->service);
+    const DeployedService& service = next.services[queue.index()];
     const bool known = slice.batch_bucket < before.size();
     const auto same = known ? std::ranges::find(service.edges, before[slice.batch_bucket]) : service.edges.end();
-    state_.slices.rename_bucket(SliceId(i), static_cast<std::uint32_t>(same - service.edges.begin()));
-    for (const Request* member : slice.members) record_of(member)->bucket = service.bucket_of(member->size);
+    state_.slices.rename_batch(SliceId(i), queue, static_cast<std::uint32_t>(same - service.edges.begin()));
+    for (const Request* member : slice.members) {
+      Waiting* waiting = record_of(member);
+      waiting->request.queue = queue_of(next, member->service);
+      waiting->bucket = next.services[waiting->request.queue.index()].bucket_of(member->size);
+    }
   }
 }
 
@@ -281,7 +310,8 @@ void Scheduler::place_again(std::vector<Waiting*> requests) {
   std::ranges::sort(requests, {}, [](const Waiting* w) { return w->request.id; });
   for (Waiting* waiting : requests) {
     --state_.waiting_count;
-    const DeployedService& service = view_.service(waiting->request.service);
+    waiting->request.queue = view_.queue_of(waiting->request.service);
+    const DeployedService& service = view_.service(waiting->request.queue);
     waiting->bucket = service.bucket_of(waiting->request.size);
     if (service.takes(waiting->bucket, waiting->request.samples)) {
       dispatcher_.place_or_reject(waiting);

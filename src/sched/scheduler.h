@@ -64,7 +64,7 @@ class Scheduler {
 
   // ---- Requests ----
 
-  // A request arrives; its id is new. When this returns, the request either
+  // A request arrives; its id is new, and its `queue` need not be set. When this returns, the request either
   //   - has been rejected: World::resolve was called with the reason, and with the earliest possible answer if only
   //     time was missing;
   //   - waits, in the order of priority, then deadline, then arrival among requests like it; or
@@ -77,7 +77,7 @@ class Scheduler {
   // requests that matter less give way to it; these go back to the shared queues and may be rejected in turn. A
   // background request (see sched/background.h) is admitted whatever its deadline. The scheduler keeps a copy.
   // Costs: the pools of the service, times the logarithm of their slices.
-  void on_arrival(const Request& request);
+  void on_arrival(const Request& arrived);
   // A batch ended. Its members are resolved, or wait or run again if it failed and they may; the slice gets its next
   // batch if there is one. An answer to a batch that was given up changes nothing.
   void on_batch_done(const BatchDone& done);
@@ -125,7 +125,7 @@ class Scheduler {
   BackgroundOutlook background_outlook(ServiceId service) const;
   std::uint64_t batches_started() const { return runner_.batches_started(); }
   // As in sched/admission.h.
-  bool could_be_in_time(const Request& request) const;
+  bool could_be_in_time(const Request& asked) const;
 
  private:
   // Every event begins with this: state_.now does not change until the next one.
@@ -137,6 +137,8 @@ class Scheduler {
   // The batch of these requests failed or was lost; they are in no queue. Each waits, runs or has failed afterwards.
   // `alone`: its engine refused the batch, so each shares no further one.
   void run_again(const std::vector<Waiting*>& requests, bool alone);
+  // The batch of a slice has failed; if it was to load its model, the model is not loaded.
+  void forget_failed_load(SliceId id);
   // Whether a request whose batch failed has attempts left and may end in time. While all slices that take it are away,
   // its deadline decides.
   bool may_run_again(const Waiting& waiting) const;

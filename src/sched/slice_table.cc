@@ -106,6 +106,7 @@ void SliceTable::join(SliceId id, TimePoint now) {
   TANGRAM_CHECK(slice.status == SliceStatus::planned || slice.status == SliceStatus::restarting,
                 "a slice joins after it was cut or restarted");
   set_status(slice, SliceStatus::idle);
+  slice.on_demand.clear();
   slice.free_at = now;
   slice.idle_since = now;
   pool_of(slice).by_free_time.insert(id, now.time_since_epoch().count());

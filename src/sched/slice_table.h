@@ -32,6 +32,7 @@
 #include "sched/bound_queue.h"
 #include "sched/deployment.h"
 #include "sched/slice_heap.h"
+#include "sched/slice_memory.h"
 
 namespace tangram::sched {
 
@@ -59,6 +60,9 @@ struct SliceState {
   ServiceId batch_service;
   std::uint32_t batch_bucket = 0;  // The number of buckets after a change of plan that no longer has its bucket.
   std::int32_t batch_samples = 0;
+  bool batch_cold = false;              // Its model had to be loaded, ...
+  Duration batch_load{};                // ... in this time; zero: not known.
+  OnDemandModels on_demand;             // Models that are loaded now and need not be.
   BoundQueue bound;                     // Requests that wait for this slice alone.
   std::vector<const Request*> members;  // Of the running batch.
   SliceListKind listed = SliceListKind::none;
@@ -104,6 +108,8 @@ struct BatchStart {
   std::int32_t samples = 0;
   TimePoint now;
   Duration predicted{};
+  bool cold = false;
+  Duration load{};  // Part of `predicted`.
 };
 
 class SliceTable {
@@ -132,7 +138,10 @@ class SliceTable {
   // from the slices that serve. Requires that nothing is bound to any slice.
   void rebuild(std::span<const Place> places, std::size_t pool_count);
   // A running batch has another bucket from now on, because its service has other buckets.
-  void rename_bucket(SliceId id, std::uint32_t bucket) { at(id).batch_bucket = bucket; }
+  void rename_batch(SliceId id, ServiceId service, std::uint32_t bucket) {
+    at(id).batch_service = service;
+    at(id).batch_bucket = bucket;
+  }
 
   // ---- Batches ----
 
@@ -153,6 +162,8 @@ class SliceTable {
     slice.batch_service = start.service;
     slice.batch_bucket = start.bucket;
     slice.batch_samples = start.samples;
+    slice.batch_cold = start.cold;
+    slice.batch_load = start.load;
     set_free_at(id, slice, start.now + start.predicted + Duration(slice.bound.work_ns()));
   }
   // The batch of a slice that does not retire has ended. `free_at` moves to `now` unless more work is bound to it.
@@ -164,6 +175,12 @@ class SliceTable {
     file(id, slice);
     if (slice.free_at > now && slice.bound.empty()) set_free_at(id, slice, now);
   }
+  // A batch of a model that is loaded on demand is about to start on an idle slice.
+  OnDemandModels::Use use_on_demand(SliceId id, const Pool& pool, const PoolService& entry) {
+    return at(id).on_demand.use(pool, entry);
+  }
+  // The batch that was to load the copy has failed.
+  void forget_on_demand(SliceId id, ServiceId copy) { at(id).on_demand.forget(copy); }
   // The members of a batch that has ended have been answered, or put back.
   void clear_members(SliceId id) { at(id).members.clear(); }
 

@@ -80,6 +80,9 @@ void State::count_capacity() {
     for (double& drain : state.drain_ns) drain = drain > 0 ? 1 / drain : 0;
     state.backlog_ns = 0;
   }
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    if (const auto joins = deployment.services[s].joins) services[s].slices = services[joins->index()].slices;
+  }
   for (const auto& lane : lanes) {
     if (lane.late) continue;
     ServiceState& service = services[lane.service.index()];
@@ -98,10 +101,10 @@ std::string State::check_lane(LaneId id) const {
   if (occupied == lane.queue.empty()) return "its bit says the contrary";
   if (lane.queue.empty() && lane.hold != kTimeNever) return "it is held and empty";
   for (const Waiting* w = lane.queue.front(); w != nullptr; w = w->next) {
-    if (w->request.service != lane.service) return "it holds a request of another service";
+    if (w->request.queue != lane.service) return "it holds a request of another service";
     if (w->bound_cost_ns != 0) return "it holds a request that is charged to a slice";
     if (w->bucket >= deployment.services[lane.service.index()].edges.size()) return "it holds a request of no bucket";
-    if (!lane.late && lane_of(w->request.service, w->bucket, w->request.samples) != id) {
+    if (!lane.late && lane_of(w->request.queue, w->bucket, w->request.samples) != id) {
       return "it holds a request of another lane";
     }
   }
@@ -119,10 +122,11 @@ std::string State::check_service(ServiceId id) const {
   if (backlog_ns != service.backlog_ns) {
     return fmt::format("its lanes hold {} ns, its backlog is {} ns", backlog_ns, service.backlog_ns);
   }
+  const ServiceId queue = queue_of(deployment, id);
   std::size_t serving = 0;
   for (std::uint32_t p = 0; p < deployment.pools.size(); ++p) {
     for (const auto& entry : deployment.pools[p].services) {
-      if (entry.service == id) serving += slices.pool(PoolId(p)).by_free_time.size();
+      if (entry.service == queue) serving += slices.pool(PoolId(p)).by_free_time.size();
     }
   }
   return serving == service.slices ? "" : fmt::format("{} slices serve it, {} counted", serving, service.slices);

@@ -26,6 +26,7 @@
 #include "core/request.h"
 #include "sched/corrections.h"
 #include "sched/deployment.h"
+#include "sched/rate_limit.h"
 #include "sched/request_queue.h"
 #include "sched/sample_class.h"
 #include "sched/slice_table.h"
@@ -56,6 +57,7 @@ struct ServiceState {
   std::uint32_t slices = 0;             // That serve it now.
   std::vector<double> drain_ns;         // By bucket: backlog of one sample.
   double lost_share = 0;                // Of its requests, lately: those that were not answered in time.
+  RateLimit rate;                       // Of its own requests, whatever service they wait with.
 
   void note_resolved(bool lost) { lost_share += ((lost ? 1.0 : 0.0) - lost_share) / kLossMemory; }
   static constexpr double kLossMemory = 512;  // Requests.

@@ -255,7 +255,8 @@ class TestWorld final : public World {
     expect(answered == (batch != nullptr), fmt::format("r{} was answered without a batch, or the reverse", id));
     if (answered) judge_answer(run, outcome, *batch);
     const bool rejected = outcome.kind == OutcomeKind::rejected;
-    expect(rejected == (outcome.reason != RejectReason::none), fmt::format("r{} has a reason and was not rejected", id));
+    expect(rejected == (outcome.reason != RejectReason::none),
+           fmt::format("r{} has a reason and was not rejected", id));
     run.outcome = outcome;
     run.resolved_at = now_;
     if (on_resolved) on_resolved(run);
@@ -328,7 +329,7 @@ class TestWorld final : public World {
       expect(arrived_[id], fmt::format("r{} runs before it arrived", id));
       expect(!run.running, fmt::format("r{} runs twice at a time", id));
       expect(!run.outcome.has_value(), fmt::format("r{} runs after it was resolved", id));
-      expect(member->service == batch.service, fmt::format("r{} runs in a batch of another service", id));
+      expect(member->queue == batch.service, fmt::format("r{} runs in a batch of another service", id));
       expect(!run.failed || batch.members.size() == 1,
              fmt::format("r{} was in a batch that failed and is not alone", id));
       expect(member->size <= batch.padded_size, fmt::format("r{} is larger than its batch is padded to", id));

@@ -25,6 +25,12 @@ struct Batch {
   Duration predicted{};                     // Mean run time as the scheduler expects it.
   Duration took{};                          // In World::resolve: how long it ran.
   std::span<const Request* const> members;  // Valid until the batch is answered.
+  // Its model is not loaded: the World loads it first, which is part of the run. Copies that make room are in
+  // `evicted`, by name (ModelCopy::copy), valid until launch() returns.
+  // If the batch fails, the model counts as not loaded.
+  bool cold = false;
+  Duration load{};  // How long that takes as the plan knows; zero: not known, or not cold. Part of `predicted`.
+  std::span<const ServiceId> evicted = {};
 };
 
 class World {

@@ -110,6 +110,11 @@ void explain_unanswered(Call& call, const Request& request, const Outcome& outco
       call.retry_after = std::chrono::seconds(1);
       call.error = fmt::format("model '{}': no slice serves this model now", call.model->name);
       return;
+    case RejectReason::over_rate:
+      call.status = CallStatus::refused;
+      call.retry_after = std::chrono::seconds(1);
+      call.error = fmt::format("model '{}': more requests than its shared slices are planned for", call.model->name);
+      return;
     case RejectReason::none: return;
   }
 }

@@ -31,6 +31,12 @@ std::unique_ptr<engines::Executor> ExecutorFactory::make(const LiveWorld& world,
   return workers_.make(slice, worker_config(world, slice, place), events);
 }
 
+bool ExecutorFactory::change(const LiveWorld& world, SliceId slice, const sched::Place& place,
+                             engines::Executor& executor) const {
+  if (!config_.workers) return false;
+  return executor.change_models(slice, model_specs(world.scheduler().state().deployment, place));
+}
+
 // For links that exist and for those that are made later.
 void ExecutorFactory::set_remote_caller(const engines::RemoteCaller& caller) {
   remote_caller_ = caller;
@@ -99,7 +105,10 @@ engines::ModelSpec ExecutorFactory::model_spec(const ServedModel& model, const s
   spec.name = model.name;
   spec.network = model.network;
   spec.signature = model.signature;
-  if (!config_.models.empty()) spec.path = config_.models + "/" + model.network;
+  if (!config_.models.empty()) spec.path = config_.models + "/" + model.weights;
+  spec.copy = entry.model.copy;
+  spec.on_demand = entry.model.on_demand;
+  spec.load_time = entry.model.load;
   // One shape per bucket that the plan lets this pool run, with its largest batch. With a batch_max of 0 the pool does
   // not run the bucket.
   for (std::size_t bucket = 0; bucket < edges.size(); ++bucket) {

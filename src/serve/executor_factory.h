@@ -26,6 +26,9 @@ class ExecutorFactory {
   // For a slice of the plan that `world` serves by.
   std::unique_ptr<engines::Executor> make(const LiveWorld& world, SliceId slice, const sched::Place& place,
                                           engines::ExecutorEvents& events);
+  // Makes the executor of a slice that has left serve as `slice`, which has the same cut: its process goes on, and only
+  // the models that differ are loaded and unloaded. False: it cannot.
+  bool change(const LiveWorld& world, SliceId slice, const sched::Place& place, engines::Executor& executor) const;
   // Replaces the credentials that other servers identify us by.
   void set_remote_caller(const engines::RemoteCaller& caller);
   // From now on a worker that cannot start is tried again instead of ending the server.

@@ -33,6 +33,8 @@ class Ledger {
     Duration took{};
   };
   void count_batch(const Batch& batch);
+  // A batch started whose model had to be loaded.
+  void count_cold_start(ServiceId service) { ++services_[service.index()].cold_starts; }
   // A batch ended without an answer. `own_fault`: the slice failed, rather than a remote server that had no room.
   void count_failed_batch(SliceId slice, Duration took, bool own_fault);
   void count_failure(SliceId slice) { ++slices_[slice.index()].failures; }

@@ -160,8 +160,9 @@ bool LiveWorld::must_wait(const Call& call) const {
   const sched::View view(scheduler().state());
   Request request;
   request.service = call.model->service;
+  request.queue = view.queue_of(request.service);
   request.samples = call.samples;
-  const sched::DeployedService& service = view.service(request.service);
+  const sched::DeployedService& service = view.service(request.queue);
   const std::uint32_t bucket = service.bucket_of(call.size);
   // A request beyond the last bucket does not fit. It goes to the scheduler, which rejects it with that reason.
   if (bucket == service.edges.size() || sched::serves_now(view, request, bucket)) return false;
@@ -258,7 +259,15 @@ void LiveWorld::launch(const sched::Batch& batch) {
   // does not list the service.
   const Duration expected =
       entry == nullptr ? batch.predicted : Duration(entry->latency.mean_ns(batch.bucket, batch.samples));
-  const engines::BatchJob job{batch.id, batch.service, batch.samples, batch.padded_size, expected};
+  const engines::BatchJob job{.batch = batch.id,
+                              .service = batch.service,
+                              .samples = batch.samples,
+                              .size = batch.padded_size,
+                              .expected = expected,
+                              .cold = batch.cold,
+                              .load = batch.load};
+  for (const ServiceId copy : batch.evicted) run.executor->unload(copy);
+  if (batch.cold) ledger_.count_cold_start(run.members.front()->model->service);
   const auto memory = run.executor->prepare(job);
   // Reported as an event, as if the executor had failed: launch() must be answered exactly once, and not from inside
   // itself.
@@ -285,7 +294,7 @@ void LiveWorld::complete(SliceId slice, BatchId batch, bool ok) {
   if (ok) {
     run->scatter_outputs();
     const std::int32_t samples = run->samples();
-    if (config_.on_batch) config_.on_batch(slice, model, samples, run->size, took);
+    if (config_.on_batch && !run->cold) config_.on_batch(slice, model, samples, run->size, took);
     const bool background = run->members.front()->background > 0;
     ledger_.count_batch({slice, model.service, samples, background, took});
   } else {
@@ -339,19 +348,44 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
 }
 
-// First releases the executors of slices that the plan no longer has, and then starts the new slices of the device. The
+// A new slice at the place of one that has left goes on with its executor, where that can change its models. The
+// executors of all other slices that the plan no longer has are released before the rest of the new slices starts. The
 // device is ready when all of them have answered.
 void LiveWorld::reshape(DeviceId device, const Layout&) {
-  close_gone_slices();
   warmup_.begin(device);
   const auto& slices = scheduler().state().slices;
+  std::vector<SliceId> to_start;
   for (std::uint32_t i = 0; i < slices.size(); ++i) {
     if (slices[i].place.device != device || slices[i].status != sched::SliceStatus::planned) continue;
-    engines::Executor& executor = *run_of(SliceId(i)).executor;
-    if (!executor.ready() && !executor.restart()) warmup_.wait_for(SliceId(i));
+    if (take_over(SliceId(i))) {
+      warmup_.wait_for(SliceId(i));
+    } else {
+      to_start.push_back(SliceId(i));
+    }
+  }
+  close_gone_slices();
+  for (const SliceId slice : to_start) {
+    engines::Executor& executor = *run_of(slice).executor;
+    if (!executor.ready() && !executor.restart()) warmup_.wait_for(slice);
   }
   // Nothing to wait for, but the answer still must not come from inside this call.
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
+}
+
+bool LiveWorld::take_over(SliceId slice) {
+  if (!config_.change_executor || runs_.is_open(slice)) return false;
+  const auto& slices = scheduler().state().slices;
+  const sched::Place& place = slices[slice.index()].place;
+  for (std::uint32_t i = 0; i < slices.size(); ++i) {
+    const sched::Place& left = slices[i].place;
+    const bool same_cut = left.device == place.device && left.slice == place.slice && left.process == place.process;
+    if (slices[i].status != sched::SliceStatus::gone || !same_cut || !runs_.is_open(SliceId(i))) continue;
+    if (!config_.change_executor(slice, place, *runs_.at(SliceId(i)).executor)) continue;
+    ledger_.grow(slice.index() + 1);
+    runs_.hand_over(SliceId(i), slice);
+    return true;
+  }
+  return false;
 }
 
 // A slice that did not become ready, or did not stay so, is reported as lost: the other slices of the device serve, and

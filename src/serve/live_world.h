@@ -36,11 +36,15 @@ struct LiveWorldConfig {
   std::int64_t wall_start_ms = 0;  // The wall clock at time zero, for statistics: milliseconds since 1970.
   // Makes the executor of one slice, when the slice is first used.
   SliceRuns::MakeExecutor make_executor;
+  // Makes the executor of a slice that has left serve as another slice, which has the same cut and other models. False:
+  // it cannot. May be empty.
+  std::function<bool(SliceId, const sched::Place&, engines::Executor&)> change_executor;
   // Called for each call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
   // Called for each call that is answered without the scheduler, before its owner is. May be empty.
   std::function<void(const Call&)> on_refused;
-  // Called for each batch that a slice has answered. May be empty.
+  // Called for each batch that a slice has answered, except those that had to load their model: their time is not that
+  // of a run. May be empty.
   std::function<void(SliceId, const ServedModel&, std::int32_t samples, std::int64_t size, Duration took)> on_batch;
   // Called for each batch that its engine could not run. May be empty.
   std::function<void(SliceId, const ServedModel&, std::size_t requests, const std::string& reason)> on_failure;
@@ -111,6 +115,9 @@ class LiveWorld final : private sched::World {
   void reshaped(DeviceId device);
   // Releases the executors of slices that the plan no longer has.
   void close_gone_slices();
+  // Lets a new slice go on with the executor of a slice that left the same cut, if the executor can change its models.
+  // True: it will be ready when on_restarted says so.
+  bool take_over(SliceId slice);
   // A call arrives: it is answered with a problem, held, or admitted.
   void arrive(Call* call);
   // Does the work of a control call and gives it back.

@@ -103,6 +103,11 @@ constexpr std::array kServiceFamilies{
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     out.sample(name, row.labels, row.tally.batches);
                   }},
+    ServiceFamily{"tangram_cold_starts_total", "counter",
+                  "Batches that had to load their model first: it is loaded on demand.",
+                  [](PrometheusText& out, const char* name, const ServiceRow& row) {
+                    out.sample(name, row.labels, row.tally.cold_starts);
+                  }},
     ServiceFamily{"tangram_padding_ratio", "gauge", "Share of the processed elements that was padding.",
                   [](PrometheusText& out, const char* name, const ServiceRow& row) {
                     const ServiceTally& t = row.tally;

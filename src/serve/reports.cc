@@ -125,6 +125,7 @@ Json service_status(const LiveWorld& world, std::size_t i) {
           {"queue_mean_ms", mean_ms(tally.queue)},
           {"compute_mean_ms", mean_ms(tally.compute)},
           {"batch_mean", batch_mean},
+          {"cold_starts", tally.cold_starts},
           {"slices", world.scheduler().state().services[i].slices}};
 }
 

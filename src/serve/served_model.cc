@@ -1,7 +1,7 @@
 // What clients know about a service, and what a reload may not change about it.
 //
 // Calls in flight, connections and workers hold pointers and copies of these values. So a reload may change the plan
-// and the Slos, but not the model, the tensors or the default priority of a service: that needs a restart.
+// and the Slos, but not the model, its weights, the tensors or the default priority of a service: that needs a restart.
 
 #include "serve/served_model.h"
 
@@ -24,6 +24,9 @@ std::int64_t size_fixed_of(const Service& service) {
 std::string change_of_service(const Service& served, const Service& next) {
   if (served.model != next.model) {
     return fmt::format("another model, '{}' instead of '{}'", next.model, served.model);
+  }
+  if (served.weights != next.weights) {
+    return fmt::format("other weights, '{}' instead of '{}'", next.weights, served.weights);
   }
   if (served.signature() != next.signature()) return "other tensors";
   if (served.priority != next.priority) {
@@ -48,6 +51,7 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
     models.push_back({.service = ServiceId(static_cast<std::uint32_t>(i)),
                       .name = service.name,
                       .network = service.model,
+                      .weights = service.weights.empty() ? service.model : service.weights,
                       .platform = engine,
                       .signature = service.signature(),
                       .size_fixed = size_fixed_of(service),

@@ -41,6 +41,7 @@ struct ServedModel {
   ServiceId service;
   std::string name;
   std::string network;   // What the measurements call the model.
+  std::string weights;   // The file of its weights, without folder and ending: that of the network, or of a fine-tune.
   std::string platform;  // The engine.
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
@@ -55,7 +56,8 @@ inline constexpr std::string_view kModelVersion = "1";
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);
 // What clients and workers know about services must not change while they are served. Errors: a service of `next` has
-// another model, other tensors, or another default priority or size than the one with the same name and position.
+// another model, other weights, other tensors, or another default priority or size than the one with the same name and
+// position.
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next);
 
 }  // namespace tangram::serve

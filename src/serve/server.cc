@@ -77,6 +77,9 @@ LiveWorldConfig Server::world_config() {
   world.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {
     return executors_.make(*world_, slice, place, events);
   };
+  world.change_executor = [this](SliceId slice, const sched::Place& place, engines::Executor& executor) {
+    return executors_.change(*world_, slice, place, executor);
+  };
   world.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
     on_resolved(call, outcome, now);
   };

@@ -18,6 +18,7 @@ void SliceRun::begin(const sched::Batch& next, TimePoint now) {
   TANGRAM_CHECK(!busy, "a slice runs one batch at a time");
   busy = true;
   batch = next.id;
+  cold = next.cold;
   size = next.padded_size;
   started = now;
   members.clear();
@@ -107,6 +108,12 @@ SliceRun* SliceRuns::end(SliceId slice, BatchId batch) {
 // The place stays, since slices keep their index; a later open() would make a new executor.
 void SliceRuns::close(SliceId slice) {
   if (slice.index() < runs_.size()) runs_[slice.index()].executor.reset();
+}
+
+void SliceRuns::hand_over(SliceId from, SliceId to) {
+  TANGRAM_CHECK(is_open(from) && !runs_[from.index()].busy && !is_open(to), "an idle executor goes to a slice without");
+  if (to.index() >= runs_.size()) runs_.resize(to.index() + 1);
+  runs_[to.index()].executor = std::move(runs_[from.index()].executor);
 }
 
 std::int64_t SliceRuns::process_of(SliceId slice) const {

@@ -17,6 +17,7 @@ namespace tangram::serve {
 struct SliceRun {
   BatchId batch;
   bool busy = false;
+  bool cold = false;      // The batch had to load its model.
   std::int64_t size = 1;  // That the members are padded to.
   TimePoint started;
   std::vector<Call*> members;
@@ -56,6 +57,10 @@ class SliceRuns {
   SliceRun* end(SliceId slice, BatchId batch);
   // Destroys the executor, if there is one.
   void close(SliceId slice);
+  // True if the slice has an executor.
+  bool is_open(SliceId slice) const { return slice.index() < runs_.size() && runs_[slice.index()].executor != nullptr; }
+  // Gives the executor of an open slice that runs nothing to one that has none.
+  void hand_over(SliceId from, SliceId to);
   // The process of the executor's worker; 0: there is none.
   std::int64_t process_of(SliceId slice) const;
 

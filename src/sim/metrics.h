@@ -20,7 +20,7 @@ struct Tally {
   std::uint64_t served = 0;  // In time.
   std::uint64_t late = 0;
   std::uint64_t failed = 0;
-  std::array<std::uint64_t, 5> rejected{};  // By RejectReason.
+  std::array<std::uint64_t, kRejectReasons.size()> rejected{};  // By RejectReason.
   QuantileSketch latency;                   // Of answered requests, nanoseconds; relative error 0.4 %.
 
   double wait_sum_ns = 0;  // Time that answered requests waited before their batch started.
@@ -107,6 +107,8 @@ struct TrafficParts {
   Duration step{};                    // Zero: the run has no parts.
   std::vector<std::uint8_t> by_step;  // The part of the requests that arrive in a step; later steps count as the last.
   std::size_t count = 0;              // Of the parts.
+  // Services are counted apart: part p of service s is s * count + p of Metrics::parts.
+  bool by_service = false;
 
   std::uint8_t at(TimePoint arrival) const {
     const auto index = static_cast<std::size_t>(arrival.time_since_epoch() / step);
@@ -132,7 +134,7 @@ inline constexpr std::size_t kBatchSizesCounted = 256;  // Larger batches are co
 struct Metrics {
   std::vector<std::vector<Tally>> services;  // By service, then bucket; one further for requests that fit no bucket.
   std::vector<Tally> tenants;
-  std::vector<Tally> parts;  // By part of the traffic, all services together; empty if the run has none.
+  std::vector<Tally> parts;  // By part of the traffic, as TrafficParts says; empty if the run has none.
   std::vector<SliceTally> slices;
   std::vector<SlicePlace> places;             // By slice, like `slices`.
   std::vector<QuantileSketch> slice_latency;  // Of what each slice answered; empty beyond kSlicesWithLatency slices.

@@ -17,7 +17,9 @@ MetricsRecorder::MetricsRecorder(const sched::State& state, const MetricsConfig&
   const sched::Deployment& deployment = state.deployment;
   const std::size_t services = deployment.services.size();
   metrics_.tenants.resize(config.tenants);
-  if (config.parts.step > Duration::zero()) metrics_.parts.resize(config.parts.count);
+  if (config.parts.step > Duration::zero()) {
+    metrics_.parts.resize(config.parts.count * (config.parts.by_service ? services : 1));
+  }
   if (config.tenants > 1) metrics_.queue_by_tenant.resize(config.tenants);
   metrics_.services.resize(services);
   metrics_.batch_sizes.resize(services);
@@ -100,9 +102,10 @@ void MetricsRecorder::rejoin(std::span<const Request* const> members) {
   const double filled = best_unit_ns(how.entry, batch.bucket) * batch.samples / static_cast<double>(how.table_ns);
   running_[batch.slice.index()] = {static_cast<double>(how.real_ns) * filled * real / padded, batch.padded_size};
   if (metrics_.batches.size() < config_.batches_recorded_max) {
-    metrics_.batches.push_back({how.now, how.now + Duration(how.real_ns), batch.slice, batch.service, batch.bucket,
-                                batch.samples, static_cast<std::uint32_t>(batch.members.size())});
-  // Only the first batches are kept for pictures; the rest is counted, so that a reader knows the record is incomplete.
+    metrics_.batches.push_back({how.now, how.now + batch.load + Duration(how.real_ns), batch.slice, batch.service,
+                                batch.bucket, batch.samples, static_cast<std::uint32_t>(batch.members.size())});
+    // Only the first batches are kept for pictures; the rest is counted, so that a reader knows the record is
+    // incomplete.
   } else if (config_.batches_recorded_max > 0) {
     ++metrics_.batches_beyond;
   }
@@ -143,7 +146,8 @@ void MetricsRecorder::end(std::size_t slice, Duration took, Duration counts, boo
   if (!metrics_.timeline.empty()) count_in_timeline(request, outcome);
   if (!metrics_.parts.empty()) {
     const std::uint8_t part = config_.parts.at(request.arrival);
-    if (part != TrafficParts::kUncounted) count_in(metrics_.parts[part], request, outcome, batch, now);
+    const std::size_t first = config_.parts.by_service ? request.service.index() * config_.parts.count : 0;
+    if (part != TrafficParts::kUncounted) count_in(metrics_.parts[first + part], request, outcome, batch, now);
   }
 }
 

@@ -97,10 +97,14 @@ class Simulation final : public sched::World {
         entry_of(scheduler().state().slices[batch.slice.index()].place.pool, batch.service);
     const std::int64_t table_ns = entry.latency.mean_ns(batch.bucket, batch.samples);
     const RunDraw drawn = disturbances_.draw_run(table_ns);
+    // A model that is not loaded is loaded first; its load takes as long as the plan says, without noise.
+    if (batch.cold) [[unlikely]]
+      ++result_.cold_starts;
+    const Duration takes = batch.load + Duration(drawn.real_ns);
     // A stuck batch has no event. The scheduler detects it by its own time limit and restarts the slice.
     if (drawn.end != RunEnd::never) {
-      events_.push(now_ + Duration(drawn.real_ns), EventLane::completion,
-                   drawn.end == RunEnd::done ? kBatchDone : kBatchFailed, batch.slice.value(), batch.id.value());
+      events_.push(now_ + takes, EventLane::completion, drawn.end == RunEnd::done ? kBatchDone : kBatchFailed,
+                   batch.slice.value(), batch.id.value());
     }
     metrics_.start(batch, {entry, table_ns, drawn.real_ns, now_});
   }

@@ -79,6 +79,22 @@ TEST(Simulation, RepeatsItselfToTheByte) {
   EXPECT_NE(bench.run().digest, first.digest);
 }
 
+// A model that is loaded on demand in 50 ms: the first batch takes 50 + 10 ms, the second, at 100 ms, only 10 ms.
+TEST(Simulation, AddsTheLoadTimeToTheFirstBatchOfAModelOnDemand) {
+  TraceTraffic replay;
+  replay.trace = {{kTimeZero, 1, 1}, {kTimeZero + 100ms, 1, 1}};
+  auto bench = one_slice(replay);
+  bench.workload.services[0].name = bench.workload.services[0].model = "s";
+  bench.config.scheduler.policy = bench.cluster.policy;
+  sched::Deployment deployment = deployment_of(bench.cluster, bench.cluster.layouts);
+  deployment.pools[0].services[0].model.on_demand = true;
+  deployment.pools[0].services[0].model.load = 50ms;
+  const auto result = simulate(deployment, bench.workload, bench.config);
+  EXPECT_EQ(result.cold_starts, 1u);
+  EXPECT_EQ(result.end, kTimeZero + 110ms);
+  EXPECT_EQ(result.metrics.slices[0].busy_ns, 70'000'000);
+}
+
 // At 10 ms the batch of request 0 ends and request 1 arrives. The slice is free by then: the completion comes first.
 TEST(Simulation, FreesSlicesBeforeArrivalsOfTheSameInstant) {
   TraceTraffic replay;

@@ -19,17 +19,24 @@ namespace {
 // At least 1 MiB, so that a series of small, growing batches does not map new memory again and again.
 constexpr std::size_t kMemoryMin = std::size_t{1} << 20;
 
-}  // namespace
-
-bool send_spec(int socket, const WorkerSpec& spec) {
-  const std::string text = write_worker_spec(spec);
+bool send_text(int socket, WorkerMessageKind kind, const std::string& text) {
   const auto memory = SharedMemory::make(text.size());
   if (!memory) return false;
   std::memcpy(memory->data(), text.data(), text.size());
   WorkerMessage message;
-  message.kind = WorkerMessageKind::load;
+  message.kind = kind;
   message.bytes = text.size();
   return send_message(socket, message, memory->descriptor());
+}
+
+}  // namespace
+
+bool send_spec(int socket, const WorkerSpec& spec) {
+  return send_text(socket, WorkerMessageKind::load, write_worker_spec(spec));
+}
+
+bool send_model(int socket, const engines::ModelSpec& model) {
+  return send_text(socket, WorkerMessageKind::load_model, write_model_spec(model));
 }
 
 Result<engines::BatchMemory*> SharedTensors::prepare(const Signature& signature, const engines::BatchJob& job,

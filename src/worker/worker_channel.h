@@ -14,6 +14,8 @@ namespace tangram::worker {
 // Sends the spec; the worker answers `ready` or `not_loaded`. False if the worker does not read, or there is no memory
 // for the spec.
 bool send_spec(int socket, const WorkerSpec& spec);
+// Sends one more model, with the same answers and the same meaning of false.
+bool send_model(int socket, const engines::ModelSpec& model);
 
 // The memory for the tensors of one batch at a time, shared with a worker. It grows to the largest batch and never
 // shrinks, so most batches cost no system call.

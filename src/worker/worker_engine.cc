@@ -55,6 +55,7 @@ class MeasuredWorker {
   pid_t process() const { return started_.process; }
 
   bool load(const WorkerSpec& spec) const { return send_spec(started_.socket, spec); }
+  bool load(const engines::ModelSpec& model) const { return send_model(started_.socket, model); }
 
   // Room for the tensors of `job`, filled with something to compute. Errors: there is no such memory.
   Result<Nothing> prepare(const Signature& signature, const BatchJob& job) {
@@ -133,8 +134,12 @@ class WorkerReplica final : public engines::LoadedReplica {
  public:
   // `limit_mib` is that of one worker; 0: none.
   WorkerReplica(const Signature& signature, double limit_mib, std::unique_ptr<adapters::CoreQuota> quota,
-                std::vector<std::unique_ptr<MeasuredWorker>> workers)
-      : signature_(signature), limit_mib_(limit_mib), quota_(std::move(quota)), workers_(std::move(workers)) {}
+                std::vector<std::unique_ptr<MeasuredWorker>> workers, engines::LoadFacts facts)
+      : signature_(signature),
+        limit_mib_(limit_mib),
+        quota_(std::move(quota)),
+        workers_(std::move(workers)),
+        facts_(facts) {}
   ~WorkerReplica() override { workers_.clear(); }  // Before their group.
 
   Result<engines::RunOutcome> run(const BatchShape& shape) override {
@@ -149,6 +154,7 @@ class WorkerReplica final : public engines::LoadedReplica {
     }
     return time(job);
   }
+  engines::LoadFacts load_facts() const override { return facts_; }
 
  private:
   Result<Nothing> prepare(const BatchJob& job) {
@@ -200,6 +206,7 @@ class WorkerReplica final : public engines::LoadedReplica {
   double limit_mib_;
   std::unique_ptr<adapters::CoreQuota> quota_;
   std::vector<std::unique_ptr<MeasuredWorker>> workers_;
+  engines::LoadFacts facts_;
   BatchShape shape_{0, 0};
   std::uint64_t batches_ = 0;
 };
@@ -224,7 +231,6 @@ class WorkerEngine final : public engines::Engine {
     TANGRAM_TRY(const auto index, find_profile(config_.geometry, placement.mig_profile));
     const MigProfile& profile = config_.geometry.profiles[index];
     WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
-    spec.models.push_back(config_.model);
     std::unique_ptr<adapters::CoreQuota> quota;
     // Only slices of the host are made by pinning. On a GPU the driver has already cut them.
     if (config_.geometry.units_per_core > 0) {
@@ -266,21 +272,46 @@ class WorkerEngine final : public engines::Engine {
       }
       if (!workers.back()->load(spec)) return Error{ErrorCode::unavailable, "the worker does not read its socket"};
     }
+    // First the process with its libraries and no model, then the model, so that the time to load is that of the model.
     // All workers load at the same time; waiting in a second loop keeps the total at the time of the slowest.
+    using Refusal = std::optional<engines::LoadOutcome>;
+    TANGRAM_TRY(Refusal refused, await_ready(workers, nullptr));
+    if (refused) return std::move(*refused);
+    const auto begin = std::chrono::steady_clock::now();
+    for (const auto& worker : workers) {
+      if (!worker->load(config_.model)) return Error{ErrorCode::unavailable, "the worker does not read its socket"};
+    }
+    engines::LoadFacts facts;
+    TANGRAM_TRY(refused, await_ready(workers, &facts));
+    if (refused) return std::move(*refused);
+    facts.duration = std::chrono::steady_clock::now() - begin;
+    // The limit is set only after loading, because only then is it known how much is reserved and never touched.
+    for (const auto& worker : workers) {
+      if (!worker->limit_memory(limit_mib, spec.config.threads)) return engines::LoadOutcome(engines::OutOfMemory{});
+    }
+    return engines::LoadOutcome(std::make_unique<WorkerReplica>(config_.model.signature, limit_mib, std::move(quota),
+                                                                std::move(workers), facts));
+  }
+
+  // Waits until every worker has answered `ready`; `facts`, if there is one, gets the weights that it states. Out of
+  // memory is an answer; everything else is an error.
+  static Result<std::optional<engines::LoadOutcome>> await_ready(
+      const std::vector<std::unique_ptr<MeasuredWorker>>& workers, engines::LoadFacts* facts) {
+    using Answer = std::optional<engines::LoadOutcome>;
     for (const auto& worker : workers) {
       const auto received = worker->wait();
       if (!received && received.error().code == ErrorCode::exhausted)
-        return engines::LoadOutcome(engines::OutOfMemory{});
+        return Answer(engines::LoadOutcome(engines::OutOfMemory{}));
       if (!received) return received.error();
-      // The limit is set only after loading, because only then is it known how much is reserved and never touched.
-      if (received->message.kind == WorkerMessageKind::ready && worker->limit_memory(limit_mib, spec.config.threads))
+      if (received->message.kind == WorkerMessageKind::ready) {
+        if (facts != nullptr && received->message.bytes > 0)
+          facts->weights_mib = static_cast<double>(received->message.bytes) / (1024 * 1024);
         continue;
-      if (received->message.kind == WorkerMessageKind::ready || tells_of_memory(received->text()))
-        return engines::LoadOutcome(engines::OutOfMemory{});
+      }
+      if (tells_of_memory(received->text())) return Answer(engines::LoadOutcome(engines::OutOfMemory{}));
       return Error{ErrorCode::invalid, std::string(received->text())};
     }
-    return engines::LoadOutcome(
-        std::make_unique<WorkerReplica>(config_.model.signature, limit_mib, std::move(quota), std::move(workers)));
+    return Answer();
   }
 
   WorkerEngineConfig config_;

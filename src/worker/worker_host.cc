@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "adapters/cpu_host/core_share.h"
 #include "engines/batch_engine.h"
@@ -41,6 +42,9 @@ class WorkerHost {
       case WorkerMessageKind::load: return load(received);
       case WorkerMessageKind::memory: return take_memory(received);
       case WorkerMessageKind::run: return run_batch(received.message);
+      case WorkerMessageKind::load_model: return load_model(received);
+      case WorkerMessageKind::unload_model: return unload_copy(ServiceId(received.message.service));
+      case WorkerMessageKind::drop_model: return drop_model(ServiceId(received.message.service));
       case WorkerMessageKind::ping: return answer(WorkerMessageKind::pong, received.message.batch);
       default: return false;  // Only workers say these.
     }
@@ -70,9 +74,69 @@ class WorkerHost {
     TANGRAM_RETURN_IF_ERROR(adapters::run_on_cores(spec_.cores));
     TANGRAM_TRY(auto engine, engines::make_batch_engine(spec_.engine, spec_.config));
     engine_ = std::move(engine);
-    TANGRAM_RETURN_IF_ERROR(engine_->load(spec_.models));
+    std::vector<engines::ModelSpec> from_start;
+    for (const auto& model : spec_.models) {
+      if (model.on_demand) continue;
+      from_start.push_back(model);
+      loaded_.push_back(model.service);
+    }
+    TANGRAM_RETURN_IF_ERROR(engine_->load(from_start));
     // Runs before `ready` is sent, so that the first request does not pay for what an engine does only once.
     return engine_->warm_up();
+  }
+
+  // One more model. The others are not touched, and stay if this one cannot be loaded.
+  bool load_model(const ReceivedMessage& received) {
+    const auto bytes = add_model(received);
+    if (!bytes) return answer(WorkerMessageKind::not_loaded, 0, bytes.error().message);
+    WorkerMessage message;
+    message.kind = WorkerMessageKind::ready;
+    message.bytes = *bytes;
+    return send_message(socket_, message);
+  }
+
+  // Returns the bytes of its weights, or 0.
+  Result<std::uint64_t> add_model(const ReceivedMessage& received) {
+    TANGRAM_TRY(const auto text, SharedMemory::adopt(received.descriptor, received.message.bytes));
+    TANGRAM_TRY(auto model, read_model_spec({reinterpret_cast<const char*>(text.data()), text.size()}));
+    if (engine_ == nullptr) return Error{ErrorCode::invalid, "a model came before the spec of the worker"};
+    std::uint64_t bytes = 0;
+    if (!model.on_demand) {
+      TANGRAM_TRY(bytes, engine_->load_one(model));
+      TANGRAM_RETURN_IF_ERROR(engine_->warm_up(model.service));
+    } else {
+      engine_->unload(model.service);
+    }
+    forget(model.service);
+    if (!model.on_demand) loaded_.push_back(model.service);
+    spec_.models.push_back(std::move(model));
+    return bytes;
+  }
+
+  bool unload_copy(ServiceId copy) {
+    for (const auto& model : spec_.models) {
+      if (model.on_demand && model.copy == copy) unload(model.service);
+    }
+    return true;
+  }
+
+  bool drop_model(ServiceId service) {
+    if (engine_ == nullptr) return false;
+    engine_->unload(service);
+    forget(service);
+    return true;
+  }
+
+  void forget(ServiceId service) {
+    std::erase(loaded_, service);
+    std::erase_if(spec_.models, [&](const engines::ModelSpec& model) { return model.service == service; });
+  }
+
+  bool is_loaded(ServiceId service) const { return std::ranges::find(loaded_, service) != loaded_.end(); }
+
+  void unload(ServiceId service) {
+    engine_->unload(service);
+    std::erase(loaded_, service);
   }
 
   // The old mapping is released by the assignment; no batch is running, because batches run on this thread.
@@ -101,11 +165,22 @@ class WorkerHost {
     if (!needed || *needed > memory_.size())
       return Error{ErrorCode::exhausted, "the batch is outside the shared memory"};
     engines::cut_memory(model->signature, job, memory_.data(), tensors_);
-    return engine_->run(job, tensors_);
+    return is_loaded(job.service) ? engine_->run(job, tensors_) : load_and_run(*model, job);
+  }
+
+  // The first batch of a model that is loaded on demand. If it fails the model is unloaded again: the gateway does not
+  // know whether the load or the run failed, and counts it as not loaded.
+  Result<Nothing> load_and_run(const engines::ModelSpec& model, const engines::BatchJob& job) {
+    TANGRAM_RETURN_IF_ERROR(engine_->load_one(model));
+    loaded_.push_back(model.service);
+    const auto ran = engine_->run(job, tensors_);
+    if (!ran) unload(model.service);
+    return ran;
   }
 
   int socket_;
-  WorkerSpec spec_;
+  WorkerSpec spec_;                // Its models are those that the gateway may ask for, ...
+  std::vector<ServiceId> loaded_;  // ... of which these are loaded.
   std::unique_ptr<engines::BatchEngine> engine_;
   SharedMemory memory_;
   engines::BatchMemory tensors_;

@@ -1,6 +1,7 @@
 // The gateway's end of one worker process, as a state machine.
 //
 //   cold --restart()--> pausing --pause over--> loading --ready--> ready <--run/done--> running
+//                                               loading <--change_models()-- ready
 //
 // A process exists in `loading`, `ready` and `running` and in no other state; everything that ends the process goes
 // through end_process(). A restart() is answered by one on_restarted() and a batch by one on_done() or on_lost(),
@@ -57,6 +58,8 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   bool ready() const override { return state_ == State::ready || state_ == State::running; }
 
   std::int64_t process() const override { return std::max(process_.process, 0); }
+  void unload(ServiceId copy) override;
+  bool change_models(SliceId slice, std::vector<engines::ModelSpec> models) override;
 
   // Starts, pings and time-outs that are due at `now`; next_due() is when this has to be called again.
   void work(TimePoint now);
@@ -86,6 +89,9 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   bool handle_running(const ReceivedMessage& received);
   // Ensures `ready` with the next ping scheduled.
   void enter_ready();
+  // Sends what turns the models of the worker into `models`: loads one by one, and drops. False if the worker does not
+  // read. Ensures that changes_ counts the loads.
+  bool send_changes(const std::vector<engines::ModelSpec>& models);
   // Requires `ready`. Sends a ping and gives the worker `ping_answer` to reply.
   void ping();
   // Requires `loading`. Gives the worker up if it takes too long or stays stopped.
@@ -106,6 +112,7 @@ class WorkerLink final : public engines::Executor, private host::Readiness {
   SharedTensors tensors_;
   BatchId batch_;
   int starts_in_vain_ = 0;  // Since it last ran a batch.
+  int changes_ = 0;         // In `loading`: models that were sent one by one and are not answered yet.
   bool ever_ready_ = false;
   bool pinged_ = false;
   bool stopped_ = false;  // In `loading`: it was at the last look.
@@ -178,6 +185,7 @@ void WorkerLink::end_process() {
   due_ = kTimeNever;
   pinged_ = false;
   stopped_ = false;
+  changes_ = 0;
   // A link in `cold` or `pausing` has no process; ending it again must do nothing.
   if (process_.process < 0) return;
   // The loop has to forget the descriptor before close(), since the kernel may give the same number to the next file.
@@ -226,6 +234,7 @@ bool WorkerLink::handle(const ReceivedMessage& received) {
 
 bool WorkerLink::handle_loading(const ReceivedMessage& received) {
   if (received.message.kind == WorkerMessageKind::ready) {
+    if (changes_ > 0 && --changes_ > 0) return true;
     log(host::LogLevel::info, "worker_ready", "");
     ever_ready_ = true;
     enter_ready();
@@ -330,6 +339,59 @@ std::optional<Duration> WorkerLink::start(const engines::BatchJob& job) {
   state_ = State::running;
   due_ = kTimeNever;
   return std::nullopt;
+}
+
+// ---- Models that come and go ----
+
+// A worker that does not read is noticed by the batch that follows.
+void WorkerLink::unload(ServiceId copy) {
+  if (state_ == State::ready) send_message(process_.socket, unload_message(copy));
+}
+
+// The process, its cores and its memory limit stay. A model that cannot be loaded ends the worker like any other start
+// that fails, and the next one starts with the new models.
+bool WorkerLink::change_models(SliceId slice, std::vector<engines::ModelSpec> models) {
+  if (state_ != State::ready) return false;
+  if (!send_changes(models)) return false;
+  log(host::LogLevel::info, "worker_models_changed", "");
+  slice_ = slice;
+  config_.spec.models = std::move(models);
+  if (changes_ == 0) {
+    events_.on_restarted(slice_, true);
+    return true;
+  }
+  state_ = State::loading;
+  const TimePoint now = context_.clock.now();
+  start_limit_ = now + config_.patience.start;
+  due_ = std::min(start_limit_, now + config_.patience.ping_every);
+  return true;
+}
+
+// Models whose weights are there already come first, then those that go, then the others: weights that are needed
+// further on are never freed, and the memory of those that go is free before more is needed. Models on demand are sent
+// again, which unloads them: the scheduler counts them as not loaded.
+bool WorkerLink::send_changes(const std::vector<engines::ModelSpec>& models) {
+  const auto& before = config_.spec.models;
+  const auto here = [&](const engines::ModelSpec& model) {
+    return !model.on_demand && std::ranges::find(before, model) != before.end();
+  };
+  const auto has_weights = [&](const engines::ModelSpec& model) {
+    return std::ranges::any_of(before, [&](const auto& old) { return !old.on_demand && old.copy == model.copy; });
+  };
+  std::vector<const engines::ModelSpec*> first;
+  std::vector<const engines::ModelSpec*> last;
+  for (const auto& model : models) {
+    if (!here(model)) (has_weights(model) ? first : last).push_back(&model);
+  }
+  bool sent = true;
+  for (const auto* model : first) sent = sent && send_model(process_.socket, *model);
+  for (const auto& old : before) {
+    const bool stays = std::ranges::find(models, old.service, &engines::ModelSpec::service) != models.end();
+    if (!stays) sent = sent && send_message(process_.socket, drop_message(old.service));
+  }
+  for (const auto* model : last) sent = sent && send_model(process_.socket, *model);
+  changes_ = static_cast<int>(first.size() + last.size());
+  return sent;
 }
 
 void WorkerLink::log(host::LogLevel level, std::string_view event, std::string_view reason) const {

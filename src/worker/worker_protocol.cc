@@ -49,7 +49,8 @@ int take_descriptors(msghdr& head) {
 bool well_formed(const WorkerMessage& message) {
   const auto kind = static_cast<std::uint32_t>(message.kind);
   return message.magic == WorkerMessage::kMagic && kind >= static_cast<std::uint32_t>(WorkerMessageKind::load) &&
-         kind <= static_cast<std::uint32_t>(WorkerMessageKind::pong) && message.text_length <= message.text.size();
+         kind <= static_cast<std::uint32_t>(WorkerMessageKind::drop_model) &&
+         message.text_length <= message.text.size();
 }
 
 // The worker gets the whole signature, because it computes the offsets of the tensors in shared memory by itself.
@@ -84,6 +85,9 @@ PlainJson to_json(const engines::ModelSpec& model) {
           {"name", model.name},
           {"network", model.network},
           {"path", model.path},
+          {"copy", model.copy.value()},
+          {"on_demand", model.on_demand},
+          {"load_ns", model.load_time.count()},
           {"inputs", to_json(model.signature.inputs)},
           {"outputs", to_json(model.signature.outputs)},
           {"shapes", shapes}};
@@ -95,6 +99,9 @@ engines::ModelSpec model_from(const PlainJson& item) {
   model.name = item.at("name");
   model.network = item.at("network");
   model.path = item.at("path");
+  model.copy = ServiceId(item.at("copy").get<std::uint32_t>());
+  model.on_demand = item.at("on_demand");
+  model.load_time = Duration(item.at("load_ns").get<std::int64_t>());
   model.signature = {tensors_from(item.at("inputs")), tensors_from(item.at("outputs"))};
   for (const auto& shape : item.at("shapes")) model.shapes.push_back({shape.at(0), shape.at(1)});
   return model;
@@ -178,10 +185,28 @@ WorkerMessage run_message(const engines::BatchJob& job) {
   return message;
 }
 
-// The inverse of run_message(). Nothing is checked here: WorkerHost compares the job with its models and memory.
+// The inverse of run_message(). Nothing is checked here: WorkerHost compares the job with its models and memory, and
+// knows which of them are loaded.
 engines::BatchJob job_of(const WorkerMessage& message) {
-  return {BatchId(message.batch), ServiceId(message.service), message.samples, message.size,
-          Duration(message.expected_ns)};
+  return {.batch = BatchId(message.batch),
+          .service = ServiceId(message.service),
+          .samples = message.samples,
+          .size = message.size,
+          .expected = Duration(message.expected_ns)};
+}
+
+WorkerMessage unload_message(ServiceId copy) {
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::unload_model;
+  message.service = copy.value();
+  return message;
+}
+
+WorkerMessage drop_message(ServiceId service) {
+  WorkerMessage message;
+  message.kind = WorkerMessageKind::drop_model;
+  message.service = service.value();
+  return message;
 }
 
 std::string write_worker_spec(const WorkerSpec& spec) {
@@ -208,6 +233,16 @@ Result<WorkerSpec> read_worker_spec(std::string_view text) {
     return spec;
   } catch (const std::exception& problem) {
     return Error{ErrorCode::invalid, std::string("cannot read the worker's spec: ") + problem.what()};
+  }
+}
+
+std::string write_model_spec(const engines::ModelSpec& model) { return to_json(model).dump(); }
+
+Result<engines::ModelSpec> read_model_spec(std::string_view text) {
+  try {
+    return model_from(PlainJson::parse(text));
+  } catch (const std::exception& problem) {
+    return Error{ErrorCode::invalid, std::string("cannot read the spec of a model: ") + problem.what()};
   }
 }
 

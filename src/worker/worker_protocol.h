@@ -5,7 +5,12 @@
 //
 //   gateway: load (with the spec as a descriptor)          worker: ready, or not_loaded with the reason
 //            memory (with a descriptor), then run                  done or failed with the reason, exactly once
+//            load_model (with the spec of one as a descriptor)     ready with the bytes of its weights, or not_loaded
+//            unload_model, drop_model                              no answer
 //            ping                                                  pong, between two batches
+//
+// A model that is loaded on demand is loaded by the first batch that needs it and stays until unload_model, after which
+// the next batch loads it again. drop_model makes the worker forget a model.
 //
 // Each side exits or gives up when the other has closed its end.
 #pragma once
@@ -32,6 +37,9 @@ enum class WorkerMessageKind : std::uint32_t {
   done = 7,
   failed = 8,
   pong = 9,
+  load_model = 10,
+  unload_model = 11,
+  drop_model = 12,
 };
 
 struct WorkerMessage {
@@ -40,10 +48,10 @@ struct WorkerMessage {
   std::uint32_t magic = kMagic;
   WorkerMessageKind kind = WorkerMessageKind::ping;
   std::uint64_t batch = 0;
-  std::uint64_t bytes = 0;  // Of the descriptor that travels with it.
+  std::uint64_t bytes = 0;  // Of the descriptor that travels with it; in `ready`, of the weights, where they are known.
   std::int64_t size = 0;
   std::int64_t expected_ns = 0;
-  std::uint32_t service = 0;
+  std::uint32_t service = 0;  // In unload_model, the copy.
   std::int32_t samples = 0;
   std::uint32_t text_length = 0;
   std::array<char, 204> text{};
@@ -69,6 +77,10 @@ ReceivedMessage receive_message(int socket, bool wait);
 
 WorkerMessage run_message(const engines::BatchJob& job);
 engines::BatchJob job_of(const WorkerMessage& message);
+// Frees the weights of a copy that was loaded on demand.
+WorkerMessage unload_message(ServiceId copy);
+// Forgets a service for good.
+WorkerMessage drop_message(ServiceId service);
 
 // What a worker runs: an engine, its models, and its share of the machine.
 struct WorkerSpec {
@@ -81,5 +93,8 @@ struct WorkerSpec {
 // As JSON text, and back. Errors: the text is not a spec.
 std::string write_worker_spec(const WorkerSpec& spec);
 Result<WorkerSpec> read_worker_spec(std::string_view text);
+// The same for one model.
+std::string write_model_spec(const engines::ModelSpec& model);
+Result<engines::ModelSpec> read_model_spec(std::string_view text);
 
 }  // namespace tangram::worker

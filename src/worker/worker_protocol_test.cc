@@ -84,12 +84,15 @@ TEST(WorkerProtocol, WritesASpecThatReadsBackTheSame) {
   spec.config = {"a100-80gb", 3, 0.5};
   spec.cores = {0, 2};
   spec.models.push_back(
-      {ServiceId(4),
-       "rank",
-       "encoder",
-       "models/encoder",
-       {{{"ids", Datatype::int64, {kVariableAxis, 2}, 9, false}}, {{"y", Datatype::bf16, {}, 0, true}}},
-       {{8, 32}, {4, 128}}});
+      {.service = ServiceId(4),
+       .name = "rank",
+       .network = "encoder",
+       .path = "models/encoder",
+       .copy = ServiceId(2),
+       .on_demand = true,
+       .load_time = std::chrono::milliseconds(40),
+       .signature = {{{"ids", Datatype::int64, {kVariableAxis, 2}, 9, false}}, {{"y", Datatype::bf16, {}, 0, true}}},
+       .shapes = {{8, 32}, {4, 128}}});
   const auto read = read_worker_spec(write_worker_spec(spec));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->engine, "torch");
@@ -99,6 +102,10 @@ TEST(WorkerProtocol, WritesASpecThatReadsBackTheSame) {
   EXPECT_EQ(read->cores, spec.cores);
   EXPECT_EQ(read->models, spec.models);
   for (const char* text : {"", "{}", "[1]", R"({"engine":1})"}) EXPECT_FALSE(read_worker_spec(text)) << text;
+  const auto model = read_model_spec(write_model_spec(spec.models[0]));
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(*model, spec.models[0]);
+  EXPECT_FALSE(read_model_spec("{}"));
 }
 
 TEST(SharedMemory, CannotBeMadeSmallerByTheOtherSide) {

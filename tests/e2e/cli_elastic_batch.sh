@@ -21,12 +21,13 @@ rows = json.load(open("out"))
 keys = {"slo_ms", "rate_per_s", "lengths", "variant", "gpus", "slo_attainment", "utilisation_busy", "utilisation_useful"}
 assert all(keys <= set(r) for r in rows), rows[0]
 settings = {(r["slo_ms"], r["rate_per_s"], r["lengths"]) for r in rows}
-names = {"off_longest", "off_fixed", "off_fixed_sharing", "off_chosen", "off_shared", "mig_longest", "elastic"}
+names = {"off_longest", "off_fixed", "off_fixed_sharing", "off_chosen", "off_shared", "mig_longest", "elastic", "elastic_shared"}
 rates = {"rate_elastic", "rate_oracle_longest", "rate_fifo_fixed", "rate_fifo_chosen"}
 for s in settings:
     of = {r["variant"]: r for r in rows if (r["slo_ms"], r["rate_per_s"], r["lengths"]) == s}
     assert set(of) == names | rates, sorted(of)
-    assert all(of["elastic"]["gpus"] <= r["gpus"] for r in of.values() if r["gpus"]), of
+    assert all(of["elastic_shared"]["gpus"] <= r["gpus"] for r in of.values() if r["gpus"]), of
+    assert all(of["elastic"]["gpus"] <= r["gpus"] for r in of.values() if r["gpus"] and r["variant"] != "elastic_shared"), of
     assert of["elastic"]["slo_attainment"] >= 0.985, of["elastic"]
     # Whoever may do all that the others may is not slower by more than the step of the search.
     assert of["rate_elastic"]["rate_highest_per_s"] >= 0.98 * of["rate_oracle_longest"]["rate_highest_per_s"], of

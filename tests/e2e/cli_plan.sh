@@ -49,7 +49,7 @@ plan 0 --seed 3 --output json
 python3 - <<'P' || fail "a certificate lacks something"
 import json
 answer = json.load(open("out"))
-assert "slices of its own" in answer["among"], answer["among"]
+assert "in which services may share slices" in answer["among"], answer["among"]
 for service in answer["services"]:
     certified = service["certified"]
     assert certified["holds"] and certified["attainment_low"] * 100 >= service["slo_percentile"], certified

@@ -38,6 +38,9 @@ expect 0 "${measure[@]}" --model text-encoder --services m/services.yaml --profi
 expect 0 "${measure[@]}" --model image-classifier --services m/services.yaml --profiles 1c --batches 1,4 --sizes 1 \
   --sampler grid -o all.csv
 [[ $(wc -l <all.csv) == 7 ]] || fail "expected six rows: $(cat all.csv)"
+# Each row has the weights (3.5 million parameters are 13 MiB, 54 thousand 0.2 MiB) and the time to load them.
+grep -qE '^cpu,1c,text-encoder,.*,1[0-9.]+,[0-9.]+$' all.csv && grep -qE '^cpu,1c,image-classifier,.*,0\.2[0-9]*,[0-9.]+$' all.csv ||
+  fail "no weights or no time to load: $(cat all.csv)"
 
 # Served from one core, where the two models take turns; promises are long, because tests run beside each other.
 cat >plan.json <<'P'

@@ -56,21 +56,23 @@ class MadeUpModel final : public LatencyModel {
   }
 
   // Samples of this padded size that fit into the memory of a profile.
-  std::int64_t samples_max(std::size_t service, const MigProfile& profile, std::int64_t size) const {
-    return static_cast<std::int64_t>(profile.memory_gib.value / (memory_[service] * static_cast<double>(size)));
+  std::int64_t samples_max(std::string_view model, const MigProfile& profile, std::int64_t size) const {
+    return static_cast<std::int64_t>(profile.memory_gib.value / (memory_[index_of(model)] * static_cast<double>(size)));
   }
 
   std::optional<Prediction> predict(const RunPoint& point) const override {
-    const auto service = static_cast<std::size_t>(point.model.back() - '0');
+    const std::size_t model = index_of(point.model);
     const Geometry& geometry = *find_geometry(point.device);
     const MigProfile& profile = geometry.profiles[*find_profile(geometry, point.mig_profile)];
-    if (point.batch > samples_max(service, profile, point.size)) return std::nullopt;
-    const double work = sample_ms_[service] * static_cast<double>(point.batch) * static_cast<double>(point.size) / 16;
-    const double mean = fixed_ms_[service] + work * static_cast<double>(point.processes) / profile.compute_slices;
+    if (point.batch > samples_max(point.model, profile, point.size)) return std::nullopt;
+    const double work = sample_ms_[model] * static_cast<double>(point.batch) * static_cast<double>(point.size) / 16;
+    const double mean = fixed_ms_[model] + work * static_cast<double>(point.processes) / profile.compute_slices;
     return Prediction{from_milliseconds(mean), from_milliseconds(mean * p99_factor_)};
   }
 
  private:
+  static std::size_t index_of(std::string_view model) { return static_cast<std::size_t>(model.back() - '0'); }
+
   std::vector<double> fixed_ms_;
   std::vector<double> sample_ms_;
   std::vector<double> memory_;
@@ -181,6 +183,50 @@ Plan random_plan(Rng& rng, const Workload& workload, std::size_t devices) {
   return plan;
 }
 
+// A service that runs the model of another one: with its weights and batches where `twins` puts the two on the same
+// slices, or with weights of its own.
+Service service_beside(Rng& rng, const Service& first, std::size_t index, double seconds) {
+  Service service = random_service(rng, index, seconds);
+  service.model = first.model;
+  service.padding = first.padding;
+  service.slo.late_limit = first.slo.late_limit;
+  if (rng.chance(0.3)) service.weights = "tuned";
+  return service;
+}
+
+// Which service of the workload runs the model of which earlier one.
+using Twins = std::vector<std::pair<std::size_t, std::size_t>>;
+
+// Puts services of one model on the same slices with the same buckets, most of the time, and limits the rates of some.
+// A later plan may undo both.
+void share_slices(Rng& rng, const Workload& workload, const Twins& twins, Plan& plan) {
+  for (const auto& [twin, first] : twins) {
+    if (rng.chance(0.3)) continue;
+    for (auto& device : plan.devices) {
+      for (auto& planned : device.slices) {
+        const std::string& name = workload.services[twin].name;
+        std::erase_if(planned.replicas, [&](const Replica& r) { return r.service == name; });
+        const auto found = std::ranges::find(planned.replicas, workload.services[first].name, &Replica::service);
+        if (found == planned.replicas.end()) continue;
+        Replica copy = *found;
+        copy.service = workload.services[twin].name;
+        planned.replicas.push_back(std::move(copy));
+      }
+    }
+  }
+  for (const auto& service : workload.services) {
+    if (!rng.chance(0.4)) continue;
+    const double rate = rng.uniform(0.05, 1.5) * std::max(1.0, mean_rate_per_s(service.traffic));
+    for (auto& device : plan.devices) {
+      for (auto& planned : device.slices) {
+        for (auto& replica : planned.replicas) {
+          if (replica.service == service.name) replica.rate_max_per_s = rate;
+        }
+      }
+    }
+  }
+}
+
 // The next plan: another one, or the last with some devices changed.
 Plan next_plan(Rng& rng, const Workload& workload, const Plan& last) {
   Plan plan = random_plan(rng, workload, std::max<std::size_t>(1, last.devices.size() + rng.below(3) - 1));
@@ -199,8 +245,9 @@ void drop_what_does_not_fit(Plan& plan, const Workload& workload, const MadeUpMo
       std::erase_if(planned.replicas, [&](Replica& replica) {
         std::size_t s = 0;
         while (workload.services[s].name != replica.service) ++s;
+        const std::string& name = workload.services[s].model;
         std::erase_if(replica.buckets,
-                      [&](const PlannedBucket& b) { return model.samples_max(s, profile, b.size_max) < 1; });
+                      [&](const PlannedBucket& b) { return model.samples_max(name, profile, b.size_max) < 1; });
         return replica.buckets.empty();
       });
     }
@@ -250,10 +297,20 @@ Case random_case(std::uint64_t seed) {
     made.workload.services.push_back(random_service(rng, s, seconds));
   }
   const MadeUpModel model(root.stream("model"));
+  Rng sharing = root.stream("sharing");
+  const bool shares = sharing.chance(0.5);
+  Twins twins;
+  for (std::uint64_t left = shares ? 1 + sharing.below(3) : 0; left > 0; --left) {
+    const std::size_t first = sharing.below(made.workload.services.size());
+    const std::size_t index = made.workload.services.size();
+    made.workload.services.push_back(service_beside(sharing, made.workload.services[first], index, seconds));
+    twins.emplace_back(index, first);
+  }
   Plan plan = random_plan(rng, made.workload, 1 + rng.below(4));
   const auto changes = rng.chance(0.5) ? 0 : rng.below(3);
   for (std::uint64_t i = 0; i <= changes; ++i) {
     if (i > 0) plan = next_plan(rng, made.workload, plan);
+    if (shares) share_slices(sharing, made.workload, twins, plan);
     drop_what_does_not_fit(plan, made.workload, model);
     made.deployments.push_back(*sched::compile(plan, made.workload, model));
     if (i > 0) made.changes.push_back(kTimeZero + from_seconds(rng.uniform(0, seconds)));
@@ -280,6 +337,8 @@ Case random_case(std::uint64_t seed) {
   made.summary = fmt::format("{}{}, {} devices, {} services, {} plan changes", made.config.scheduler.policy,
                              made.config.scheduler.policy_config.merge ? "" : " alone",
                              made.deployments[0].devices.size(), made.workload.services.size(), made.changes.size());
+  const auto fused = std::ranges::count_if(made.deployments[0].services, [](const auto& s) { return bool(s.joins); });
+  if (fused > 0) made.summary += fmt::format(", {} fused", fused);
   return made;
 }
 
@@ -333,7 +392,8 @@ class WorldRun {
     reality.restarts = [this](SliceId) { return !reality_rng_.chance(made_.restart_fail_probability); };
     reality.samples_max = [this](const sched::Place& place, ServiceId service, std::int64_t padded_size) {
       const auto& geometry = scheduler_.state().deployment.devices[place.device.index()].geometry;
-      return model_.samples_max(service.index(), geometry.profiles[place.slice.profile], padded_size);
+      const auto& model = made_.workload.services[service.index()].model;
+      return model_.samples_max(model, geometry.profiles[place.slice.profile], padded_size);
     };
     reality.restart_time = from_seconds(made_.config.faults.restart_s);
     reality.reshape_time = from_seconds(made_.config.faults.reshape_s);
@@ -459,6 +519,11 @@ std::vector<std::string> judge_simulation(const Case& made, const sim::Simulatio
   for (const auto& queue : result.metrics.queue_by_tenant) {
     expect(queue.waiting == 0, "a tenant still counts a request as waiting");
   }
+  const std::uint64_t over_rate = total.rejected[static_cast<std::size_t>(RejectReason::over_rate)];
+  const auto limited = [](const sched::Deployment& d) {
+    return std::ranges::any_of(d.services, [](const auto& s) { return s.rate_max_per_s > 0; });
+  };
+  expect(over_rate == 0 || std::ranges::any_of(made.deployments, limited), "rejected over a rate that is not limited");
   expect(result.metrics.batches.size() <= made.config.batches_recorded_max, "more batches are kept than asked for");
   return complaints;
 }

@@ -119,7 +119,11 @@ Result<std::unique_ptr<CoreQuota>> CoreQuota::make(const CpuHostReport& host, co
   return group;
 }
 
-CoreQuota::~CoreQuota() { rmdir(directory_.c_str()); }
+// The kernel lets go of a process that was reaped a moment later, and keeps the group until then. A second is far more
+// than it takes; a group that is left is removed by the next start.
+CoreQuota::~CoreQuota() {
+  for (int attempt = 0; attempt < 100 && rmdir(directory_.c_str()) != 0 && errno == EBUSY; ++attempt) usleep(10'000);
+}
 
 Result<Nothing> CoreQuota::add(pid_t process) const {
   return write_text(directory_ + "/cgroup.procs", std::to_string(process));

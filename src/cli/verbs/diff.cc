@@ -167,14 +167,25 @@ std::string replica_text(const Replica& replica) {
   std::vector<std::string> buckets;
   for (const auto& bucket : replica.buckets)
     buckets.push_back(fmt::format("{}:{}", bucket.size_max, bucket.batch_size));
-  return fmt::format("{} {}{}", replica.service, text::join(buckets, ","),
-                     replica.processes > 1 ? fmt::format(" x{}", replica.processes) : "");
+  return fmt::format("{} {}{}{}", replica.service, text::join(buckets, ","),
+                     replica.processes > 1 ? fmt::format(" x{}", replica.processes) : "",
+                     replica.rate_max_per_s ? fmt::format(" up to {:.4g}/s", *replica.rate_max_per_s) : "");
 }
 
-// "free" for a slice that the plan cuts but does not use.
-std::string replicas_text(const std::vector<Replica>& replicas) {
+// "free" for a slice that the plan cuts but does not use. On a slice that many services share, those that are the same
+// in `other` are only counted: "8 kept + rank 64:8".
+std::string replicas_text(const std::vector<Replica>& replicas, const std::vector<Replica>& other) {
+  constexpr std::size_t kNamed = 3;
   std::vector<std::string> texts;
-  for (const auto& replica : replicas) texts.push_back(replica_text(replica));
+  int kept = 0;
+  for (const auto& replica : replicas) {
+    if (replicas.size() > kNamed && std::ranges::find(other, replica) != other.end()) {
+      ++kept;
+    } else {
+      texts.push_back(replica_text(replica));
+    }
+  }
+  if (kept > 0) texts.insert(texts.begin(), fmt::format("{} kept", kept));
   return texts.empty() ? "free" : text::join(texts, " + ");
 }
 
@@ -239,8 +250,8 @@ std::string slices_table(const plan::Difference& difference, const Terminal& ter
       table.add({{device.before.name, Style::accent},
                  slice_text(device.before.geometry, slice.slice),
                  {std::string(change_text(slice.change)), style_of(slice.change)},
-                 created ? "-" : replicas_text(slice.before),
-                 destroyed ? "-" : replicas_text(slice.after)});
+                 created ? "-" : replicas_text(slice.before, slice.after),
+                 destroyed ? "-" : replicas_text(slice.after, slice.before)});
     }
   }
   return table.empty() ? "" : "\n" + table.render(terminal);
@@ -272,6 +283,18 @@ std::string capacity_text(const plan::Step& step) {
   return text::join(texts, ", ");
 }
 
+// " beside s1 and s2": whose models stay loaded on the slice; nothing where the slice holds one service.
+std::string beside_text(const plan::Step& step) {
+  constexpr std::size_t kNamed = 3;
+  if (step.beside.empty()) return "";
+  if (step.beside.size() == 1) return " beside " + step.beside[0];
+  if (step.beside.size() > kNamed) {
+    return fmt::format(" beside {}, {} and {} more", step.beside[0], step.beside[1], step.beside.size() - 2);
+  }
+  const std::vector<std::string> first(step.beside.begin(), step.beside.end() - 1);
+  return " beside " + text::join(first, ", ") + " and " + step.beside.back();
+}
+
 // `requests` chooses the unit in the heading and must match what read_capacity() chose.
 std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std::string, const Geometry*>& geometries,
                         bool requests, const Terminal& terminal) {
@@ -297,14 +320,14 @@ std::string steps_table(const std::vector<plan::Step>& steps, const std::map<std
                std::string(to_string(step.action)),
                {step.device, Style::accent},
                slices_text(*geometries.at(step.device), step),
-               replica + (step.temporary ? " (temporary)" : ""),
+               replica + beside_text(step) + (step.temporary ? " (temporary)" : ""),
                {capacity_text(step), style}});
   }
   return table.render(terminal);
 }
 
-// The floor of a service with bursts is the least rate that can keep its Slo. A transition can still break the Slo during
-// a burst, so the user gets the burst rate as well.
+// The floor of a service with bursts is the least rate that can keep its Slo. A transition can still break the Slo
+// during a burst, so the user gets the burst rate as well.
 std::string burst_notes(const std::optional<Workload>& workload) {
   std::string text;
   if (!workload) return text;
@@ -356,6 +379,7 @@ report::Json replicas_json(const std::vector<Replica>& replicas) {
       buckets.push_back({{"size_max", bucket.size_max}, {"batch_size", bucket.batch_size}});
     }
     list.push_back({{"service", replica.service}, {"processes", replica.processes}, {"buckets", std::move(buckets)}});
+    if (replica.rate_max_per_s) list.back()["rate_max_per_s"] = *replica.rate_max_per_s;
   }
   return list;
 }
@@ -398,6 +422,7 @@ report::Json step_json(const plan::Step& step, const Geometry& geometry) {
   if (!step.replica.service.empty()) json["replica"] = replicas_json({step.replica})[0];
   if (step.action == plan::StepAction::retune) json["retuned"] = replicas_json({step.retuned})[0];
   json["temporary"] = step.temporary;
+  json["beside"] = step.beside;
   json["phase"] = step.phase + 1;
   json["begins_s"] = to_seconds(step.begins);
   json["takes_s"] = to_seconds(step.takes);

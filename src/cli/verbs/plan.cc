@@ -33,6 +33,7 @@ struct Options {
   std::string rule = "certified";
   std::string objective = "devices";
   std::string buckets = "chosen";
+  std::string sharing = "all";
   int processes = 1;
   double memory_headroom = plan::PlanOptions{}.memory_headroom;
   std::uint64_t seed = 1;
@@ -93,6 +94,7 @@ Result<Nothing> read_question(const Options& options, Question& question) {
   problem.options.objective = *plan::parse_objective(options.objective);
   problem.options.processes_max = options.processes;
   problem.options.memory_headroom = options.memory_headroom;
+  problem.options.sharing = *plan::parse_sharing(options.sharing);
   return read_buckets(options.buckets, problem.options);
 }
 
@@ -106,6 +108,13 @@ class WatchedCertifier final : public plan::Certifier {
     progress_.label(fmt::format("{} {}", confirm ? "confirming" : "certifying", service.name));
     progress_.advance(0);
     return certifier_.certify(service, groups, confirm);
+  }
+  std::vector<plan::Verdict> certify_together(std::span<const Service> services,
+                                              std::span<const plan::SharedGroup> groups, bool confirm) override {
+    progress_.label(
+        fmt::format("{} {} services that share slices", confirm ? "confirming" : "certifying", services.size()));
+    progress_.advance(0);
+    return certifier_.certify_together(services, groups, confirm);
   }
 
  private:
@@ -197,6 +206,7 @@ report::PlanStory tell(Session& session, const Options& options, const Question&
   story.explained = true;
   Progress progress = session.progress("explaining", 0);
   story.relief = plan::slo_relief(question.problem, planner, answer);
+  story.neighbours = plan::neighbours_of(question.problem, answer);
   // Only a fitted model knows how sure its predictions are.
   if (const auto* fitted = dynamic_cast<const learn::FittedModel*>(question.latency.get())) {
     story.confidence = lab::confidence_of(question.problem, answer, *fitted);
@@ -215,13 +225,14 @@ Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) 
   return Error{ErrorCode::invalid, "the plan does not pass its check: " + text::join(wrong, "; ")};
 }
 
-// Certifies an existing plan with the seed of the options. The answer has the form of a new plan's, without a bound.
+// Certifies an existing plan with other random numbers than those it was made with, even if the seed is the same. The
+// answer has the form of a new plan's, without a bound.
 Result<ExitCode> check_again(Session& session, const Options& options, Question& question) {
   TANGRAM_TRY(const auto source, read_source(options.check));
   TANGRAM_TRY(Plan plan, formats::parse_plan(source));
   const auto wrong = plan::check_plan(question.problem, plan);
-  lab::SimulatedCertifier certifier(*question.latency,
-                                    {.seed = options.seed, .confirmations = 1, .noise = options.noise});
+  const lab::CertifyOptions certify{.seed = options.seed, .noise = options.noise};
+  lab::SimulatedCertifier certifier(*question.latency, certify.checking());
   Progress progress = session.progress("certifying", question.problem.workload.services.size());
   const auto checked = plan::certify_plan(question.problem, plan, certifier, [&](const std::string& service) {
     progress.label("certifying " + service);
@@ -288,7 +299,7 @@ VerbInfo info() {
       .description =
           "Decides how each device of FLEET is cut and what runs on every slice, with which buckets of input sizes "
           "and which batch sizes, so that SERVICES keep their promises on as few devices as possible, and gives a "
-          "proved lower bound for plans in which services do not share slices. The rule says when a slice is fast "
+          "proved lower bound. Services may share slices where their memory is known; see --sharing. The rule says when a slice is fast "
           "enough. certified, the default, simulates every service with the scheduler that will serve it, until its "
           "percentile holds in the long run with 95 % confidence for each service. "
           "half leaves half of the Slo for waiting, as ParvaGPU does. no_waiting gives a bound, not a plan to serve: "
@@ -326,6 +337,10 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   choice("--rule", options.rule, "The rule for when a slice is fast enough.", {"half", "certified", "no_waiting"});
   choice("--objective", options.objective, "What to optimise: fewest devices, lowest price, or the highest rates.",
          {"devices", "price", "headroom"});
+  choice("--sharing", options.sharing,
+         "Which services may share slices: none, only services of one model, or all that allow it. Only the planner "
+         "elastic shares by this option.",
+         {"none", "model", "all"});
   program.whole_number(verb.add_option("--processes", options.processes, "The largest number of processes on a slice.")
                            ->type_name("N")
                            ->capture_default_str(),
@@ -353,8 +368,8 @@ void add_options(Program& program, Arguments& verb, Options& options) {
        "Certify this plan again instead of making one. Another --seed gives other random numbers.");
   verb.add_flag(
       "--explain", options.explain,
-      "Explain why not fewer devices, what a longer promise of each service would save, and how certain the run "
-      "times are.");
+      "Explain why not fewer devices, who shares slices and what that saves and costs, what a longer promise of each "
+      "service would save, and how certain the run times are.");
   file("-o,--to", options.to, "Write the plan, JSON.");
   file("--svg", options.svg, "Draw the devices.");
   file("--html", options.html, "Write a page with the picture and the tables.");

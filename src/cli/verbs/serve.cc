@@ -27,6 +27,7 @@
 #include "lab/model_file.h"
 #include "recut/mig_pins.h"
 #include "sched/scheduler_description.h"
+#include "sched/slice_memory.h"
 #include "serve/drift_watch.h"
 #include "serve/grpc_server.h"
 #include "serve/recording_file.h"
@@ -85,6 +86,8 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   auto deployment = sched::compile(plan, workload, *latency);
   // compile() does not know the name of the file, so the message gets it here.
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
+  // Before a worker starts: one that runs out of memory while it loads says less, and may take others with it.
+  if (const auto lacks = sched::why_memory_lacks(*deployment)) return invalid_input(options.plan + ": " + *lacks);
   return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
 }
 

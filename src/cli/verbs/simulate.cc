@@ -51,6 +51,7 @@ struct Options {
   double interval_s = 300;
   std::string fleet;
   std::string rule = "certified";
+  std::string sharing = "none";
 };
 
 // What the run must record. Details cost time and memory, so only those are recorded that a requested file needs.
@@ -162,6 +163,7 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   lab::ReplanComparisonOptions settings;
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
+  settings.sharing = *plan::parse_sharing(options.sharing);
   // One seed for traffic and certification, so that --seed reproduces the whole run.
   settings.certify.seed = scenario.config.seed;
   settings.progress = [&](const std::string& name, double share) {
@@ -282,6 +284,13 @@ void add_options(Program& program, Arguments& verb, Options& options) {
                      ->needs(replan)
                      ->capture_default_str(),
                  {"half", "certified"});
+  program.one_of(verb.add_option("--sharing", options.sharing,
+                                 "With --replan: which services may share slices: none, only services of one model, "
+                                 "or all that allow it.")
+                     ->type_name("NAME")
+                     ->needs(replan)
+                     ->capture_default_str(),
+                 {"none", "model", "all"});
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include <fmt/ranges.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 namespace tangram::engines {
@@ -45,10 +47,25 @@ std::string text_of(Datatype datatype, at::IntArrayRef shape) {
   return fmt::format("{} [{}]", to_string(datatype), fmt::join(shape.begin(), shape.end(), ", "));
 }
 
+// A network with its weights. Services that run the same file share one.
+struct Copy {
+  torch::jit::Module module;
+  std::size_t inputs = 0;   // That its forward takes.
+  std::uint64_t bytes = 0;  // Of its parameters and buffers.
+};
+
 struct Loaded {
   ModelSpec spec;
-  torch::jit::Module module;
+  std::shared_ptr<Copy> copy;
 };
+
+// Requires a module that is not frozen: freezing turns parameters into constants of its program.
+std::uint64_t bytes_of_weights(const torch::jit::Module& module) {
+  std::uint64_t bytes = 0;
+  for (const at::Tensor& tensor : module.parameters()) bytes += tensor.nbytes();
+  for (const at::Tensor& tensor : module.buffers()) bytes += tensor.nbytes();
+  return bytes;
+}
 
 class TorchEngine final : public BatchEngine {
  public:
@@ -62,7 +79,8 @@ class TorchEngine final : public BatchEngine {
       }
       set_threads();
       for (const auto& spec : models) {
-        TANGRAM_RETURN_IF_ERROR(load_one(spec));
+        TANGRAM_TRY(auto loaded, open(spec));
+        models_.push_back(std::move(loaded));
       }
       return Nothing{};
     });
@@ -70,16 +88,33 @@ class TorchEngine final : public BatchEngine {
 
   Result<Nothing> warm_up() override {
     for (const auto& model : models_) {
-      for (const auto& shape : model.spec.shapes) {
-        // Smaller batches occur as well, and libtorch prepares for each number of samples. Powers of two are a sample
-        // of them that takes log2(batch) steps.
-        for (std::int64_t batch = 1; batch < shape.batch; batch *= 2) {
-          TANGRAM_RETURN_IF_ERROR(warm_up(model, {batch, shape.size}));
-        }
-        TANGRAM_RETURN_IF_ERROR(warm_up(model, shape));
-      }
+      TANGRAM_RETURN_IF_ERROR(warm_up(model));
     }
     return Nothing{};
+  }
+
+  Result<Nothing> warm_up(ServiceId service) override {
+    for (const auto& model : models_) {
+      if (model.spec.service == service) return warm_up(model);
+    }
+    return Error{ErrorCode::not_found, "the slice has no replica of the service"};
+  }
+
+  // The new model is there before the old one of the service goes: they may share their weights.
+  Result<std::uint64_t> load_one(const ModelSpec& model) override {
+    std::uint64_t bytes = 0;
+    TANGRAM_RETURN_IF_ERROR(guarded(model.name, [&]() -> Result<Nothing> {
+      TANGRAM_TRY(auto loaded, open(model));
+      bytes = loaded.copy->bytes;
+      unload(model.service);
+      models_.push_back(std::move(loaded));
+      return Nothing{};
+    }));
+    return bytes;
+  }
+
+  void unload(ServiceId service) override {
+    std::erase_if(models_, [&](const Loaded& model) { return model.spec.service == service; });
   }
 
   Result<Nothing> run(const BatchJob& job, const BatchMemory& memory) override {
@@ -136,7 +171,8 @@ class TorchEngine final : public BatchEngine {
     (void)once;
   }
 
-  Result<Nothing> load_one(const ModelSpec& spec) {
+  // The model with the copy of its weights that another model has, or a new one. Exceptions of libtorch leave it.
+  Result<Loaded> open(const ModelSpec& spec) const {
     if (spec.path.empty()) {
       return Error{ErrorCode::invalid,
                    fmt::format("{}: the engine torch needs the weights of {}: name their folder with --models DIR",
@@ -151,16 +187,35 @@ class TorchEngine final : public BatchEngine {
         }
       }
     }
-    auto module = torch::jit::load(spec.path + ".pt", device_);
+    const auto same = std::ranges::find_if(models_, [&](const Loaded& m) { return m.spec.path == spec.path; });
+    Loaded loaded{spec, same == models_.end() ? read(spec.path) : same->copy};
+    if (loaded.copy->inputs != spec.signature.inputs.size()) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: {}.pt takes {} inputs, but the services file declares {}", spec.name, spec.path,
+                               loaded.copy->inputs, spec.signature.inputs.size())};
+    }
+    return loaded;
+  }
+
+  std::shared_ptr<Copy> read(const std::string& path) const {
+    auto module = torch::jit::load(path + ".pt", device_);
     module.eval();
     // Minus one for `self`.
-    const std::size_t takes = module.get_method("forward").function().getSchema().arguments().size() - 1;
-    if (takes != spec.signature.inputs.size()) {
-      return Error{ErrorCode::invalid, fmt::format("{}: {}.pt takes {} inputs, but the services file declares {}",
-                                                   spec.name, spec.path, takes, spec.signature.inputs.size())};
-    }
+    const std::size_t inputs = module.get_method("forward").function().getSchema().arguments().size() - 1;
+    const std::uint64_t bytes = bytes_of_weights(module);
     // Freezing turns weights into constants, which lets libtorch fold and fuse them.
-    models_.push_back({spec, torch::jit::freeze(module)});
+    return std::make_shared<Copy>(Copy{torch::jit::freeze(module), inputs, bytes});
+  }
+
+  Result<Nothing> warm_up(const Loaded& model) {
+    for (const auto& shape : model.spec.shapes) {
+      // Smaller batches occur as well, and libtorch prepares for each number of samples. Powers of two are a sample
+      // of them that takes log2(batch) steps.
+      for (std::int64_t batch = 1; batch < shape.batch; batch *= 2) {
+        TANGRAM_RETURN_IF_ERROR(warm_up(model, {batch, shape.size}));
+      }
+      TANGRAM_RETURN_IF_ERROR(warm_up(model, shape));
+    }
     return Nothing{};
   }
 
@@ -192,7 +247,7 @@ class TorchEngine final : public BatchEngine {
       // On the CPU the tensor is a view of the batch's memory, which outlives this call.
       inputs.emplace_back(device_.is_cuda() ? tensor.to(device_) : tensor);
     }
-    const c10::IValue answer = model.module.forward(std::move(inputs));
+    const c10::IValue answer = model.copy->module.forward(std::move(inputs));
     const auto& outputs = model.spec.signature.outputs;
     // A model with one output may return it bare or as a tuple of one.
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);

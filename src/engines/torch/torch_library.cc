@@ -23,7 +23,7 @@ class Library final : public TorchLibrary {
 }  // namespace tangram::engines
 
 // The number in the name is the version of the interface: a library of another version lacks the symbol.
-extern "C" __attribute__((visibility("default"))) const tangram::engines::TorchLibrary* tangram_torch_library_1() {
+extern "C" __attribute__((visibility("default"))) const tangram::engines::TorchLibrary* tangram_torch_library_2() {
   static const tangram::engines::Library library;
   return &library;
 }

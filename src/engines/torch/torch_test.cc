@@ -249,5 +249,30 @@ TEST_F(Torch, SaysWhenTheAnswerHasAnotherShape) {
   EXPECT_THAT(warm.error().message, HasSubstr("expected FP32 [1, 64], the model returned Float [1, 192]"));
 }
 
+// The file is removed after the first load: the second service of the same weights can only share the copy. It is freed
+// with the last of them.
+TEST_F(Torch, LoadsOneCopyForServicesWithTheSameWeights) {
+  const fs::path file = folder_ / "shared.pt";
+  fs::copy_file(folder_ / "image-classifier.pt", file);
+  ModelSpec first = spec_of("image-classifier");
+  first.path = folder_ / "shared";
+  ModelSpec second = first;
+  second.service = ServiceId(1);
+  const auto engine = *make_batch_engine("torch", {});
+  ASSERT_TRUE(engine->load({}));
+  const auto bytes = engine->load_one(first);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_EQ(*bytes, 4U * static_cast<std::uint64_t>(parameters_of(*find_example_model("image-classifier"))));
+  fs::remove(file);
+  ASSERT_TRUE(engine->load_one(second));
+  engine->unload(first.service);
+  ASSERT_TRUE(engine->warm_up(second.service));
+  const BatchJob job{.service = first.service, .samples = 1, .size = 8};
+  Tensors tensors(first.signature, job);
+  EXPECT_FALSE(engine->run(job, tensors.memory)) << "it was unloaded";
+  engine->unload(second.service);
+  EXPECT_FALSE(engine->load_one(second)) << "neither copy nor file is there";
+}
+
 }  // namespace
 }  // namespace tangram::engines

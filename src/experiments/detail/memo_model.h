@@ -23,6 +23,14 @@ class MemoModel final : public LatencyModel {
     if (found != known.end()) return found->second;
     return known.emplace(key, model_.predict(point)).first->second;
   }
+  std::optional<double> weights_mib(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override {
+    return model_.weights_mib(device, mig_profile, model);
+  }
+  std::optional<Duration> load_time(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override {
+    return model_.load_time(device, mig_profile, model);
+  }
 
  private:
   using Known = std::unordered_map<std::uint64_t, std::optional<Prediction>>;

@@ -27,6 +27,10 @@ class MeasuredSlices final : public LatencyModel {
     if (std::ranges::find(input_.mig_profiles, point.mig_profile) == input_.mig_profiles.end()) return std::nullopt;
     return memo_.predict(point);
   }
+  std::optional<double> weights_mib(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override {
+    return memo_.weights_mib(device, mig_profile, model);
+  }
 
  private:
   const ElasticBatchInput& input_;

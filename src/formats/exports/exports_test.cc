@@ -13,6 +13,7 @@
 namespace tangram::formats {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -463,6 +464,38 @@ TEST(Export, TritonKeepsReplicasOfASliceApart) {
   for (const auto& file : models->files) paths.push_back(file.path);
   EXPECT_THAT(paths, ElementsAre("n-0/4g.24gb-0/a/config.pbtxt", "n-0/4g.24gb-0/a-2/config.pbtxt",
                                  "n-0/4g.24gb-0/b/config.pbtxt"));
+}
+
+// Two services on one slice: one server that runs one batch at a time, and what Triton cannot do is said.
+TEST(Export, TritonRunsTheModelsOfASharedSliceInTurn) {
+  Replica limited = replica_of("b", {{1, 1}});
+  limited.rate_max_per_s = 5;
+  const Plan plan{{device_of("n-0", "a30", "2g@0 + 2g@2", {{replica_of("a", {{1, 4}}), limited}, {limited}})}};
+  Workload workload;
+  for (const char* name : {"a", "b"}) {
+    Service service;
+    service.name = name;
+    service.model = "net";
+    workload.services.push_back(service);
+  }
+  const auto result = export_as("triton", plan, {}, &workload);
+  const Message shared = PbtxtReader(text_at(*result, "n-0/2g.12gb-0/a/config.pbtxt")).read();
+  EXPECT_EQ(shared.part("instance_group").part("rate_limiter").part("resources").text("name"), "\"slice\"");
+  const Message own = PbtxtReader(text_at(*result, "n-0/2g.12gb-2/b/config.pbtxt")).read();
+  EXPECT_FALSE(own.part("instance_group").fields.contains("rate_limiter"));
+  EXPECT_THAT(result->notes, Contains(HasSubstr("--rate-limit=execution_count")));
+  EXPECT_THAT(result->notes, Contains(HasSubstr("does not limit the rates")));
+  EXPECT_THAT(result->notes, Contains(HasSubstr("Triton loads a copy for each")));
+}
+
+TEST(Export, KubernetesListsAllModelsOfASharedSlice) {
+  Replica limited = replica_of("b", {{1, 1}});
+  limited.rate_max_per_s = 2.5;
+  const Plan plan{{device_of("n-0", "a30", "4g@0", {{replica_of("a", {{1, 4}}), limited}})}};
+  const auto result = export_as("kubernetes", plan);
+  EXPECT_THAT(result->files[0].text, HasSubstr("a-b-4g-24gb"));
+  EXPECT_THAT(result->files[0].text, HasSubstr("rate_max_per_s"));
+  EXPECT_THAT(result->notes, Contains(HasSubstr("keeps all models that its annotation tangram/replicas lists")));
 }
 
 TEST(Export, WithoutAReplicaThereIsNothingToServe) {

@@ -105,11 +105,13 @@ std::string replicas_json(const ExportInput& input, const PlannedSlice& slice) {
       buckets.push_back(
           map_node({{"size_max", number_node(bucket.size_max)}, {"batch_size", number_node(bucket.batch_size)}}));
     }
-    const Node node = map_node({{"service", text_node(replica.service)},
-                                {"model", text_node(service != nullptr ? service->model : replica.service)},
-                                {"processes", number_node(replica.processes)},
-                                {"buckets", list_node(std::move(buckets))}});
-    text += (text.empty() ? "" : ",") + to_json(node);
+    Fields fields{{"service", text_node(replica.service)},
+                  {"model", text_node(service != nullptr ? service->model : replica.service)}};
+    if (service != nullptr && !service->weights.empty()) fields.emplace_back("weights", text_node(service->weights));
+    fields.emplace_back("processes", number_node(replica.processes));
+    if (replica.rate_max_per_s) fields.emplace_back("rate_max_per_s", decimal_node(*replica.rate_max_per_s));
+    fields.emplace_back("buckets", list_node(std::move(buckets)));
+    text += (text.empty() ? "" : ",") + to_json(map_node(std::move(fields)));
   }
   return "[" + on_one_line(text) + "]";
 }
@@ -240,6 +242,15 @@ void note_free_slices(int count, std::vector<std::string>& notes) {
                               count == 1 ? "" : "s", count == 1 ? "is" : "are"));
 }
 
+// A pod is one server for all models of its slice.
+void note_shared_slices(const Collected& all, std::vector<std::string>& notes) {
+  const auto shared = [](const Workers& workers) { return workers.slice->replicas.size() > 1; };
+  if (std::ranges::none_of(all.workers, shared)) return;
+  notes.emplace_back(
+      "services share slices: the server of such a pod keeps all models that its annotation tangram/replicas lists, "
+      "and runs one batch at a time");
+}
+
 // The device plugin counts slices by profile name. On a node with two types of boards, slices of one name are one
 // resource.
 void note_mixed(const std::vector<ClusterNode>& nodes, std::vector<std::string>& notes) {
@@ -273,6 +284,7 @@ Result<Export> kubernetes(const ExportInput& input) {
     documents.push_back(to_yaml(deployment(input, workers, plugin_pod(input, workers))));
   }
   note_free_slices(all.free_slices, result.notes);
+  note_shared_slices(all, result.notes);
   note_mixed(nodes, result.notes);
   result.files.push_back({"manifests.yaml", join_documents(documents)});
   return result;
@@ -291,6 +303,7 @@ Result<Export> kubernetes_dra(const ExportInput& input) {
     documents.push_back(to_yaml(deployment(input, workers, claim_pod(input, workers))));
   }
   note_free_slices(all.free_slices, result.notes);
+  note_shared_slices(all, result.notes);
   result.files.push_back({"manifests.yaml", join_documents(documents)});
   return result;
 }

@@ -181,4 +181,6 @@ Node list_node(std::vector<Node> items) {
 
 Node number_node(std::int64_t value) { return plain_node(fmt::format("{}", value)); }
 
+Node decimal_node(double value) { return plain_node(text::shortest(value)); }
+
 }  // namespace tangram::formats::exports

@@ -50,5 +50,6 @@ const Service* find_service(const ExportInput& input, std::string_view name);
 Node map_node(std::vector<std::pair<std::string, Node>> entries);
 Node list_node(std::vector<Node> items);
 Node number_node(std::int64_t value);
+Node decimal_node(double value);
 
 }  // namespace tangram::formats::exports

@@ -2,6 +2,9 @@
 //
 // Triton does not know MIG. One server runs for each slice, with CUDA_VISIBLE_DEVICES=MIG-<uuid>, and sees the slice as
 // GPU 0. So each slice gets a folder, for example rack1-0/4g.40gb-0/rank/config.pbtxt.
+//
+// Models that share a slice are one folder and one server. Triton would run them at the same time; the plan counts on
+// one batch at a time. So each of them asks for the one "slice" of the server's rate limiter.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,6 +97,36 @@ std::string parameters(const Replica& replica) {
                      in_quotes(text::join(buckets, ",")));
 }
 
+constexpr const char* kOneAtATime = "    rate_limiter { resources [ { name: \"slice\" count: 1 } ] }\n";
+
+// What a plan with shared slices counts on and Triton does not do by itself.
+void note_shared_slices(const ExportInput& input, std::vector<std::string>& notes) {
+  bool shared = false;
+  bool limited = false;
+  bool same_weights_twice = false;
+  for (const auto& device : input.plan->devices) {
+    for (const auto& slice : device.slices) {
+      std::set<std::pair<std::string, std::string>> copies;
+      for (const auto& replica : slice.replicas) {
+        shared = shared || slice.replicas.size() > 1;
+        limited = limited || replica.rate_max_per_s;
+        const Service* service = find_service(input, replica.service);
+        if (service == nullptr) continue;
+        same_weights_twice = !copies.emplace(service->model, service->weights).second || same_weights_twice;
+      }
+    }
+  }
+  if (!shared) return;
+  notes.emplace_back(
+      "services share slices: start those servers with --rate-limit=execution_count, so that one batch runs at a time");
+  if (limited) notes.emplace_back("Triton does not limit the rates of services that share slices (rate_max_per_s)");
+  if (same_weights_twice) {
+    notes.emplace_back(
+        "services with the same weights share one copy and batches in the plan; Triton loads a copy for each, which may "
+        "not fit into memory");
+  }
+}
+
 std::string model_text(const ExportInput& input, const PlannedDevice& device, const PlannedSlice& slice,
                        const Replica& replica, const std::string& name) {
   const bool host = device.geometry.units_per_core > 0;
@@ -103,8 +136,9 @@ std::string model_text(const ExportInput& input, const PlannedDevice& device, co
   if (!input.options.backend.empty()) text += fmt::format("backend: {}\n", in_quotes(input.options.backend));
   text += fmt::format("max_batch_size: {}\n", batch_max(replica));
   text += batching(input, replica);
-  text += fmt::format("instance_group [\n  {{\n    count: {}\n    kind: {}\n{}  }}\n]\n", replica.processes,
-                      host ? "KIND_CPU" : "KIND_GPU", host ? "" : "    gpus: [ 0 ]\n");
+  text += fmt::format("instance_group [\n  {{\n    count: {}\n    kind: {}\n{}{}  }}\n]\n", replica.processes,
+                      host ? "KIND_CPU" : "KIND_GPU", host ? "" : "    gpus: [ 0 ]\n",
+                      slice.replicas.size() < 2 ? "" : kOneAtATime);
   return text + parameters(replica);
 }
 
@@ -134,6 +168,7 @@ Result<Export> triton(const ExportInput& input) {
   if (input.workload == nullptr) {
     result.notes.emplace_back("queue delays are left out, because promises and rates are unknown; give --services");
   }
+  note_shared_slices(input, result.notes);
   result.notes.emplace_back(
       "run one server for each folder DEVICE/SLICE, with CUDA_VISIBLE_DEVICES=MIG-<uuid> of that slice");
   return result;

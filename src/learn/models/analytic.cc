@@ -66,4 +66,11 @@ std::optional<Prediction> AnalyticModel::predict(const RunPoint& point) const {
   return prediction;
 }
 
+std::optional<double> AnalyticModel::weights_mib(std::string_view device, std::string_view /*mig_profile*/,
+                                                 std::string_view model) const {
+  const AnalyticRun* run = find(model, device);
+  if (run == nullptr || run->memory_gib <= 0) return std::nullopt;
+  return 1024 * run->memory_gib;
+}
+
 }  // namespace tangram::learn

@@ -31,6 +31,8 @@ class AnalyticModel final : public LatencyModel {
  public:
   explicit AnalyticModel(std::vector<AnalyticRun> runs) : runs_(std::move(runs)) {}
   std::optional<Prediction> predict(const RunPoint& point) const override;
+  std::optional<double> weights_mib(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override;
 
  private:
   // The entry of this device, else the general one of the model, else null.

@@ -23,7 +23,7 @@ double between_numbers(double low, double high, double share) { return low + (hi
 
 }  // namespace
 
-TableModel::TableModel(const Measurements& measurements) {
+TableModel::TableModel(const Measurements& measurements) : loading_(measurements) {
   for (const auto& m : measurements) {
     if (m.out_of_memory()) continue;
     const double mean = *m.latency_ms;
@@ -82,6 +82,17 @@ std::optional<Prediction> TableModel::predict(const RunPoint& point) const {
   }
   if (!row) return std::nullopt;
   return Prediction{from_milliseconds(row->mean_ms), from_milliseconds(row->p99_ms), row->memory_mib};
+}
+
+std::optional<double> TableModel::weights_mib(std::string_view device, std::string_view mig_profile,
+                                              std::string_view model) const {
+  const auto column = loading_.weights_mib(device, mig_profile, model);
+  return column ? column : loading_.memory_least_mib(device, model);
+}
+
+std::optional<Duration> TableModel::load_time(std::string_view device, std::string_view mig_profile,
+                                              std::string_view model) const {
+  return loading_.load_time(device, mig_profile, model);
 }
 
 }  // namespace tangram::learn

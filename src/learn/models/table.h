@@ -7,6 +7,7 @@
 
 #include "core/latency_model.h"
 #include "core/measurement.h"
+#include "learn/loading.h"
 
 namespace tangram::learn {
 
@@ -17,6 +18,11 @@ class TableModel final : public LatencyModel {
  public:
   explicit TableModel(const Measurements& measurements);
   std::optional<Prediction> predict(const RunPoint& point) const override;
+  // The column weights_mib, or else the smallest peak that was measured.
+  std::optional<double> weights_mib(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override;
+  std::optional<Duration> load_time(std::string_view device, std::string_view mig_profile,
+                                    std::string_view model) const override;
 
  private:
   struct Row {
@@ -32,6 +38,7 @@ class TableModel final : public LatencyModel {
   // Interpolates over batches. Requires ascending rows; nullopt above the largest batch.
   static std::optional<Row> at_batch(const std::vector<Row>& rows, std::int64_t batch);
 
+  LoadingTable loading_;
   std::map<std::string, BySize, std::less<>> runs_;  // By device, profile, model and processes.
 };
 

@@ -81,6 +81,15 @@ void Narrator::count(Step& step, const std::map<std::string, double>& before) {
   step.below.assign(below_.begin(), below_.end());
 }
 
+std::vector<std::string> Narrator::neighbours_of(const Step& step) const {
+  std::vector<std::string> names;
+  if (step.replica.service.empty()) return names;
+  for (const auto& replica : fleet_.loaded(step.device, step.slices.front())) {
+    if (replica.service != step.replica.service) names.push_back(replica.service);
+  }
+  return names;
+}
+
 void Narrator::tell(std::vector<Step> steps) {
   if (steps.empty()) return;
   Duration longest{};
@@ -88,6 +97,7 @@ void Narrator::tell(std::vector<Step> steps) {
     step.phase = phase_;
     step.begins = now_;
     step.takes = duration_of(step);
+    step.beside = neighbours_of(step);
     longest = std::max(longest, step.takes);
     const auto before = fleet_.capacity_of(step.device, step.slices.front(), capacity_);
     const auto done = fleet_.apply(step);

@@ -28,6 +28,8 @@ class Narrator {
  private:
   // How long the step takes by the options. Requires the state before the step.
   Duration duration_of(const Step& step) const;
+  // The services of other replicas that are loaded on the slice of the step; empty for create and destroy.
+  std::vector<std::string> neighbours_of(const Step& step) const;
   // Ensures that below_ holds the service exactly if its total is below its floor.
   void judge(const std::string& service);
   // Updates the totals after the step, given the capacity of its slice `before`, and records them in the step.

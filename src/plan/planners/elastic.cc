@@ -1,8 +1,8 @@
 // The main planner: searches all cuts, batches and numbers of processes at once, with covers of each service and a
 // bound on the price.
 
-#include "plan/compose.h"
 #include "plan/objective.h"
+#include "plan/sharing.h"
 
 namespace tangram::plan {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 class Elastic final : public Planner {
  public:
   PlanAnswer plan(const Problem& problem) const override {
-    return plan_for_objective(problem, [](const Problem& p) { return plan_by_cover(p, take_stock(p)); });
+    return plan_for_objective(problem, [](const Problem& p) { return plan_sharing(p, take_stock(p)); });
   }
 };
 

@@ -21,9 +21,9 @@ class Elsa final : public Policy {
     const Duration left = request.deadline - view.now();
     std::optional<Binding> first;
     Duration first_end = Duration::max();
-    for (const PoolId pool : view.service(request.service).pools) {
+    for (const PoolId pool : view.service(request.queue).pools) {
       const auto& slices = view.pool(pool).by_free_time;
-      const PoolService& entry = *view.pool_service(pool, request.service);
+      const PoolService& entry = *view.pool_service(pool, request.queue);
       if (slices.empty() || !entry.takes(waiting.bucket, request.samples)) continue;
       const SliceId slice = slices.front();
       const Duration wait = view.wait_for(view.slice(slice));

@@ -14,9 +14,9 @@ class LeastWork final : public Policy {
     const Request& request = waiting.request;
     std::optional<Binding> best;
     Duration best_end = Duration::max();
-    for (const PoolId pool : view.service(request.service).pools) {
+    for (const PoolId pool : view.service(request.queue).pools) {
       const auto& slices = view.pool(pool).by_free_time;
-      const PoolService& entry = *view.pool_service(pool, request.service);
+      const PoolService& entry = *view.pool_service(pool, request.queue);
       if (slices.empty() || !entry.takes(waiting.bucket, request.samples)) continue;
       const SliceId slice = slices.front();
       const Duration end = view.wait_for(view.slice(slice)) + view.mean(pool, entry, waiting.bucket, request.samples);

@@ -16,7 +16,7 @@ class RoundRobin final : public Policy {
       const SliceId id(static_cast<std::uint32_t>(next_));
       const SliceState& slice = view.slice(id);
       if (!serves(slice)) continue;
-      const PoolService* entry = view.pool_service(slice.place.pool, waiting.request.service);
+      const PoolService* entry = view.pool_service(slice.place.pool, waiting.request.queue);
       if (entry != nullptr && entry->takes(waiting.bucket, waiting.request.samples)) return Binding{id};
     }
     return std::nullopt;  // No slice takes it now: it waits in its lane.

@@ -73,8 +73,8 @@ class Tangram final : public Policy {
 
   std::optional<Binding> bind(const View& view, const Waiting& waiting) override {
     const bool single = note_samples(waiting.request);
-    note_bursts(view, waiting.request.service);
-    if (config_.merge && (single || waits_together(view, waiting.request.service))) return std::nullopt;
+    note_bursts(view, waiting.request.queue);
+    if (config_.merge && (single || waits_together(view, waiting.request.queue))) return std::nullopt;
     if (const auto idle = idle_in_time(view, waiting, Sure::yes)) return idle;
     if (config_.merge) {
       if (const auto open = open_batch(view, waiting)) return open;
@@ -91,16 +91,16 @@ class Tangram final : public Policy {
     if (waits_in_lane(view, request)) return {};
     Displacement best;
     Duration best_cost{};
-    for (const PoolId pool : view.service(request.service).pools) {
+    for (const PoolId pool : view.service(request.queue).pools) {
       const auto& slices = view.pool(pool).by_free_time;
-      const PoolService& entry = *view.pool_service(pool, request.service);
+      const PoolService& entry = *view.pool_service(pool, request.queue);
       if (slices.empty() || !entry.takes(bucket, request.samples)) continue;
       const Duration run = view.p99(pool, entry, bucket, request.samples);
       const Duration excess = view.now() + view.wait_for(view.slice(slices.front())) + run - request.deadline;
       const Displacement way = who_gives_way(view, slices.front(), request, bucket, excess);
       if (way.count == 0) continue;
       const Request& first = way.victims[0]->request;
-      const PoolService& its = *view.pool_service(pool, first.service);
+      const PoolService& its = *view.pool_service(pool, first.queue);
       const Duration cost = view.mean(pool, its, way.victims[0]->bucket, first.samples);
       if (best.count > 0 && cost <= best_cost) continue;
       best_cost = cost;
@@ -146,10 +146,10 @@ class Tangram final : public Policy {
     const SliceState& slice = view.slice(id);
     const PoolId pool = slice.place.pool;
     const Waiting* first = slice.bound.front();
-    const PoolService& entry = *view.pool_service(pool, first->request.service);
+    const PoolService& entry = *view.pool_service(pool, first->request.queue);
     BatchSum batch = sum_batch(first);
     for (const Waiting* next = batch.end; next != nullptr; next = batch.end) {
-      if (next->request.service != first->request.service || next->bucket != first->bucket) break;
+      if (next->request.queue != first->request.queue || next->bucket != first->bucket) break;
       if (!view.may_share(next->request, first->request.size)) break;
       const BatchSum both = sum_of(batch, sum_batch(next));
       if (!entry.takes(both.bucket, both.samples)) break;
@@ -205,8 +205,8 @@ class Tangram final : public Policy {
 
   // Remembers the samples of the service's requests; true if they have held one sample for long.
   bool note_samples(const Request& request) {
-    if (request.service.index() >= since_several_.size()) since_several_.resize(request.service.index() + 1, kMemory);
-    std::uint32_t& since = since_several_[request.service.index()];
+    if (request.queue.index() >= since_several_.size()) since_several_.resize(request.queue.index() + 1, kMemory);
+    std::uint32_t& since = since_several_[request.queue.index()];
     since = request.samples > 1 ? 0 : std::min(since + 1, kMemory);
     return since >= kMemory;
   }
@@ -232,9 +232,9 @@ class Tangram final : public Policy {
   // True for a request that gets no promise. Unlike note_samples it changes nothing, so displace() may ask at any time.
   bool waits_in_lane(const View& view, const Request& request) const {
     if (!config_.merge) return false;
-    const std::size_t service = request.service.index();
+    const std::size_t service = request.queue.index();
     const std::uint32_t since = service < since_several_.size() ? since_several_[service] : kMemory;
-    return (request.samples == 1 && since + 1 >= kMemory) || waits_together(view, request.service);
+    return (request.samples == 1 && since + 1 >= kMemory) || waits_together(view, request.queue);
   }
 
   // By the p99, or by the mean only.
@@ -248,8 +248,8 @@ class Tangram final : public Policy {
   // The last instant at which some slice that is there could start the request and end it in time.
   static TimePoint latest_start(const View& view, const Waiting& waiting) {
     TimePoint latest = view.now();
-    for (const PoolId pool : view.service(waiting.request.service).pools) {
-      const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+    for (const PoolId pool : view.service(waiting.request.queue).pools) {
+      const PoolService& entry = *view.pool_service(pool, waiting.request.queue);
       if (view.pool(pool).present == 0 || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
       latest = std::max(latest, waiting.request.deadline - run_time(view, pool, entry, waiting, Sure::yes));
     }
@@ -257,7 +257,7 @@ class Tangram final : public Policy {
   }
 
   static bool in_time(const View& view, PoolId pool, const Waiting& waiting, Sure sure = Sure::yes) {
-    const PoolService* entry = view.pool_service(pool, waiting.request.service);
+    const PoolService* entry = view.pool_service(pool, waiting.request.queue);
     if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
     return view.now() + run_time(view, pool, *entry, waiting, sure) <= waiting.request.deadline;
   }
@@ -269,7 +269,7 @@ class Tangram final : public Policy {
     if (in_time(view, pool, waiting)) return true;
     if (!in_time(view, pool, waiting, Sure::no)) return false;
     const Request& request = waiting.request;
-    const PoolService& entry = *view.pool_service(pool, request.service);
+    const PoolService& entry = *view.pool_service(pool, request.queue);
     return run_time(view, pool, entry, waiting, Sure::yes) > request.deadline - request.arrival;
   }
 
@@ -397,7 +397,7 @@ class Tangram final : public Policy {
 
   // True within an Slo of a loss.
   bool loses(const View& view, const Request& request) const {
-    const std::size_t service = request.service.index();
+    const std::size_t service = request.queue.index();
     if (service >= lost_at_.size() || lost_at_[service] == kTimeNever) return false;
     return view.now() - lost_at_[service] <= request.deadline - request.arrival;
   }
@@ -502,7 +502,7 @@ class Tangram final : public Policy {
 
   // Slices that are away for now count: what they alone can end in time waits for them.
   static bool possible(const View& view, const Waiting& waiting) {
-    const auto& pools = view.service(waiting.request.service).pools;
+    const auto& pools = view.service(waiting.request.queue).pools;
     return std::any_of(pools.rbegin(), pools.rend(),
                        [&](PoolId pool) { return view.pool(pool).present > 0 && may_be_in_time(view, pool, waiting); });
   }
@@ -510,7 +510,7 @@ class Tangram final : public Policy {
   // ---- Requests of several samples ----
 
   static std::optional<Binding> idle_in_time(const View& view, const Waiting& waiting, Sure sure) {
-    for (const PoolId pool : view.service(waiting.request.service).pools) {
+    for (const PoolId pool : view.service(waiting.request.queue).pools) {
       const auto idle = view.idle_slice(pool);
       if (idle && in_time(view, pool, waiting, sure)) return Binding{*idle};
     }
@@ -520,9 +520,9 @@ class Tangram final : public Policy {
   // Own bucket first; in a batch of the next larger bucket the request is padded further, which is charged, and may
   // still be cheaper than a batch of its own.
   static std::optional<Binding> open_batch(const View& view, const Waiting& waiting) {
-    const std::size_t buckets = view.service(waiting.request.service).edges.size();
+    const std::size_t buckets = view.service(waiting.request.queue).edges.size();
     for (std::uint32_t bucket = waiting.bucket; bucket < buckets && bucket <= waiting.bucket + 1; ++bucket) {
-      const SliceId id = view.first_lane(waiting.request.service, bucket).open_slice;
+      const SliceId id = view.first_lane(waiting.request.queue, bucket).open_slice;
       if (joinable(view, view.slice(id), waiting, bucket)) return Binding{id, true};
     }
     return std::nullopt;
@@ -530,7 +530,7 @@ class Tangram final : public Policy {
 
   static bool joinable(const View& view, const SliceState& slice, const Waiting& waiting, std::uint32_t bucket) {
     const OpenBatch& tail = slice.bound.tail();
-    if (tail.samples == 0 || tail.service != waiting.request.service || tail.bucket != bucket || !serves(slice))
+    if (tail.samples == 0 || tail.service != waiting.request.queue || tail.bucket != bucket || !serves(slice))
       return false;
     const PoolId pool = slice.place.pool;
     const PoolService& entry = *view.pool_service(pool, tail.service);
@@ -552,9 +552,9 @@ class Tangram final : public Policy {
   static std::optional<Binding> behind_work(const View& view, const Waiting& waiting, Sure sure,
                                             std::uint32_t ahead = 0) {
     const Duration left = waiting.request.deadline - view.now();
-    for (const PoolId pool : view.service(waiting.request.service).pools) {
+    for (const PoolId pool : view.service(waiting.request.queue).pools) {
       const auto& slices = view.pool(pool).by_free_time;
-      const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+      const PoolService& entry = *view.pool_service(pool, waiting.request.queue);
       if (slices.empty() || !entry.takes(waiting.bucket, waiting.request.samples)) continue;
       const Duration run = run_time(view, pool, entry, waiting, sure);
       const Duration queue = run * ahead / static_cast<std::int64_t>(slices.size());
@@ -619,7 +619,7 @@ class Tangram final : public Policy {
   static const Waiting* largest_bound(const View& view, const SliceState& slice, const Request& request,
                                       std::uint32_t bucket, Duration excess) {
     const PoolId pool = slice.place.pool;
-    const PoolService& entry = *view.pool_service(pool, request.service);
+    const PoolService& entry = *view.pool_service(pool, request.queue);
     const Waiting* largest = nullptr;
     Duration largest_cost = view.mean(pool, entry, bucket, request.samples);
     std::uint32_t looked = 0;
@@ -627,7 +627,7 @@ class Tangram final : public Policy {
       const BatchSum batch = sum_batch(w);
       looked += batch.count;
       for (; w != batch.end; w = w->next) {
-        if (w->request.service != request.service || w->request.priority > request.priority) continue;
+        if (w->request.queue != request.queue || w->request.priority > request.priority) continue;
         const Duration cost = view.mean(pool, entry, w->bucket, w->request.samples);
         // Removing a member saves only the difference between two batch sizes, which is less than its cost alone.
         const std::int32_t rest = batch.samples - w->request.samples;
@@ -652,7 +652,7 @@ class Tangram final : public Policy {
         const Duration wait = view.wait_for(view.slice(view.pool(other).by_free_time.front()));
         const bool much = static_cast<double>(wait.count()) >= kTakeOverAt * static_cast<double>(slo.count());
         const BatchSum batch = sum_batch(first);
-        if (!much || first->request.service != entry.service || !entry.takes(batch.bucket, batch.samples)) continue;
+        if (!much || first->request.queue != entry.service || !entry.takes(batch.bucket, batch.samples)) continue;
         if (view.now() + view.p99(pool, entry, batch.bucket, batch.samples) <= batch.deadline)
           return Choice::steal(slice, SliceId(from));
       }
@@ -679,7 +679,7 @@ class Tangram final : public Policy {
 
   // When a late request should have ended.
   static TimePoint limit_of(const View& view, const Request& request) {
-    if (view.service(request.service).slo.late_limit > 1) return view.last_deadline(request);
+    if (view.service(request.queue).slo.late_limit > 1) return view.last_deadline(request);
     return request.arrival + times(kLateLimit, request.deadline - request.arrival);
   }
 
@@ -689,7 +689,7 @@ class Tangram final : public Policy {
 
   static Duration shortest_run(const View& view, const Waiting& waiting) {
     const PoolId pool = largest_for(view, waiting);
-    const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+    const PoolService& entry = *view.pool_service(pool, waiting.request.queue);
     if (!entry.takes(waiting.bucket, waiting.request.samples)) return Duration::zero();  // Its slices are away.
     return view.mean(pool, entry, waiting.bucket, waiting.request.samples);
   }
@@ -712,7 +712,7 @@ class Tangram final : public Policy {
   // True if everything in the queue of the slice is still in time after the run of a late request.
   static bool fits_before_own(const View& view, SliceId id, const Waiting& waiting) {
     const PoolId pool = view.slice(id).place.pool;
-    const PoolService& entry = *view.pool_service(pool, waiting.request.service);
+    const PoolService& entry = *view.pool_service(pool, waiting.request.queue);
     TimePoint end = view.now() + view.p99(pool, entry, waiting.bucket, waiting.request.samples);
     for (const Waiting* w = view.slice(id).bound.front(); w != nullptr;) {
       const BatchSum batch = sum_batch(w);
@@ -724,7 +724,7 @@ class Tangram final : public Policy {
 
   // A small slice on which a late request would miss its limit is left alone, unless no larger one takes it.
   static bool may_run_late(const View& view, PoolId pool, const Waiting& waiting) {
-    const PoolService* entry = view.pool_service(pool, waiting.request.service);
+    const PoolService* entry = view.pool_service(pool, waiting.request.queue);
     if (entry == nullptr || !entry->takes(waiting.bucket, waiting.request.samples)) return false;
     if (pool == largest_for(view, waiting)) return true;
     return view.now() + view.mean(pool, *entry, waiting.bucket, waiting.request.samples) <=
@@ -733,10 +733,10 @@ class Tangram final : public Policy {
 
   // The last pool that has slices for it.
   static PoolId largest_for(const View& view, const Waiting& waiting) {
-    const auto& pools = view.service(waiting.request.service).pools;
+    const auto& pools = view.service(waiting.request.queue).pools;
     const auto found = std::find_if(pools.rbegin(), pools.rend(), [&](PoolId pool) {
       return !view.pool(pool).by_free_time.empty() &&
-             view.pool_service(pool, waiting.request.service)->takes(waiting.bucket, waiting.request.samples);
+             view.pool_service(pool, waiting.request.queue)->takes(waiting.bucket, waiting.request.samples);
     });
     return found == pools.rend() ? pools.back() : *found;
   }

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/geometry.h"
+#include "lab/certify.h"
+#include "sim/simulation.h"
+
+namespace tangram::lab {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A run of `fast` takes 5 ms for each sample, one of `slow` 60 ms.
+class TwoSpeeds final : public LatencyModel {
+ public:
+  std::optional<Prediction> predict(const RunPoint& point) const override {
+    const double ms = (point.model == "slow" ? 60 : 5) * static_cast<double>(point.batch);
+    return Prediction{from_milliseconds(ms), from_milliseconds(ms)};
+  }
+};
+
+Service service_of(const std::string& name, const std::string& model, double rate_per_s, Duration slo) {
+  Service service;
+  service.name = name;
+  service.model = model;
+  service.weights = name;
+  service.slo = {slo, 99};
+  service.traffic = PoissonTraffic{rate_per_s};
+  return service;
+}
+
+plan::SharedGroup shared(const std::vector<Service>& services, int count = 1, std::int64_t batch = 1) {
+  plan::SharedGroup group{"a100-80gb", "1g.10gb", 1, {}, count};
+  for (const auto& service : services) group.replicas.push_back({.service = service.name, .buckets = {{1, batch}}});
+  return group;
+}
+
+std::vector<plan::Verdict> ask(const std::vector<Service>& services, const plan::SharedGroup& group,
+                               std::uint64_t seed = 1) {
+  const TwoSpeeds model;
+  SimulatedCertifier certifier(model, {.seed = seed});
+  return certifier.certify_together(services, {&group, 1}, true);
+}
+
+// Two services of 5 ms keep the slice busy for 20 % of the time: hardly a request waits 95 ms.
+TEST(CertifyTogether, HoldsWhereNeighboursLeaveTime) {
+  const std::vector<Service> services{service_of("a", "fast", 20, 100ms), service_of("b", "fast", 20, 100ms)};
+  const auto verdicts = ask(services, shared(services));
+  ASSERT_EQ(verdicts.size(), 2U);
+  EXPECT_TRUE(verdicts[0].holds && verdicts[1].holds);
+}
+
+// The neighbour runs for 60 ms, twice a second: 12 % of the requests of a service that has 20 ms meet such a run, and
+// most of them are late. The neighbour itself, which has a second, is in time.
+TEST(CertifyTogether, SeesThatALongForeignRunBlocksAShortPromise) {
+  const std::vector<Service> services{service_of("short", "fast", 20, 20ms), service_of("long", "slow", 2, 1s)};
+  const auto verdicts = ask(services, shared(services));
+  EXPECT_FALSE(verdicts[0].holds);
+  EXPECT_LT(verdicts[0].attainment, 0.95);
+  EXPECT_TRUE(verdicts[1].holds);
+}
+
+// A run of 60 ms makes requests late that come within its first 25 ms and have 40 ms, of which they run for 5. At one
+// such run in ten seconds that is 0.25 % of them. The same neighbour with bursts of five runs a second makes 12 % late
+// while it is busy, and that is what it is judged by.
+TEST(CertifyTogether, AllowsForNeighboursAtTheirBusiest) {
+  std::vector<Service> services{service_of("steady", "fast", 20, 40ms), service_of("bursts", "slow", 0.1, 5s)};
+  EXPECT_TRUE(ask(services, shared(services))[0].holds);
+  services[1].traffic = BurstTraffic{.rate_per_s = 0.1, .burst_factor = 100, .burst_mean_s = 60, .calm_mean_s = 6000};
+  const auto verdicts = ask(services, shared(services));
+  EXPECT_FALSE(verdicts[0].holds);
+  EXPECT_TRUE(verdicts[1].holds);
+}
+
+// Four services of 60/s that run the same copy fill batches of four together. The slice runs 200 samples a second one
+// by one and as many in batches here, so the batch does not matter to the load but all are judged as one: their shares
+// are equal to the last digit.
+TEST(CertifyTogether, JudgesServicesOfOneCopyAsOne) {
+  std::vector<Service> services;
+  for (const char* name : {"a", "b", "c"}) services.push_back(service_of(name, "fast", 20, 100ms));
+  for (auto& service : services) service.weights = "one";
+  const auto verdicts = ask(services, shared(services));
+  EXPECT_TRUE(verdicts[0].holds);
+  EXPECT_EQ(verdicts[0].attainment, verdicts[1].attainment);
+  EXPECT_EQ(verdicts[0].attainment, verdicts[2].attainment);
+}
+
+// What was certified holds in a simulation of the whole traffic with other random numbers, for steady services and
+// for one with a day.
+TEST(CertifyTogether, AgreesWithASimulationOfTheWholeTraffic) {
+  std::vector<Service> services{service_of("a", "fast", 30, 50ms), service_of("b", "fast", 30, 80ms),
+                                service_of("day", "fast", 15, 60ms)};
+  services[2].traffic = DiurnalTraffic{.rate_per_s = 15, .amplitude = 0.8, .period_s = 3600, .peak_at_s = 1800};
+  const auto group = shared(services);
+  for (const auto& verdict : ask(services, group)) ASSERT_TRUE(verdict.holds);
+  Plan plan;
+  const Geometry& geometry = *find_geometry("a100-80gb");
+  const Slice slice{static_cast<std::uint16_t>(*find_profile(geometry, "1g.10gb")), 0};
+  plan.devices.push_back({"g-0", geometry.type, geometry, {{slice, group.replicas}}});
+  const TwoSpeeds model;
+  const Workload workload{services};
+  sim::SimulationConfig config;
+  config.seed = 77;
+  config.duration = 2h;
+  config.noise.spread = 0.05;
+  const auto result = sim::simulate(*sched::compile(plan, workload, model), workload, config);
+  for (std::size_t s = 0; s < services.size(); ++s) {
+    std::uint64_t arrived = 0;
+    std::uint64_t served = 0;
+    for (const auto& tally : result.metrics.services[s]) {
+      arrived += tally.arrived;
+      served += tally.served;
+    }
+    EXPECT_GE(static_cast<double>(served), 0.99 * static_cast<double>(arrived)) << services[s].name;
+  }
+}
+
+}  // namespace
+}  // namespace tangram::lab

@@ -1,0 +1,69 @@
+// Services whose requests may share batches, and what slices offer to several of them at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/compose.h"
+
+namespace tangram::plan::detail {
+
+// Services that run the same copy of a network wherever they share a slice. Requests of all of them fill one batch.
+struct ShareQueue {
+  std::vector<std::size_t> members;  // Of the workload, ascending.
+  bool may_share = true;             // False: it keeps slices of its own, for the reason below.
+  std::string why_alone = {};
+};
+
+// The services of a problem as queues: those with the same model and weights whose promises are alike are one.
+struct QueueProblem {
+  std::vector<ShareQueue> queues;
+  Problem problem;  // With one service for each queue, its traffic, sizes and samples put together.
+  Stock stock;
+};
+QueueProblem queue_problem(const Problem& problem);
+
+// How one queue runs on slices of one kind that it shares.
+struct SharedRun {
+  std::vector<std::int64_t> batch;  // By bucket of its demand.
+  std::vector<double> rate_per_s;   // Samples a second if the slice ran nothing else.
+};
+
+// One kind of slice, used by all queues of a block.
+struct SharedOffer {
+  std::size_t kind = 0;
+  std::vector<SharedRun> runs;  // By queue of the block.
+};
+
+// Queues that share all of their slices; or a single service with slices of its own.
+struct Block {
+  std::vector<std::size_t> queues;
+  std::vector<Demand> demands;      // By queue.
+  std::vector<SharedOffer> offers;  // Of a block that shares; otherwise those of demands[0] are meant.
+  CoverService cover;               // The classes of all demands, one after the other.
+  std::size_t units_least = 0;      // Of a block that was packed for one slice: the units of that slice.
+
+  bool shares(const QueueProblem& problem) const;
+};
+
+// The memory that the weights of some queues take on a slice of a kind: equal weights count once. Nothing if one of
+// them is not known.
+std::optional<double> weights_mib(const QueueProblem& problem, std::span<const std::size_t> queues, std::size_t kind);
+// What a slice of the kind has for models, less the share that is kept free; nothing if its memory is not known.
+std::optional<double> room_mib(const QueueProblem& problem, std::size_t kind);
+
+// What slices of each kind offer to the queues together. `demands` are those of the queues, in their order. A kind is
+// left out if the weights do not fit, or if some queue cannot run there in time. Batches are kept short enough that a
+// neighbour who waits for one still has half of its time.
+std::vector<SharedOffer> shared_offers(const QueueProblem& problem, std::span<const std::size_t> queues,
+                                       std::span<const Demand> demands);
+
+// A sound and quick test: true if every promise holds on `count` slices of the offer even if requests are dealt to the
+// slices at random, run one by one in the order of arrival, and come at the rate of their busiest time. False says
+// nothing. By Lundberg's inequality: the wait exceeds t with a probability of at most exp(-x t), where x is the root of
+// sum(rate * (exp(x * run) - 1)) = x.
+bool surely_holds(const Problem& problem, const QueueProblem& queues, const Block& block, std::size_t offer, int count);
+
+}  // namespace tangram::plan::detail

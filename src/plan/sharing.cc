@@ -1,0 +1,582 @@
+// Chooses blocks, covers them with slices, confirms them, and compares the result with slices of one's own.
+//
+// The search costs simulations, so it is done only where the bound says that sharing may save something. Where services
+// are few, every division into blocks is solved. Where they are many, slices are packed one after the other: the queue
+// with the highest fair price opens a slice of the kind on which the queues that fit beside it are worth most.
+//
+// Invariant: every block of the answer was confirmed as a whole, with other random numbers than those of the search.
+
+#include "plan/sharing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "plan/buckets.h"
+#include "plan/compose.h"
+#include "plan/detail/acceptance.h"
+#include "plan/detail/service_cover.h"
+#include "plan/detail/share_bound.h"
+#include "plan/detail/share_queues.h"
+#include "plan/detail/tolerance.h"
+
+namespace tangram::plan {
+namespace {
+
+using detail::Block;
+using detail::QueueProblem;
+using detail::SharedOffer;
+
+// Up to this many queues all divisions into blocks are solved: there are 203 of six.
+constexpr std::size_t kQueuesExact = 6;
+constexpr int kConfirmRoundsMax = 10;
+constexpr int kConfirmRoundsExact = 4;
+// A slice is packed up to this share of its time at most.
+constexpr double kPackedMost = 0.85;
+// Queues that do not fit, one after the other, before a slice counts as full.
+constexpr int kMissesMax = 200;
+
+using Partition = std::vector<std::vector<std::size_t>>;  // Queues by block.
+
+// A plan that keeps all promises, and how it came about.
+struct SharedPlan {
+  std::vector<const Block*> blocks;
+  CoverAnswer answer;
+  std::vector<std::vector<Verdict>> verdicts;  // By block, then by service of the block.
+};
+
+class SharingSearch {
+ public:
+  explicit SharingSearch(const Problem& problem)
+      : problem_(problem), queues_(detail::queue_problem(problem)), model_(cover_model(problem, queues_.stock, {})) {
+    prices_ = even_prices(model_.problem);
+    for (std::size_t q = 0; q < queues_.queues.size(); ++q) demands_.push_back(demand_of(q));
+  }
+
+  std::size_t size() const { return queues_.queues.size(); }
+  const QueueProblem& queues() const { return queues_; }
+  std::int64_t asked() const { return asked_; }
+
+  detail::ShareBound bound() const { return detail::share_bound(queues_, model_.problem, demands_); }
+
+  // The best plan that the search finds below `price_max`; nothing if there is none. Stops at `price_least`.
+  std::optional<SharedPlan> search(const detail::ShareBound& bound, double price_max, double price_least) {
+    std::optional<SharedPlan> best;
+    const auto try_partition = [&](const Partition& partition) {
+      auto found = solve(partition, price_max);
+      if (!found || found->answer.price >= price_max * (1 - detail::kSumTolerance)) return false;
+      price_max = found->answer.price;
+      best = std::move(found);
+      return price_max <= price_least * (1 + detail::kSumTolerance);
+    };
+    if (size() <= kQueuesExact) {
+      Partition partition;
+      every_partition(0, partition, try_partition);
+    } else {
+      try_partition(pack(bound));
+    }
+    return best;
+  }
+
+  // The plan, laid out, in the terms of the problem.
+  PlanAnswer answer_of(const SharedPlan& shared) const {
+    PlanAnswer answer;
+    answer.status = PlanStatus::planned;
+    SliceReplicas wanted(queues_.stock.kinds.size());
+    answer.services.resize(problem_.workload.services.size());
+    for (std::size_t b = 0; b < shared.blocks.size(); ++b) {
+      const Block& block = *shared.blocks[b];
+      const Cover& cover = shared.answer.covers[b];
+      for (std::size_t o = 0; o < cover.size(); ++o) {
+        const auto replicas = replicas_of(block, o);
+        for (int n = 0; n < cover[o]; ++n) wanted[block.cover.offers[o].kind].push_back(replicas);
+      }
+      describe(shared, b, answer);
+    }
+    answer.plan = lay_out(problem_, queues_.stock, model_, shared.answer.cuts, wanted);
+    answer.devices = static_cast<int>(answer.plan.devices.size());
+    answer.price = shared.answer.price;
+    return answer;
+  }
+
+ private:
+  // The buckets of a queue: the fewest whose cost is near the least. They are chosen by cost alone: a block is
+  // certified as a whole, with these buckets.
+  Demand demand_of(std::size_t q) const {
+    constexpr double kNear = 1.05;
+    const auto sets = service_bucket_sets(queues_.problem, queues_.stock, q);
+    if (sets.empty()) return Demand{q, {}, {}, {}, {}};
+    for (const auto& set : sets) {
+      if (set.cost <= kNear * sets.back().cost) return make_demand(queues_.problem, queues_.stock, q, set.edges);
+    }
+    return make_demand(queues_.problem, queues_.stock, q, sets.back().edges);
+  }
+
+  const Service& service(std::size_t s) const { return problem_.workload.services[s]; }
+
+  // Whether two queues may be in one block.
+  bool compatible(std::size_t a, std::size_t b) const {
+    if (!queues_.queues[a].may_share || !queues_.queues[b].may_share) return false;
+    const Service& first = service(queues_.queues[a].members[0]);
+    const Service& second = service(queues_.queues[b].members[0]);
+    if (problem_.options.sharing == Sharing::model && first.model != second.model) return false;
+    // Members of a queue are alike in all that decides whether they may share.
+    return may_share_slices(first, second);
+  }
+
+  // The block of these queues, made once; null if no slice can hold them together.
+  Block* block_of(std::vector<std::size_t> members) {
+    std::ranges::sort(members);
+    const auto [found, fresh] = blocks_.try_emplace(members);
+    if (!fresh) return found->second.get();
+    auto block = std::make_unique<Block>();
+    block->queues = members;
+    for (const std::size_t q : members) block->demands.push_back(demands_[q]);
+    if (!block->shares(queues_)) {
+      block->demands = {choose_demand(queues_.problem, queues_.stock, members[0], prices_, &asked_)};
+      block->cover = cover_service(block->demands[0]);
+    } else {
+      block->offers = detail::shared_offers(queues_, members, block->demands);
+      for (const auto& demand : block->demands) {
+        block->cover.demand.insert(block->cover.demand.end(), demand.rate_per_s.begin(), demand.rate_per_s.end());
+      }
+      for (const auto& offer : block->offers) {
+        CoverOffer cover{offer.kind, {}};
+        for (const auto& run : offer.runs)
+          cover.rate.insert(cover.rate.end(), run.rate_per_s.begin(), run.rate_per_s.end());
+        block->cover.offers.push_back(std::move(cover));
+      }
+      const detail::ServiceCovers covers(block->cover);
+      if (block->offers.empty() || !covers.coverable()) block.reset();
+    }
+    found->second = std::move(block);
+    return found->second.get();
+  }
+
+  // The services of a block, by queue and member.
+  std::vector<std::size_t> services_of(const Block& block) const {
+    std::vector<std::size_t> services;
+    for (const std::size_t q : block.queues) {
+      services.insert(services.end(), queues_.queues[q].members.begin(), queues_.queues[q].members.end());
+    }
+    return services;
+  }
+
+  // What each slice of an offer holds.
+  std::vector<Replica> replicas_of(const Block& block, std::size_t offer) const {
+    if (!block.shares(queues_)) {
+      return {
+          replica_group(queues_.problem, queues_.stock, block.demands[0], block.demands[0].offers[offer], 1).replica};
+    }
+    std::vector<Replica> replicas;
+    for (std::size_t i = 0; i < block.queues.size(); ++i) {
+      const auto& run = block.offers[offer].runs[i];
+      std::vector<PlannedBucket> buckets;
+      for (std::size_t b = 0; b < run.batch.size(); ++b) {
+        if (run.batch[b] > 0) buckets.push_back({block.demands[i].edges[b], run.batch[b]});
+      }
+      for (const std::size_t member : queues_.queues[block.queues[i]].members) {
+        Replica replica{.service = service(member).name, .buckets = buckets};
+        const bool loop = std::holds_alternative<ClosedLoopTraffic>(service(member).traffic);
+        if (!loop) replica.rate_max_per_s = problem_.options.demand_factor * busiest_rate_per_s(service(member));
+        replicas.push_back(std::move(replica));
+      }
+    }
+    return replicas;
+  }
+
+  std::vector<Verdict> certify(const Block& block, const Cover& cover, bool confirm) {
+    ++asked_;
+    std::vector<Service> services;
+    for (const std::size_t s : services_of(block)) services.push_back(service(s));
+    std::vector<SharedGroup> groups;
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      if (cover[o] == 0) continue;
+      const std::size_t kind = block.offers[o].kind;
+      groups.push_back({queues_.stock.type(kind), queues_.stock.profile(kind).name,
+                        queues_.stock.profile(kind).compute_slices, replicas_of(block, o), cover[o]});
+    }
+    return problem_.certifier->certify_together(services, groups, confirm);
+  }
+
+  static bool all_hold(const std::vector<Verdict>& verdicts) {
+    return std::ranges::all_of(verdicts, [](const Verdict& v) { return v.holds; });
+  }
+
+  // True for one slice that is smaller than the one for which the block was packed: it is not worth a simulation.
+  bool smaller_than_packed(const Block& block, const Cover& cover) const {
+    std::size_t units = 0;
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      units += static_cast<std::size_t>(cover[o]) * queues_.stock.units(block.cover.offers[o].kind);
+    }
+    return units < block.units_least;
+  }
+
+  // The quick test, for covers of one kind.
+  bool surely_holds(const Block& block, const Cover& cover) const {
+    if (std::ranges::count_if(cover, [](int n) { return n > 0; }) != 1) return false;
+    const auto o = static_cast<std::size_t>(std::ranges::find_if(cover, [](int n) { return n > 0; }) - cover.begin());
+    return detail::surely_holds(problem_, queues_, block, o, cover[o]);
+  }
+
+  // Whether a block that shares keeps all promises on a cover: by the quick test, or else by a look.
+  bool holds(const Block& block, const Cover& cover) {
+    if (problem_.options.rule != Rule::certified || surely_holds(block, cover)) return true;
+    return all_hold(certify(block, cover, false));
+  }
+
+  // ---- One division into blocks ----
+
+  // The verdict of a block that has the least room; it holds only if all do.
+  static Verdict tightest(const std::vector<Verdict>& verdicts) {
+    Verdict least = verdicts[0];
+    for (const auto& verdict : verdicts) {
+      const bool worse = verdict.holds == least.holds ? verdict.attainment < least.attainment : least.holds;
+      if (worse) least = verdict;
+    }
+    return least;
+  }
+
+  detail::Acceptance acceptance_of(const Block& block) {
+    if (!block.shares(queues_)) return {queues_.problem, queues_.stock, block.demands[0]};
+    return {problem_, block.cover, [this, &block](const Cover& cover, bool confirm) {
+              if (!confirm && smaller_than_packed(block, cover)) return Verdict{};
+              if (!confirm && surely_holds(block, cover)) return Verdict{.holds = true, .attainment = 1};
+              return tightest(certify(block, cover, confirm));
+            }};
+  }
+
+  std::vector<Verdict> confirm(const Block& block, const detail::Acceptance& acceptance, const Cover& cover) {
+    if (!block.shares(queues_)) return {acceptance.certify(cover, true)};
+    return certify(block, cover, true);
+  }
+
+  // The cheapest covers of all blocks that were confirmed. Nothing if some block has none, if it costs `price_max` or
+  // more even before it is confirmed, or if the confirmations never end.
+  std::optional<SharedPlan> solve(const Partition& partition, double price_max) {
+    SharedPlan plan;
+    CoverProblem cover = model_.problem;
+    std::vector<detail::Acceptance> acceptances;
+    for (const auto& members : partition) {
+      const Block* block = block_of(members);
+      if (block == nullptr) return std::nullopt;
+      plan.blocks.push_back(block);
+      acceptances.push_back(acceptance_of(*block));
+      cover.services.push_back(block->cover);
+    }
+    if (price_by_capacity(cover) >= price_max * (1 - detail::kSumTolerance)) return std::nullopt;
+    const bool certified = problem_.options.rule == Rule::certified;
+    for (std::size_t b = 0; b < acceptances.size(); ++b) {
+      if (!certified && plan.blocks[b]->demands[0].other_rate_per_s.empty()) continue;
+      cover.services[b].accepts = [&acceptances, b](const Cover& c) { return acceptances[b].accepts(c); };
+    }
+    for (int round = 0; round < kConfirmRoundsMax; ++round) {
+      plan.answer = solve_cover(cover, problem_.budget);
+      if (plan.answer.status != CoverStatus::solved) return std::nullopt;
+      if (plan.answer.price >= price_max * (1 - detail::kSumTolerance)) return std::nullopt;
+      plan.verdicts.assign(acceptances.size(), {});
+      if (!certified) return plan;
+      bool all = true;
+      for (std::size_t b = 0; b < acceptances.size(); ++b) {
+        plan.verdicts[b] = confirm(*plan.blocks[b], acceptances[b], plan.answer.covers[b]);
+        if (all_hold(plan.verdicts[b])) continue;
+        all = false;
+        acceptances[b].refute(plan.answer.covers[b]);
+        if (round + 1 >= kConfirmRoundsExact) acceptances[b].ask_more_than(plan.answer.covers[b]);
+      }
+      if (all) return plan;
+    }
+    return std::nullopt;
+  }
+
+  // A lower bound: the same blocks without waiting.
+  double price_by_capacity(const CoverProblem& cover) const {
+    CoverBudget budget = problem_.budget;
+    budget.progress = {};
+    const auto answer = solve_cover(cover, budget);
+    return answer.status == CoverStatus::solved ? answer.bound : std::numeric_limits<double>::infinity();
+  }
+
+  // Visits every division of the queues from `q` on; `visit` returns true to stop. Few blocks come first: they save
+  // most.
+  template <typename Visit>
+  bool every_partition(std::size_t q, Partition& partition, const Visit& visit) {
+    if (q == size()) return visit(partition);
+    for (std::size_t b = 0; b < partition.size(); ++b) {
+      const bool fits = std::ranges::all_of(partition[b], [&](std::size_t other) { return compatible(other, q); });
+      if (!fits) continue;
+      partition[b].push_back(q);
+      const bool stop = every_partition(q + 1, partition, visit);
+      partition[b].pop_back();
+      if (stop) return true;
+    }
+    partition.push_back({q});
+    const bool stop = every_partition(q + 1, partition, visit);
+    partition.pop_back();
+    return stop;
+  }
+
+  // ---- Packing ----
+
+  // A slice that is being filled.
+  struct Packed {
+    std::vector<std::size_t> queues;
+    std::size_t kind = 0;
+    double worth = 0;
+  };
+
+  // What one queue does to a slice of a kind, request by request, or batch by batch where requests come fast.
+  struct QueueLoad {
+    bool runs = false;
+    double rate_per_s = 0;  // Of runs.
+    double run_s = 0;       // The mean of one.
+    double longest_s = 0;   // Of the largest request alone.
+    double working_mib = 0;
+  };
+
+  QueueLoad load_of(std::size_t q, std::size_t kind) const {
+    QueueLoad load;
+    const Demand& demand = demands_[q];
+    const auto offer =
+        std::ranges::find_if(demand.offers, [&](const Offer& o) { return o.kind == kind && o.processes == 1; });
+    if (offer == demand.offers.end()) return load;
+    const Service& asked = queues_.problem.workload.services[q];
+    const std::int64_t least = queues_.stock.samples_most[q];
+    double busy_alone = 0;
+    double busy_full = 0;
+    double batches = 0;
+    double rate_all = 0;
+    for (std::size_t b = 0; b < demand.edges.size(); ++b) {
+      const auto run = problem_.latency->predict(
+          {queues_.stock.type(kind), queues_.stock.profile(kind).name, asked.model, least, demand.edges[b], 1});
+      if (!run || offer->rate_per_s[b] <= 0) return {};
+      const double runs_per_s = demand.rate_per_s[b] / static_cast<double>(least);
+      busy_alone += runs_per_s * to_seconds(run->mean);
+      busy_full += demand.rate_per_s[b] / offer->rate_per_s[b];
+      batches += demand.rate_per_s[b] / static_cast<double>(offer->batch[b]);
+      rate_all += runs_per_s;
+      load.longest_s = std::max(load.longest_s, to_seconds(run->p99));
+      const std::size_t self[] = {q};
+      const auto own = detail::weights_mib(queues_, self, kind);
+      if (run->memory_mib && own) load.working_mib = std::max(load.working_mib, *run->memory_mib - *own);
+    }
+    // Requests that come seldom run alone; those that would fill the slice gather into batches.
+    constexpr double kGathersAbove = 0.25;
+    const bool gathers = busy_alone > kGathersAbove && busy_full < busy_alone;
+    load.rate_per_s = gathers ? batches : rate_all;
+    load.run_s = (gathers ? busy_full : busy_alone) / load.rate_per_s;
+    load.runs = true;
+    return load;
+  }
+
+  // A guess whether the promises hold if the queues share one slice: waits as in a queue with random arrivals, whose
+  // tail falls exponentially from the mean (Pollaczek and Khinchine), and foreign runs that are longer than the time
+  // that is left. A simulation has the last word.
+  bool likely_holds(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads) const {
+    constexpr double kLossShare = 0.8;  // Of what a promise allows.
+    double busy = 0;
+    double second_moment = 0;
+    for (const auto& load : loads) {
+      busy += load.rate_per_s * load.run_s;
+      second_moment += load.rate_per_s * load.run_s * load.run_s;
+    }
+    if (busy >= kPackedMost) return false;
+    const double wait_mean = second_moment / 2 / (1 - busy);
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      const Slo& slo = queues_.problem.workload.services[queues[i]].slo;
+      const double left = to_seconds(slo.latency) - loads[i].longest_s;
+      if (left <= 0) return false;
+      double late = busy * math::exp(-left * busy / wait_mean);
+      for (std::size_t j = 0; j < loads.size(); ++j) {
+        if (j != i) late += loads[j].rate_per_s * std::max(0.0, loads[j].run_s - left);
+      }
+      if (late > kLossShare * (1 - slo.percentile / 100)) return false;
+    }
+    return true;
+  }
+
+  // Fills one slice of the kind, beginning with `first`, from queues in the order of their price.
+  Packed fill(std::size_t first, std::size_t kind, const std::vector<std::size_t>& order, const std::vector<bool>& done,
+              const detail::ShareBound& bound) const {
+    Packed packed{{first}, kind, bound.queue_price[first]};
+    const auto room = detail::room_mib(queues_, kind);
+    std::vector<QueueLoad> loads{load_of(first, kind)};
+    if (!room || !loads[0].runs || !likely_holds(packed.queues, loads)) return {};
+    double working = loads[0].working_mib;
+    int misses = 0;
+    for (const std::size_t q : order) {
+      if (done[q] || q == first) continue;
+      if (++misses > kMissesMax) break;
+      if (!std::ranges::all_of(packed.queues, [&](std::size_t other) { return compatible(other, q); })) continue;
+      const QueueLoad load = load_of(q, kind);
+      if (!load.runs) continue;
+      packed.queues.push_back(q);
+      loads.push_back(load);
+      const auto weights = detail::weights_mib(queues_, packed.queues, kind);
+      const double most = std::max(working, load.working_mib);
+      if (!weights || *weights + most > *room || !likely_holds(packed.queues, loads)) {
+        packed.queues.pop_back();
+        loads.pop_back();
+        continue;
+      }
+      working = most;
+      packed.worth += bound.queue_price[q];
+      misses = 0;
+    }
+    return packed;
+  }
+
+  // The longest beginning of the packed queues that keeps all promises on one slice of the kind.
+  std::vector<std::size_t> longest_that_holds(const Packed& packed) {
+    const auto holds_first = [&](std::size_t count) {
+      const Block* block =
+          block_of({packed.queues.begin(), packed.queues.begin() + static_cast<std::ptrdiff_t>(count)});
+      if (block == nullptr || !block->shares(queues_)) return count == 1;
+      for (std::size_t o = 0; o < block->offers.size(); ++o) {
+        if (block->offers[o].kind != packed.kind) continue;
+        Cover cover(block->offers.size(), 0);
+        cover[o] = 1;
+        if (cover_load_factor(block->cover, cover) < 1) return false;
+        return holds(*block, cover);
+      }
+      return false;
+    };
+    std::size_t yes = 1;
+    std::size_t no = packed.queues.size() + 1;
+    if (holds_first(packed.queues.size())) return packed.queues;
+    no = packed.queues.size();
+    while (no - yes > 1) {
+      const std::size_t middle = (yes + no) / 2;
+      (holds_first(middle) ? yes : no) = middle;
+    }
+    return {packed.queues.begin(), packed.queues.begin() + static_cast<std::ptrdiff_t>(yes)};
+  }
+
+  Partition pack(const detail::ShareBound& bound) {
+    std::vector<std::size_t> order(size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t q) { return bound.queue_price[q]; });
+    std::vector<bool> done(size(), false);
+    Partition partition;
+    for (const std::size_t first : order) {
+      if (done[first]) continue;
+      Packed best{{first}, 0, 0};
+      double best_worth = 0;
+      for (std::size_t kind = 0; kind < queues_.stock.kinds.size() && queues_.queues[first].may_share; ++kind) {
+        const Packed packed = fill(first, kind, order, done, bound);
+        const double price = std::max(bound.kind_price[kind], 0.5 * prices_[kind]);
+        if (packed.queues.empty() || packed.worth / price <= best_worth) continue;
+        best_worth = packed.worth / price;
+        best = packed;
+      }
+      const std::vector<std::size_t> members = best.queues.size() > 1 ? longest_that_holds(best) : best.queues;
+      for (const std::size_t q : members) done[q] = true;
+      if (members.size() > 1) block_of(members)->units_least = queues_.stock.units(best.kind);
+      partition.push_back(members);
+    }
+    return partition;
+  }
+
+  // ---- The answer ----
+
+  void describe(const SharedPlan& shared, std::size_t b, PlanAnswer& answer) const {
+    const Block& block = *shared.blocks[b];
+    const Cover& cover = shared.answer.covers[b];
+    const auto services = services_of(block);
+    const double factor = cover_load_factor(block.cover, cover);
+    for (std::size_t i = 0; i < services.size(); ++i) {
+      ServicePlan& plan = answer.services[services[i]];
+      plan.service = service(services[i]).name;
+      plan.rate_per_s = planning_rate_per_s(service(services[i])) * samples_mean(service(services[i]));
+      plan.load_factor = factor;
+      for (std::size_t o = 0; o < cover.size(); ++o) {
+        if (cover[o] == 0) continue;
+        const std::size_t kind = block.cover.offers[o].kind;
+        for (const auto& replica : replicas_of(block, o)) {
+          if (replica.service != plan.service) continue;
+          plan.groups.push_back({queues_.stock.type(kind), queues_.stock.profile(kind).name,
+                                 queues_.stock.profile(kind).compute_slices, replica, cover[o]});
+          for (const auto& bucket : replica.buckets) plan.edges.push_back(bucket.size_max);
+        }
+      }
+      std::ranges::sort(plan.edges);
+      plan.edges.erase(std::unique(plan.edges.begin(), plan.edges.end()), plan.edges.end());
+      if (b < shared.answer.service_price.size()) {
+        plan.price = shared.answer.service_price[b] / static_cast<double>(services.size());
+      }
+      if (i < shared.verdicts[b].size()) plan.verdict = shared.verdicts[b][i];
+      for (const std::size_t other : services) {
+        if (other != services[i]) plan.shares_with.push_back(service(other).name);
+      }
+    }
+  }
+
+  const Problem& problem_;
+  QueueProblem queues_;
+  CoverModel model_;
+  std::vector<double> prices_;
+  std::vector<Demand> demands_;  // By queue.
+  std::map<std::vector<std::size_t>, std::unique_ptr<Block>> blocks_;
+  std::int64_t asked_ = 0;
+};
+
+// The least price that a plan can have above a bound: devices are whole.
+double least_price(const Problem& problem, double bound) {
+  if (problem.options.objective == Objective::price) return bound;
+  return std::ceil(bound - detail::kBoundTolerance);
+}
+
+std::vector<std::string> notes_of(const Problem& problem, const QueueProblem& queues) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& queue : queues.queues) {
+    if (queue.may_share) continue;
+    for (const std::size_t member : queue.members) {
+      by_reason[queue.why_alone].push_back(problem.workload.services[member].name);
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [reason, names] : by_reason) {
+    notes.push_back(names.size() == 1
+                        ? fmt::format("{} shares no slice: {}", names[0], reason)
+                        : fmt::format("{} and {} more share no slice: {}", names[0], names.size() - 1, reason));
+  }
+  return notes;
+}
+
+}  // namespace
+
+PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
+  PlanAnswer alone = plan_by_cover(problem, stock);
+  if (problem.options.sharing == Sharing::none || stock.kinds.empty() || problem.workload.services.size() < 2) {
+    return alone;
+  }
+  SharingSearch search(problem);
+  const auto bound = search.bound();
+  if (!bound.known) return alone;
+  const bool planned = alone.status == PlanStatus::planned;
+  const double least = least_price(problem, bound.price);
+  const double price_alone = planned ? alone.price : std::numeric_limits<double>::infinity();
+  PlanAnswer answer = alone;
+  if (price_alone > least * (1 + detail::kSumTolerance)) {
+    if (const auto shared = search.search(bound, price_alone, least)) answer = search.answer_of(*shared);
+  }
+  answer.certifications = alone.certifications + search.asked();
+  if (answer.status != PlanStatus::planned) return answer;
+  answer.with_sharing = true;
+  answer.bound = std::min(answer.price, least);
+  answer.proved = answer.price <= least * (1 + detail::kSumTolerance);
+  answer.binds = bound.binds;
+  if (planned) answer.price_alone = alone.price;
+  answer.notes = notes_of(problem, search.queues());
+  return answer;
+}
+
+}  // namespace tangram::plan

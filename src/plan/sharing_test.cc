@@ -1,0 +1,241 @@
+#include "plan/sharing.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/rng.h"
+#include "base/test_seeds.h"
+#include "core/geometry.h"
+#include "plan/check_plan.h"
+
+namespace tangram::plan {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Run times in proportion to the batch and inverse to the compute slices; memory is the weights and 100 MiB a sample.
+class LinearModel final : public LatencyModel {
+ public:
+  struct Run {
+    double ms = 10;  // One sample on one compute slice.
+    double weights_mib = 1000;
+  };
+  std::map<std::string, Run, std::less<>> runs;
+
+  std::optional<Prediction> predict(const RunPoint& point) const override {
+    const auto run = runs.find(point.model);
+    const Geometry* geometry = find_geometry(point.device);
+    if (run == runs.end() || geometry == nullptr || point.processes > 1) return std::nullopt;
+    const MigProfile& profile = geometry->profiles[*find_profile(*geometry, point.mig_profile)];
+    const double memory = run->second.weights_mib + 100 * static_cast<double>(point.batch);
+    if (memory > 1024 * profile.memory_gib.value) return std::nullopt;
+    const double ms = run->second.ms * static_cast<double>(point.batch) / profile.compute_slices;
+    return Prediction{from_milliseconds(ms), from_milliseconds(ms), memory};
+  }
+  std::optional<double> weights_mib(std::string_view, std::string_view, std::string_view model) const override {
+    const auto run = runs.find(model);
+    if (run == runs.end() || run->second.weights_mib <= 0) return std::nullopt;
+    return run->second.weights_mib;
+  }
+};
+
+Service service_of(const std::string& name, const std::string& model, double rate_per_s, Duration slo = 200ms) {
+  Service service;
+  service.name = name;
+  service.model = model;
+  service.weights = name;
+  service.slo.latency = slo;
+  service.traffic = PoissonTraffic{rate_per_s};
+  return service;
+}
+
+Problem problem_of(const LinearModel& model, std::vector<Service> services, int devices = 8,
+                   const std::string& type = "a30") {
+  Problem problem;
+  DeviceGroup group;
+  group.name = "g";
+  group.type = type;
+  group.count = devices;
+  problem.fleet.groups.push_back(group);
+  problem.workload.services = std::move(services);
+  problem.latency = &model;
+  problem.options.rule = Rule::half;
+  problem.options.sharing = Sharing::all;
+  problem.options.batches = {1};
+  problem.options.memory_headroom = 0;
+  return problem;
+}
+
+PlanAnswer planned(const Problem& problem) { return plan_sharing(problem, take_stock(problem)); }
+
+// An A30 has four slices of 6 GiB. Eight services of 1 % of a slice each take two A30s if each has a slice, and one if
+// they share.
+TEST(Sharing, PutsServicesThatHardlyRunOntoOneDevice) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 1000};
+  std::vector<Service> services;
+  for (int i = 0; i < 8; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 1));
+  const Problem problem = problem_of(model, services);
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_TRUE(answer.proved);
+  EXPECT_EQ(answer.price_alone, 2);
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << check_plan(problem, answer.plan).front();
+}
+
+// Weights of 20 GiB: two fit into no 24 GiB, so each needs a device of its own, and the bound knows it: memory.
+TEST(Sharing, CountsTheWeightsOfAll) {
+  LinearModel model;
+  model.runs["large"] = {.ms = 10, .weights_mib = 20 * 1024};
+  const Problem problem =
+      problem_of(model, {service_of("a", "large", 1), service_of("b", "large", 1), service_of("c", "large", 1)});
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 3);
+  EXPECT_EQ(answer.bound, 3);
+  EXPECT_EQ(answer.binds, "memory");
+}
+
+// The same three with one name of weights: one copy, one device.
+TEST(Sharing, LoadsEqualWeightsOnce) {
+  LinearModel model;
+  model.runs["large"] = {.ms = 10, .weights_mib = 20 * 1024};
+  std::vector<Service> services{service_of("a", "large", 1), service_of("b", "large", 1), service_of("c", "large", 1)};
+  for (auto& service : services) service.weights = "one";
+  const Problem problem = problem_of(model, services);
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty());
+}
+
+// Five services for the four slices of an A30, one of which keeps to itself: it has a slice alone, and the others
+// share.
+TEST(Sharing, LeavesServicesAloneThatMustNotShare) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 1000};
+  std::vector<Service> services;
+  for (int i = 0; i < 5; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 1));
+  services[2].isolation = Isolation::own_slices;
+  const Problem problem = problem_of(model, services);
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_TRUE(answer.services[2].shares_with.empty());
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty());
+  ASSERT_EQ(answer.notes.size(), 1U);
+  EXPECT_EQ(answer.notes[0], "s2 shares no slice: its isolation is own_slices");
+}
+
+TEST(Sharing, SaysWhenTheMemoryOfAModelIsNotKnown) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 0};
+  std::vector<Service> services;
+  for (int i = 0; i < 5; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 1));
+  const auto answer = planned(problem_of(model, services));
+  EXPECT_EQ(answer.devices, 2);
+  ASSERT_EQ(answer.notes.size(), 1U);
+  EXPECT_EQ(answer.notes[0],
+            "s0 and 4 more share no slice: the memory of its model is not known: give weights_mib or memory_mib in the "
+            "measurements");
+}
+
+TEST(Sharing, OfOneModelKeepsModelsApart) {
+  LinearModel model;
+  model.runs["one"] = model.runs["two"] = {.ms = 10, .weights_mib = 1000};
+  std::vector<Service> services;
+  for (int i = 0; i < 6; ++i) services.push_back(service_of("s" + std::to_string(i), i < 3 ? "one" : "two", 1));
+  Problem problem = problem_of(model, services);
+  problem.options.sharing = Sharing::model;
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  for (const auto& service : answer.services) {
+    for (const auto& other : service.shares_with) EXPECT_EQ(service.service < "s3", other < "s3") << service.service;
+  }
+}
+
+// ---- Against brute force ----
+
+bool fits_memory(const Problem& problem, const Geometry& geometry, const Slice& slice, std::size_t set) {
+  double mib = 0;
+  for (std::size_t s = 0; s < problem.workload.services.size(); ++s) {
+    if ((set >> s & 1) != 0) mib += *problem.latency->weights_mib("", "", problem.workload.services[s].model);
+  }
+  return mib <= 1024 * geometry.profiles[slice.profile].memory_gib.value;
+}
+
+// Whether some way to put the services on one device of the type passes check_plan. Tries every cut and every set of
+// services on every slice; with `in_blocks`, only sets that are equal or have nothing in common.
+bool fits_one_device(const Problem& problem, bool in_blocks) {
+  const Geometry& geometry = *find_geometry(problem.fleet.groups[0].type);
+  const auto& services = problem.workload.services;
+  const auto sets = std::size_t{1} << services.size();
+  const auto layouts = maximal_layouts(geometry);
+  for (const auto& layout : *layouts) {
+    std::vector<std::size_t> chosen(layout.slices.size(), 0);
+    const auto try_all = [&](const auto& self, std::size_t slice) -> bool {
+      if (slice < chosen.size()) {
+        for (chosen[slice] = 0; chosen[slice] < sets; ++chosen[slice]) {
+          const bool meets =
+              std::any_of(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(slice),
+                          [&](std::size_t other) { return (other & chosen[slice]) != 0 && other != chosen[slice]; });
+          if ((in_blocks && meets) || !fits_memory(problem, geometry, layout.slices[slice], chosen[slice])) continue;
+          if (self(self, slice + 1)) return true;
+        }
+        return false;
+      }
+      // Most ways leave a service out; they are not worth a check.
+      std::size_t all = 0;
+      for (const std::size_t set : chosen) all |= set;
+      if (all + 1 != sets) return false;
+      PlannedDevice device{"g-0", geometry.type, geometry, {}};
+      for (std::size_t i = 0; i < chosen.size(); ++i) {
+        PlannedSlice planned{layout.slices[i], {}};
+        for (std::size_t s = 0; s < services.size(); ++s) {
+          if ((chosen[i] >> s & 1) == 0) continue;
+          planned.replicas.push_back({.service = services[s].name, .buckets = {{1, 1}}});
+        }
+        device.slices.push_back(std::move(planned));
+      }
+      std::ranges::sort(device.slices, {}, [](const PlannedSlice& s) { return s.slice.start; });
+      return check_plan(problem, Plan{{device}}).empty();
+    };
+    if (try_all(try_all, 0)) return true;
+  }
+  return false;
+}
+
+// Random services on an A30. The answer is one device exactly if brute force finds one in blocks, and never claims
+// with its bound that a plan is impossible which brute force finds.
+TEST(Sharing, AgreesWithBruteForce) {
+  int on_one = 0;
+  for (std::uint64_t seed = 1; seed <= test_seeds(100); ++seed) {
+    Rng rng = Rng(seed).stream("sharing");
+    LinearModel model;
+    std::vector<Service> services;
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      model.runs[name] = {.ms = rng.uniform(5, 40), .weights_mib = rng.uniform(500, 14000)};
+      services.push_back(service_of(name, name, rng.uniform(0.05, 1.5) * 1000 / model.runs[name].ms));
+    }
+    const Problem problem = problem_of(model, services);
+    const auto answer = planned(problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << "seed " << seed << ": " << answer.reason;
+    EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << "seed " << seed;
+    EXPECT_EQ(answer.devices == 1, fits_one_device(problem, true)) << "seed " << seed;
+    if (answer.bound > 1) {
+      EXPECT_FALSE(fits_one_device(problem, false)) << "seed " << seed;
+    }
+    on_one += answer.devices == 1 ? 1 : 0;
+  }
+  // Both cases are among them.
+  EXPECT_GT(on_one, 0);
+  EXPECT_LT(on_one, static_cast<int>(test_seeds(100)));
+}
+
+}  // namespace
+}  // namespace tangram::plan

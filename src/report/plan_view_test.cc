@@ -1,0 +1,106 @@
+#include "report/plan_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/geometry.h"
+
+namespace tangram::report {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+class OneMillisecond final : public LatencyModel {
+ public:
+  std::optional<Prediction> predict(const RunPoint&) const override { return Prediction{1ms, 1ms}; }
+};
+
+// `count` services that share the first slice of a device; the last one is nearest to its promise. Without sharing it
+// would be three devices.
+struct SharedStory {
+  explicit SharedStory(int count) {
+    PlannedDevice device{"g-0", "a100-80gb", *find_geometry("a100-80gb"), {}};
+    device.slices.push_back({{static_cast<std::uint16_t>(*find_profile(device.geometry, "1g.10gb")), 0}, {}});
+    answer.status = plan::PlanStatus::planned;
+    answer.devices = 1;
+    answer.price = answer.bound = 1;
+    answer.proved = answer.with_sharing = true;
+    answer.price_alone = 3;
+    answer.binds = "memory";
+    answer.notes = {"x shares no slice: its isolation is own_slices"};
+    for (int i = 0; i < count; ++i) {
+      Service service;
+      service.name = service.model = "s" + std::to_string(i);
+      service.slo = {100ms, 99};
+      problem.workload.services.push_back(service);
+      const Replica replica{service.name, {{1, 4}}};
+      device.slices[0].replicas.push_back(replica);
+      plan::ServicePlan plan;
+      plan.service = service.name;
+      plan.rate_per_s = 1;
+      plan.load_factor = 4;
+      plan.groups = {{"a100-80gb", "1g.10gb", 1, replica, 1}};
+      plan.verdict = plan::Verdict{.holds = true, .attainment = 1, .latency = 10ms * (i + 1), .view = "long run"};
+      for (int other = 0; other < count; ++other) {
+        if (other != i) plan.shares_with.push_back("s" + std::to_string(other));
+      }
+      answer.services.push_back(std::move(plan));
+      neighbours.push_back({service.name, static_cast<std::size_t>(count - 1), 2ms, 10ms * (i + 1)});
+    }
+    answer.plan.devices = {device};
+    problem.latency = &model;
+  }
+
+  PlanStory story() const {
+    PlanStory story{problem, answer, "elastic"};
+    story.costs.assign(answer.services.size(), 0.1);
+    story.neighbours = neighbours;
+    story.explained = true;
+    return story;
+  }
+
+  OneMillisecond model;
+  plan::Problem problem;
+  plan::PlanAnswer answer;
+  std::vector<plan::Neighbours> neighbours;
+};
+
+TEST(PlanView, ExplainsWhoSharesAndWhatItSaves) {
+  const SharedStory shared(3);
+  const std::string text = explanation_text(shared.story(), Terminal{.width = 200});
+  EXPECT_THAT(text, HasSubstr("each service has slices of its own takes 3 devices; sharing saves 2."));
+  EXPECT_THAT(text, HasSubstr("s0, s1, s2  1 x 1g.10gb"));
+  EXPECT_THAT(text, HasSubstr("most of it is memory"));
+  EXPECT_THAT(text, HasSubstr("x shares no slice: its isolation is own_slices"));
+  const auto blocks = plan::shared_blocks(shared.problem, shared.answer);
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].least_room, "s2");
+  EXPECT_DOUBLE_EQ(blocks[0].busy, 0.25);
+}
+
+TEST(PlanView, JsonHasSharingForPrograms) {
+  const SharedStory shared(3);
+  const Json json = plan_json(shared.story());
+  EXPECT_EQ(json["sharing"]["devices_alone"], 3);
+  EXPECT_EQ(json["sharing"]["saved"], 2);
+  EXPECT_EQ(json["sharing"]["binds"], "memory");
+  EXPECT_EQ(json["sharing"]["blocks"][0]["services"], Json::array({"s0", "s1", "s2"}));
+  EXPECT_EQ(json["sharing"]["blocks"][0]["slices"], "1 x 1g.10gb");
+  EXPECT_EQ(json["services"][1]["shares_with"], Json::array({"s0", "s2"}));
+  EXPECT_EQ(json["explanation"]["neighbours"][2]["latency_alone_ms"], 2);
+  EXPECT_EQ(json["explanation"]["neighbours"][2]["latency_shared_ms"], 30);
+}
+
+// Beyond twenty services the table of devices counts them and names the first.
+TEST(PlanView, ShortensLongListsOfServices) {
+  EXPECT_THAT(plan_text(SharedStory(20).story(), Terminal{.width = 400}), HasSubstr("s0+s1+s2+s3"));
+  const std::string text = plan_text(SharedStory(21).story(), Terminal{.width = 400});
+  EXPECT_THAT(text, HasSubstr("21 services: s0, s1, ..."));
+  EXPECT_THAT(text, HasSubstr("--output json has all"));
+  EXPECT_THAT(text, Not(HasSubstr("s0+s1")));
+}
+
+}  // namespace
+}  // namespace tangram::report
