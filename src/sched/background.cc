@@ -15,6 +15,8 @@ constexpr double kSlackShare = 0.5;
 constexpr double kSlackSharePressed = 0.75;
 // How long it takes to forgive a whole Slo. Long enough to remember the bursts of traffic, short enough to use a lull.
 constexpr double kForgiveS = 20;
+// A pool whose online requests ended longer ago than this is not in use by them.
+constexpr Duration kUnused = std::chrono::seconds(1);
 // The slack of services that nothing is known about yet, as a share of their Slo.
 constexpr double kSlackUnknown = 0.25;
 
@@ -22,14 +24,30 @@ Duration share_of(Duration whole, double share) {
   return Duration(static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
 }
 
-// The slack of a request of one sample that runs alone on the pool, in its slowest bucket. It is the most
-// slack there can be.
-Duration slack_alone(const View& view, PoolId pool, const PoolService& entry) {
+// The slack of a request of one sample that runs alone, in its slowest bucket, where `p99` says how long a sample of a
+// bucket runs. It is the most slack there can be.
+template <typename P99>
+Duration slack_alone(const View& view, const PoolService& entry, P99&& p99) {
   Duration longest{};
   for (std::uint32_t b = 0; b < entry.batch_max.size(); ++b) {
-    if (entry.batch_max[b] > 0) longest = std::max(longest, view.p99(pool, entry, b, 1));
+    if (entry.batch_max[b] > 0) longest = std::max(longest, p99(b));
   }
   return view.service(entry.service).slo.latency - longest;
+}
+
+// By the run times as they are corrected now.
+Duration slack_alone_now(const View& view, PoolId pool, const PoolService& entry) {
+  return slack_alone(view, entry, [&](std::uint32_t bucket) { return view.p99(pool, entry, bucket, 1); });
+}
+
+// By the run times of the plan, for the service of the pool that has the least.
+Duration slack_alone_planned(const View& view, PoolId pool) {
+  Duration least = Duration::max();
+  for (const auto& entry : view.pool_data(pool).services) {
+    const auto p99 = [&](std::uint32_t bucket) { return Duration(entry.latency.p99_ns(bucket, 1)); };
+    least = std::min(least, slack_alone(view, entry, p99));
+  }
+  return least;
 }
 
 // True if no online request waits for slices of the pool.
@@ -96,7 +114,7 @@ void Background::on_online_loss(ServiceId service, TimePoint now) { lower(servic
 Duration Background::run_max(const View& view, PoolId pool, bool pressed) const {
   Duration least = Duration::max();
   for (const auto& entry : view.pool_data(pool).services) {
-    least = std::min({least, slack(entry.service, view.now()), slack_alone(view, pool, entry)});
+    least = std::min({least, slack(entry.service, view.now()), slack_alone_now(view, pool, entry)});
   }
   return share_of(least, pressed ? kSlackSharePressed : kSlackShare);
 }
@@ -117,7 +135,9 @@ BackgroundOutlook Background::outlook(const View& view, ServiceId service) const
   BackgroundOutlook best;
   bool found = false;
   // A pool where the request can run when idle is preferred to one where it never can.
-  const auto rank = [](const BackgroundOutlook& o) { return std::pair(o.run <= o.run_max_idle, o.run_max - o.run); };
+  const auto rank = [](const BackgroundOutlook& o) {
+    return std::pair(o.run_idle <= o.run_max_idle, o.run_max - o.run);
+  };
   for (const auto& queue : queues_[service.index()]) {
     if (queue.empty()) continue;
     const Waiting& first = *queue.front();
@@ -125,11 +145,11 @@ BackgroundOutlook Background::outlook(const View& view, ServiceId service) const
     for (const PoolId pool : view.service(service).pools) {
       const PoolService* entry = view.pool_service(pool, service);
       if (entry == nullptr || !entry->takes(first.bucket, first.request.samples)) continue;
-      Duration alone = Duration::max();
-      for (const auto& other : view.pool_data(pool).services) alone = std::min(alone, slack_alone(view, pool, other));
       const BackgroundOutlook here{.run = view.p99(pool, *entry, first.bucket, first.request.samples),
                                    .run_max = run_max(view, pool, pressed),
-                                   .run_max_idle = share_of(alone, pressed ? kSlackSharePressed : kSlackShare),
+                                   .run_idle = Duration(entry->latency.p99_ns(first.bucket, first.request.samples)),
+                                   .run_max_idle = share_of(slack_alone_planned(view, pool),
+                                                            pressed ? kSlackSharePressed : kSlackShare),
                                    .online_waits = !is_quiet(view, pool)};
       if (!found || rank(here) > rank(best)) best = here;
       found = true;
@@ -137,6 +157,16 @@ BackgroundOutlook Background::outlook(const View& view, ServiceId service) const
   }
   for (const auto& queue : queues_[service.index()]) best.waiting += queue.count();
   return best;
+}
+
+bool Background::is_held_up(const View& view, PoolId pool) const {
+  if (!is_quiet(view, pool)) return false;
+  bool waits = false;
+  for (const auto& entry : view.pool_data(pool).services) {
+    if (view.now() - slacks_[entry.service.index()].at < kUnused) return false;
+    waits |= std::ranges::any_of(queues_[entry.service.index()], [](const RequestQueue& q) { return !q.empty(); });
+  }
+  return waits;
 }
 
 std::vector<Waiting*> Background::choose(const View& view, SliceId slice) const {

@@ -34,9 +34,11 @@ inline constexpr std::size_t kBackgroundMax = 16'384;
 struct BackgroundOutlook {
   std::size_t waiting = 0;
   // Where the first request of some bucket is nearest to a start. All zero while none waits, or no slice serves them.
-  Duration run{};           // How long it would run, alone.
-  Duration run_max{};       // How long it may run now; below zero: nothing may.
-  Duration run_max_idle{};  // How long it might if there were no online traffic.
+  Duration run{};      // How long it would run, alone.
+  Duration run_max{};  // How long it may run now; below zero: nothing may.
+  // The same without online traffic and by the plan's own run times: corrections of them pass, see is_held_up().
+  Duration run_idle{};
+  Duration run_max_idle{};
   bool online_waits = false;
 };
 
@@ -73,6 +75,10 @@ class Background {
                              std::uint32_t bucket, std::int32_t samples) const;
 
   BackgroundOutlook outlook(const View& view, ServiceId service) const;
+
+  // True if background requests wait for slices of `pool` although online requests have not used it lately. Then what
+  // keeps them waiting may be corrections of run times, which nothing will measure again.
+  bool is_held_up(const View& view, PoolId pool) const;
 
   // When idle slices should be asked again if nothing else happens.
   TimePoint due() const { return due_; }

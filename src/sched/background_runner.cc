@@ -3,6 +3,7 @@
 #include "sched/background_runner.h"
 
 #include "sched/admission.h"
+#include "sched/sample_class.h"
 
 namespace tangram::sched {
 namespace {
@@ -56,10 +57,29 @@ void BackgroundRunner::on_due() {
   for (std::uint32_t p = 0; p < state_.deployment.pools.size(); ++p) {
     while (const auto idle = view_.idle_slice(PoolId(p))) {
       run_on(*idle);
-      if (view_.slice(*idle).status == SliceStatus::idle) break;  // The pool's slack is used up: so it is for the rest.
+      if (view_.slice(*idle).status != SliceStatus::idle) continue;
+      if (state_.background->is_held_up(view_, PoolId(p))) doubt_corrections(PoolId(p));
+      break;  // The pool's slack is used up: so it is for the rest.
     }
   }
   state_.background->set_due(state_.background->count() > 0 ? state_.now + kBackgroundEvery : kTimeNever);
+}
+
+// One stalled run makes all later ones of its bucket look slow. Online requests measure their run times again with every
+// batch. If there are none, background requests would wait for ever behind a stall that is long over, so the corrections
+// of the pool go back a step at a time, until a run fits and is measured.
+void BackgroundRunner::doubt_corrections(PoolId pool) {
+  for (const auto& entry : view_.pool_data(pool).services) {
+    for (std::uint32_t bucket = 0; bucket < entry.batch_max.size(); ++bucket) {
+      for (std::int32_t samples = 1; samples <= entry.batch_max[bucket]; ++samples) {
+        // Counts of one class share a correction, which goes back once.
+        if (samples > 1 && sample_class(samples) == sample_class(samples - 1)) continue;
+        const auto mean = static_cast<double>(entry.latency.mean_ns(bucket, samples));
+        const auto p99 = static_cast<double>(entry.latency.p99_ns(bucket, samples));
+        state_.corrections.doubt(view_.row_of(pool, entry), bucket, samples, p99 / mean - 1);
+      }
+    }
+  }
 }
 
 void BackgroundRunner::on_ending() {

@@ -42,6 +42,8 @@ class BackgroundRunner {
   std::vector<Waiting*> take_all();
 
  private:
+  // Moves the corrections of all run times on the pool a step back towards the plan's.
+  void doubt_corrections(PoolId pool);
   // The requests have left their queues and are counted as waiting.
   void reject_all(const std::vector<Waiting*>& rejected, RejectReason reason);
 

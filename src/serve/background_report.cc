@@ -22,11 +22,11 @@ std::string why_background_waits(const sched::BackgroundOutlook& outlook, std::s
   if (outlook.waiting == 0) return "";
   if (slices == 0) return "no slice serves the model";
   // Longer than the slack of its slices even without load: no amount of waiting helps, only another plan or Slo.
-  if (outlook.run > outlook.run_max_idle) {
+  if (outlook.run_idle > outlook.run_max_idle) {
     return fmt::format(
         "a run takes {}, but the promises on its slices allow background runs of at most {}, even without online "
         "traffic: it will never start",
-        milliseconds_text(outlook.run), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
+        milliseconds_text(outlook.run_idle), milliseconds_text(std::max(outlook.run_max_idle, Duration::zero())));
   }
   if (outlook.online_waits) return "online requests are queued for the same slices";
   // Temporary: it runs when the traffic declines.
