@@ -19,6 +19,13 @@ start() {
 }
 trap 'kill -9 "$SERVER" 2>/dev/null; chmod -R u+w "$WORK"; rm -rf "$WORK"' EXIT
 start 0
+what_hangs() {
+  ps -ef | grep "[t]angram batch"
+  tail -n 3 killed.out server-job.out cancel.out slow.err 2>/dev/null
+  tail -n 5 server.err
+  curl --silent --max-time 5 "http://127.0.0.1:$(sed -n 's/.*"metrics":"http:..127.0.0.1:\([0-9]*\)\/.*/\1/p' server.err)/status"
+}
+give_up_after 300 what_hangs
 
 # rows COUNT SEED: texts of random lengths; every hundredth row makes no sense.
 rows() {
@@ -89,6 +96,12 @@ for round in $(seq 24); do
   "$TANGRAM" batch status --store "store$round" >/dev/null
   [[ -z $(find "store$round" -name '.making-*' -o -type f -perm /077) ]] || fail "round $round left $(ls -lA "store$round")"
 done
+
+# ---- The server stalls, and nobody online measures its run times again ----
+"${submit[@]}" --input rows.jsonl --output stalled.jsonl --store store-stalled >stalled.out 2>&1 & CLIENT=$!
+for _ in 1 2 3; do sleep 0.2; kill -STOP "$SERVER"; sleep 1; kill -CONT "$SERVER"; done
+wait "$CLIENT"
+same stalled.jsonl whole.jsonl "the server stalled"
 
 # ---- The server dies and comes back ----
 "${submit[@]}" --input rows.jsonl --output server.jsonl --store store-server >server-job.out 2>&1 & CLIENT=$!

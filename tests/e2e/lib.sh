@@ -38,6 +38,20 @@ empty() { [[ ! -s $1 ]] || fail "$1 is not empty: $(head -c 300 "$1")"; }
 
 finish() { [[ $FAILURES == 0 ]] && echo "all as expected" || exit 1; }
 
+# give_up_after SECONDS COMMAND...: if the script still runs then, says so, runs the command to show what it waits for, and
+# ends it. Without this a test that hangs is killed by ctest and tells nothing.
+give_up_after() {
+  local seconds=$1 script=$$
+  shift
+  (
+    # Ends with the script: nobody waits for a sleep that is left behind.
+    for ((i = 0; i < seconds; ++i)); do sleep 1; kill -0 "$script" 2>/dev/null || exit; done
+    echo "FAILED: still running after $seconds s" >&2
+    "$@" >&2
+    kill -TERM "$script"
+  ) &
+}
+
 # needs_data FILE...: where the public data lies, in $DATA; without one of the files (named from there) the test is skipped.
 needs_data() {
   DATA=${TANGRAM_DATA:-$SOURCE/../shared/data}
