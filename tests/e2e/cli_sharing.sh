@@ -2,6 +2,19 @@
 # drops a service, models that are loaded on demand, and models that do not fit.
 . "$(dirname "$0")/lib.sh"
 
+# The long tail of the examples fits on one device, and who must not share does not.
+cp -r "$SOURCE/examples" .
+expect 0 plan examples/fleet.yaml examples/services-long-tail.yaml --measurements examples/measurements.csv --output json
+python3 - <<'P' || fail "the long tail: $(head -c 300 out)"
+import json
+answer = json.load(open("out"))
+plan = answer.get("plan", answer)
+replicas = [r["service"] for d in plan["devices"] for s in d["slices"] for r in s["replicas"]]
+assert len(plan["devices"]) == 1 and answer["bound"] == 1 and len(set(replicas)) == 24, replicas
+alone = [s for d in plan["devices"] for s in d["slices"] if any(r["service"] == "read-x-rays" for r in s["replicas"])]
+assert alone and all(len(s["replicas"]) == 1 for s in alone), alone
+P
+
 # A batch of one takes 5 ms: the slice serves 200 requests a second. Each service has weights of its own.
 {
   echo device,mig_profile,model,batch,size,processes,latency_ms,latency_spread_ms,memory_mib,throughput_per_s,weights_mib,load_ms
