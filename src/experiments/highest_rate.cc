@@ -20,6 +20,7 @@
 #include "experiments/detail/text_services.h"
 #include "plan/buckets.h"
 #include "plan/demand.h"
+#include "plan/work_bound.h"
 #include "sched/deployment.h"
 #include "sim/simulation.h"
 
@@ -108,6 +109,18 @@ class RateSearch {
     for (const EdgeSet which : edges) {
       for (std::size_t cut = mixed_; cut < cuts_.size(); ++cut) try_way(all_alike(cut, which, policy));
     }
+  }
+
+  // No scheduler carries more: no waiting, no padding, the best batch for each length, and 1 % of the requests lost.
+  ElasticBatchResult bound(const ElasticBatchSetting& setting) const {
+    ElasticBatchResult result;
+    result.setting = setting;
+    result.variant = "rate_bound";
+    plan::Problem problem = problem_;
+    problem.workload = workload_;
+    result.rate_highest_per_s = plan::work_bound(problem, stock_, static_cast<int>(gpus_), 1 - kKept);
+    result.gpus = static_cast<int>(gpus_);
+    return result;
   }
 
   // What was found since the last call, judged with other random numbers.
@@ -307,6 +320,7 @@ const std::vector<ElasticBatchVariant>& highest_rate_variants() {
       {"rate_oracle_longest", "the same with every input padded to the longest"},
       {"rate_fifo_fixed", "the best equal slices, first in, first out, buckets of 32, 64, 128, 256 and 512"},
       {"rate_fifo_chosen", "the same with the edges that suit it best"},
+      {"rate_bound", "no scheduler carries more: full batches, no padding and no waiting"},
   };
   return kVariants;
 }
@@ -323,6 +337,7 @@ std::vector<ElasticBatchResult> run_highest_rates(const ElasticBatchInput& input
   results.push_back(search.answer(setting, "rate_fifo_fixed"));
   search.best_equal(kFreeEdges, "fifs");
   results.push_back(search.answer(setting, "rate_fifo_chosen"));
+  results.push_back(search.bound(setting));
   return results;
 }
 

@@ -9,7 +9,7 @@
 
 namespace tangram::experiments {
 
-// rate_elastic, rate_oracle_longest, rate_fifo_fixed, rate_fifo_chosen.
+// rate_elastic, rate_oracle_longest, rate_fifo_fixed, rate_fifo_chosen, rate_bound.
 const std::vector<ElasticBatchVariant>& highest_rate_variants();
 
 // For each variant the highest rate of every model at which all keep their p99 when simulated together on `gpus`

@@ -22,7 +22,7 @@ keys = {"slo_ms", "rate_per_s", "lengths", "variant", "gpus", "slo_attainment", 
 assert all(keys <= set(r) for r in rows), rows[0]
 settings = {(r["slo_ms"], r["rate_per_s"], r["lengths"]) for r in rows}
 names = {"off_longest", "off_fixed", "off_fixed_sharing", "off_chosen", "off_shared", "mig_longest", "elastic", "elastic_shared"}
-rates = {"rate_elastic", "rate_oracle_longest", "rate_fifo_fixed", "rate_fifo_chosen"}
+rates = {"rate_elastic", "rate_oracle_longest", "rate_fifo_fixed", "rate_fifo_chosen", "rate_bound"}
 for s in settings:
     of = {r["variant"]: r for r in rows if (r["slo_ms"], r["rate_per_s"], r["lengths"]) == s}
     assert set(of) == names | rates, sorted(of)
