@@ -1,6 +1,6 @@
 // Plans of long tails: elastic with shared slices against nexus, gpulet and slices of one's own.
 //
-//   plan_sharing [--first N] [--problems N] [--peers own|certified] [--seeds N] [--write DIR]
+//   plan_sharing [--first N] [--problems N] [--peers none|own|certified] [--seed N] [--seeds N] [--write DIR]
 //   plan_sharing --row thirty|two_hundred|thousand [--data DIR] [--examples DIR] [--services N] [--write DIR]
 //
 // Prints one JSON line for each problem. Every plan is checked by check_plan(). Every promise of elastic's plan is
@@ -38,6 +38,8 @@ struct Options {
   std::uint64_t first = 1;
   std::uint64_t problems = 1;
   std::uint64_t seeds = 2;  // Further seeds that confirm a plan.
+  std::uint64_t seed = 1;   // Of the search.
+  bool peers = true;        // Under their own rule.
   bool certified = false;   // The peers, too.
   std::string row;
   std::string data;
@@ -71,6 +73,9 @@ struct Lost {
   void count(const Service& service, const plan::Verdict& verdict) {
     unconfirmed += !verdict.holds;
     below += !verdict.holds && verdict.attainment < service.slo.percentile / 100;
+    if (verdict.holds) return;
+    fmt::print(stderr, "{}: p{:g} not confirmed: {:.5f} ({:.5f} to {:.5f})\n", service.name, service.slo.percentile,
+               verdict.attainment, verdict.attainment_low, verdict.attainment_high);
   }
 };
 
@@ -134,8 +139,8 @@ struct Planned {
 };
 
 Planned plan_with(plan::Problem& problem, const LatencyModel& model, const std::string& planner, plan::Rule rule,
-                  plan::Sharing sharing) {
-  lab::SimulatedCertifier certifier(model, {.seed = 1});
+                  plan::Sharing sharing, std::uint64_t seed = 1) {
+  lab::SimulatedCertifier certifier(model, {.seed = seed});
   problem.certifier = &certifier;
   problem.options.rule = rule;
   problem.options.sharing = sharing;
@@ -167,13 +172,14 @@ void run_problem(const std::string& name, const RandomProblem& random, const Opt
     fmt::print(stderr, "{} {}: {} devices, {:.1f} s\n", name, key, planned.devices(), planned.cpu_s);
   };
   for (const std::string peer : {"nexus", "gpulet"}) {
+    if (!options.peers) break;
     const Planned own = plan_with(problem, model, peer, plan::Rule::no_waiting, plan::Sharing::all);
     add(peer, own);
     if (own.devices() >= 0 && options.seeds > 0) {
       line += fmt::format(", \"{}_lost\": {}", peer, promises_lost(problem, own.answer.plan, model, 101).below);
     }
   }
-  const Planned elastic = plan_with(problem, model, "elastic", plan::Rule::certified, plan::Sharing::all);
+  const Planned elastic = plan_with(problem, model, "elastic", plan::Rule::certified, plan::Sharing::all, options.seed);
   add("elastic", elastic);
   line += fmt::format(", \"bound\": {}, \"proved\": {}, \"binds\": \"{}\", \"certifications\": {}",
                       elastic.answer.bound, elastic.answer.proved, elastic.answer.binds, elastic.answer.certifications);
@@ -224,7 +230,9 @@ int main_of(int argc, char** argv) {
     if (name == "--first") options.first = std::stoull(value);
     if (name == "--problems") options.problems = std::stoull(value);
     if (name == "--seeds") options.seeds = std::stoull(value);
+    if (name == "--seed") options.seed = std::stoull(value);
     if (name == "--peers") options.certified = value == "certified";
+    if (name == "--peers") options.peers = value != "none";
     if (name == "--row") options.row = value;
     if (name == "--data") options.data = value;
     if (name == "--examples") options.examples = value;

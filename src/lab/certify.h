@@ -86,6 +86,7 @@ class SimulatedCertifier final : public plan::Certifier {
   struct Together;
   std::vector<plan::Verdict> simulate_together(std::span<const Service> services,
                                                std::span<const plan::SharedGroup> groups, bool confirm);
+  bool loads_known(std::span<const Service> services, std::span<const plan::SharedGroup> groups) const;
   sched::Deployment deploy_together(std::span<const Service> services, std::span<const plan::SharedGroup> groups);
   // Judges the services of steady traffic, or the one whose rate varies, and fills in their verdicts. False if a look
   // ended early, because a promise is broken.

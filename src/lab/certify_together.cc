@@ -6,6 +6,10 @@
 // along. That is never too kind, it needs no knowledge of how the busy times of services coincide, and for the long
 // tail that shares slices it costs little.
 //
+// A model that is loaded on demand is loaded by every batch here, and the slice is busy with it. In service it may
+// still be there from the last request; but who asks more seldom than planned meets a cold model more often, and a
+// certificate has to hold then, too.
+//
 // A service with one request in a minute would take a simulated day to be judged. Its rate is raised in the simulation,
 // by a share of all requests that hardly matters: more load than described is on the safe side, too.
 
@@ -75,7 +79,7 @@ std::string key_of(std::span<const Service> services, std::span<const plan::Shar
     key += fmt::format("|{}/{}*{}", group.device_type, group.mig_profile, group.count);
     for (const auto& replica : group.replicas) {
       const auto at = std::ranges::find(services, replica.service, &Service::name) - services.begin();
-      key += fmt::format(";{}*{}", at, replica.processes);
+      key += fmt::format(";{}*{}{}", at, replica.processes, replica.load == ReplicaLoad::on_demand ? "?" : "");
       for (const auto& bucket : replica.buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
     }
   }
@@ -110,6 +114,7 @@ Reduced reduce(std::span<const Service> services, std::span<const plan::SharedGr
         const auto own = std::ranges::find(group.replicas, services[i].name, &Replica::service);
         key += own == group.replicas.end() ? "|-" : fmt::format("|{}", own->processes);
         if (own == group.replicas.end()) continue;
+        if (own->load == ReplicaLoad::on_demand) key += '?';
         for (const auto& bucket : own->buckets) key += fmt::format(",{}:{}", bucket.size_max, bucket.batch_size);
       }
     }
@@ -130,6 +135,21 @@ Reduced reduce(std::span<const Service> services, std::span<const plan::SharedGr
   return reduced;
 }
 
+// How long all slices together take to load the model of a service for one request; zero where it stays loaded.
+double load_s(const sched::Deployment& deployment, ServiceId service) {
+  const ServiceId queue = sched::queue_of(deployment, service);
+  double longest = 0;
+  double places = 0;
+  for (const auto& place : deployment.places) {
+    const auto& entries = deployment.pools[place.pool.index()].services;
+    const auto found = std::ranges::find(entries, queue, &sched::PoolService::service);
+    if (found == entries.end()) continue;
+    places += 1;
+    if (found->model.on_demand) longest = std::max(longest, to_seconds(found->model.load));
+  }
+  return places > 0 ? longest / places : 0;
+}
+
 }  // namespace
 
 // One question: the services, their slices, and what is simulated of their traffic.
@@ -142,6 +162,19 @@ struct SimulatedCertifier::Together {
   std::vector<plan::Verdict> verdicts;
   std::uint64_t requests = 0;  // Simulated so far.
 };
+
+// Whether every model that is loaded on demand has a load time. Nothing can be promised of one that was never timed.
+bool SimulatedCertifier::loads_known(std::span<const Service> services,
+                                     std::span<const plan::SharedGroup> groups) const {
+  for (const auto& group : groups) {
+    for (const auto& replica : group.replicas) {
+      if (replica.load != ReplicaLoad::on_demand) continue;
+      const auto service = std::ranges::find(services, replica.service, &Service::name);
+      if (!model_.load_time(group.device_type, group.mig_profile, service->model)) return false;
+    }
+  }
+  return true;
+}
 
 sched::Deployment SimulatedCertifier::deploy_together(std::span<const Service> services,
                                                       std::span<const plan::SharedGroup> groups) {
@@ -175,6 +208,11 @@ sched::Deployment SimulatedCertifier::deploy_together(std::span<const Service> s
       auto entry = pool_service(services[at], deployment.services[at].edges,
                                 {group->device_type, group->mig_profile, group->compute_slices, replica, 1});
       entry.service = ServiceId(static_cast<std::uint32_t>(at));
+      if (replica.load == ReplicaLoad::on_demand) {
+        entry.model.on_demand = true;
+        entry.model.stays = false;
+        entry.model.load = *model_.load_time(group->device_type, group->mig_profile, services[at].model);
+      }
       deployment.pools.back().services.push_back(std::move(entry));
       processes = std::max(processes, replica.processes);
     }
@@ -191,6 +229,7 @@ sched::Deployment SimulatedCertifier::deploy_together(std::span<const Service> s
 std::vector<plan::Verdict> SimulatedCertifier::certify_together(std::span<const Service> services,
                                                                 std::span<const plan::SharedGroup> groups,
                                                                 bool confirm) {
+  if (!loads_known(services, groups)) return std::vector<plan::Verdict>(services.size());
   const Reduced reduced = reduce(services, groups);
   std::string key = key_of(reduced.services, reduced.groups, confirm);
   auto known = verdicts_together_.find(key);
@@ -219,6 +258,7 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
     const KnownService& known = known_service(services[i], content_key(services[i]));
     const double rate = std::max(rate_least, plan::busiest_rate_per_s(services[i]));
     powers.push_back(power_of(together.deployment, ServiceId(i), known.sizes, known.samples_mean));
+    powers.back().request_s += load_s(together.deployment, ServiceId(i));
     load += rate * powers.back().request_s;
     together.workload.services.push_back(at_rate(services[i], known.sizes, rate));
   }

@@ -11,9 +11,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A run of `fast` takes 5 ms for each sample, one of `slow` 60 ms.
+// A run of `fast` takes 5 ms for each sample, one of `slow` 60 ms. To load `fast` takes 50 ms; `slow` was never timed.
 class TwoSpeeds final : public LatencyModel {
  public:
+  std::optional<Duration> load_time(std::string_view, std::string_view, std::string_view model) const override {
+    return model == "fast" ? std::optional<Duration>(50ms) : std::nullopt;
+  }
   std::optional<Prediction> predict(const RunPoint& point) const override {
     const double ms = (point.model == "slow" ? 60 : 5) * static_cast<double>(point.batch);
     return Prediction{from_milliseconds(ms), from_milliseconds(ms)};
@@ -84,6 +87,42 @@ TEST(CertifyTogether, JudgesServicesOfOneCopyAsOne) {
   EXPECT_TRUE(verdicts[0].holds);
   EXPECT_EQ(verdicts[0].attainment, verdicts[1].attainment);
   EXPECT_EQ(verdicts[0].attainment, verdicts[2].attainment);
+}
+
+// A request every second, which takes 50 ms to load and 5 ms to run: within 200 ms it is in time, within 50 ms it never
+// is. Its neighbour has 80 ms and can wait for it.
+TEST(CertifyTogether, CountsTheLoadOfAModelOnDemand) {
+  std::vector<Service> services{service_of("steady", "fast", 20, 80ms), service_of("seldom", "fast", 1, 200ms)};
+  auto group = shared(services);
+  group.replicas[1].load = ReplicaLoad::on_demand;
+  const auto verdicts = ask(services, group);
+  EXPECT_TRUE(verdicts[0].holds);
+  EXPECT_TRUE(verdicts[1].holds);
+  EXPECT_GT(to_milliseconds(verdicts[1].latency), 50);
+  services[1].slo.latency = 50ms;
+  const auto short_of_time = ask(services, group)[1];
+  EXPECT_FALSE(short_of_time.holds);
+  EXPECT_LT(short_of_time.attainment, 0.1);
+}
+
+// Two requests a second load for 50 ms each and keep the slice for 11 % of the time. Of the neighbour's requests 4 %
+// come while more than the 35 ms are left that they can wait.
+TEST(CertifyTogether, SeesThatALoadBlocksTheNeighbours) {
+  const std::vector<Service> services{service_of("steady", "fast", 20, 40ms), service_of("often", "fast", 2, 1s)};
+  auto group = shared(services);
+  EXPECT_TRUE(ask(services, group)[0].holds);
+  group.replicas[1].load = ReplicaLoad::on_demand;
+  const auto verdicts = ask(services, group);
+  EXPECT_FALSE(verdicts[0].holds);
+  EXPECT_TRUE(verdicts[1].holds);
+}
+
+TEST(CertifyTogether, PromisesNothingOfALoadThatWasNeverTimed) {
+  const std::vector<Service> services{service_of("steady", "fast", 1, 1s), service_of("seldom", "slow", 0.1, 10s)};
+  auto group = shared(services);
+  EXPECT_TRUE(ask(services, group)[1].holds);
+  group.replicas[1].load = ReplicaLoad::on_demand;
+  for (const auto& verdict : ask(services, group)) EXPECT_FALSE(verdict.holds);
 }
 
 // What was certified holds in a simulation of the whole traffic with other random numbers, for steady services and

@@ -262,14 +262,19 @@ void check_replica(const Problem& problem, const Services& services, const Plann
 }
 
 // A slice that services share holds the weights of all of them, those of one model and copy once, and the largest
-// working set: they take turns. A service whose weights are not known is left out; nothing can be said of it.
+// working set: they take turns. Copies that are loaded on demand take turns, too: the largest of them has to fit. A
+// copy that some replica needs from the start is loaded for all. A service whose weights are not known is left out;
+// nothing can be said of it.
 void check_shared_memory(const Problem& problem, const Services& services, const PlannedDevice& device,
                          const PlannedSlice& slice, std::vector<std::string>& wrong) {
   if (slice.replicas.size() < 2) return;
   const MigProfile& profile = device.geometry.profiles[slice.slice.profile];
   if (profile.memory_gib.evidence == Evidence::unknown) return;
-  std::set<std::pair<std::string, std::string>> copies;
-  double weights_mib = 0;
+  struct Copy {
+    double mib = 0;
+    bool on_demand = true;
+  };
+  std::map<std::pair<std::string, std::string>, Copy> copies;
   double working_mib = 0;
   for (const auto& replica : slice.replicas) {
     const auto found = services.find(replica.service);
@@ -277,19 +282,29 @@ void check_shared_memory(const Problem& problem, const Services& services, const
     const Service& service = *found->second.service;
     const auto own = problem.latency->weights_mib(device.type, profile.name, service.model);
     if (!own) continue;
-    if (copies.emplace(service.model, service.weights).second) weights_mib += *own * replica.processes;
+    Copy& copy = copies[{service.model, service.weights}];
+    if (copy.mib <= 0) copy.mib = *own * replica.processes;
+    copy.on_demand = copy.on_demand && replica.load == ReplicaLoad::on_demand;
     for (const auto& bucket : replica.buckets) {
       const auto run = run_of(problem, device, slice.slice, replica, bucket, service);
       if (run && run->memory_mib) working_mib = std::max(working_mib, *run->memory_mib - *own * replica.processes);
     }
   }
+  double weights_mib = 0;
+  double on_demand_mib = 0;
+  for (const auto& [name, copy] : copies) {
+    if (copy.on_demand) on_demand_mib = std::max(on_demand_mib, copy.mib);
+    if (!copy.on_demand) weights_mib += copy.mib;
+  }
   const double room_mib = 1024 * profile.memory_gib.value * (1 - problem.options.memory_headroom);
-  if (weights_mib + working_mib <= room_mib * (1 + kLoadTolerance)) return;
+  if (weights_mib + on_demand_mib + working_mib <= room_mib * (1 + kLoadTolerance)) return;
+  const std::string on_demand =
+      on_demand_mib > 0 ? fmt::format(", the largest of those on demand {:.0f} MiB", on_demand_mib) : "";
   wrong.push_back(fmt::format(
-      "{} {}@{}: the weights of {} services take {:.0f} MiB and the largest run {:.0f} MiB more, but the slice has only "
-      "{:.0f} MiB with {:g} % kept free",
-      device.name, profile.name, slice.slice.start, slice.replicas.size(), weights_mib, working_mib, room_mib,
-      100 * problem.options.memory_headroom));
+      "{} {}@{}: the weights of {} services take {:.0f} MiB{} and the largest run {:.0f} MiB more, but the slice has "
+      "only {:.0f} MiB with {:g} % kept free",
+      device.name, profile.name, slice.slice.start, slice.replicas.size(), weights_mib, on_demand, working_mib,
+      room_mib, 100 * problem.options.memory_headroom));
 }
 
 // Services that must not share a slice, and do.

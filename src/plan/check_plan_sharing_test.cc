@@ -83,6 +83,29 @@ TEST(CheckPlanSharing, CountsTheSameWeightsOnce) {
   EXPECT_EQ(complaints(problem, "1g@0 a:1:4 b:1:4 c:1:4 d:1:4"), "");
 }
 
+// Three copies of 4,000 MiB on a slice with 8,950 MiB. With two of them on demand, one stays loaded and one more is
+// there at a time; with one of them on demand, two stay and the third does not fit beside them.
+TEST(CheckPlanSharing, CountsTheLargestModelOnDemandBesideThoseThatStayLoaded) {
+  Problem problem = sharing_problem({"x", "y", "z"});
+  Plan plan = plan_of({{"a100-80gb-0", "a100-80gb", "1g@0 a:1:4 b:1:4 c:1:4"}});
+  auto& replicas = plan.devices[0].slices[0].replicas;
+  replicas[1].load = replicas[2].load = ReplicaLoad::on_demand;
+  EXPECT_EQ(text::join(check_plan(problem, plan), "; "), "");
+  replicas[1].load = ReplicaLoad::start;
+  const std::string wrong = text::join(check_plan(problem, plan), "; ");
+  EXPECT_NE(wrong.find("take 8000 MiB, the largest of those on demand 4000 MiB and the largest run 400 MiB more"),
+            std::string::npos)
+      << wrong;
+  // A service that runs the same copy from the start keeps it loaded.
+  problem = sharing_problem({"x", "x", "tiny"});
+  replicas[0].load = ReplicaLoad::on_demand;
+  replicas[1].load = ReplicaLoad::start;
+  EXPECT_EQ(text::join(check_plan(problem, plan), "; "), "");
+  replicas[0].buckets[0].batch_size = 50;
+  EXPECT_NE(text::join(check_plan(problem, plan), "; ").find("take 4000 MiB, the largest of those on demand 400 MiB"),
+            std::string::npos);
+}
+
 TEST(CheckPlanSharing, RefusesAServiceThatWantsSlicesOfItsOwnBesideAnother) {
   Problem problem = sharing_problem({"tiny", "tiny"});
   EXPECT_EQ(complaints(problem, "1g@0 a:1:1 b:1:1"), "");

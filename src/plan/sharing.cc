@@ -9,6 +9,7 @@
 #include "plan/sharing.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -69,6 +70,18 @@ class SharingSearch {
 
   // The best plan that the search finds below `price_max`; nothing if there is none. Stops at `price_least`.
   std::optional<SharedPlan> search(const detail::ShareBound& bound, double price_max, double price_least) {
+    auto best = search_one_way(bound, price_max, price_least, false);
+    if (best) price_max = best->answer.price;
+    if (price_max <= price_least * (1 + detail::kSumTolerance) || !some_may_load_on_demand()) return best;
+    // A model on demand has latencies that one which stays loaded does not have, so it has to save something.
+    auto on_demand = search_one_way(bound, price_max, price_least, true);
+    return on_demand ? on_demand : best;
+  }
+
+  // The same, with all models loaded, or with those on demand that do not fit.
+  std::optional<SharedPlan> search_one_way(const detail::ShareBound& bound, double price_max, double price_least,
+                                           bool on_demand) {
+    queues_.on_demand = on_demand;
     std::optional<SharedPlan> best;
     const auto try_partition = [&](const Partition& partition) {
       auto found = solve(partition, price_max);
@@ -100,6 +113,9 @@ class SharingSearch {
         for (int n = 0; n < cover[o]; ++n) wanted[block.cover.offers[o].kind].push_back(replicas);
       }
       describe(shared, b, answer);
+      for (std::size_t o = 0; o < cover.size(); ++o) {
+        if (cover[o] > 0 && block.shares(queues_)) add_note_on_demand(block, o, answer.notes);
+      }
     }
     answer.plan = lay_out(problem_, queues_.stock, model_, shared.answer.cuts, wanted);
     answer.devices = static_cast<int>(answer.plan.devices.size());
@@ -120,6 +136,16 @@ class SharingSearch {
     return make_demand(queues_.problem, queues_.stock, q, sets.back().edges);
   }
 
+  bool some_may_load_on_demand() {
+    queues_.on_demand = true;
+    for (std::size_t q = 0; q < size(); ++q) {
+      for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) {
+        if (detail::on_demand_s(queues_, q, demands_[q], kind)) return true;
+      }
+    }
+    return false;
+  }
+
   const Service& service(std::size_t s) const { return problem_.workload.services[s]; }
 
   // Whether two queues may be in one block.
@@ -135,7 +161,7 @@ class SharingSearch {
   // The block of these queues, made once; null if no slice can hold them together.
   Block* block_of(std::vector<std::size_t> members) {
     std::ranges::sort(members);
-    const auto [found, fresh] = blocks_.try_emplace(members);
+    const auto [found, fresh] = blocks_.try_emplace({members, queues_.on_demand});
     if (!fresh) return found->second.get();
     auto block = std::make_unique<Block>();
     block->queues = members;
@@ -185,6 +211,7 @@ class SharingSearch {
       }
       for (const std::size_t member : queues_.queues[block.queues[i]].members) {
         Replica replica{.service = service(member).name, .buckets = buckets};
+        if (run.load_s > 0) replica.load = ReplicaLoad::on_demand;
         const bool loop = std::holds_alternative<ClosedLoopTraffic>(service(member).traffic);
         if (!loop) replica.rate_max_per_s = problem_.options.demand_factor * busiest_rate_per_s(service(member));
         replicas.push_back(std::move(replica));
@@ -403,14 +430,33 @@ class SharingSearch {
     return true;
   }
 
+  // The load times of the queues if they fit into the memory of one slice.
+  std::optional<std::vector<double>> fits(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads,
+                                          std::size_t kind) const {
+    std::vector<const Demand*> demands;
+    double working = 0;
+    for (std::size_t i = 0; i < queues.size(); ++i) {
+      demands.push_back(&demands_[queues[i]]);
+      working = std::max(working, loads[i].working_mib);
+    }
+    return detail::loads_that_fit(queues_, queues, demands, kind, working);
+  }
+
+  // Every run of a model on demand begins with its load.
+  static std::vector<QueueLoad> with_loading(std::vector<QueueLoad> loads, const std::vector<double>& loads_s) {
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      loads[i].run_s += loads_s[i];
+      loads[i].longest_s += loads_s[i];
+    }
+    return loads;
+  }
+
   // Fills one slice of the kind, beginning with `first`, from queues in the order of their price.
   Packed fill(std::size_t first, std::size_t kind, const std::vector<std::size_t>& order, const std::vector<bool>& done,
               const detail::ShareBound& bound) const {
     Packed packed{{first}, kind, bound.queue_price[first]};
-    const auto room = detail::room_mib(queues_, kind);
     std::vector<QueueLoad> loads{load_of(first, kind)};
-    if (!room || !loads[0].runs || !likely_holds(packed.queues, loads)) return {};
-    double working = loads[0].working_mib;
+    if (!loads[0].runs || !fits(packed.queues, loads, kind) || !likely_holds(packed.queues, loads)) return {};
     int misses = 0;
     for (const std::size_t q : order) {
       if (done[q] || q == first) continue;
@@ -420,14 +466,12 @@ class SharingSearch {
       if (!load.runs) continue;
       packed.queues.push_back(q);
       loads.push_back(load);
-      const auto weights = detail::weights_mib(queues_, packed.queues, kind);
-      const double most = std::max(working, load.working_mib);
-      if (!weights || *weights + most > *room || !likely_holds(packed.queues, loads)) {
+      const auto on_demand = fits(packed.queues, loads, kind);
+      if (!on_demand || !likely_holds(packed.queues, with_loading(loads, *on_demand))) {
         packed.queues.pop_back();
         loads.pop_back();
         continue;
       }
-      working = most;
       packed.worth += bound.queue_price[q];
       misses = 0;
     }
@@ -487,6 +531,28 @@ class SharingSearch {
 
   // ---- The answer ----
 
+  // Which models of a slice are loaded on demand, and why.
+  void add_note_on_demand(const Block& block, std::size_t offer, std::vector<std::string>& notes) const {
+    const SharedOffer& shared = block.offers[offer];
+    std::vector<std::string> names;
+    double longest_s = 0;
+    for (std::size_t i = 0; i < block.queues.size(); ++i) {
+      if (shared.runs[i].load_s <= 0) continue;
+      longest_s = std::max(longest_s, shared.runs[i].load_s);
+      for (const std::size_t member : queues_.queues[block.queues[i]].members) names.push_back(service(member).name);
+    }
+    if (names.empty()) return;
+    const std::string who = names.size() == 1   ? names[0] + " is"
+                            : names.size() <= 4 ? fmt::format("{} are", fmt::join(names, ", "))
+                                                : fmt::format("{} and {} more are", names[0], names.size() - 1);
+    notes.push_back(fmt::format(
+        "{} loaded on demand: with the weights of its {} models, {:.0f} MiB, and the largest run, {} is too small, and "
+        "of these models they are asked most seldom. Loading takes up to {:.4g} ms; the certificates count it for every "
+        "batch.",
+        who, block.queues.size(), *detail::weights_mib(queues_, block.queues, shared.kind),
+        queues_.stock.profile(shared.kind).name, 1000 * longest_s));
+  }
+
   void describe(const SharedPlan& shared, std::size_t b, PlanAnswer& answer) const {
     const Block& block = *shared.blocks[b];
     const Cover& cover = shared.answer.covers[b];
@@ -524,7 +590,8 @@ class SharingSearch {
   CoverModel model_;
   std::vector<double> prices_;
   std::vector<Demand> demands_;  // By queue.
-  std::map<std::vector<std::size_t>, std::unique_ptr<Block>> blocks_;
+  // By members, and whether models may be loaded on demand.
+  std::map<std::pair<std::vector<std::size_t>, bool>, std::unique_ptr<Block>> blocks_;
   std::int64_t asked_ = 0;
 };
 
@@ -575,7 +642,8 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   answer.proved = answer.price <= least * (1 + detail::kSumTolerance);
   answer.binds = bound.binds;
   if (planned) answer.price_alone = alone.price;
-  answer.notes = notes_of(problem, search.queues());
+  const auto notes = notes_of(problem, search.queues());
+  answer.notes.insert(answer.notes.end(), notes.begin(), notes.end());
   return answer;
 }
 

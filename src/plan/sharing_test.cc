@@ -21,6 +21,7 @@ class LinearModel final : public LatencyModel {
   struct Run {
     double ms = 10;  // One sample on one compute slice.
     double weights_mib = 1000;
+    double load_ms = 0;  // Zero: not known.
   };
   std::map<std::string, Run, std::less<>> runs;
 
@@ -38,6 +39,11 @@ class LinearModel final : public LatencyModel {
     const auto run = runs.find(model);
     if (run == runs.end() || run->second.weights_mib <= 0) return std::nullopt;
     return run->second.weights_mib;
+  }
+  std::optional<Duration> load_time(std::string_view, std::string_view, std::string_view model) const override {
+    const auto run = runs.find(model);
+    if (run == runs.end() || run->second.load_ms <= 0) return std::nullopt;
+    return from_milliseconds(run->second.load_ms);
   }
 };
 
@@ -155,6 +161,48 @@ TEST(Sharing, OfOneModelKeepsModelsApart) {
   EXPECT_EQ(answer.devices, 1);
   for (const auto& service : answer.services) {
     for (const auto& other : service.shares_with) EXPECT_EQ(service.service < "s3", other < "s3") << service.service;
+  }
+}
+
+// Ten copies of 5,000 MiB: a 24 GiB device holds four of them. Each is asked once in ten seconds and has 200 ms, of
+// which rule half allows 90: a load of 50 ms leaves time to run, and one of 100 ms does not.
+TEST(Sharing, LoadsSeldomUsedModelsOnDemandWhereMemoryBinds) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 5000, .load_ms = 50};
+  std::vector<Service> services;
+  for (int i = 0; i < 10; ++i) services.push_back(service_of("s" + std::to_string(i), "net", i == 3 ? 5 : 0.1));
+  const Problem problem = problem_of(model, services);
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_TRUE(answer.proved);
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << check_plan(problem, answer.plan).front();
+  const auto load_of = [&](std::size_t s) { return answer.services[s].groups.at(0).replica.load; };
+  EXPECT_EQ(load_of(3), ReplicaLoad::start);
+  EXPECT_EQ(load_of(0), ReplicaLoad::on_demand);
+  ASSERT_FALSE(answer.notes.empty());
+  EXPECT_NE(answer.notes[0].find("loaded on demand"), std::string::npos) << answer.notes[0];
+  EXPECT_NE(answer.notes[0].find("Loading takes up to 50 ms"), std::string::npos) << answer.notes[0];
+  for (const double load_ms : {100.0, 0.0}) {
+    model.runs["net"].load_ms = load_ms;
+    const auto loaded = planned(problem);
+    EXPECT_EQ(loaded.devices, 3) << load_ms;
+    for (const auto& service : loaded.services) {
+      for (const auto& group : service.groups) EXPECT_EQ(group.replica.load, ReplicaLoad::start);
+    }
+  }
+}
+
+// Where everything fits, nothing is loaded on demand, however fast it would be.
+TEST(Sharing, KeepsModelsLoadedWhereTheyFit) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 1000, .load_ms = 1};
+  std::vector<Service> services;
+  for (int i = 0; i < 8; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 0.1));
+  const auto answer = planned(problem_of(model, services));
+  EXPECT_EQ(answer.devices, 1);
+  for (const auto& service : answer.services) {
+    for (const auto& group : service.groups) EXPECT_EQ(group.replica.load, ReplicaLoad::start);
   }
 }
 

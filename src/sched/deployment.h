@@ -54,6 +54,9 @@ struct ModelCopy {
   Duration load{};         // How long it takes to load; zero: not known.
   double weights_mib = 0;  // Zero: not known.
   double working_mib = 0;  // Of the largest batch, beyond the weights.
+  // False: a model on demand is loaded anew by every batch. No plan says so: a certificate assumes it, because it holds
+  // then however seldom the model is used and whatever else needs its memory.
+  bool stays = true;
 
   bool operator==(const ModelCopy&) const = default;
 };

@@ -149,7 +149,8 @@ void describe(Visitor& v, DeployedService& c) {
 
 template <typename Visitor>
 void describe(Visitor& v, ModelCopy& c) {
-  auto& [copy, on_demand, load, weights_mib, working_mib] = c;
+  // Whether it stays is not recorded: in all that is recorded it does.
+  auto& [copy, on_demand, load, weights_mib, working_mib, stays] = c;
   std::uint32_t copy_index = copy.value();
   v.field("copy", copy_index, "The first service that runs the same copy.");
   v.field("on_demand", on_demand, "Loaded by its first batch.");

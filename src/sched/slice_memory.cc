@@ -81,6 +81,7 @@ std::optional<std::string> why_memory_lacks(const Deployment& deployment) {
 OnDemandModels::Use OnDemandModels::use(const Pool& pool, const PoolService& entry) {
   const ServiceId copy = entry.model.copy;
   if (stays_loaded(pool, copy)) return {};
+  if (!entry.model.stays) return {.cold = true, .evicted = {}};
   if (const auto found = std::ranges::find(loaded_, copy); found != loaded_.end()) {
     std::rotate(found, found + 1, loaded_.end());  // It is the one used last.
     return {};

@@ -44,6 +44,16 @@ TEST(OnDemandModels, AreLoadedAgainAfterARestartOrAFailedLoad) {
   EXPECT_TRUE(models.use(pool, pool.services[1]).cold);
 }
 
+// As certificates assume it: whatever was loaded before, every batch loads its model.
+TEST(OnDemandModels, ThatDoNotStayAreLoadedByEveryBatch) {
+  Pool pool = shared_pool();
+  pool.services[1].model.stays = false;
+  OnDemandModels models;
+  EXPECT_TRUE(models.use(pool, pool.services[1]).cold);
+  EXPECT_TRUE(models.use(pool, pool.services[1]).cold);
+  EXPECT_TRUE(models.loaded().empty());
+}
+
 TEST(OnDemandModels, AllStayWhereMemoryIsNotKnown) {
   Pool pool = shared_pool();
   pool.memory_mib = 0;

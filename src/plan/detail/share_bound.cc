@@ -110,7 +110,8 @@ class BoundProgram {
       LinearProgram::Column present{.entries = {{present_row_[q], 1}, {held, -1}}};
       const std::size_t self[] = {q};
       const auto weights = weights_mib(problem_, self, kind);
-      if (weights && room_mib(problem_, kind)) {
+      // A copy that may be loaded on demand takes memory only while it runs.
+      if (weights && room_mib(problem_, kind) && !on_demand_s(problem_, q, demand, kind)) {
         present.entries.push_back({memory_row_[kind], copies_[q] * *weights});
       }
       // A service that does not share has whole slices to itself.

@@ -118,24 +118,25 @@ std::optional<double> alone_s(const QueueProblem& problem, std::size_t queue, co
 
 // What the queue's neighbours leave it: the longest that one of its batches may take.
 double batch_limit_s(const QueueProblem& problem, std::span<const std::size_t> queues, std::span<const Demand> demands,
-                     std::size_t own, std::size_t kind) {
+                     std::span<const double> loads_s, std::size_t own, std::size_t kind) {
   double limit = std::numeric_limits<double>::infinity();
   for (std::size_t q = 0; q < queues.size(); ++q) {
     if (q == own) continue;
     const double slo = to_seconds(service_of(problem, queues[q]).slo.latency);
-    limit = std::min(limit, 0.5 * (slo - alone_s(problem, queues[q], demands[q], kind).value_or(slo)));
+    const double alone = alone_s(problem, queues[q], demands[q], kind).value_or(slo) + loads_s[q];
+    limit = std::min(limit, 0.5 * (slo - alone));
   }
   return limit;
 }
 
 // The best batches of a queue within the limits; a run without any bucket if none runs in time.
 SharedRun shared_run(const QueueProblem& problem, std::size_t queue, const Demand& demand, std::size_t kind,
-                     double limit_s, double memory_left_mib, double own_weights_mib) {
+                     double limit_s, double load_s, double memory_left_mib, double own_weights_mib) {
   const Service& service = service_of(problem, queue);
   const PlanOptions& options = problem.problem.options;
   const double slo = to_seconds(service.slo.latency);
   const std::int64_t least = problem.stock.samples_most[queue];
-  SharedRun result;
+  SharedRun result{.batch = {}, .rate_per_s = {}, .load_s = load_s};
   for (std::size_t b = 0; b < demand.edges.size(); ++b) {
     // The best batch without neighbours is where the choice begins, with what gathers at this rate taken into account.
     std::int64_t most = 0;
@@ -146,17 +147,43 @@ SharedRun shared_run(const QueueProblem& problem, std::size_t queue, const Deman
     for (std::int64_t batch = least; batch <= most; batch = batch * 2 > most && batch < most ? most : batch * 2) {
       const auto run = run_of(problem, queue, kind, batch, demand.edges[b]);
       if (!run) break;
-      const double takes = to_seconds(options.rule == Rule::half ? run->mean : run->p99);
+      const double takes = load_s + to_seconds(options.rule == Rule::half ? run->mean : run->p99);
       const double own_limit = options.rule == Rule::half ? 0.45 * slo : slo;
       if (takes >= own_limit || (batch > least && takes > limit_s)) break;
       if (run->memory_mib && *run->memory_mib - own_weights_mib > memory_left_mib) break;
-      const double rate = static_cast<double>(batch) / to_seconds(run->mean);
+      const double rate = static_cast<double>(batch) / (load_s + to_seconds(run->mean));
       if (rate > best.rate_per_s) best = {batch, rate};
     }
     result.batch.push_back(best.batch);
     result.rate_per_s.push_back(best.rate_per_s);
   }
   return result;
+}
+
+// What the weights of the queues take: all that stay loaded, and the largest of those that are loaded on demand.
+// Requires that all are known.
+double held_mib(const QueueProblem& problem, std::span<const std::size_t> queues, std::span<const double> loads_s,
+                std::size_t kind) {
+  std::vector<std::size_t> stay;
+  double largest = 0;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (loads_s[i] > 0) largest = std::max(largest, *weights_mib(problem, queues.subspan(i, 1), kind));
+    if (loads_s[i] <= 0) stay.push_back(queues[i]);
+  }
+  return largest + *weights_mib(problem, stay, kind);
+}
+
+// The largest working set of the queues if none of them gathers batches.
+double working_least_mib(const QueueProblem& problem, std::span<const std::size_t> queues,
+                         std::span<const Demand> demands, std::size_t kind) {
+  double most = 0;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    if (demands[i].edges.empty()) continue;
+    const auto run = run_of(problem, queues[i], kind, problem.stock.samples_most[queues[i]], demands[i].edges.back());
+    const auto own = weights_mib(problem, queues.subspan(i, 1), kind);
+    if (run && run->memory_mib && own) most = std::max(most, *run->memory_mib - *own);
+  }
+  return most;
 }
 
 }  // namespace
@@ -190,6 +217,48 @@ std::optional<double> weights_mib(const QueueProblem& problem, std::span<const s
   return sum;
 }
 
+std::optional<double> on_demand_s(const QueueProblem& problem, std::size_t queue, const Demand& demand,
+                                  std::size_t kind) {
+  const Service& service = service_of(problem, queue);
+  if (!problem.on_demand || !problem.queues[queue].may_share || demand.edges.empty()) return std::nullopt;
+  const auto load =
+      problem.problem.latency->load_time(problem.stock.type(kind), problem.stock.profile(kind).name, service.model);
+  const auto run = load ? alone_s(problem, queue, demand, kind) : std::nullopt;
+  if (!run || to_seconds(*load) + *run >= to_seconds(service.slo.latency)) return std::nullopt;
+  const auto same = std::ranges::count_if(problem.problem.workload.services,
+                                          [&](const Service& other) { return same_weights(other, service); });
+  if (same > 1) return std::nullopt;
+  return to_seconds(*load);
+}
+
+std::optional<std::vector<double>> loads_that_fit(const QueueProblem& problem, std::span<const std::size_t> queues,
+                                                  std::span<const Demand* const> demands, std::size_t kind,
+                                                  double working_mib) {
+  const auto room = room_mib(problem, kind);
+  const auto all = weights_mib(problem, queues, kind);
+  if (!room || !all) return std::nullopt;
+  std::vector<double> loads(queues.size(), 0);
+  if (*all + working_mib <= *room) return loads;
+  struct Candidate {
+    std::size_t at;
+    double load_s;
+    double cost;  // The slice's time that loading takes, for each MiB that it frees.
+  };
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    const auto load = on_demand_s(problem, queues[i], *demands[i], kind);
+    if (!load) continue;
+    const double rate = planning_rate_per_s(service_of(problem, queues[i]));
+    candidates.push_back({i, *load, rate * *load / *weights_mib(problem, queues.subspan(i, 1), kind)});
+  }
+  std::ranges::stable_sort(candidates, {}, &Candidate::cost);
+  for (const auto& candidate : candidates) {
+    loads[candidate.at] = candidate.load_s;
+    if (held_mib(problem, queues, loads, kind) + working_mib <= *room) return loads;
+  }
+  return std::nullopt;
+}
+
 std::optional<double> room_mib(const QueueProblem& problem, std::size_t kind) {
   const auto& memory = problem.stock.profile(kind).memory_gib;
   if (memory.evidence == Evidence::unknown || memory.value <= 0) return std::nullopt;
@@ -199,15 +268,19 @@ std::optional<double> room_mib(const QueueProblem& problem, std::size_t kind) {
 std::vector<SharedOffer> shared_offers(const QueueProblem& problem, std::span<const std::size_t> queues,
                                        std::span<const Demand> demands) {
   std::vector<SharedOffer> offers;
+  std::vector<const Demand*> pointers;
+  for (const auto& demand : demands) pointers.push_back(&demand);
   for (std::size_t kind = 0; kind < problem.stock.kinds.size(); ++kind) {
-    const auto weights = weights_mib(problem, queues, kind);
     const auto room = room_mib(problem, kind);
-    if (!weights || !room || *weights >= *room) continue;
+    const double working = working_least_mib(problem, queues, demands, kind);
+    const auto loads = room ? loads_that_fit(problem, queues, pointers, kind, working) : std::nullopt;
+    if (!loads) continue;
+    const double held = held_mib(problem, queues, *loads, kind);
     SharedOffer offer{kind, {}};
     for (std::size_t q = 0; q < queues.size(); ++q) {
       const double own = *weights_mib(problem, queues.subspan(q, 1), kind);
-      const double limit = batch_limit_s(problem, queues, demands, q, kind);
-      offer.runs.push_back(shared_run(problem, queues[q], demands[q], kind, limit, *room - *weights, own));
+      const double limit = batch_limit_s(problem, queues, demands, *loads, q, kind);
+      offer.runs.push_back(shared_run(problem, queues[q], demands[q], kind, limit, (*loads)[q], *room - held, own));
       if (std::ranges::all_of(offer.runs.back().batch, [](std::int64_t n) { return n == 0; })) break;
     }
     const bool all_run = offer.runs.size() == queues.size() &&
@@ -244,7 +317,8 @@ bool surely_holds(const Problem& problem, const QueueProblem& queues, const Bloc
       const auto run = run_of(queues, block.queues[q], kind, samples, demand.edges[b]);
       if (!run) return false;
       // The spread of run times is up to 5 % where the data have none.
-      const double run_s = std::max(to_seconds(run->p99), 1.15 * to_seconds(run->mean));
+      const double run_s =
+          block.offers[offer].runs[q].load_s + std::max(to_seconds(run->p99), 1.15 * to_seconds(run->mean));
       loads.push_back({rate * demand.rate_per_s[b] / samples_all / count, run_s});
       longest_s[q] = std::max(longest_s[q], run_s);
       busy += loads.back().rate_per_s * run_s;

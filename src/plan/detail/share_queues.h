@@ -22,6 +22,7 @@ struct QueueProblem {
   std::vector<ShareQueue> queues;
   Problem problem;  // With one service for each queue, its traffic, sizes and samples put together.
   Stock stock;
+  bool on_demand = true;  // Whether models may be loaded on demand.
 };
 QueueProblem queue_problem(const Problem& problem);
 
@@ -29,6 +30,8 @@ QueueProblem queue_problem(const Problem& problem);
 struct SharedRun {
   std::vector<std::int64_t> batch;  // By bucket of its demand.
   std::vector<double> rate_per_s;   // Samples a second if the slice ran nothing else.
+  // How long it takes to load the copy, which every batch does if it is loaded on demand; zero: it stays loaded.
+  double load_s = 0;
 };
 
 // One kind of slice, used by all queues of a block.
@@ -51,6 +54,16 @@ struct Block {
 // The memory that the weights of some queues take on a slice of a kind: equal weights count once. Nothing if one of
 // them is not known.
 std::optional<double> weights_mib(const QueueProblem& problem, std::span<const std::size_t> queues, std::size_t kind);
+// How long it takes to load the copy of a queue on slices of a kind, where it may be loaded on demand: the time is
+// known, every promise of the queue leaves it besides a run, and no other queue runs the same copy.
+std::optional<double> on_demand_s(const QueueProblem& problem, std::size_t queue, const Demand& demand,
+                                  std::size_t kind);
+// The load times of the queues on a slice of the kind, by queue: zero for those that stay loaded. Nothing is loaded on
+// demand if all weights fit together with the largest working set; otherwise those that are asked most seldom for what
+// they take of the memory. Nothing at all if even so they do not fit. `working_mib`: of the largest run.
+std::optional<std::vector<double>> loads_that_fit(const QueueProblem& problem, std::span<const std::size_t> queues,
+                                                  std::span<const Demand* const> demands, std::size_t kind,
+                                                  double working_mib);
 // What a slice of the kind has for models, less the share that is kept free; nothing if its memory is not known.
 std::optional<double> room_mib(const QueueProblem& problem, std::size_t kind);
 
