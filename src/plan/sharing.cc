@@ -26,6 +26,7 @@
 #include "plan/detail/acceptance.h"
 #include "plan/detail/service_cover.h"
 #include "plan/detail/share_bound.h"
+#include "plan/detail/share_patterns.h"
 #include "plan/detail/share_queues.h"
 #include "plan/detail/tolerance.h"
 
@@ -38,6 +39,8 @@ using detail::SharedOffer;
 
 // Up to this many queues all divisions into blocks are solved: there are 203 of six.
 constexpr std::size_t kQueuesExact = 6;
+// Up to this many queues the bound looks at what single slices can hold.
+constexpr std::size_t kQueuesPatterns = 100;
 constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
 // A slice is packed up to this share of its time at most.
@@ -67,6 +70,21 @@ class SharingSearch {
   std::int64_t asked() const { return asked_; }
 
   detail::ShareBound bound() const { return detail::share_bound(queues_, model_.problem, demands_); }
+
+  // A higher bound, which knows what single slices can hold; 0 if the queues are too many for it. With `waiting` it
+  // also counts who would be late, which takes simulations.
+  double pattern_bound(double price_enough, bool waiting) {
+    if (size() > kQueuesPatterns) return 0;
+    queues_.on_demand = true;
+    detail::PatternOptions options;
+    options.compatible = [this](std::size_t a, std::size_t b) { return compatible(a, b); };
+    options.blocking = waiting && problem_.options.rule == Rule::certified;
+    if (options.blocking) {
+      options.breaks_alone = [this](std::size_t q, std::size_t kind) { return breaks_alone(q, kind); };
+    }
+    options.price_enough = price_enough;
+    return detail::pattern_bound(queues_, problem_.workload.services, model_.problem, demands_, options);
+  }
 
   // The best plan that the search finds below `price_max`; nothing if there is none. Stops at `price_least`.
   std::optional<SharedPlan> search(const detail::ShareBound& bound, double price_max, double price_least) {
@@ -147,6 +165,30 @@ class SharingSearch {
   }
 
   const Service& service(std::size_t s) const { return problem_.workload.services[s]; }
+
+  // Whether a queue certainly breaks its promise if it has one slice of the kind to itself. A neighbour only makes it
+  // worse. A verdict that is too close to call does not count.
+  bool breaks_alone(std::size_t q, std::size_t kind) {
+    Service asked = queues_.problem.workload.services[q];
+    if (asked.job || asked.size_drift) return false;
+    const auto& members = queues_.queues[q].members;
+    for (const std::size_t member : members) {
+      const bool random = std::holds_alternative<PoissonTraffic>(service(member).traffic);
+      if (members.size() > 1 && !random) return false;
+      // Of several, the loosest promise for all.
+      asked.slo.latency = std::max(asked.slo.latency, service(member).slo.latency);
+      asked.slo.percentile = std::min(asked.slo.percentile, service(member).slo.percentile);
+      asked.slo.window_s = std::min(asked.slo.window_s, service(member).slo.window_s);
+    }
+    for (const auto& offer : demands_[q].offers) {
+      if (offer.kind != kind) continue;
+      ++asked_;
+      const ReplicaGroup group = replica_group(queues_.problem, queues_.stock, demands_[q], offer, 1);
+      const Verdict verdict = problem_.certifier->certify(asked, {&group, 1}, false);
+      if (verdict.holds || verdict.too_close || verdict.attainment_high >= asked.slo.percentile / 100) return false;
+    }
+    return true;
+  }
 
   // Whether two queues may be in one block.
   bool compatible(std::size_t a, std::size_t b) const {
@@ -601,6 +643,21 @@ double least_price(const Problem& problem, double bound) {
   return std::ceil(bound - detail::kBoundTolerance);
 }
 
+// Where the plan is not proved best, a bound that knows more about slices may do it. Says what the higher bound is due
+// to: waiting if it is lower without it.
+void raise_bound(const Problem& problem, SharingSearch& search, PlanAnswer& answer, double& least) {
+  if (answer.price <= least * (1 + detail::kSumTolerance)) return;
+  const bool devices = problem.options.objective != Objective::price;
+  const double enough = devices ? answer.price - 1 + 2 * detail::kBoundTolerance : answer.price;
+  const double without_waiting = least_price(problem, search.pattern_bound(enough, false));
+  least = std::max(least, without_waiting);
+  if (problem.options.rule != Rule::certified || answer.price <= least * (1 + detail::kSumTolerance)) return;
+  const double higher = least_price(problem, search.pattern_bound(enough, true));
+  if (higher <= least * (1 + detail::kSumTolerance)) return;
+  least = higher;
+  answer.binds = "blocking";
+}
+
 std::vector<std::string> notes_of(const Problem& problem, const QueueProblem& queues) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const auto& queue : queues.queues) {
@@ -629,7 +686,7 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   const auto bound = search.bound();
   if (!bound.known) return alone;
   const bool planned = alone.status == PlanStatus::planned;
-  const double least = least_price(problem, bound.price);
+  double least = least_price(problem, bound.price);
   const double price_alone = planned ? alone.price : std::numeric_limits<double>::infinity();
   PlanAnswer answer = alone;
   if (price_alone > least * (1 + detail::kSumTolerance)) {
@@ -638,9 +695,11 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   answer.certifications = alone.certifications + search.asked();
   if (answer.status != PlanStatus::planned) return answer;
   answer.with_sharing = true;
+  answer.binds = bound.binds;
+  raise_bound(problem, search, answer, least);
+  answer.certifications = alone.certifications + search.asked();
   answer.bound = std::min(answer.price, least);
   answer.proved = answer.price <= least * (1 + detail::kSumTolerance);
-  answer.binds = bound.binds;
   if (planned) answer.price_alone = alone.price;
   const auto notes = notes_of(problem, search.queues());
   answer.notes.insert(answer.notes.end(), notes.begin(), notes.end());
