@@ -26,8 +26,10 @@
 namespace tangram::lab {
 namespace {
 
-// All raised rates together add at most this share of the requests.
-constexpr double kRaisedShare = 0.03;
+// All raised rates together add at most this share of the requests. A look may be more careful than the confirmation,
+// and is shorter then.
+constexpr double kRaisedLook = 0.08;
+constexpr double kRaisedConfirm = 0.03;
 // Requests of all services that one question may take, beyond what it takes for one service.
 constexpr std::uint64_t kRequestsLook = 3'000'000;
 constexpr std::uint64_t kRequestsConfirm = 15'000'000;
@@ -251,7 +253,7 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
   together.noise = spread > kSpreadLeast ? spread : options_.noise;
   double rate_all = 0;
   for (const auto& service : services) rate_all += plan::busiest_rate_per_s(service);
-  const double rate_least = kRaisedShare * rate_all / static_cast<double>(services.size());
+  const double rate_least = (confirm ? kRaisedConfirm : kRaisedLook) * rate_all / static_cast<double>(services.size());
   double load = 0;
   std::vector<SlicePower> powers;
   for (std::uint32_t i = 0; i < services.size(); ++i) {

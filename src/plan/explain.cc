@@ -219,7 +219,7 @@ std::string why_not_fewer(const Problem& problem, const PlanAnswer& answer) {
     text += " A cover counts as too small if it lacks the capacity, or if it was simulated and not certified.";
   }
   if (answer.with_sharing && !answer.binds.empty()) {
-    text += fmt::format(" The bound counts work and memory; most of it is {}.", answer.binds);
+    text += fmt::format(" The bound counts work, memory and blocking; most of it is {}.", answer.binds);
   }
   const std::string binding = binding_services(answer);
   if (!binding.empty()) text += " The bound is due to: " + binding + ".";

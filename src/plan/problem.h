@@ -164,7 +164,7 @@ struct PlanAnswer {
   // Whether bound and proof are about plans in which services may share slices, too.
   bool with_sharing = false;
   std::optional<double> price_alone;  // Of the best plan found in which each service has slices of its own.
-  std::string binds;                  // What makes the bound as high as it is: "work" or "memory".
+  std::string binds;                  // What makes the bound as high as it is: "work", "memory" or "blocking".
   std::vector<std::string> notes;     // What the user should know of the search: who could not share, and why.
 };
 

@@ -26,6 +26,7 @@
 #include "plan/detail/acceptance.h"
 #include "plan/detail/service_cover.h"
 #include "plan/detail/share_bound.h"
+#include "plan/detail/share_choice.h"
 #include "plan/detail/share_patterns.h"
 #include "plan/detail/share_queues.h"
 #include "plan/detail/tolerance.h"
@@ -55,6 +56,8 @@ struct SharedPlan {
   std::vector<const Block*> blocks;
   CoverAnswer answer;
   std::vector<std::vector<Verdict>> verdicts;  // By block, then by service of the block.
+  // By block: the cheaper slices that came nearest to its promises, with the verdict that failed.
+  std::vector<std::optional<std::pair<Cover, Verdict>>> nearest;
 };
 
 class SharingSearch {
@@ -63,6 +66,10 @@ class SharingSearch {
       : problem_(problem), queues_(detail::queue_problem(problem)), model_(cover_model(problem, queues_.stock, {})) {
     prices_ = even_prices(model_.problem);
     for (std::size_t q = 0; q < queues_.queues.size(); ++q) demands_.push_back(demand_of(q));
+    for (std::size_t q = 0; q < size(); ++q) {
+      loads_.emplace_back();
+      for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) loads_.back().push_back(load_of(q, kind));
+    }
   }
 
   std::size_t size() const { return queues_.queues.size(); }
@@ -87,18 +94,19 @@ class SharingSearch {
   }
 
   // The best plan that the search finds below `price_max`; nothing if there is none. Stops at `price_least`.
-  std::optional<SharedPlan> search(const detail::ShareBound& bound, double price_max, double price_least) {
-    auto best = search_one_way(bound, price_max, price_least, false);
+  std::optional<SharedPlan> search(const detail::ShareBound& bound, const PlanAnswer& alone, double price_max,
+                                   double price_least) {
+    auto best = search_one_way(bound, alone, price_max, price_least, false);
     if (best) price_max = best->answer.price;
     if (price_max <= price_least * (1 + detail::kSumTolerance) || !some_may_load_on_demand()) return best;
     // A model on demand has latencies that one which stays loaded does not have, so it has to save something.
-    auto on_demand = search_one_way(bound, price_max, price_least, true);
+    auto on_demand = search_one_way(bound, alone, price_max, price_least, true);
     return on_demand ? on_demand : best;
   }
 
   // The same, with all models loaded, or with those on demand that do not fit.
-  std::optional<SharedPlan> search_one_way(const detail::ShareBound& bound, double price_max, double price_least,
-                                           bool on_demand) {
+  std::optional<SharedPlan> search_one_way(const detail::ShareBound& bound, const PlanAnswer& alone, double price_max,
+                                           double price_least, bool on_demand) {
     queues_.on_demand = on_demand;
     std::optional<SharedPlan> best;
     const auto try_partition = [&](const Partition& partition) {
@@ -111,9 +119,10 @@ class SharingSearch {
     if (size() <= kQueuesExact) {
       Partition partition;
       every_partition(0, partition, try_partition);
-    } else {
-      try_partition(pack(bound));
+      return best;
     }
+    if (size() <= kQueuesPatterns && try_partition(chosen(alone))) return best;
+    if (!best) try_partition(pack(bound));
     return best;
   }
 
@@ -319,13 +328,29 @@ class SharingSearch {
     return {problem_, block.cover, [this, &block](const Cover& cover, bool confirm) {
               if (!confirm && smaller_than_packed(block, cover)) return Verdict{};
               if (!confirm && surely_holds(block, cover)) return Verdict{.holds = true, .attainment = 1};
-              return tightest(certify(block, cover, confirm));
+              const auto verdicts = certify(block, cover, confirm);
+              const Verdict least = tightest(verdicts);
+              const auto at = std::ranges::find_if(verdicts, [&](const Verdict& v) {
+                return v.holds == least.holds && v.attainment == least.attainment;
+              });
+              tightest_in_[{&block, cover}] = static_cast<std::size_t>(at - verdicts.begin());
+              return least;
             }};
   }
 
   std::vector<Verdict> confirm(const Block& block, const detail::Acceptance& acceptance, const Cover& cover) {
     if (!block.shares(queues_)) return {acceptance.certify(cover, true)};
     return certify(block, cover, true);
+  }
+
+  // A certificate's error is divided among ten confirmations. A search through many divisions could ask for more until
+  // something passes by luck, so each queue has ten in all.
+  bool may_confirm(const Block& block, const Cover& cover) {
+    if (!confirmed_.emplace(&block, cover).second) return true;  // It has the answer that it had before.
+    confirmations_.resize(size(), 0);
+    bool all = true;
+    for (const std::size_t q : block.queues) all = ++confirmations_[q] <= kConfirmRoundsMax && all;
+    return all;
   }
 
   // The cheapest covers of all blocks that were confirmed. Nothing if some block has none, if it costs `price_max` or
@@ -355,13 +380,19 @@ class SharingSearch {
       if (!certified) return plan;
       bool all = true;
       for (std::size_t b = 0; b < acceptances.size(); ++b) {
+        if (!may_confirm(*plan.blocks[b], plan.answer.covers[b])) return std::nullopt;
         plan.verdicts[b] = confirm(*plan.blocks[b], acceptances[b], plan.answer.covers[b]);
         if (all_hold(plan.verdicts[b])) continue;
         all = false;
         acceptances[b].refute(plan.answer.covers[b]);
         if (round + 1 >= kConfirmRoundsExact) acceptances[b].ask_more_than(plan.answer.covers[b]);
       }
-      if (all) return plan;
+      if (!all) continue;
+      const auto prices = plan.answer.kind_price.empty() ? prices_ : plan.answer.kind_price;
+      for (std::size_t b = 0; b < acceptances.size(); ++b) {
+        plan.nearest.push_back(acceptances[b].nearest_cover(plan.answer.covers[b], prices));
+      }
+      return plan;
     }
     return std::nullopt;
   }
@@ -372,6 +403,138 @@ class SharingSearch {
     budget.progress = {};
     const auto answer = solve_cover(cover, budget);
     return answer.status == CoverStatus::solved ? answer.bound : std::numeric_limits<double>::infinity();
+  }
+
+  // ---- Choosing among candidates ----
+
+  // Slices that single queues have in a plan without sharing; with certificates, where the plan has them.
+  std::vector<detail::Candidate> candidates_alone(const PlanAnswer& alone) const {
+    std::vector<detail::Candidate> candidates;
+    for (std::size_t q = 0; q < size() && alone.status == PlanStatus::planned; ++q) {
+      if (queues_.queues[q].members.size() > 1) continue;
+      detail::Candidate candidate{{q}, 0, 0, std::vector<int>(queues_.stock.kinds.size(), 0)};
+      for (const auto& group : alone.services[queues_.queues[q].members[0]].groups) {
+        for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) {
+          if (queues_.stock.type(kind) != group.device_type) continue;
+          if (queues_.stock.profile(kind).name == group.mig_profile) candidate.slices[kind] += group.count;
+        }
+      }
+      candidates.push_back(std::move(candidate));
+    }
+    return candidates;
+  }
+
+  // Adds what fits likely on slices of every kind and number, each queue being the first once, in the order of what the
+  // queues are worth and in the order of what they are worth for the time that they take. True if some are new.
+  bool add_candidates(const detail::ChoicePrices& prices, std::set<std::vector<std::size_t>>& known,
+                      std::vector<detail::Candidate>& candidates) const {
+    constexpr int kSlicesMax = 4;
+    const std::vector<bool> done(size(), false);
+    bool fresh = false;
+    for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) {
+      std::vector<std::size_t> by_price(size());
+      std::iota(by_price.begin(), by_price.end(), std::size_t{0});
+      std::vector<std::size_t> by_density = by_price;
+      std::ranges::stable_sort(by_price, std::greater<>{}, [&](std::size_t q) { return prices.queue[q]; });
+      std::ranges::stable_sort(by_density, std::greater<>{}, [&](std::size_t q) {
+        const QueueLoad& load = loads_[q][kind];
+        return prices.queue[q] / (0.01 + load.rate_per_s * load.run_s);
+      });
+      for (int count = 1; count <= kSlicesMax; ++count) {
+        const Geometry& geometry = queues_.stock.geometries[queues_.stock.kinds[kind].group];
+        if (count > 1 && count * queues_.stock.profile(kind).units > geometry.units) break;
+        for (const auto* order : {&by_price, &by_density}) {
+          for (const std::size_t first : by_price) {
+            if (!queues_.queues[first].may_share) continue;
+            const Packed packed = fill(first, kind, count, *order, done, prices.queue);
+            if (packed.queues.empty() || packed.worth <= count * prices.kind[kind] * (1 + 1e-6)) continue;
+            if (packed.queues.size() == 1 && queues_.queues[first].members.size() == 1) continue;
+            std::vector<std::size_t> key = packed.queues;
+            std::ranges::sort(key);
+            key.push_back(kind);
+            key.push_back(static_cast<std::size_t>(count));
+            if (!known.insert(key).second) continue;
+            fresh = true;
+            candidates.push_back({packed.queues, kind, count, std::vector<int>(queues_.stock.kinds.size(), 0)});
+            candidates.back().slices[kind] = count;
+          }
+        }
+      }
+    }
+    return fresh;
+  }
+
+  // Whether a candidate holds in a simulation. If not, `shorter` is the longest beginning of its queues that does.
+  bool verified(const detail::Candidate& candidate, detail::Candidate& shorter) {
+    if (candidate.count == 0) return true;  // As it is in the plan without sharing.
+    const auto holding = longest_that_holds({candidate.queues, candidate.kind, candidate.count, 0});
+    shorter = candidate;
+    shorter.queues = holding;
+    return holding.size() == candidate.queues.size();
+  }
+
+  // The blocks of the cheapest choice among many candidates. Those that are chosen and do not hold are made smaller,
+  // and the choice is made again.
+  Partition chosen(const PlanAnswer& alone) {
+    constexpr int kRoundsPrices = 12;
+    constexpr int kRoundsChoice = 12;
+    auto candidates = candidates_alone(alone);
+    std::set<std::vector<std::size_t>> known;
+    // At first every queue is worth a slice.
+    detail::ChoicePrices prices{std::vector<double>(size(), 1), std::vector<double>(queues_.stock.kinds.size(), 0)};
+    for (int round = 0; round < kRoundsPrices; ++round) {
+      if (!add_candidates(prices, known, candidates)) break;
+      const auto next = detail::choice_prices(candidates, size(), model_.problem);
+      if (!next) break;
+      prices = *next;
+    }
+    std::vector<detail::Candidate> best;
+    for (int round = 0; round < kRoundsChoice; ++round) {
+      const auto choice = detail::choose(candidates, size(), model_.problem);
+      if (!choice) break;
+      best.clear();
+      std::vector<std::size_t> broken;
+      std::vector<detail::Candidate> shorter;
+      for (const std::size_t c : *choice) {
+        detail::Candidate less;
+        if (!verified(candidates[c], less)) {
+          broken.push_back(c);
+          shorter.push_back(less);
+        }
+        best.push_back(broken.empty() || broken.back() != c ? candidates[c] : less);
+      }
+      if (broken.empty()) break;
+      for (auto c = broken.rbegin(); c != broken.rend(); ++c) {
+        candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(*c));
+      }
+      for (auto& less : shorter) {
+        const bool alone_only = less.queues.size() == 1 && queues_.queues[less.queues[0]].members.size() == 1;
+        if (!alone_only) candidates.push_back(std::move(less));
+      }
+    }
+    return partition_of(best);
+  }
+
+  // Each queue in one block: in the first of the candidates that has it.
+  Partition partition_of(const std::vector<detail::Candidate>& candidates) {
+    std::vector<bool> done(size(), false);
+    Partition partition;
+    for (const auto& candidate : candidates) {
+      std::vector<std::size_t> members;
+      for (const std::size_t q : candidate.queues) {
+        if (!done[q]) members.push_back(q);
+        done[q] = true;
+      }
+      if (members.empty()) continue;
+      if (Block* block = block_of(members); block != nullptr && candidate.count > 0) {
+        block->units_least = static_cast<std::size_t>(candidate.count) * queues_.stock.units(candidate.kind);
+      }
+      partition.push_back(std::move(members));
+    }
+    for (std::size_t q = 0; q < size(); ++q) {
+      if (!done[q]) partition.push_back({q});
+    }
+    return partition;
   }
 
   // Visits every division of the queues from `q` on; `visit` returns true to stop. Few blocks come first: they save
@@ -399,6 +562,7 @@ class SharingSearch {
   struct Packed {
     std::vector<std::size_t> queues;
     std::size_t kind = 0;
+    int count = 1;
     double worth = 0;
   };
 
@@ -446,10 +610,10 @@ class SharingSearch {
     return load;
   }
 
-  // A guess whether the promises hold if the queues share one slice: waits as in a queue with random arrivals, whose
-  // tail falls exponentially from the mean (Pollaczek and Khinchine), and foreign runs that are longer than the time
-  // that is left. A simulation has the last word.
-  bool likely_holds(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads) const {
+  // A guess whether the promises hold if the queues share `count` slices: waits as in a queue with random arrivals,
+  // whose tail falls exponentially from the mean (Pollaczek and Khinchine; Sakasegawa for several slices), and foreign
+  // runs that are longer than the time that is left. A simulation has the last word.
+  bool likely_holds(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads, int count = 1) const {
     constexpr double kLossShare = 0.8;  // Of what a promise allows.
     double busy = 0;
     double second_moment = 0;
@@ -457,16 +621,20 @@ class SharingSearch {
       busy += load.rate_per_s * load.run_s;
       second_moment += load.rate_per_s * load.run_s * load.run_s;
     }
-    if (busy >= kPackedMost) return false;
-    const double wait_mean = second_moment / 2 / (1 - busy);
+    const double full = busy / count;
+    if (full >= kPackedMost) return false;
+    const double waits = math::exp((std::sqrt(2.0 * (count + 1)) - 1) * math::log(full));
+    const double wait_mean = second_moment / 2 / busy / (count * (1 - full));  // Of those who wait.
     for (std::size_t i = 0; i < queues.size(); ++i) {
       const Slo& slo = queues_.problem.workload.services[queues[i]].slo;
       const double left = to_seconds(slo.latency) - loads[i].longest_s;
       if (left <= 0) return false;
-      double late = busy * math::exp(-left * busy / wait_mean);
+      double late = waits * math::exp(-left / wait_mean);
+      double blocked = 0;  // The share of a slice's time in which a run goes on for too long.
       for (std::size_t j = 0; j < loads.size(); ++j) {
-        if (j != i) late += loads[j].rate_per_s * std::max(0.0, loads[j].run_s - left);
+        if (j != i) blocked += loads[j].rate_per_s / count * std::max(0.0, loads[j].run_s - left);
       }
+      late += blocked > 0 ? math::exp(count * math::log(blocked)) : 0;
       if (late > kLossShare * (1 - slo.percentile / 100)) return false;
     }
     return true;
@@ -493,34 +661,35 @@ class SharingSearch {
     return loads;
   }
 
-  // Fills one slice of the kind, beginning with `first`, from queues in the order of their price.
-  Packed fill(std::size_t first, std::size_t kind, const std::vector<std::size_t>& order, const std::vector<bool>& done,
-              const detail::ShareBound& bound) const {
-    Packed packed{{first}, kind, bound.queue_price[first]};
-    std::vector<QueueLoad> loads{load_of(first, kind)};
-    if (!loads[0].runs || !fits(packed.queues, loads, kind) || !likely_holds(packed.queues, loads)) return {};
+  // Fills slices of the kind, beginning with `first`, from queues in the given order.
+  Packed fill(std::size_t first, std::size_t kind, int count, const std::vector<std::size_t>& order,
+              const std::vector<bool>& done, const std::vector<double>& queue_price) const {
+    Packed packed{{first}, kind, count, queue_price[first]};
+    std::vector<QueueLoad> loads{loads_[first][kind]};
+    if (!loads[0].runs || !fits(packed.queues, loads, kind)) return {};
+    if (!likely_holds(packed.queues, loads, count)) return {};
     int misses = 0;
     for (const std::size_t q : order) {
       if (done[q] || q == first) continue;
       if (++misses > kMissesMax) break;
       if (!std::ranges::all_of(packed.queues, [&](std::size_t other) { return compatible(other, q); })) continue;
-      const QueueLoad load = load_of(q, kind);
+      const QueueLoad& load = loads_[q][kind];
       if (!load.runs) continue;
       packed.queues.push_back(q);
       loads.push_back(load);
       const auto on_demand = fits(packed.queues, loads, kind);
-      if (!on_demand || !likely_holds(packed.queues, with_loading(loads, *on_demand))) {
+      if (!on_demand || !likely_holds(packed.queues, with_loading(loads, *on_demand), count)) {
         packed.queues.pop_back();
         loads.pop_back();
         continue;
       }
-      packed.worth += bound.queue_price[q];
+      packed.worth += queue_price[q];
       misses = 0;
     }
     return packed;
   }
 
-  // The longest beginning of the packed queues that keeps all promises on one slice of the kind.
+  // The longest beginning of the packed queues that keeps all promises on its slices.
   std::vector<std::size_t> longest_that_holds(const Packed& packed) {
     const auto holds_first = [&](std::size_t count) {
       const Block* block =
@@ -529,7 +698,7 @@ class SharingSearch {
       for (std::size_t o = 0; o < block->offers.size(); ++o) {
         if (block->offers[o].kind != packed.kind) continue;
         Cover cover(block->offers.size(), 0);
-        cover[o] = 1;
+        cover[o] = packed.count;
         if (cover_load_factor(block->cover, cover) < 1) return false;
         return holds(*block, cover);
       }
@@ -554,10 +723,10 @@ class SharingSearch {
     Partition partition;
     for (const std::size_t first : order) {
       if (done[first]) continue;
-      Packed best{{first}, 0, 0};
+      Packed best{{first}, 0, 1, 0};
       double best_worth = 0;
       for (std::size_t kind = 0; kind < queues_.stock.kinds.size() && queues_.queues[first].may_share; ++kind) {
-        const Packed packed = fill(first, kind, order, done, bound);
+        const Packed packed = fill(first, kind, 1, order, done, bound.queue_price);
         const double price = std::max(bound.kind_price[kind], 0.5 * prices_[kind]);
         if (packed.queues.empty() || packed.worth / price <= best_worth) continue;
         best_worth = packed.worth / price;
@@ -621,19 +790,45 @@ class SharingSearch {
         plan.price = shared.answer.service_price[b] / static_cast<double>(services.size());
       }
       if (i < shared.verdicts[b].size()) plan.verdict = shared.verdicts[b][i];
+      describe_nearest(shared, b, i, plan);
       for (const std::size_t other : services) {
         if (other != services[i]) plan.shares_with.push_back(service(other).name);
       }
     }
   }
 
+  // Of a block, the service whose promise failed on cheaper slices: it would be the first to need slices of its own.
+  void describe_nearest(const SharedPlan& shared, std::size_t b, std::size_t member, ServicePlan& plan) const {
+    if (b >= shared.nearest.size() || !shared.nearest[b]) return;
+    const Block& block = *shared.blocks[b];
+    const auto& [cover, verdict] = *shared.nearest[b];
+    const auto failed = tightest_in_.find({&block, cover});
+    if (block.shares(queues_) && (failed == tightest_in_.end() || failed->second != member)) return;
+    NearestCover nearest{{}, verdict};
+    for (std::size_t o = 0; o < cover.size(); ++o) {
+      if (cover[o] == 0) continue;
+      const std::size_t kind = block.cover.offers[o].kind;
+      for (const auto& replica : replicas_of(block, o)) {
+        if (replica.service != plan.service) continue;
+        nearest.groups.push_back({queues_.stock.type(kind), queues_.stock.profile(kind).name,
+                                  queues_.stock.profile(kind).compute_slices, replica, cover[o]});
+      }
+    }
+    plan.nearest = std::move(nearest);
+  }
+
   const Problem& problem_;
   QueueProblem queues_;
   CoverModel model_;
   std::vector<double> prices_;
-  std::vector<Demand> demands_;  // By queue.
+  std::vector<Demand> demands_;                // By queue.
+  std::vector<std::vector<QueueLoad>> loads_;  // By queue and kind.
   // By members, and whether models may be loaded on demand.
   std::map<std::pair<std::vector<std::size_t>, bool>, std::unique_ptr<Block>> blocks_;
+  // By block and cover: the service, among those of the block, with the least room.
+  std::map<std::pair<const Block*, Cover>, std::size_t> tightest_in_;
+  std::set<std::pair<const Block*, Cover>> confirmed_;  // Asked about, whatever the answer was.
+  std::vector<int> confirmations_;                      // By queue.
   std::int64_t asked_ = 0;
 };
 
@@ -690,7 +885,7 @@ PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   const double price_alone = planned ? alone.price : std::numeric_limits<double>::infinity();
   PlanAnswer answer = alone;
   if (price_alone > least * (1 + detail::kSumTolerance)) {
-    if (const auto shared = search.search(bound, price_alone, least)) answer = search.answer_of(*shared);
+    if (const auto shared = search.search(bound, alone, price_alone, least)) answer = search.answer_of(*shared);
   }
   answer.certifications = alone.certifications + search.asked();
   if (answer.status != PlanStatus::planned) return answer;

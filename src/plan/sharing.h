@@ -12,7 +12,7 @@
 namespace tangram::plan {
 
 // The best of what plan_by_cover() finds and of plans with shared slices. The bound holds for every plan with the same
-// buckets and batches, whoever shares with whom: it counts work and memory. A service that may not share, by its
+// buckets and batches, whoever shares with whom: it counts work, memory and blocking. A service that may not share, by its
 // isolation or because the memory of its model is not known, keeps slices of its own; PlanAnswer::notes says so.
 PlanAnswer plan_sharing(const Problem& problem, const Stock& stock);
 

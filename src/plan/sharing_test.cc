@@ -179,7 +179,10 @@ TEST(Sharing, LoadsSeldomUsedModelsOnDemandWhereMemoryBinds) {
   EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << check_plan(problem, answer.plan).front();
   const auto load_of = [&](std::size_t s) { return answer.services[s].groups.at(0).replica.load; };
   EXPECT_EQ(load_of(3), ReplicaLoad::start);
-  EXPECT_EQ(load_of(0), ReplicaLoad::on_demand);
+  // Four copies fit at a time, so at least six are not there from the start.
+  int on_demand = 0;
+  for (std::size_t s = 0; s < services.size(); ++s) on_demand += load_of(s) == ReplicaLoad::on_demand ? 1 : 0;
+  EXPECT_GE(on_demand, 6);
   ASSERT_FALSE(answer.notes.empty());
   EXPECT_NE(answer.notes[0].find("loaded on demand"), std::string::npos) << answer.notes[0];
   EXPECT_NE(answer.notes[0].find("Loading takes up to 50 ms"), std::string::npos) << answer.notes[0];

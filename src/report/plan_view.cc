@@ -431,7 +431,7 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
                verdict.view,
                service.nearest               ? slices_text(service.nearest->groups)
                : service.shares_with.empty() ? "none with the capacity"
-                                             : "shared; not looked for",
+                                             : "none that was tried",
                service.nearest ? share(service.nearest->verdict) : "-"});
     if (!verdict.busiest.empty() && verdict.busiest_attainment < asked.slo.percentile / 100) {
       notes += fmt::format("  {}: the promise holds on average but not in {}: {:.3g} % are in time there",

@@ -62,22 +62,30 @@ class Acceptance {
   }
   // True if covers were passed over without a look, so that the cheapest one found proves nothing.
   bool hurried() const { return hurried_; }
-  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
-  // Requires a service with slices of its own.
-  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
+  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time,
+  // and its verdict.
+  std::optional<std::pair<Cover, Verdict>> nearest_cover(const Cover& chosen,
+                                                         const std::vector<double>& kind_price) const {
     const auto cost_of = [&](const Cover& cover) {
       double cost = 0;
       for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
       return cost;
     };
     const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
-    std::optional<NearestCover> best;
+    std::optional<std::pair<Cover, Verdict>> best;
     for (const auto& [cover, verdict] : rejected_) {
-      if (cost_of(cover) >= limit) continue;
-      if (best && verdict.attainment <= best->verdict.attainment) continue;
-      best = {groups_of(problem_, *stock_, *demand_, cover), verdict};
+      // What was refused without a simulation has no share.
+      if (cost_of(cover) >= limit || verdict.attainment <= 0) continue;
+      if (best && verdict.attainment <= best->second.attainment) continue;
+      best = {cover, verdict};
     }
     return best;
+  }
+  // The same in the terms of a plan. Requires a service with slices of its own.
+  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
+    const auto best = nearest_cover(chosen, kind_price);
+    if (!best) return std::nullopt;
+    return NearestCover{groups_of(problem_, *stock_, *demand_, best->first), best->second};
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
   // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not

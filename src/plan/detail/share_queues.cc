@@ -22,6 +22,9 @@ namespace {
 // strictest needs.
 constexpr double kSloRatioMax = 2;
 
+// A model is seldom used if loading it for every request takes at most this share of a slice's time.
+constexpr double kLoadingMost = 0.05;
+
 // What must be equal for requests to share batches, but for the length of the promise.
 std::string batching_key(const Service& service) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}", service.model, service.weights, static_cast<int>(service.padding),
@@ -225,6 +228,7 @@ std::optional<double> on_demand_s(const QueueProblem& problem, std::size_t queue
       problem.problem.latency->load_time(problem.stock.type(kind), problem.stock.profile(kind).name, service.model);
   const auto run = load ? alone_s(problem, queue, demand, kind) : std::nullopt;
   if (!run || to_seconds(*load) + *run >= to_seconds(service.slo.latency)) return std::nullopt;
+  if (to_seconds(*load) * planning_rate_per_s(service) > kLoadingMost) return std::nullopt;
   const auto same = std::ranges::count_if(problem.problem.workload.services,
                                           [&](const Service& other) { return same_weights(other, service); });
   if (same > 1) return std::nullopt;
@@ -239,19 +243,19 @@ std::optional<std::vector<double>> loads_that_fit(const QueueProblem& problem, s
   if (!room || !all) return std::nullopt;
   std::vector<double> loads(queues.size(), 0);
   if (*all + working_mib <= *room) return loads;
-  struct Candidate {
+  struct Seldom {
     std::size_t at;
     double load_s;
     double cost;  // The slice's time that loading takes, for each MiB that it frees.
   };
-  std::vector<Candidate> candidates;
+  std::vector<Seldom> candidates;
   for (std::size_t i = 0; i < queues.size(); ++i) {
     const auto load = on_demand_s(problem, queues[i], *demands[i], kind);
     if (!load) continue;
     const double rate = planning_rate_per_s(service_of(problem, queues[i]));
     candidates.push_back({i, *load, rate * *load / *weights_mib(problem, queues.subspan(i, 1), kind)});
   }
-  std::ranges::stable_sort(candidates, {}, &Candidate::cost);
+  std::ranges::stable_sort(candidates, {}, &Seldom::cost);
   for (const auto& candidate : candidates) {
     loads[candidate.at] = candidate.load_s;
     if (held_mib(problem, queues, loads, kind) + working_mib <= *room) return loads;

@@ -55,7 +55,8 @@ struct Block {
 // them is not known.
 std::optional<double> weights_mib(const QueueProblem& problem, std::span<const std::size_t> queues, std::size_t kind);
 // How long it takes to load the copy of a queue on slices of a kind, where it may be loaded on demand: the time is
-// known, every promise of the queue leaves it besides a run, and no other queue runs the same copy.
+// known, loading for every request takes at most 5 % of a slice's time, every promise of the queue leaves it besides a
+// run, and no other queue runs the same copy.
 std::optional<double> on_demand_s(const QueueProblem& problem, std::size_t queue, const Demand& demand,
                                   std::size_t kind);
 // The load times of the queues on a slice of the kind, by queue: zero for those that stay loaded. Nothing is loaded on
