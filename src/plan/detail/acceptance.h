@@ -8,9 +8,11 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "plan/compose.h"
+#include "plan/detail/service_cover.h"
 #include "plan/detail/tolerance.h"
 
 namespace tangram::plan::detail {
@@ -65,19 +67,26 @@ class Acceptance {
   // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
   // Requires a service with slices of its own.
   std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
-    const auto cost_of = [&](const Cover& cover) {
-      double cost = 0;
-      for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
-      return cost;
-    };
-    const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
+    const double limit = cheaper_than(chosen, kind_price);
     std::optional<NearestCover> best;
     for (const auto& [cover, verdict] : rejected_) {
-      if (cost_of(cover) >= limit) continue;
+      if (cost_of(cover, kind_price) >= limit) continue;
       if (best && verdict.attainment <= best->verdict.attainment) continue;
       best = {groups_of(problem_, *stock_, *demand_, cover), verdict};
     }
     return best;
+  }
+  // What is known of the covers that cost less than `chosen`. Requires a service with slices of its own.
+  SmallerCovers smaller(const Cover& chosen, const std::vector<double>& kind_price) const {
+    if (nearest(chosen, kind_price)) return SmallerCovers::rejected;
+    const double limit = cheaper_than(chosen, kind_price);
+    const auto is_cheaper = [&](const Cover& cover) { return cost_of(cover, kind_price) < limit; };
+    if (std::ranges::any_of(accepted_, is_cheaper)) return SmallerCovers::suffices;
+    CoverService by_capacity = service_;
+    by_capacity.accepts = {};
+    constexpr std::int64_t kNodes = 20'000;
+    const auto cheapest = ServiceCovers(by_capacity).cheapest(kind_price, kNodes);
+    return cheapest && cheapest->bound >= limit ? SmallerCovers::no_capacity : SmallerCovers::not_asked;
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
   // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not
@@ -90,11 +99,22 @@ class Acceptance {
     ++asked_;
     Verdict verdict = ask_(cover, confirm);
     if (!verdict.holds) rejected_[cover] = verdict;
+    if (verdict.holds) accepted_.insert(cover);
     return verdict;
   }
   std::int64_t asked() const { return asked_; }
 
  private:
+  double cost_of(const Cover& cover, const std::vector<double>& kind_price) const {
+    double cost = 0;
+    for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
+    return cost;
+  }
+  // Covers below this cost less than `chosen`.
+  double cheaper_than(const Cover& chosen, const std::vector<double>& kind_price) const {
+    return cost_of(chosen, kind_price) * (1 - kSavingMin);
+  }
+
   // Where capacity says little about waiting, as with a trace whose large inputs come all at once, thousands of covers
   // would be simulated. After this many, each rejected cover also rejects all with hardly more capacity.
   static constexpr std::int64_t kLooksExact = 200;
@@ -142,6 +162,7 @@ class Acceptance {
   Ask ask_;
   std::vector<Cover> refuted_;
   mutable std::map<Cover, Verdict> rejected_;  // Simulated, and broken.
+  mutable std::set<Cover> accepted_;           // Simulated, and held.
   mutable double factor_least_ = 0;
   mutable bool hurried_ = false;
   double more_room_ = 0.05;
