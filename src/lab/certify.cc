@@ -274,9 +274,10 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
 void SimulatedCertifier::check_windows(const TrafficDesign& design, const sched::Deployment& deployment,
                                        const Service& bare, sim::SimulationConfig config, bool confirm,
                                        plan::Verdict& verdict) {
-  // At the first number of windows none may be bad, at the second a few. A look only tells the search where to go on.
-  const std::size_t checks[] = {confirm ? std::size_t{120} : std::size_t{50},
-                                confirm ? std::size_t{250} : std::size_t{100}};
+  // 50 and 120 good windows suffice if none is bad; few show that many are. A look only tells the search where to go
+  // on.
+  const std::vector<std::size_t> checks =
+      confirm ? std::vector<std::size_t>{30, 120, 250} : std::vector<std::size_t>{15, 50, 100};
   const double error = confirm ? options_.error / options_.confirmations / 2 : 0.1;
   detail::WindowCheck windows(bare.slo.percentile / 100, design.window_pieces());
   const Rng rng = Rng(options_.seed).stream(confirm ? options_.confirm_stream : "look");
