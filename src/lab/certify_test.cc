@@ -171,6 +171,24 @@ TEST(Certifier, SaysWhatShortBurstsLose) {
   EXPECT_LT(verdict.busiest_attainment, verdict.attainment - 0.03);
 }
 
+// Ten seconds at 300/s among 190 at 100/s. Two slices run 195/s, so a third of the busy seconds is lost: 5 % of all.
+TEST(Certifier, SaysWhatTheBusiestMinutesOfAShortCurveLose) {
+  const SharedWork model;
+  SimulatedCertifier certifier(model);
+  Service service = service_of("a", 0);
+  service.slo.percentile = 90;
+  CurveTraffic curve;
+  curve.step_s = 10;
+  curve.rate_per_s.assign(20, 100);
+  curve.rate_per_s[7] = 300;
+  service.traffic = curve;
+  const std::vector<plan::ReplicaGroup> two{slices_of("a", 2)};
+  const auto verdict = certifier.certify(service, two, true);
+  EXPECT_TRUE(verdict.holds) << verdict.attainment;
+  EXPECT_EQ(verdict.busiest, "the busiest minutes");
+  EXPECT_LT(verdict.busiest_attainment, 0.9);
+}
+
 // An Slo of 5 s holds 1,000 requests, and slices that lack 2 % of the capacity lose nothing for 250 s. Two slices run
 // 195/s in batches of eight; the promise is broken from about 1 % above it.
 TEST(Certifier, SeesAnOverloadThatTakesMinutesToShow) {
