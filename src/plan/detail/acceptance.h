@@ -64,29 +64,30 @@ class Acceptance {
   }
   // True if covers were passed over without a look, so that the cheapest one found proves nothing.
   bool hurried() const { return hurried_; }
-  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time.
-  // Requires a service with slices of its own.
-  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
-    const double limit = cheaper_than(chosen, kind_price);
-    std::optional<NearestCover> best;
+  // Of the covers that were simulated and rejected and cost less than `chosen`, the one with the largest share in time,
+  // and its verdict.
+  std::optional<std::pair<Cover, Verdict>> nearest_cover(const Cover& chosen,
+                                                         const std::vector<double>& kind_price) const {
+    const auto cost_of = [&](const Cover& cover) {
+      double cost = 0;
+      for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
+      return cost;
+    };
+    const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
+    std::optional<std::pair<Cover, Verdict>> best;
     for (const auto& [cover, verdict] : rejected_) {
-      if (cost_of(cover, kind_price) >= limit) continue;
-      if (best && verdict.attainment <= best->verdict.attainment) continue;
-      best = {groups_of(problem_, *stock_, *demand_, cover), verdict};
+      // What was refused without a simulation has no share.
+      if (cost_of(cover) >= limit || verdict.attainment <= 0) continue;
+      if (best && verdict.attainment <= best->second.attainment) continue;
+      best = {cover, verdict};
     }
     return best;
   }
-  // What is known of the covers that cost less than `chosen`. Requires a service with slices of its own.
-  SmallerCovers smaller(const Cover& chosen, const std::vector<double>& kind_price) const {
-    if (nearest(chosen, kind_price)) return SmallerCovers::rejected;
-    const double limit = cheaper_than(chosen, kind_price);
-    const auto is_cheaper = [&](const Cover& cover) { return cost_of(cover, kind_price) < limit; };
-    if (std::ranges::any_of(accepted_, is_cheaper)) return SmallerCovers::suffices;
-    CoverService by_capacity = service_;
-    by_capacity.accepts = {};
-    constexpr std::int64_t kNodes = 20'000;
-    const auto cheapest = ServiceCovers(by_capacity).cheapest(kind_price, kNodes);
-    return cheapest && cheapest->bound >= limit ? SmallerCovers::no_capacity : SmallerCovers::not_asked;
+  // The same in the terms of a plan. Requires a service with slices of its own.
+  std::optional<NearestCover> nearest(const Cover& chosen, const std::vector<double>& kind_price) const {
+    const auto best = nearest_cover(chosen, kind_price);
+    if (!best) return std::nullopt;
+    return NearestCover{groups_of(problem_, *stock_, *demand_, best->first), best->second};
   }
   void refute(const Cover& cover) { refuted_.push_back(cover); }
   // From now on a cover also needs a larger load factor than this one, by a share that doubles up to one. This is not
@@ -103,6 +104,18 @@ class Acceptance {
     return verdict;
   }
   std::int64_t asked() const { return asked_; }
+  // What is known of the covers that cost less than `chosen`. Requires a service with slices of its own.
+  SmallerCovers smaller(const Cover& chosen, const std::vector<double>& kind_price) const {
+    if (nearest_cover(chosen, kind_price)) return SmallerCovers::rejected;
+    const double limit = cheaper_than(chosen, kind_price);
+    const auto is_cheaper = [&](const Cover& cover) { return cost_of(cover, kind_price) < limit; };
+    if (std::ranges::any_of(accepted_, is_cheaper)) return SmallerCovers::suffices;
+    CoverService by_capacity = service_;
+    by_capacity.accepts = {};
+    constexpr std::int64_t kNodes = 20'000;
+    const auto cheapest = ServiceCovers(by_capacity).cheapest(kind_price, kNodes);
+    return cheapest && cheapest->bound >= limit ? SmallerCovers::no_capacity : SmallerCovers::not_asked;
+  }
 
  private:
   double cost_of(const Cover& cover, const std::vector<double>& kind_price) const {
