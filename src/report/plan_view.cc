@@ -405,6 +405,13 @@ std::string too_close_text(const PlanStory& story, const std::string& pad) {
   for (const auto& service : story.answer.services) {
     if (!service.nearest || !service.nearest->verdict.too_close) continue;
     const auto& verdict = service.nearest->verdict;
+    if (verdict.windows_kept && verdict.view == "every window") {
+      text += fmt::format(
+          "{}{}: too close to call on {}: {:.4g} % of the windows at its busiest keep the promise; the plan is on the "
+          "safe side\n",
+          pad, service.service, slices_text(service.nearest->groups), 100 * *verdict.windows_kept);
+      continue;
+    }
     text += fmt::format(
         "{}{}: too close to call on {}: {:.4g} to {:.4g} % in time, {} % promised; the plan is on the safe side\n", pad,
         service.service, slices_text(service.nearest->groups), 100 * verdict.attainment_low,

@@ -121,6 +121,11 @@ TEST(PlanView, SaysWhatIsLostInBurstsAndWhatIsKnownOfSmallerSlices) {
   EXPECT_THAT(text(), HasSubstr("none with the capacity"));
   service.smaller = plan::SmallerCovers::suffices;
   EXPECT_THAT(text(), HasSubstr("one that would save nothing"));
+  plan::Verdict close{.attainment = 1, .view = "every window", .too_close = true};
+  close.windows_kept = 0.94;
+  service.nearest = plan::NearestCover{service.groups, close};
+  EXPECT_THAT(plan_text(one.story(), Terminal{.width = 200}),
+              HasSubstr("s0: too close to call on 1 x 1g.10gb: 94 % of the windows at its busiest keep the promise"));
 }
 
 }  // namespace
