@@ -1,10 +1,12 @@
 // Holds certificates against the truth: plans random problems, then simulates the described traffic as it is, whole and
 // with other random numbers, until the share in time is known to 0.1 points.
 //
-//   plan_certificates [--first N] [--problems N] [--seeds N] [--rate-max R] [--hours-max H] [--day N] [--quiet]
+//   plan_certificates [--first N] [--problems N] [--seeds N] [--rate-max R] [--hours-max H] [--day N]
 //
 // One JSON line for each promise, one for each problem, and a summary. bench/plan/certificates runs it on all cores.
 // Nothing here is shared with the certifier but the simulator itself: no part is weighed, no traffic is shortened.
+// Plans are made as `tangram plan` makes them by default, so services share slices where the memory of their models is
+// known: in the problems from kSharedProblems on. Services that share are judged together, each with its own traffic.
 
 #include <fmt/format.h>
 
@@ -23,6 +25,7 @@
 #include "learn/models/table.h"
 #include "plan/demand.h"
 #include "plan/problem.h"
+#include "plan/shared_slices.h"
 #include "sched/deployment.h"
 #include "sim/simulation.h"
 
@@ -48,13 +51,13 @@ double cycle_s(const Traffic& traffic) {
   return 0;
 }
 
-// A service on certain slices, with its traffic as described. Time is divided into runs of whole periods, each with a
-// seed of its own; bursts begin in a random state.
+// Slices of a service or of several that share them, with their traffic as described. Time is divided into runs of
+// whole periods, each with a seed of its own; bursts begin in a random state.
 class Truth {
  public:
-  Truth(const LatencyModel& model, const Service& service, const std::vector<plan::ReplicaGroup>& groups,
+  Truth(const LatencyModel& model, std::vector<Service> services, const std::vector<plan::SharedGroup>& groups,
         std::uint64_t seed, double noise)
-      : service_(service), seed_(seed) {
+      : seed_(seed) {
     Plan plan;
     PlannedDevice device;
     device.name = device.type = "a100-80gb";
@@ -62,68 +65,84 @@ class Truth {
     for (const auto& group : groups) {
       const auto profile = find_profile(device.geometry, group.mig_profile);
       for (int n = 0; n < group.count; ++n) {
-        device.slices = {{{static_cast<std::uint16_t>(*profile), 0}, {group.replica}}};
+        device.slices = {{{static_cast<std::uint16_t>(*profile), 0}, group.replicas}};
         device.name = fmt::format("a100-{}", plan.devices.size());
         plan.devices.push_back(device);
       }
     }
-    workload_.services = {service};
+    workload_.services = std::move(services);
+    lines_.resize(workload_.services.size());
     auto deployment = sched::compile(plan, workload_, model);
     TANGRAM_CHECK(deployment.ok(), "the plan of a problem can be deployed");
     deployment_ = *deployment;
     const double spread = lab::noise_spread(deployment_);
     config_.noise.spread = spread > 1e-6 ? spread : noise;
-    const double cycle = cycle_s(service.traffic);
-    const bool repeats = !std::holds_alternative<BurstTraffic>(service.traffic);
-    // At least half an hour, and whole cycles of what repeats exactly.
-    run_s_ = cycle <= 0 || !repeats ? std::max(1800.0, 2 * cycle) : cycle * std::max(1.0, std::ceil(1800 / cycle));
-    if (std::holds_alternative<TraceTraffic>(service.traffic)) run_s_ = cycle;
+    // At least half an hour, and whole cycles of what repeats exactly; those of services that share have a common
+    // multiple.
+    for (const auto& service : workload_.services) {
+      const double cycle = cycle_s(service.traffic);
+      const bool repeats = !std::holds_alternative<BurstTraffic>(service.traffic);
+      run_s_ = std::max(run_s_, cycle <= 0 || !repeats ? std::max(1800.0, 2 * cycle)
+                                                       : cycle * std::max(1.0, std::ceil(1800 / cycle)));
+      if (std::holds_alternative<TraceTraffic>(service.traffic)) run_s_ = cycle;
+    }
+    if (workload_.services.size() > 1) run_s_ = kSharedPeriod * std::ceil(run_s_ / kSharedPeriod - 1e-9);
   }
 
   void run() {
-    config_.seed = Rng(seed_).stream("truth", shares_.size()).next_u64();
+    config_.seed = Rng(seed_).stream("truth", runs_).next_u64();
     config_.duration = from_seconds(run_s_);
-    config_.timeline_steps = std::holds_alternative<TraceTraffic>(service_.traffic) ? 0 : steps();
+    config_.timeline_steps = has_trace() ? 0 : static_cast<std::size_t>(60 * std::max(1.0, run_s_ / least_cycle_s()));
     const auto result = sim::simulate(deployment_, workload_, config_);
-    const auto total = result.metrics.total();
-    shares_.push_back({static_cast<double>(total.arrived), static_cast<double>(total.served)});
     requests_ += result.requests;
-    if (!result.metrics.timeline.empty()) {
-      const auto& line = result.metrics.timeline[0];
-      line_.resize(line.size());
+    ++runs_;
+    for (std::size_t s = 0; s < lines_.size(); ++s) {
+      const auto total = result.metrics.service_total(s);
+      lines_[s].shares.push_back({static_cast<double>(total.arrived), static_cast<double>(total.served)});
+      if (result.metrics.timeline.empty()) continue;
+      const auto& line = result.metrics.timeline[s];
+      lines_[s].steps.resize(line.size());
       for (std::size_t i = 0; i < line.size(); ++i) {
-        line_[i].first += line[i].arrived;
-        line_[i].second += line[i].served;
+        lines_[s].steps[i].first += line[i].arrived;
+        lines_[s].steps[i].second += line[i].served;
       }
     }
   }
   // The share in time and its standard error.
-  std::pair<double, double> share() const {
+  std::pair<double, double> share(std::size_t s = 0) const {
     double arrived = 0;
     double served = 0;
-    for (const auto& [a, v] : shares_) {
+    for (const auto& [a, v] : lines_[s].shares) {
       arrived += a;
       served += v;
     }
     const double p = arrived > 0 ? served / arrived : 1;
-    const auto n = static_cast<double>(shares_.size());
+    const auto n = static_cast<double>(runs_);
     double squares = 0;
-    for (const auto& [a, v] : shares_) squares += (v - p * a) * (v - p * a);
+    for (const auto& [a, v] : lines_[s].shares) squares += (v - p * a) * (v - p * a);
     return {p, n < 2 ? 1 : std::sqrt(squares * n / (n - 1)) / std::max(1.0, arrived)};
   }
+  // The largest standard error of a service.
+  double error() const {
+    double most = 0;
+    for (std::size_t s = 0; s < lines_.size(); ++s) most = std::max(most, share(s).second);
+    return most;
+  }
   // The share in the busiest hour of what repeats by the hour or more; that of all time otherwise.
-  double busiest_hour() const {
-    const double cycle = cycle_s(service_.traffic);
-    const bool varies = std::holds_alternative<DiurnalTraffic>(service_.traffic) ||
-                        std::holds_alternative<CurveTraffic>(service_.traffic);
-    if (!varies || cycle <= 3600 || line_.empty()) return share().first;
+  double busiest_hour(std::size_t s = 0) const {
+    const Traffic& traffic = workload_.services[s].traffic;
+    const double cycle = cycle_s(traffic);
+    const bool varies =
+        std::holds_alternative<DiurnalTraffic>(traffic) || std::holds_alternative<CurveTraffic>(traffic);
+    const auto& line = lines_[s].steps;
+    if (!varies || cycle <= 3600 || line.empty()) return share(s).first;
     // Steps of the runs, folded onto one cycle.
-    const double step_s = run_s_ / static_cast<double>(line_.size());
+    const double step_s = run_s_ / static_cast<double>(line.size());
     const auto per_cycle = static_cast<std::size_t>(std::lround(cycle / step_s));
     std::vector<std::pair<double, double>> folded(per_cycle);
-    for (std::size_t i = 0; i < line_.size(); ++i) {
-      folded[i % per_cycle].first += line_[i].first;
-      folded[i % per_cycle].second += line_[i].second;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      folded[i % per_cycle].first += line[i].first;
+      folded[i % per_cycle].second += line[i].second;
     }
     const auto wide = static_cast<std::size_t>(std::lround(3600 / step_s));
     double most = -1;
@@ -141,27 +160,48 @@ class Truth {
     }
     return share_of_most;
   }
-  double hours() const { return static_cast<double>(shares_.size()) * run_s_ / 3600; }
-  std::size_t runs() const { return shares_.size(); }
+  double hours() const { return static_cast<double>(runs_) * run_s_ / 3600; }
+  std::size_t runs() const { return runs_; }
   std::uint64_t requests() const { return requests_; }
 
  private:
-  // 60 for each cycle.
-  std::size_t steps() const {
-    const double cycle = cycle_s(service_.traffic);
-    return cycle <= 0 ? 1 : static_cast<std::size_t>(60 * std::max(1.0, std::round(run_s_ / cycle)));
+  using Counts = std::vector<std::pair<double, double>>;  // Requests, and those in time.
+  struct Line {
+    Counts shares;  // By run.
+    Counts steps;   // By step, over all runs.
+  };
+
+  bool has_trace() const {
+    return std::ranges::any_of(workload_.services,
+                               [](const auto& s) { return std::holds_alternative<TraceTraffic>(s.traffic); });
+  }
+  // Of what varies; 60 steps are counted in each.
+  double least_cycle_s() const {
+    double least = run_s_;
+    for (const auto& service : workload_.services) {
+      const double cycle = cycle_s(service.traffic);
+      const bool repeats = !std::holds_alternative<BurstTraffic>(service.traffic);
+      if (cycle > 0 && repeats) least = std::min(least, cycle);
+    }
+    return least;
   }
 
-  Service service_;
   Workload workload_;
   sched::Deployment deployment_;
   sim::SimulationConfig config_;
   std::uint64_t seed_;
   double run_s_ = 0;
-  std::vector<std::pair<double, double>> shares_;  // Requests, and those in time, by run.
-  std::vector<std::pair<double, double>> line_;    // By step, over all runs.
+  std::vector<Line> lines_;  // By service.
+  std::size_t runs_ = 0;
   std::uint64_t requests_ = 0;
 };
+
+// Slices of one service, as slices that happen to be shared by one.
+std::vector<plan::SharedGroup> as_shared(std::span<const plan::ReplicaGroup> groups) {
+  std::vector<plan::SharedGroup> shared;
+  for (const auto& g : groups) shared.push_back({g.device_type, g.mig_profile, g.compute_slices, {g.replica}, g.count});
+  return shared;
+}
 
 // The same search with the whole truth instead of an estimate: up to a day of the traffic, less only where the answer
 // is beyond doubt.
@@ -177,7 +217,7 @@ class DayCertifier final : public plan::Certifier {
     }
     const auto found = verdicts_.find(key);
     if (found != verdicts_.end()) return found->second;
-    Truth truth(model_, service, {groups.begin(), groups.end()}, confirm ? 77 : 78, noise_);
+    Truth truth(model_, {service}, as_shared(groups), confirm ? 77 : 78, noise_);
     const double target = service.slo.percentile / 100;
     plan::Verdict verdict;
     while (truth.hours() < 24) {
@@ -228,6 +268,7 @@ plan::PlanAnswer plan_problem(const RandomProblem& random, const LatencyModel& m
   problem.workload = random.workload;
   problem.latency = &model;
   problem.certifier = &certifier;
+  problem.options.sharing = plan::Sharing::all;  // As `tangram plan` by default.
   return plan::find_planner("elastic")->make()->plan(problem);
 }
 
@@ -235,30 +276,40 @@ bool says_too_close(const plan::PlanAnswer& answer) {
   return std::ranges::any_of(answer.services, [](const auto& s) { return s.nearest && s.nearest->verdict.too_close; });
 }
 
+// Holds one service of a simulated set against its promise.
+void judge_service(const RandomProblem& random, const plan::PlanAnswer& answer, const plan::SharedSet& set,
+                   std::size_t s, const Truth& truth, std::uint64_t number, Summary& summary) {
+  const auto service = std::ranges::find(random.workload.services, set.services[s], &Service::name);
+  const auto part = std::ranges::find(answer.services, set.services[s], &plan::ServicePlan::service);
+  const auto [p, error] = truth.share(s);
+  const double target = service->slo.percentile / 100;
+  const double upper = p + 1.96 * error;
+  // The busiest hour is promised, too. It is a part of the time, so its error is larger by the root of that part.
+  const double hour = truth.busiest_hour(s);
+  const double cycles_h = std::max(1.0, cycle_s(service->traffic) / 3600);
+  const bool broken = upper < target || hour + 1.96 * std::sqrt(cycles_h) * error < target;
+  ++summary.promises;
+  summary.broken += broken;
+  if (broken) summary.worst = std::max(summary.worst, 100 * (target - std::min(p, hour)));
+  fmt::print(
+      "{{\"problem\": {}, \"service\": \"{}\", \"traffic\": \"{}\", \"promised\": {:.2f}, \"certified\": {:.3f}, "
+      "\"certified_low\": {:.3f}, \"over\": \"{}\", \"true\": {:.3f}, \"error\": {:.3f}, \"busiest_hour\": {:.3f}, "
+      "\"hours\": {:.1f}, \"shares\": {}, \"broken\": {}}}\n",
+      number, service->name, name_of(service->traffic), 100 * target, 100 * part->verdict->attainment,
+      100 * part->verdict->attainment_low, part->verdict->view, 100 * p, 100 * error, 100 * hour, truth.hours(),
+      set.services.size(), broken);
+}
+
 // Simulates the plan and counts broken promises.
 void judge(const RandomProblem& random, const LatencyModel& model, const plan::PlanAnswer& answer, std::uint64_t number,
            const Options& options, Summary& summary) {
-  for (const auto& part : answer.services) {
-    const auto service = std::ranges::find(random.workload.services, part.service, &Service::name);
-    Truth truth(model, *service, part.groups, 1000 + number, lab::CertifyOptions{}.noise);
-    while (truth.runs() < 8 || (truth.share().second > 0.001 && truth.hours() < options.hours_max)) truth.run();
-    const auto [p, error] = truth.share();
-    const double target = service->slo.percentile / 100;
-    const double upper = p + 1.96 * error;
-    // The busiest hour is promised, too. It is a part of the time, so its error is larger by the root of that part.
-    const double hour = truth.busiest_hour();
-    const double cycles_h = std::max(1.0, cycle_s(service->traffic) / 3600);
-    const bool broken = upper < target || hour + 1.96 * std::sqrt(cycles_h) * error < target;
-    ++summary.promises;
-    summary.broken += broken;
-    if (broken) summary.worst = std::max(summary.worst, 100 * (target - std::min(p, hour)));
-    fmt::print(
-        "{{\"problem\": {}, \"service\": \"{}\", \"traffic\": \"{}\", \"promised\": {:.2f}, \"certified\": {:.3f}, "
-        "\"certified_low\": {:.3f}, \"over\": \"{}\", \"true\": {:.3f}, \"error\": {:.3f}, \"busiest_hour\": {:.3f}, "
-        "\"hours\": {:.1f}, \"broken\": {}}}\n",
-        number, part.service, name_of(service->traffic), 100 * target, 100 * part.verdict->attainment,
-        100 * part.verdict->attainment_low, part.verdict->view, 100 * p, 100 * error, 100 * truth.busiest_hour(),
-        truth.hours(), broken);
+  for (const auto& set : plan::shared_sets(answer.plan)) {
+    std::vector<Service> services;
+    for (const auto& name : set.services)
+      services.push_back(*std::ranges::find(random.workload.services, name, &Service::name));
+    Truth truth(model, services, set.groups, 1000 + number, lab::CertifyOptions{}.noise);
+    while (truth.runs() < 8 || (truth.error() > 0.001 && truth.hours() < options.hours_max)) truth.run();
+    for (std::size_t s = 0; s < set.services.size(); ++s) judge_service(random, answer, set, s, truth, number, summary);
     std::fflush(stdout);
   }
 }
@@ -325,8 +376,9 @@ void run_problem(std::uint64_t number, const Options& options, Summary& summary)
   }
   fmt::print(
       "{{\"problem\": {}, \"devices\": [{}], \"too_close\": {}, \"renamed\": {}, \"nudged\": {}, \"day\": {}, "
-      "\"plan_s\": {:.3f}, \"certifications\": {}}}\n",
-      number, counts_text, too_close, changed[0], changed[1], day_devices, plan_s, first.certifications);
+      "\"alone\": {}, \"plan_s\": {:.3f}, \"certifications\": {}}}\n",
+      number, counts_text, too_close, changed[0], changed[1], day_devices, first.price_alone.value_or(-1), plan_s,
+      first.certifications);
   std::fflush(stdout);
 }
 

@@ -128,8 +128,72 @@ inline void make_hard(Rng rng, double sample_ms, bool sized, Service& service) {
   }
 }
 
+// The problems from this number on have services that need a slice or less each and models whose memory is known, so
+// that `tangram plan` lets them share slices. None replays a trace, and every period divides kSharedPeriod, so that
+// runs of that length have whole periods of all.
+inline constexpr std::uint64_t kSharedProblems = 3001;
+inline constexpr double kSharedPeriod = 7200;
+
+inline Traffic draw_shared_traffic(Rng& rng, double rate_per_s) {
+  const double parts[] = {1, 2, 3, 6, 12};
+  const double period_s = kSharedPeriod / parts[rng.below(5)];
+  switch (rng.below(4)) {
+    case 0: return PoissonTraffic{rate_per_s};
+    case 1: {
+      const double share = rng.uniform(0.05, 0.4);
+      const double cycle_s = std::exp(rng.uniform(std::log(60), std::log(3600)));
+      return BurstTraffic{rate_per_s, rng.uniform(1.5, 6), share * cycle_s, (1 - share) * cycle_s};
+    }
+    case 2: return DiurnalTraffic{rate_per_s, rng.uniform(0.2, 0.9), period_s, rng.uniform(0, 1) * period_s};
+    default: {
+      CurveTraffic curve;
+      const double steps = 20;
+      curve.step_s = period_s / steps;
+      double sum = 0;
+      for (int i = 0; i < static_cast<int>(steps); ++i) {
+        curve.rate_per_s.push_back(rng.log_normal(0, 0.5));
+        sum += curve.rate_per_s.back();
+      }
+      for (double& rate : curve.rate_per_s) rate *= rate_per_s * steps / sum;
+      return curve;
+    }
+  }
+}
+
+inline RandomProblem shared_problem(std::uint64_t number, double rate_max) {
+  Rng rng = Rng(number).stream("shared problem");
+  RandomProblem problem;
+  DeviceGroup group;
+  group.name = group.type = "a100-80gb";
+  group.profiles = ProfileSet::base;
+  problem.fleet.groups = {group};
+  const auto services = rng.integer(5, 14);
+  for (std::int64_t s = 0; s < services; ++s) {
+    Service service;
+    service.name = fmt::format("s{}", s);
+    service.model = fmt::format("m{}", s);
+    const double rate = std::exp(rng.uniform(std::log(rate_max / 15), std::log(rate_max)));
+    const double sample_ms = 1000 * std::exp(rng.uniform(std::log(0.02), std::log(1))) / rate;
+    const std::size_t first = problem.measurements.size();
+    add_measurements(rng, service.model, sample_ms, {1}, problem.measurements);
+    const double weights_mib = std::exp(rng.uniform(std::log(300), std::log(4000)));
+    for (std::size_t m = first; m < problem.measurements.size(); ++m) {
+      problem.measurements[m].weights_mib = weights_mib;
+      problem.measurements[m].memory_mib =
+          weights_mib * (1 + 0.02 * static_cast<double>(problem.measurements[m].batch));
+    }
+    const double percentiles[] = {90, 95, 99, 99.5};
+    // Long enough for a run of a neighbour: a slice is taken by one batch at a time.
+    service.slo = {from_milliseconds(std::max(50.0, sample_ms * rng.uniform(8, 60))), percentiles[rng.below(4)]};
+    service.traffic = draw_shared_traffic(rng, rate);
+    problem.workload.services.push_back(std::move(service));
+  }
+  return problem;
+}
+
 // `rate_max`: 300 for most problems of the benchmark, 5,000 for the large ones.
 inline RandomProblem random_problem(std::uint64_t number, double rate_max) {
+  if (number >= kSharedProblems) return shared_problem(number, rate_max);
   Rng rng = Rng(number).stream("problem");
   RandomProblem problem;
   DeviceGroup group;

@@ -150,5 +150,16 @@ TEST(ParisElsa, KnowsFiguresOnlyOfQueriesThatRunAlone) {
   EXPECT_FALSE(paris_elsa_reference(cell).has_value());
 }
 
+// A service that does not ask for late answers gets none: what cannot be in time is rejected, and counts.
+TEST(ParisElsa, RejectsWhatIsLateByDefault) {
+  auto cell = cell_of("paris", "tangram");
+  const auto asked = run_paris_elsa(made_up(), cell);
+  cell.late_limit = 1;
+  const auto rejecting = run_paris_elsa(made_up(), cell);
+  ASSERT_GT(rejecting.rate.qps, 0);
+  EXPECT_LE(rejecting.strict.qps, asked.strict.qps);
+  for (const auto& group : rejecting.rate.groups) EXPECT_EQ(group.late, 0U);
+}
+
 }  // namespace
 }  // namespace tangram::experiments

@@ -27,6 +27,9 @@ constexpr std::uint64_t kQueries = 20000;
 constexpr std::uint64_t kQueriesFull = 600000;
 constexpr std::uint64_t kQueriesSingle = 60000;
 constexpr const char* kElastic = "elastic";
+// Slo::late_limit of the service as judged, and the default.
+constexpr double kLateLimit = 3;
+constexpr double kLateLimitDefault = 1;
 
 // One dispatch policy, with or without dynamic batching.
 struct Dispatch {
@@ -81,6 +84,7 @@ struct RowKey {
   std::string partitioning;
   Dispatch dispatch;
   bool single = false;
+  double late_limit = kLateLimit;
 };
 
 // All rows, by setting, in the order in which they run and appear in the JSON.
@@ -120,7 +124,8 @@ class Grid {
   const Row* find(std::size_t setting, const RowKey& key) const {
     for (const auto& row : rows_) {
       if (row.setting == setting && row.cell.single == key.single && row.cell.merge == key.dispatch.merge &&
-          row.cell.policy == key.dispatch.policy && row.cell.partitioning == key.partitioning) {
+          row.cell.late_limit == key.late_limit && row.cell.policy == key.dispatch.policy &&
+          row.cell.partitioning == key.partitioning) {
         return &row;
       }
     }
@@ -140,6 +145,7 @@ class Grid {
     cell.policy = key.dispatch.policy;
     cell.merge = key.dispatch.merge;
     cell.single = key.single;
+    cell.late_limit = key.late_limit;
     // Queries of one sample differ in nothing, so short runs tell as much.
     cell.queries = key.single ? kQueriesSingle : queries();
     rows_.push_back({s, std::move(cell), std::vector<ParisElsaResult>(seeds_)});
@@ -148,6 +154,7 @@ class Grid {
   void add_published(std::size_t s) {
     for (const auto& partitioning : paris_elsa_partitionings()) {
       for (const char* policy : kPolicies) add(s, {partitioning, {policy, false}});
+      add(s, {partitioning, {"tangram", false}, false, kLateLimitDefault});
     }
     // Ours: cut for the policy that runs on it; each query alone, and with queries merged into batches.
     add(s, {kElastic, {"tangram", false}});
@@ -281,13 +288,18 @@ report::Json setting_json(const Grid& grid, std::size_t s, const std::string& co
   report::Json results = report::Json::array();
   report::Json batching = report::Json::array();
   report::Json merged = report::Json::array();
+  report::Json rejecting = report::Json::array();
   double slo_ms = 0;
   for (const auto& row : grid.rows()) {
     if (row.setting != s) continue;
     slo_ms = row.by_seed.front().slo_ms;
     // Our merged cut belongs to the results; the merged runs of other cuts are a list of their own.
     const bool other_merged = row.cell.merge && !row.elastic();
-    (row.cell.single ? batching : other_merged ? merged : results).push_back(row_json(row));
+    (row.cell.single                     ? batching
+     : row.cell.late_limit != kLateLimit ? rejecting
+     : other_merged                      ? merged
+                                         : results)
+        .push_back(row_json(row));
   }
   const ParisElsaSetting& setting = grid.settings()[s];
   report::Json json{{"model", setting.model},
@@ -299,7 +311,9 @@ report::Json setting_json(const Grid& grid, std::size_t s, const std::string& co
                     {"seeds", grid.rows().front().by_seed.size()},
                     {"queries", grid.queries()},
                     {"commit", commit},
-                    {"results", std::move(results)}};
+                    {"late_limit", kLateLimit},
+                    {"results", std::move(results)},
+                    {"late_limit_1", std::move(rejecting)}};
   if (!merged.empty()) json["merged"] = std::move(merged);
   if (!batching.empty()) json["single_samples"] = std::move(batching);
   return json;
@@ -360,6 +374,29 @@ report::Table published_table(const Grid& grid) {
                  qps_text(tangram.qps(kRate)), ratio_cell(ratio_of(tangram, elsa, kRate), 1),
                  qps_text(elsa.qps(kStrict)), qps_text(tangram.qps(kStrict)),
                  ratio_cell(ratio_of(tangram, elsa, kStrict), 1), text::join(references, "; ")});
+    }
+  }
+  return table;
+}
+
+// The same with the default of a service, `late_limit: 1`.
+report::Table rejecting_table(const Grid& grid) {
+  report::Table table({{"SETTING"},
+                       {"CUT"},
+                       {"ELSA", Align::right},
+                       {"TANGRAM", Align::right},
+                       {"TANGRAM/ELSA", Align::right},
+                       {"STRICT: ELSA", Align::right},
+                       {"TANGRAM", Align::right},
+                       {"TANGRAM/ELSA", Align::right}});
+  for (std::size_t s = 0; s < grid.settings().size(); ++s) {
+    for (const auto& partitioning : paris_elsa_partitionings()) {
+      const Row& elsa = grid.at(s, {partitioning, {"elsa"}});
+      const Row& tangram = grid.at(s, {partitioning, {"tangram"}, false, kLateLimitDefault});
+      table.add({setting_cell(grid.settings()[s], partitioning == paris_elsa_partitionings().front()), partitioning,
+                 qps_text(elsa.qps(kRate)), qps_text(tangram.qps(kRate)), ratio_cell(ratio_of(tangram, elsa, kRate), 1),
+                 qps_text(elsa.qps(kStrict)), qps_text(tangram.qps(kStrict)),
+                 ratio_cell(ratio_of(tangram, elsa, kStrict), 1)});
     }
   }
   return table;
@@ -442,6 +479,7 @@ BestOther best_other(const Grid& grid, std::size_t s, Rate rate) {
   std::vector<double> by_seed(elastic.by_seed.size(), 0);
   for (const auto& row : grid.rows()) {
     if (row.setting != s || row.cell.single || row.cell.merge || row.elastic()) continue;
+    if (row.cell.late_limit != kLateLimit) continue;
     if (row.cell.policy == "fifs" && row.cell.partitioning.starts_with("homogeneous")) {
       best.homogeneous_fifs = std::max(best.homogeneous_fifs, row.qps(rate));
     }
@@ -537,6 +575,10 @@ Result<Answer> reproduce_paris_elsa(const ParisElsaInput& input, Runner& runner)
        "run alone. STRICT: p99.9 within three as well. CAPACITY: no policy serves more for ever. Rates are means over\n"
        "seeds; the worst seed is in brackets.\n\n",
        published_table(grid)});
+  answer.sections.push_back(
+      {"\nThe same where `tangram` serves under the default of a service, `late_limit: 1`: a query is rejected as soon as\n"
+       "it cannot be in time, and counts as never answered. `elsa` rejects none.\n\n",
+       rejecting_table(grid)});
   answer.sections.push_back(
       {"\nLatencies in promises, of the worst seed, and who is late on PARIS's cuts at these rates.\n\n",
        late_table(grid)});

@@ -62,7 +62,8 @@ void describe(Visitor& v, Slo& c) {
           "The share of requests that the promise covers, in percent.");
   v.field(
       "window_s", c.window_s, {.min = 0, .max = 31536000},
-      "Asks for the share in the busiest window of this many seconds, too, not only in the long run. 0: no window.");
+      "Asks for the share in windows of this many seconds, too, not only in the long run: where the rate is highest, on "
+      "average and in 95 of 100 windows. 0: no window.");
   v.field("late_limit", c.late_limit, {.min = 1, .max = 1e6},
           "A request that cannot be in time is still answered within this many times the promised latency after its "
           "arrival, and rejected otherwise. At 1 it is rejected as soon as it cannot be in time.");

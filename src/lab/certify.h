@@ -49,8 +49,9 @@ SlicePower power_of(const sched::Deployment& deployment, ServiceId service, cons
 
 // Simulates a service alone on its replicas, with parts of its traffic as TrafficDesign chooses them. A promise holds
 // when the lower end of the interval is at least the percentile in the long run, for traffic that varies by the hour
-// also in the busiest hour, and with Slo::window_s in the busiest window. The same question is simulated once: services
-// are told apart by content_key(), so that neither the name of a service nor the order of questions matters.
+// also in the busiest hour, and with Slo::window_s in the busiest window. Then 95 % of the busiest windows have to keep
+// the percentile one by one, too. The same question is simulated once: services are told apart by content_key(), so
+// that neither the name of a service nor the order of questions matters.
 class SimulatedCertifier final : public plan::Certifier {
  public:
   SimulatedCertifier(const LatencyModel& model, CertifyOptions options = {})
@@ -82,6 +83,9 @@ class SimulatedCertifier final : public plan::Certifier {
   // `requests_confirm` simulated requests at most, and one replicate more.
   plan::Verdict simulate(const Service& service, const KnownService& known, std::span<const plan::ReplicaGroup> groups,
                          bool confirm);
+  // Holds the windows of Slo::window_s against the promise of a verdict that holds otherwise.
+  void check_windows(const TrafficDesign& design, const sched::Deployment& deployment, const Service& bare,
+                     sim::SimulationConfig config, bool confirm, plan::Verdict& verdict);
   // Services that share slices while they are judged; see certify_together.cc.
   struct Together;
   std::vector<plan::Verdict> simulate_together(std::span<const Service> services,

@@ -366,9 +366,9 @@ bool SimulatedCertifier::judge(Together& together, std::span<const std::size_t> 
       verdict.too_close = decided[j] && !verdict.holds && !lost;
       verdict.view = now.view->name;
       verdict.latency = estimates[j].latency(design.views()[0].weight, target);
-      if (!design.busiest_name().empty()) {
+      if (!design.busiest_name().empty() && design.parts() > 1) {
         verdict.busiest = design.busiest_name();
-        verdict.busiest_attainment = estimates[j].part_share(design.busiest_part());
+        verdict.busiest_attainment = detail::busiest_share(design, estimates[j]);
       }
       all = all && decided[j];
       broken = broken || (decided[j] && !verdict.holds);

@@ -37,6 +37,8 @@ constexpr double kSurgeAbove = 100;
 constexpr double kPowerLow = 0.85;
 constexpr double kCountedRequests = 2000;  // Of one replicate, at least.
 constexpr double kWholeRequests = 40000;   // Periods and traces up to this many requests are simulated whole.
+constexpr double kWindowCycles = 10;       // Promised windows of fewer burst cycles may lie within a burst.
+constexpr double kWindowRequests = 20000;  // Of one piece of a promised window, of which a hundred are simulated.
 constexpr std::size_t kReplicatesPerRun = 32;
 constexpr std::size_t kStrataFirst = 4;  // Windows in the first stratum, all of which are simulated.
 constexpr std::size_t kStrataGrowth = 8;
@@ -64,6 +66,9 @@ sim::TrafficParts parts_of(double step_s, std::size_t count) {
   parts.count = count;
   return parts;
 }
+
+// The length of "the busiest minutes" of a span that is simulated whole. Shorter ones would say what chance did.
+double minutes_for(double settle_s, double span_s) { return std::min(std::max(60.0, settle_s), span_s / 4); }
 
 }  // namespace
 
@@ -107,6 +112,32 @@ TrafficDesign::TrafficDesign(const Service& service, double rate_scale, SlicePow
     const double rate = plan::planning_rate_per_s(service) * rate_scale;
     design_whole(service, rate_scale, rate, std::max(settle_s(service, rate), kCountedRequests / rate));
   }
+  if (service.slo.window_s > 0) design_window(service, rate_scale);
+}
+
+void TrafficDesign::design_window(const Service& service, double scale) {
+  detail::BusiestWindow window;
+  window.length_s = service.slo.window_s;
+  window.scale = scale;
+  double rate = plan::planning_rate_per_s(service) * scale;
+  if (const auto* bursts = std::get_if<BurstTraffic>(&service.traffic)) {
+    // A burst may fill the window, unless it is many cycles long.
+    const bool within = window.length_s < kWindowCycles * (bursts->calm_mean_s + bursts->burst_mean_s);
+    rate = (within ? burst_rate_per_s(*bursts) : bursts->rate_per_s) * scale;
+    window.traffic = within ? Traffic(PoissonTraffic{burst_rate_per_s(*bursts)}) : service.traffic;
+  } else if (focus_s_ > 0) {
+    window.start_s = focus_at_s_;
+    window.length_s = focus_s_;
+    rate = focus_requests_ / focus_s_;
+  } else {
+    window.traffic = service.traffic;
+  }
+  window.warmup_s = settle_s(service, rate);
+  // Pieces are not shorter than the time that the queue remembers.
+  const double pieces =
+      std::min(std::ceil(rate * window.length_s / kWindowRequests), window.length_s / window.warmup_s);
+  window.pieces = static_cast<std::size_t>(std::max(1.0, pieces));
+  busiest_window_ = std::move(window);
 }
 
 // Requires a positive rate.
@@ -173,7 +204,7 @@ void TrafficDesign::design_bursts(const Service& service, const BurstTraffic& bu
 // burst: it is held against the rate of a burst that never ends, which is the worst that it can meet.
 void TrafficDesign::design_short_bursts(const Service& service, const BurstTraffic& bursts, double scale) {
   const double cycle_s = bursts.calm_mean_s + bursts.burst_mean_s;
-  if (service.slo.window_s > 0 && service.slo.window_s < 10 * cycle_s) {
+  if (service.slo.window_s > 0 && service.slo.window_s < kWindowCycles * cycle_s) {
     Service worst = service;
     worst.traffic = PoissonTraffic{burst_rate_per_s(bursts)};
     const double rate = burst_rate_per_s(bursts) * scale;
@@ -183,6 +214,7 @@ void TrafficDesign::design_short_bursts(const Service& service, const BurstTraff
   }
   const double rate = bursts.rate_per_s * scale;
   design_whole(service, scale, rate, std::max({settle_s(service, rate), kCountedRequests / rate, 4 * cycle_s}));
+  busiest_name_ = "a burst";
 }
 
 double TrafficDesign::expected(double begin_s, double end_s) const {
@@ -251,6 +283,9 @@ void TrafficDesign::design_rates(const Service& service, double scale) {
     focus_requests = requests;
     focus_at = at;
   }
+  focus_at_s_ = focus_at;
+  focus_s_ = split ? focus : period;
+  focus_requests_ = split ? focus_requests : total;
   const double counted = on_grid(std::min(whole ? period : wanted, split ? std::min(focus, period - focus) : period));
   way.counted_steps = static_cast<int>(std::lround(counted / way.step_s));
   way.warmup_steps = steps_for(settle, way.step_s);
@@ -291,6 +326,7 @@ void TrafficDesign::design_rates(const Service& service, double scale) {
   }
   busiest_part_ = 0;
   busiest_name_ = "the busiest minutes";
+  if (whole) minutes_s_ = minutes_for(settle, counted);
 }
 
 // Parts: the strata of the busiest window if one is promised, then those of the rest.
@@ -343,6 +379,9 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
     focus_work = busy_s;
     focus_at = begin;
   }
+  focus_at_s_ = focus_at;
+  focus_s_ = windowed ? focus : span;
+  focus_requests_ = windowed ? requests_in(focus_at, focus_at + focus) : count;
   std::vector<Window> inside;
   std::vector<Window> outside;
   for (double start = 0; start < span; start += counted) {
@@ -369,6 +408,7 @@ void TrafficDesign::design_trace(const Service& service, const TraceTraffic& rep
   }
   busiest_part_ = 0;
   busiest_name_ = "the busiest minutes";
+  if (whole) minutes_s_ = minutes_for(settle, span);
 }
 
 std::vector<double> TrafficDesign::add_strata(std::vector<Window> windows, std::size_t strata_max) {
@@ -436,6 +476,102 @@ TrafficRun TrafficDesign::draw_bursts(const Bursts& way, Rng rng, std::size_t co
     }
   }
   run.duration = run.parts.step * static_cast<std::int64_t>(by_step.size());
+  run.traffic = std::move(curve);
+  return run;
+}
+
+TrafficRun TrafficDesign::draw_window_pieces(std::size_t first, std::size_t count) const {
+  TANGRAM_CHECK(busiest_window_ && count <= 250, "a window is promised");
+  const auto& window = *busiest_window_;
+  const double piece_s = window.length_s / static_cast<double>(window.pieces);
+  if (window.traffic) {
+    TrafficRun run{*window.traffic, window.scale, {}, 1, parts_of(piece_s, count)};
+    append(run.parts.by_step, steps_for(window.warmup_s, piece_s), sim::TrafficParts::kUncounted);
+    for (std::size_t i = 0; i < count; ++i) append(run.parts.by_step, 1, i);
+    run.duration = run.parts.step * static_cast<std::int64_t>(run.parts.by_step.size());
+    return run;
+  }
+  Windows way;
+  way.counted_steps = trace_ != nullptr ? 16 : static_cast<int>(std::clamp(std::ceil(piece_s / grid_s_), 16.0, 4096.0));
+  way.step_s = piece_s / way.counted_steps;
+  way.warmup_steps = steps_for(window.warmup_s, way.step_s);
+  TrafficRun run{TraceTraffic{}, 1, {}, 1, parts_of(way.step_s, count)};
+  CurveTraffic curve;
+  curve.step_s = way.step_s;
+  TraceTraffic recorded;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double start = window.start_s + static_cast<double>((first + i) % window.pieces) * piece_s;
+    add_window(way, {start, 0, 0}, static_cast<double>(run.parts.by_step.size()) * way.step_s, curve, recorded);
+    append(run.parts.by_step, way.warmup_steps, sim::TrafficParts::kUncounted);
+    append(run.parts.by_step, way.counted_steps, i);
+  }
+  run.duration = run.parts.step * static_cast<std::int64_t>(run.parts.by_step.size());
+  run.traffic = trace_ == nullptr ? Traffic(std::move(curve)) : Traffic(std::move(recorded));
+  return run;
+}
+
+std::optional<TrafficRun> TrafficDesign::draw_busiest(const Rng& rng) const {
+  if (busiest_name_.empty()) return std::nullopt;
+  if (const auto* whole = std::get_if<Whole>(&way_)) {
+    const auto* bursts = std::get_if<BurstTraffic>(&whole->traffic);
+    return bursts == nullptr ? std::nullopt : draw_short_bursts(*bursts, whole->scale, rng.stream("busiest"));
+  }
+  if (!(minutes_s_ > 0)) return std::nullopt;
+  TrafficRun run = draw_windows(std::get<Windows>(way_), rng, 0);
+  // Requests that were recorded or are expected in each eighth of the minutes; warm-ups are not counted.
+  const double step_s = minutes_s_ / 8;
+  const auto steps = static_cast<std::size_t>(std::ceil(to_seconds(run.duration) / step_s));
+  std::vector<double> requests(steps, 0);
+  const auto add = [&](double at_s, double count) {
+    if (run.parts.at(kTimeZero + from_seconds(at_s)) == sim::TrafficParts::kUncounted) return;
+    requests[std::min(static_cast<std::size_t>(at_s / step_s), steps - 1)] += count;
+  };
+  if (const auto* curve = std::get_if<CurveTraffic>(&run.traffic)) {
+    const double fine_s = std::min(curve->step_s, step_s) / 2;
+    for (double at = fine_s / 2; at < to_seconds(run.duration); at += fine_s) {
+      const auto i = std::min(static_cast<std::size_t>(at / curve->step_s), curve->rate_per_s.size() - 1);
+      add(at, curve->rate_per_s[i] * fine_s);
+    }
+  } else {
+    for (const auto& entry : std::get<TraceTraffic>(run.traffic).trace) add(to_seconds(entry.at - kTimeZero), 1);
+  }
+  std::size_t busiest = 0;
+  double most = -1;
+  for (std::size_t i = 0; i + 8 <= steps; ++i) {
+    const double sum = std::accumulate(requests.begin() + static_cast<std::ptrdiff_t>(i),
+                                       requests.begin() + static_cast<std::ptrdiff_t>(i) + 8, 0.0);
+    if (sum <= most) continue;
+    most = sum;
+    busiest = i;
+  }
+  run.parts = parts_of(step_s, 2);
+  run.parts.by_step.assign(steps, 0);
+  std::fill_n(run.parts.by_step.begin() + static_cast<std::ptrdiff_t>(busiest), std::min<std::size_t>(8, steps), 1);
+  return run;
+}
+
+// Calms and bursts with lengths in whole steps, all of them counted. Nothing where one is so much longer than the other
+// that the steps would be too many.
+std::optional<TrafficRun> TrafficDesign::draw_short_bursts(const BurstTraffic& bursts, double scale, Rng rng) const {
+  constexpr double kStepsMax = 2'000'000;
+  constexpr double kRequests = 40'000;
+  const double cycle_s = bursts.calm_mean_s + bursts.burst_mean_s;
+  const double cycles = std::clamp(std::ceil(kRequests / (cycle_s * bursts.rate_per_s * scale)), 20.0, 2000.0);
+  CurveTraffic curve;
+  curve.step_s = std::min(bursts.calm_mean_s, bursts.burst_mean_s) / 20;
+  if (cycles * cycle_s / curve.step_s > kStepsMax) return std::nullopt;
+  TrafficRun run{CurveTraffic{}, 1, {}, 1, parts_of(curve.step_s, 2)};
+  const double rate = burst_rate_per_s(bursts) * scale;
+  const auto add = [&](double rate_per_s, double mean_s, std::size_t part) {
+    const int steps = std::max(1, static_cast<int>(std::lround(rng.exponential(mean_s) / curve.step_s)));
+    append(run.parts.by_step, steps, part);
+    curve.rate_per_s.insert(curve.rate_per_s.end(), static_cast<std::size_t>(steps), rate_per_s);
+  };
+  for (int cycle = 0; cycle < static_cast<int>(cycles); ++cycle) {
+    add(rate / bursts.burst_factor, bursts.calm_mean_s, 0);
+    add(rate, bursts.burst_mean_s, 1);
+  }
+  run.duration = run.parts.step * static_cast<std::int64_t>(run.parts.by_step.size());
   run.traffic = std::move(curve);
   return run;
 }

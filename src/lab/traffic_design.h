@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -99,6 +100,16 @@ struct TrafficWindows {
   std::vector<WindowStratum> strata;  // By part.
 };
 
+// The windows that an Slo promises, where the rate is highest.
+struct BusiestWindow {
+  std::optional<Traffic> traffic;  // Whose windows are all alike; nothing: a span of the period or trace.
+  double scale = 1;                // Of `traffic`.
+  double start_s = 0;              // Of the span.
+  double length_s = 0;
+  double warmup_s = 0;
+  std::size_t pieces = 1;
+};
+
 }  // namespace detail
 
 class TrafficDesign {
@@ -115,9 +126,18 @@ class TrafficDesign {
   TrafficRun draw(const Rng& rng, std::size_t first, std::size_t count) const;
   // The burst cycles, periods, passes of a trace, or independent runs that one replicate stands for.
   double cycles() const { return cycles_; }
-  // The part with the highest rate: bursts, or the busiest windows. Named as its view would be.
+  // The part with the highest rate: bursts that last, or the busiest windows. Named as its view would be.
   std::size_t busiest_part() const { return busiest_part_; }
   const std::string& busiest_name() const { return busiest_name_; }
+  // Where the parts do not show the busiest time apart, since the traffic is simulated as described: a run with the
+  // parts 0, all else, and 1, a burst or the busiest minutes. It explains and decides nothing. Nothing if the parts do,
+  // or if there is no such time.
+  std::optional<TrafficRun> draw_busiest(const Rng& rng) const;
+  // The pieces in which a window of Slo::window_s is simulated, at the busiest time; 0: no window is promised. Windows
+  // of which a hundred can be simulated have one piece.
+  std::size_t window_pieces() const { return busiest_window_ ? busiest_window_->pieces : 0; }
+  // Pieces first, first + 1, ... of such windows, each a part. Requires a promised window and at most 250 pieces.
+  TrafficRun draw_window_pieces(std::size_t first, std::size_t count) const;
 
  private:
   using Whole = detail::WholeTraffic;
@@ -142,6 +162,9 @@ class TrafficDesign {
   double expected(double begin_s, double end_s) const;
 
   TrafficRun draw_bursts(const Bursts& bursts, Rng rng, std::size_t count) const;
+  // Requires that the way is designed.
+  void design_window(const Service& service, double scale);
+  std::optional<TrafficRun> draw_short_bursts(const BurstTraffic& bursts, double scale, Rng rng) const;
   TrafficRun draw_windows(const Windows& windows, const Rng& rng, std::size_t replicate) const;
   // Adds the arrivals of one window, warm-up included, to the traffic of a run that lasts `placed_s` so far.
   void add_window(const Windows& way, const Window& window, double placed_s, CurveTraffic& curve,
@@ -157,8 +180,13 @@ class TrafficDesign {
   // Of a rate function: requests up to each point of a grid over the period, for expected().
   std::vector<double> cumulative_;
   double grid_s_ = 0;
+  double focus_at_s_ = 0;  // Where the busiest hour or window of a period or trace begins.
+  double focus_s_ = 0;
+  double focus_requests_ = 0;
+  std::optional<detail::BusiestWindow> busiest_window_;
   const TraceTraffic* trace_ = nullptr;
-  double speed_ = 1;  // Of the trace, with the scale.
+  double speed_ = 1;      // Of the trace, with the scale.
+  double minutes_s_ = 0;  // How long "the busiest minutes" are where the traffic is simulated whole; 0: not known.
 };
 
 }  // namespace tangram::lab

@@ -232,6 +232,7 @@ struct Solved {
   std::vector<Demand> demands;
   std::vector<std::optional<Verdict>> verdicts;
   std::vector<std::optional<NearestCover>> nearest;  // By service.
+  std::vector<SmallerCovers> smaller;                // By service.
   std::vector<bool> refuted;  // By service: some cover of it held in the search and not when it was confirmed.
   std::int64_t asked = 0;
 
@@ -403,6 +404,8 @@ Solved solve(const Problem& problem, const Stock& stock) {
     solved.asked += acceptances[s].asked();
     const bool planned = certified && solved.answer.status == CoverStatus::solved;
     solved.nearest.push_back(planned ? acceptances[s].nearest(solved.answer.covers[s], prices) : std::nullopt);
+    solved.smaller.push_back(planned ? acceptances[s].smaller(solved.answer.covers[s], prices)
+                                     : SmallerCovers::not_asked);
   }
   // The functions refer to `acceptances`, which ends here; the model outlives it.
   for (auto& service : solved.model.problem.services) service.accepts = {};
@@ -430,6 +433,7 @@ ServicePlan describe(const Problem& problem, const Stock& stock, const Solved& s
   if (s < solved.answer.service_price.size()) plan.price = solved.answer.service_price[s];
   plan.verdict = solved.verdicts[s];
   plan.nearest = solved.nearest[s];
+  plan.smaller = solved.smaller[s];
   return plan;
 }
 

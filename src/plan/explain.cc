@@ -132,15 +132,17 @@ std::vector<double> service_costs(const Problem& problem, const PlanAnswer& answ
 std::vector<Relief> slo_relief(const Problem& problem, const Planner& planner, const PlanAnswer& answer,
                                const ReliefOptions& options) {
   if (problem.options.objective == Objective::headroom) return {};
-  const auto count = static_cast<std::int64_t>(problem.workload.services.size());
-  // Planning again for each service repeats all simulations. If that is too many, bounds without simulation are
-  // compared instead.
+  // Planning again repeats the simulations of the changed service, so that all services together take about as many as
+  // the plan did; those of services that share slices are part of many.
+  const bool shares = std::ranges::any_of(answer.services, [](const auto& s) { return !s.shares_with.empty(); });
+  const std::int64_t repeats = shares ? static_cast<std::int64_t>(problem.workload.services.size()) : 1;
   const bool cheap =
-      problem.options.rule != Rule::certified || answer.certifications * count <= options.certifications_max;
+      problem.options.rule != Rule::certified || answer.certifications * repeats <= options.certifications_max;
   Problem base = problem;
   base.budget.progress = {};
   if (!cheap) base.options.rule = Rule::no_waiting;
-  const double before = cheap ? answer.price : planner.plan(base).bound;
+  // A bound is held against the plan that there is. The difference of two bounds would limit nothing.
+  const double before = answer.price;
   std::vector<Relief> reliefs;
   for (const std::size_t s : dearest_services(answer, options.services_max)) {
     const PlanAnswer relaxed = planner.plan(with_longer_slo(base, s, options.slo_factor));

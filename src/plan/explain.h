@@ -21,15 +21,15 @@ std::string among_text(const PlanAnswer& answer);
 
 // How far a longer Slo would help.
 enum class ReliefBasis {
-  planned,  // Planned again under the same rule: the plan can be had.
-  bound,    // Only the bounds under Rule::no_waiting are compared: no plan saves more than this, within the rounding.
+  planned,  // Planned again under the same rule: the plan can be had, and is certified where the rule is.
+  bound,    // Of the plan with the longer Slo only the bound under Rule::no_waiting is known: no plan takes less.
 };
 
 struct Relief {
   std::string service;
   double slo_factor = 1.2;
-  double price_before = 0;
-  double price_after = 0;
+  double price_before = 0;  // Of the plan that there is.
+  double price_after = 0;   // With the longer Slo; for ReliefBasis::bound the least that it can be.
   ReliefBasis basis = ReliefBasis::planned;
 
   double saved() const { return price_before - price_after; }
@@ -37,8 +37,8 @@ struct Relief {
 
 struct ReliefOptions {
   double slo_factor = 1.2;
-  // Under Rule::certified every service is planned again with all simulations. Where the first plan took more of them
-  // than this, divided by the number of services, bounds are compared instead.
+  // Under Rule::certified a service is planned again with the simulations that it is part of; the certifier remembers
+  // the rest. Where these are more than about this for all services together, bounds are given instead.
   std::int64_t certifications_max = 600;
   // Each service is a plan of its own. Of more services than this, those with the largest share of the bound are tried.
   std::size_t services_max = 60;

@@ -91,7 +91,7 @@ struct Verdict {
   double attainment_low = 0;  // The ends of its interval: the share lies below the low end with a probability of 5 % at
   double attainment_high = 0;  // most, after allowing for everything that was tried.
   Duration latency{};          // At the Slo's percentile, in the long run.
-  std::string view = {};       // "long run", "busiest hour" or "busiest window".
+  std::string view = {};       // "long run", "busiest hour" or "busiest window"; "every window" if these do not hold.
   double horizon_s = 0;        // Simulated time that was counted.
   double cycles = 0;           // Burst cycles, periods, passes of a trace or independent runs in it.
   double noise = 0;            // Spread of run times that was simulated.
@@ -99,6 +99,9 @@ struct Verdict {
   // Where requests are lost most: "a burst", "the busiest minutes"; empty where the rate does not vary.
   std::string busiest = {};
   double busiest_attainment = 1;
+  // Of the windows of Slo::window_s at the busiest time, the share that keeps the percentile. Nothing: no window is
+  // promised, or none was simulated by itself.
+  std::optional<double> windows_kept = {};
 };
 
 // Whether replicas keep a service's promise, by whatever means: the simulator, for one. `confirm` asks again with
@@ -128,6 +131,14 @@ struct Problem {
 
 enum class PlanStatus { planned, infeasible };
 
+// What is known of the covers of a service that cost less than the one chosen.
+enum class SmallerCovers {
+  rejected,     // The certifier rejected some of them; see NearestCover.
+  no_capacity,  // None of them carries the rate: proved.
+  suffices,     // One of them held in the search as well; it would save nothing on the whole.
+  not_asked,    // Nothing.
+};
+
 // A cover that the certifier rejected: of all that it was asked about and that cost less than the one chosen, the one
 // with the largest share in time.
 struct NearestCover {
@@ -144,7 +155,8 @@ struct ServicePlan {
   std::vector<ReplicaGroup> groups;
   double price = 0;  // Its part of the bound: what it makes the plan dearer by.
   std::optional<Verdict> verdict;
-  std::optional<NearestCover> nearest;   // Where the certifier rejected a cheaper cover of the service.
+  std::optional<NearestCover> nearest;  // Where the certifier rejected a cheaper cover of the service.
+  SmallerCovers smaller = SmallerCovers::not_asked;
   std::vector<std::string> shares_with;  // The other services on its slices.
 };
 

@@ -289,6 +289,7 @@ Json certificate_json(const plan::Verdict& verdict) {
           {"over", verdict.view},
           {"horizon_s", verdict.horizon_s},
           {"cycles", verdict.cycles},
+          {"windows_kept", verdict.windows_kept ? Json(*verdict.windows_kept) : Json(nullptr)},
           {"noise", verdict.noise},
           {"too_close", verdict.too_close}};
 }
@@ -404,12 +405,27 @@ std::string too_close_text(const PlanStory& story, const std::string& pad) {
   for (const auto& service : story.answer.services) {
     if (!service.nearest || !service.nearest->verdict.too_close) continue;
     const auto& verdict = service.nearest->verdict;
+    if (verdict.windows_kept && verdict.view == "every window") {
+      text += fmt::format(
+          "{}{}: too close to call on {}: {:.4g} % of the windows at its busiest keep the promise; the plan is on the "
+          "safe side\n",
+          pad, service.service, slices_text(service.nearest->groups), 100 * *verdict.windows_kept);
+      continue;
+    }
     text += fmt::format(
         "{}{}: too close to call on {}: {:.4g} to {:.4g} % in time, {} % promised; the plan is on the safe side\n", pad,
         service.service, slices_text(service.nearest->groups), 100 * verdict.attainment_low,
         100 * verdict.attainment_high, text::shortest(service_of(story.problem, service.service).slo.percentile));
   }
   return text;
+}
+
+// What is known of cheaper slices: "3 x 1g.10gb".
+std::string smaller_text(const plan::ServicePlan& service) {
+  if (service.nearest) return slices_text(service.nearest->groups);
+  if (!service.shares_with.empty()) return "none that was tried";
+  if (service.smaller == plan::SmallerCovers::no_capacity) return "none with the capacity";
+  return service.smaller == plan::SmallerCovers::suffices ? "one that would save nothing" : "not looked for";
 }
 
 // What each certificate says, and what the next smaller cover reached.
@@ -429,9 +445,7 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
     table.add({{service.service, Style::accent},
                share(verdict),
                verdict.view,
-               service.nearest               ? slices_text(service.nearest->groups)
-               : service.shares_with.empty() ? "none with the capacity"
-                                             : "none that was tried",
+               smaller_text(service),
                service.nearest ? share(service.nearest->verdict) : "-"});
     if (!verdict.busiest.empty() && verdict.busiest_attainment < asked.slo.percentile / 100) {
       notes += fmt::format("  {}: the promise holds on average but not in {}: {:.3g} % are in time there",
@@ -440,7 +454,16 @@ std::string certificates_text(const PlanStory& story, const Terminal& terminal) 
         notes += fmt::format(", for {:.4g} s every {:.4g} s on average", bursts->burst_mean_s,
                              bursts->burst_mean_s + bursts->calm_mean_s);
       }
-      notes += ". slo.window_s asks for the share in the busiest window, too.\n";
+      notes += ". slo.window_s asks for every window, too.\n";
+    }
+    if (verdict.windows_kept) {
+      notes += fmt::format("  {}: {:.4g} % of the windows of {} s at its busiest keep the promise", service.service,
+                           100 * *verdict.windows_kept, text::shortest(asked.slo.window_s));
+      if (service.nearest && service.nearest->verdict.windows_kept) {
+        notes += fmt::format("; {:.4g} % on {}", 100 * *service.nearest->verdict.windows_kept,
+                             slices_text(service.nearest->groups));
+      }
+      notes += ".\n";
     }
   }
   return "\n" + paint(terminal, Style::bold, "What was certified") + "\n" + table.render(terminal, 2) + notes;
@@ -530,14 +553,15 @@ std::string explanation_text(const PlanStory& story, const Terminal& terminal) {
   text += sharing_text(story, terminal) + neighbours_text(story, terminal);
   if (story.problem.options.rule == plan::Rule::certified) text += certificates_text(story, terminal);
   if (story.relief && !story.relief->empty()) {
-    // Relief is either planned again (exact) or estimated from bounds (fast). A difference of bounds limits what could
-    // be saved, so the heading and the columns say which of the two it is.
+    // Relief is either planned again (exact) or limited by a bound (fast). The heading and the columns say which.
     const bool bound = story.relief->front().basis == plan::ReliefBasis::bound;
     text += "\n" + paint(terminal, Style::bold, "If one promise were 20 % longer") +
-            (bound ? "  (compares bounds without waiting; no plan was certified)\n" : "  (planned again)\n");
+            (bound ? "  (bounds: as if nothing waited; no plan was made)\n"
+             : story.problem.options.rule == plan::Rule::certified ? "  (planned again and certified)\n"
+                                                                   : "  (planned again)\n");
     Table table({{"SERVICE"},
-                 {bound ? "BOUND NOW" : "NOW", Align::right},
-                 {bound ? "BOUND THEN" : "THEN", Align::right},
+                 {"NOW", Align::right},
+                 {bound ? "THEN AT LEAST" : "THEN", Align::right},
                  {bound ? "SAVES AT MOST" : "SAVES", Align::right}});
     // In a long list, only those that save something are named.
     std::size_t left_out = 0;

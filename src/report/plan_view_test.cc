@@ -102,5 +102,31 @@ TEST(PlanView, ShortensLongListsOfServices) {
   EXPECT_THAT(text, Not(HasSubstr("s0+s1")));
 }
 
+// A service alone, whose bursts lose what the calm makes good.
+TEST(PlanView, SaysWhatIsLostInBurstsAndWhatIsKnownOfSmallerSlices) {
+  SharedStory one(1);
+  auto& service = one.answer.services[0];
+  one.problem.workload.services[0].traffic = BurstTraffic{100, 5, 2, 20};
+  one.problem.workload.services[0].slo.window_s = 5;
+  service.verdict->busiest = "a burst";
+  service.verdict->busiest_attainment = 0.875;
+  service.verdict->windows_kept = 0.975;
+  const auto text = [&] { return explanation_text(one.story(), Terminal{.width = 200}); };
+  EXPECT_THAT(text(), HasSubstr("the promise holds on average but not in a burst: 87.5 % are in time there, for 2 s "
+                                "every 22 s on average"));
+  EXPECT_THAT(text(), HasSubstr("s0: 97.5 % of the windows of 5 s at its busiest keep the promise."));
+  EXPECT_THAT(text(), HasSubstr("not looked for"));
+  EXPECT_THAT(text(), Not(HasSubstr("none with the capacity")));
+  service.smaller = plan::SmallerCovers::no_capacity;
+  EXPECT_THAT(text(), HasSubstr("none with the capacity"));
+  service.smaller = plan::SmallerCovers::suffices;
+  EXPECT_THAT(text(), HasSubstr("one that would save nothing"));
+  plan::Verdict close{.attainment = 1, .view = "every window", .too_close = true};
+  close.windows_kept = 0.94;
+  service.nearest = plan::NearestCover{service.groups, close};
+  EXPECT_THAT(plan_text(one.story(), Terminal{.width = 200}),
+              HasSubstr("s0: too close to call on 1 x 1g.10gb: 94 % of the windows at its busiest keep the promise"));
+}
+
 }  // namespace
 }  // namespace tangram::report

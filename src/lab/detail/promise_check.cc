@@ -37,6 +37,14 @@ bool is_far_off(const std::vector<TrafficView>& views, const ShareEstimate& esti
   });
 }
 
+double busiest_share(const TrafficDesign& design, const ShareEstimate& estimate) {
+  double least = estimate.part_share(design.busiest_part());
+  for (const auto& view : design.views()) {
+    if (view.name == "bursts") least = std::min(least, estimate.share(view.weight));
+  }
+  return least;
+}
+
 // The requests after which a promise without any loss is certified at a check.
 std::uint64_t requests_needed(double target, double error) {
   constexpr double kLossesTogether = 5;  // As ShareEstimate has it.

@@ -31,6 +31,10 @@ Judged tightest(const std::vector<TrafficView>& views, const ShareEstimate& esti
 // True if a look may stop after few replicates, since the cover is far from keeping the promise.
 bool is_far_off(const std::vector<TrafficView>& views, const ShareEstimate& estimate, double miss_allowed);
 
+// The share in time where the rate is highest: in bursts on the whole, or once they have lasted if that is less, or in
+// the busiest windows.
+double busiest_share(const TrafficDesign& design, const ShareEstimate& estimate);
+
 // The requests after which a promise without any loss is certified at a check.
 std::uint64_t requests_needed(double target, double error);
 

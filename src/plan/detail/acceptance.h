@@ -8,9 +8,11 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "plan/compose.h"
+#include "plan/detail/service_cover.h"
 #include "plan/detail/tolerance.h"
 
 namespace tangram::plan::detail {
@@ -98,11 +100,34 @@ class Acceptance {
     ++asked_;
     Verdict verdict = ask_(cover, confirm);
     if (!verdict.holds) rejected_[cover] = verdict;
+    if (verdict.holds) accepted_.insert(cover);
     return verdict;
   }
   std::int64_t asked() const { return asked_; }
+  // What is known of the covers that cost less than `chosen`. Requires a service with slices of its own.
+  SmallerCovers smaller(const Cover& chosen, const std::vector<double>& kind_price) const {
+    if (nearest_cover(chosen, kind_price)) return SmallerCovers::rejected;
+    const double limit = cheaper_than(chosen, kind_price);
+    const auto is_cheaper = [&](const Cover& cover) { return cost_of(cover, kind_price) < limit; };
+    if (std::ranges::any_of(accepted_, is_cheaper)) return SmallerCovers::suffices;
+    CoverService by_capacity = service_;
+    by_capacity.accepts = {};
+    constexpr std::int64_t kNodes = 20'000;
+    const auto cheapest = ServiceCovers(by_capacity).cheapest(kind_price, kNodes);
+    return cheapest && cheapest->bound >= limit ? SmallerCovers::no_capacity : SmallerCovers::not_asked;
+  }
 
  private:
+  double cost_of(const Cover& cover, const std::vector<double>& kind_price) const {
+    double cost = 0;
+    for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
+    return cost;
+  }
+  // Covers below this cost less than `chosen`.
+  double cheaper_than(const Cover& chosen, const std::vector<double>& kind_price) const {
+    return cost_of(chosen, kind_price) * (1 - kSavingMin);
+  }
+
   // Where capacity says little about waiting, as with a trace whose large inputs come all at once, thousands of covers
   // would be simulated. After this many, each rejected cover also rejects all with hardly more capacity.
   static constexpr std::int64_t kLooksExact = 200;
@@ -150,6 +175,7 @@ class Acceptance {
   Ask ask_;
   std::vector<Cover> refuted_;
   mutable std::map<Cover, Verdict> rejected_;  // Simulated, and broken.
+  mutable std::set<Cover> accepted_;           // Simulated, and held.
   mutable double factor_least_ = 0;
   mutable bool hurried_ = false;
   double more_room_ = 0.05;

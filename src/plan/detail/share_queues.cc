@@ -35,6 +35,7 @@ std::string why_alone(const Problem& problem, const Service& service) {
   if (service.isolation == Isolation::own_slices) return "its isolation is own_slices";
   if (service.job) return "it is a job, whose rows have no deadlines of their own";
   if (service.size_drift) return "its sizes drift";
+  if (service.slo.window_s > 0) return "windows of its Slo are certified on slices of its own only";
   for (const auto& group : problem.fleet.groups) {
     const Geometry* geometry = find_geometry(group.type);
     const std::string_view profile = geometry == nullptr ? "" : std::string_view(geometry->profiles[0].name);
