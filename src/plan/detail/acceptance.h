@@ -68,16 +68,11 @@ class Acceptance {
   // and its verdict.
   std::optional<std::pair<Cover, Verdict>> nearest_cover(const Cover& chosen,
                                                          const std::vector<double>& kind_price) const {
-    const auto cost_of = [&](const Cover& cover) {
-      double cost = 0;
-      for (std::size_t o = 0; o < cover.size(); ++o) cost += cover[o] * kind_price[service_.offers[o].kind];
-      return cost;
-    };
-    const double limit = cost_of(chosen) * (1 - detail::kSavingMin);
+    const double limit = cheaper_than(chosen, kind_price);
     std::optional<std::pair<Cover, Verdict>> best;
     for (const auto& [cover, verdict] : rejected_) {
       // What was refused without a simulation has no share.
-      if (cost_of(cover) >= limit || verdict.attainment <= 0) continue;
+      if (cost_of(cover, kind_price) >= limit || verdict.attainment <= 0) continue;
       if (best && verdict.attainment <= best->second.attainment) continue;
       best = {cover, verdict};
     }
