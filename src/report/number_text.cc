@@ -28,6 +28,16 @@ std::string percent_text(double share) {
   return fmt::format("{:.{}f} %", percent, percent > 99 ? 2 : 1);
 }
 
+std::string percent_text_against(double share, double percentile) {
+  std::string text = percent_text(share);
+  const double percent = 100 * share;
+  // A double has no more digits than that; beyond it, what is left of the difference is cut off.
+  for (int digits = 2; digits <= 12 && percent < percentile && std::stod(text) >= percentile; ++digits) {
+    text = fmt::format("{:.{}f} %", percent, digits);
+  }
+  return text;
+}
+
 std::string latency_text(Duration latency) {
   if (latency == Duration::max()) return "never";
   const double ms = to_milliseconds(latency);

@@ -24,6 +24,9 @@ inline constexpr std::array kQuantiles{NamedQuantile{0.5, "p50", "p50"}, NamedQu
 
 // A share between 0 and 1 as "99.53 %". More digits near the whole: a share just below 1 never reads as "100 %".
 std::string percent_text(double share);
+// The same beside a promise of `percentile` %: with as many digits as it takes that a broken promise never reads as kept,
+// e.g. "98.96 %" of 99 %, where one digit would show "99.0 %".
+std::string percent_text_against(double share, double percentile);
 
 // "12.3 ms", "12.0 s" from ten seconds on; "never" for Duration::max().
 std::string latency_text(Duration latency);

@@ -14,6 +14,10 @@ TEST(PercentText, NeverRoundsUpToTheWhole) {
   EXPECT_EQ(percent_text(0.9953), "99.53 %");
   EXPECT_EQ(percent_text(0.5), "50.0 %");
   EXPECT_EQ(percent_text(0), "0 %");
+  EXPECT_EQ(percent_text_against(0.9896, 99), "98.96 %");
+  EXPECT_EQ(percent_text_against(0.989996, 99), "98.9996 %");
+  EXPECT_EQ(percent_text_against(0.99, 99), "99.0 %");
+  EXPECT_EQ(percent_text_against(0.9, 99), "90.0 %");
 }
 
 TEST(LatencyText, KeepsThreeDigitsFromMicrosecondsToSeconds) {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "report/number_text.h"
 #include "report/table.h"
 
@@ -22,10 +24,17 @@ const lab::ReplanRun& run_named(const lab::ReplanComparison& comparison, std::st
   return comparison.runs[0];
 }
 
-// The share of the static plan's GPU-hours that the run saves; negative if it needs more.
-double saved_share(const lab::ReplanComparison& comparison, const lab::ReplanRun& run) {
-  const double fixed = run_named(comparison, "static").gpu_hours;
-  return fixed > 0 ? 1 - run.gpu_hours / fixed : 0;
+bool is_kept(const Service& service, const sim::Tally& tally) {
+  return 100 * tally.slo_attainment() >= service.slo.percentile;
+}
+
+// The share of the static plan's GPU-hours that the run saves; negative if it needs more. Nothing if either of them
+// broke a promise: GPU-hours that a promise paid for are not saved.
+std::optional<double> saved_share(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
+                                  const lab::ReplanRun& run) {
+  const lab::ReplanRun& fixed = run_named(comparison, "static");
+  if (fixed.gpu_hours <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
+  return 1 - run.gpu_hours / fixed.gpu_hours;
 }
 
 // Every request without an answer; for the client a failure and a rejection are the same.
@@ -39,7 +48,7 @@ Json service_json(const Service& service, const sim::Tally& tally) {
           {"refused", refused(tally)},
           {"slo_attainment", tally.slo_attainment()},
           {"slo_percentile", service.slo.percentile},
-          {"slo_kept", 100 * tally.slo_attainment() >= service.slo.percentile}};
+          {"slo_kept", is_kept(service, tally)}};
 }
 
 // One change of plan. `from_scratch` tells a new plan from one that was derived from the running plan.
@@ -70,9 +79,11 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
                    {"slices", each.slices},
                    {"compute_slices", each.compute_slices}});
   }
+  const auto saved = saved_share(scenario, comparison, run);
   return {{"name", run.name},
           {"gpu_hours", run.gpu_hours},
-          {"gpu_hours_saved_share", saved_share(comparison, run)},
+          {"gpu_hours_saved_share", saved ? Json(*saved) : Json(nullptr)},
+          {"kept", keeps_all(scenario, run)},
           {"compute_slice_hours", run.slice_hours},
           {"devices_max", run.devices_max},
           {"requests", run.result.requests},
@@ -92,23 +103,33 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
 
 }  // namespace
 
+bool keeps_all(const lab::Scenario& scenario, const lab::ReplanRun& run) {
+  for (std::size_t s = 0; s < scenario.workload.services.size(); ++s) {
+    if (!is_kept(scenario.workload.services[s], run.result.metrics.service_total(s))) return false;
+  }
+  return true;
+}
+
 // One row for each way of planning, then the share in time of each service side by side.
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal) {
   std::vector<Column> columns{{"PLAN"}};
-  for (const char* name : {"GPU-HOURS", "SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "LATE", "REFUSED", "LOST",
-                           "PLANS", "RE-CUTS", "LOADED"}) {
+  for (const char* name : {"GPU-HOURS", "SAVED", "SLICE-HOURS", "GPUS MAX", "IN TIME", "KEPT", "LATE", "REFUSED",
+                           "LOST", "PLANS", "RE-CUTS", "LOADED"}) {
     columns.push_back({name, Align::right});
   }
   Table table(std::move(columns));
   for (const auto& run : comparison.runs) {
     const sim::Tally total = run.result.metrics.total();
+    const auto saved = saved_share(scenario, comparison, run);
+    const bool kept = keeps_all(scenario, run);
     table.add({{run.name, Style::accent},
                fmt::format("{:.1f}", run.gpu_hours),
-               fmt::format("{:.1f} %", 100 * saved_share(comparison, run)),
+               saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
                fmt::format("{:.1f}", run.slice_hours),
                std::to_string(run.devices_max),
                percent_text(run.attainment()),
+               {kept ? "yes" : "NO", kept ? Style::good : Style::bad},
                std::to_string(total.late),
                std::to_string(refused(total)),
                std::to_string(run.unresolved),
@@ -126,11 +147,17 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
     for (const auto& run : comparison.runs) {
       // Coloured by the service's own percentile.
       const double share = run.result.metrics.service_total(s).slo_attainment();
-      cells.push_back({percent_text(share), 100 * share >= service.slo.percentile ? Style::good : Style::bad});
+      const bool kept = is_kept(service, run.result.metrics.service_total(s));
+      cells.push_back({percent_text_against(share, service.slo.percentile) + (kept ? "" : " BROKEN"),
+                       kept ? Style::good : Style::bad});
     }
     services.add(std::move(cells));
   }
-  return table.render(terminal) + "\n" + services.render(terminal);
+  std::string notes;
+  if (!keeps_all(scenario, run_named(comparison, "static"))) {
+    notes = "\nNo saving is shown: the plan for the peak breaks a promise itself.\n";
+  }
+  return table.render(terminal) + "\n" + services.render(terminal) + notes;
 }
 
 Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison) {

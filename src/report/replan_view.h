@@ -10,7 +10,10 @@
 
 namespace tangram::report {
 
-// One row for each way of planning, with the share of the static plan's GPU-hours that it saves.
+// True if every service of the run kept its promise.
+bool keeps_all(const lab::Scenario& scenario, const lab::ReplanRun& run);
+// One row for each way of planning, with the share of the static plan's GPU-hours that it saves, unless a promise was
+// broken in either.
 std::string replan_table(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
                          const Terminal& terminal);
 Json replan_json(const lab::Scenario& scenario, const lab::ReplanComparison& comparison);

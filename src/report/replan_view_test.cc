@@ -27,6 +27,30 @@ TEST(ReplanTable, SaysWhatIsSavedOfTheFixedPlan) {
   EXPECT_NE(table.find("37.5 %"), std::string::npos) << table;
 }
 
+// Of 100,000 requests 98,960 are in time, where 99 % are promised: no rounding hides that, and no saving is shown.
+TEST(ReplanTable, ShowsNoSavingWhereAPromiseIsBroken) {
+  lab::Scenario scenario;
+  scenario.workload.services.emplace_back().name = "rank";
+  scenario.workload.services[0].slo.percentile = 99;
+  auto comparison = one_hour();
+  for (auto& run : comparison.runs) {
+    sim::Tally tally;
+    tally.arrived = 100'000;
+    tally.served = run.name == "replan" ? 98'960 : 99'500;
+    tally.late = tally.arrived - tally.served;
+    run.result.metrics.services.push_back({tally});
+  }
+  EXPECT_FALSE(keeps_all(scenario, comparison.runs[0]));
+  EXPECT_TRUE(keeps_all(scenario, comparison.runs[1]));
+  const std::string table = replan_table(scenario, comparison, {});
+  EXPECT_NE(table.find("98.96 % BROKEN"), std::string::npos) << table;
+  EXPECT_EQ(table.find("25.0 %"), std::string::npos) << table;
+  EXPECT_NE(table.find("37.5 %"), std::string::npos) << table;
+  const Json json = replan_json(scenario, comparison);
+  EXPECT_TRUE(json["runs"][0]["gpu_hours_saved_share"].is_null());
+  EXPECT_EQ(json["runs"][0]["kept"], false);
+}
+
 TEST(ReplanHtml, ShowsEveryPlanWithItsReason) {
   const ReportHead head{"tangram", "", "{}", 1};
   const std::string html = replan_html(head, {}, one_hour());

@@ -182,11 +182,13 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   } else {
     session.print(report::replan_table(scenario, *comparison, session.terminal));
   }
-  if (options.html.empty()) return ExitCode::done;
+  // The controller is what the user would run; the other two are there to compare with.
+  const ExitCode code = report::keeps_all(scenario, comparison->runs.front()) ? ExitCode::done : ExitCode::answer_is_no;
+  if (options.html.empty()) return code;
   TANGRAM_RETURN_IF_ERROR(
       host::write_file_atomically(options.html, report::replan_html(report_head(scenario), scenario, *comparison)));
   session.note("wrote " + options.html);
-  return ExitCode::done;
+  return code;
 }
 
 // Connects the scenario to the file of --record, which is written while the run goes on. Null without the option. The
@@ -313,7 +315,8 @@ void add_simulate(Program& program) {
            "itself. Shares of busy time are over end_s, the time at which the last request was resolved; offline "
            "work after that time is not counted. The speed of the simulation is printed on standard error. With "
            "--replan the scenario needs no plan: plans are made for its fleet and follow the traffic, and devices "
-           "are re-cut in virtual time.",
+           "are re-cut in virtual time. The exit code is then 1 if the controller broke a promise; a saving is shown "
+           "only if it and the plan for the peak kept all of them.",
        .examples = {{"tangram simulate examples/scenario.yaml", "Run the example."},
                     {"tangram simulate examples/scenario-day.yaml --html day.html", "Write a report with pictures."},
                     {"tangram simulate examples/scenario-day.yaml --compare tangram,elsa,fifs",
