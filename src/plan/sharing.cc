@@ -46,6 +46,8 @@ constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
 // A slice is packed up to this share of its time at most.
 constexpr double kPackedMost = 0.85;
+// Queues in a block. The rarest of many takes long to be seen often enough in a simulation of all of them.
+constexpr std::size_t kPackedQueues = 20;
 // Queues that do not fit, one after the other, before a slice counts as full.
 constexpr int kMissesMax = 200;
 
@@ -476,8 +478,8 @@ class SharingSearch {
   // The blocks of the cheapest choice among many candidates. Those that are chosen and do not hold are made smaller,
   // and the choice is made again.
   Partition chosen(const PlanAnswer& alone) {
-    constexpr int kRoundsPrices = 12;
-    constexpr int kRoundsChoice = 12;
+    constexpr int kRoundsPrices = 8;
+    constexpr int kRoundsChoice = 4;
     auto candidates = candidates_alone(alone);
     std::set<std::vector<std::size_t>> known;
     // At first every queue is worth a slice.
@@ -671,7 +673,7 @@ class SharingSearch {
     int misses = 0;
     for (const std::size_t q : order) {
       if (done[q] || q == first) continue;
-      if (++misses > kMissesMax) break;
+      if (++misses > kMissesMax || (size() <= kQueuesPatterns && packed.queues.size() >= kPackedQueues)) break;
       if (!std::ranges::all_of(packed.queues, [&](std::size_t other) { return compatible(other, q); })) continue;
       const QueueLoad& load = loads_[q][kind];
       if (!load.runs) continue;

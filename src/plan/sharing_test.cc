@@ -421,5 +421,29 @@ TEST(Sharing, AgreesWithBruteForceWhereNeighboursBlock) {
   EXPECT_GT(by_blocking, 0);
 }
 
+// `short` has 12 ms and runs for 10 of them on one unit; its four neighbours run for 100 ms. On a single slice it would
+// be late, on two it is not. So the cheaper single slice is recorded with it, the first that would need slices of its
+// own, and with none of the others.
+TEST(Sharing, RecordsTheNearestCheaperSlicesWithTheServiceThatFailsThere) {
+  LinearModel model;
+  model.runs["fast"] = {.ms = 10, .weights_mib = 500};
+  model.runs["slow"] = {.ms = 100, .weights_mib = 500};
+  std::vector<Service> services{service_of("short", "fast", 1, 12ms)};
+  for (const char* name : {"b", "c", "d", "e"}) services.push_back(service_of(name, "slow", 0.2, 1s));
+  Problem problem = problem_of(model, services);
+  BlockingCertifier certifier(model);
+  problem.certifier = &certifier;
+  problem.options.rule = Rule::certified;
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_EQ(answer.price_alone, 2);
+  ASSERT_TRUE(answer.services[0].nearest.has_value());
+  ASSERT_EQ(answer.services[0].nearest->groups.size(), 1U);
+  EXPECT_EQ(answer.services[0].nearest->groups[0].count, 1);
+  EXPECT_LT(answer.services[0].nearest->verdict.attainment, 0.99);
+  for (std::size_t s = 1; s < services.size(); ++s) EXPECT_FALSE(answer.services[s].nearest.has_value());
+}
+
 }  // namespace
 }  // namespace tangram::plan
