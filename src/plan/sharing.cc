@@ -123,8 +123,8 @@ class SharingSearch {
       every_partition(0, partition, try_partition);
       return best;
     }
-    if (size() <= kQueuesPatterns && try_partition(chosen(alone))) return best;
-    if (!best) try_partition(pack(bound));
+    // Packing takes the fewest simulations. A choice among candidates often saves a device more.
+    if (!try_partition(pack(bound)) && size() <= kQueuesPatterns) try_partition(chosen(alone));
     return best;
   }
 
