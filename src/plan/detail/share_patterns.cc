@@ -274,9 +274,9 @@ class PatternProgram {
         if (fit.whole) add({kind, {{q, true, {}}}});
         for (std::size_t b = 0; b < fit.rate.size(); ++b) {
           if (fit.rate[b] <= 0) continue;
-          std::vector<double> time(fit.rate.size(), 0);
-          time[b] = 1;
-          add({kind, {{q, false, std::move(time)}}});
+          std::vector<double> times(fit.rate.size(), 0);
+          times[b] = 1;
+          add({kind, {{q, false, std::move(times)}}});
         }
       }
       if (!runs) return false;
