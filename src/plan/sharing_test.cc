@@ -421,6 +421,50 @@ TEST(Sharing, AgreesWithBruteForceWhereNeighboursBlock) {
   EXPECT_GT(by_blocking, 0);
 }
 
+// Eight services are too many to try every division. The bound is never above the best of all groupings, the plan never
+// below it, and mostly equal.
+TEST(Sharing, BoundsTheBestOfAllGroupingsOfEightServices) {
+  int equal = 0;
+  for (std::uint64_t seed = 1; seed <= test_seeds(3); ++seed) {
+    Rng rng = Rng(seed).stream("eight");
+    LinearModel model;
+    std::vector<Service> services;
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = "s" + std::to_string(i);
+      model.runs[name] = {.ms = rng.uniform(10, 200), .weights_mib = rng.uniform(500, 8000)};
+      const double busy = rng.uniform(0.02, 0.4);
+      services.push_back(service_of(name, name, busy * 1000 / model.runs[name].ms,
+                                    from_milliseconds(model.runs[name].ms * rng.uniform(0.4, 3))));
+    }
+    Problem problem = problem_of(model, services, 20);
+    BlockingCertifier certifier(model);
+    problem.certifier = &certifier;
+    problem.options.rule = Rule::certified;
+    const auto answer = planned(problem);
+    ASSERT_EQ(answer.status, PlanStatus::planned) << "seed " << seed << ": " << answer.reason;
+    // The fewest units of each set of services: as one block, or as a block with the lowest of them and the rest.
+    const std::size_t sets = std::size_t{1} << services.size();
+    std::vector<int> block(sets, 0);
+    std::vector<int> best(sets, 0);
+    for (std::size_t set = 1; set < sets; ++set) {
+      std::vector<Service> members;
+      for (std::size_t s = 0; s < services.size(); ++s) {
+        if ((set >> s & 1) != 0) members.push_back(services[s]);
+      }
+      best[set] = block[set] = units_of_block(problem, certifier, members);
+      const std::size_t lowest = set & (~set + 1);
+      for (std::size_t part = (set - 1) & set; part > 0; part = (part - 1) & set) {
+        if ((part & lowest) != 0) best[set] = std::min(best[set], block[part] + best[set ^ part]);
+      }
+    }
+    const int devices = (best[sets - 1] + 3) / 4;
+    EXPECT_LE(answer.bound, devices) << "seed " << seed;
+    EXPECT_GE(answer.devices, devices) << "seed " << seed;
+    equal += answer.devices == devices ? 1 : 0;
+  }
+  EXPECT_GE(2 * equal, static_cast<int>(test_seeds(3)));
+}
+
 // `short` has 12 ms and runs for 10 of them on one unit; its four neighbours run for 100 ms. On a single slice it would
 // be late, on two it is not. So the cheaper single slice is recorded with it, the first that would need slices of its
 // own, and with none of the others.
