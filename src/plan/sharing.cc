@@ -9,7 +9,6 @@
 #include "plan/sharing.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,13 +19,13 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/math.h"
 #include "plan/buckets.h"
 #include "plan/compose.h"
 #include "plan/detail/acceptance.h"
 #include "plan/detail/service_cover.h"
 #include "plan/detail/share_bound.h"
 #include "plan/detail/share_choice.h"
+#include "plan/detail/share_guess.h"
 #include "plan/detail/share_patterns.h"
 #include "plan/detail/share_queues.h"
 #include "plan/detail/tolerance.h"
@@ -35,6 +34,7 @@ namespace tangram::plan {
 namespace {
 
 using detail::Block;
+using detail::QueueLoad;
 using detail::QueueProblem;
 using detail::SharedOffer;
 
@@ -44,8 +44,6 @@ constexpr std::size_t kQueuesExact = 6;
 constexpr std::size_t kQueuesPatterns = 100;
 constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
-// A slice is packed up to this share of its time at most.
-constexpr double kPackedMost = 0.85;
 // Queues in a block. The rarest of many takes long to be seen often enough in a simulation of all of them.
 constexpr std::size_t kPackedQueues = 20;
 // Queues that do not fit, one after the other, before a slice counts as full.
@@ -70,7 +68,8 @@ class SharingSearch {
     for (std::size_t q = 0; q < queues_.queues.size(); ++q) demands_.push_back(demand_of(q));
     for (std::size_t q = 0; q < size(); ++q) {
       loads_.emplace_back();
-      for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) loads_.back().push_back(load_of(q, kind));
+      for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind)
+        loads_.back().push_back(detail::queue_load(queues_, demands_[q], q, kind));
     }
   }
 
@@ -143,7 +142,8 @@ class SharingSearch {
       }
       describe(shared, b, answer);
       for (std::size_t o = 0; o < cover.size(); ++o) {
-        if (cover[o] > 0 && block.shares(queues_)) add_note_on_demand(block, o, answer.notes);
+        if (cover[o] == 0 || !block.shares(queues_)) continue;
+        if (auto note = detail::note_on_demand(queues_, problem_.workload, block, o)) answer.notes.push_back(*note);
       }
     }
     answer.plan = lay_out(problem_, queues_.stock, model_, shared.answer.cuts, wanted);
@@ -568,80 +568,6 @@ class SharingSearch {
     double worth = 0;
   };
 
-  // What one queue does to a slice of a kind, request by request, or batch by batch where requests come fast.
-  struct QueueLoad {
-    bool runs = false;
-    double rate_per_s = 0;  // Of runs.
-    double run_s = 0;       // The mean of one.
-    double longest_s = 0;   // Of the largest request alone.
-    double working_mib = 0;
-  };
-
-  QueueLoad load_of(std::size_t q, std::size_t kind) const {
-    QueueLoad load;
-    const Demand& demand = demands_[q];
-    const auto offer =
-        std::ranges::find_if(demand.offers, [&](const Offer& o) { return o.kind == kind && o.processes == 1; });
-    if (offer == demand.offers.end()) return load;
-    const Service& asked = queues_.problem.workload.services[q];
-    const std::int64_t least = queues_.stock.samples_most[q];
-    double busy_alone = 0;
-    double busy_full = 0;
-    double batches = 0;
-    double rate_all = 0;
-    for (std::size_t b = 0; b < demand.edges.size(); ++b) {
-      const auto run = problem_.latency->predict(
-          {queues_.stock.type(kind), queues_.stock.profile(kind).name, asked.model, least, demand.edges[b], 1});
-      if (!run || offer->rate_per_s[b] <= 0) return {};
-      const double runs_per_s = demand.rate_per_s[b] / static_cast<double>(least);
-      busy_alone += runs_per_s * to_seconds(run->mean);
-      busy_full += demand.rate_per_s[b] / offer->rate_per_s[b];
-      batches += demand.rate_per_s[b] / static_cast<double>(offer->batch[b]);
-      rate_all += runs_per_s;
-      load.longest_s = std::max(load.longest_s, to_seconds(run->p99));
-      const std::size_t self[] = {q};
-      const auto own = detail::weights_mib(queues_, self, kind);
-      if (run->memory_mib && own) load.working_mib = std::max(load.working_mib, *run->memory_mib - *own);
-    }
-    // Requests that come seldom run alone; those that would fill the slice gather into batches.
-    constexpr double kGathersAbove = 0.25;
-    const bool gathers = busy_alone > kGathersAbove && busy_full < busy_alone;
-    load.rate_per_s = gathers ? batches : rate_all;
-    load.run_s = (gathers ? busy_full : busy_alone) / load.rate_per_s;
-    load.runs = true;
-    return load;
-  }
-
-  // A guess whether the promises hold if the queues share `count` slices: waits as in a queue with random arrivals,
-  // whose tail falls exponentially from the mean (Pollaczek and Khinchine; Sakasegawa for several slices), and foreign
-  // runs that are longer than the time that is left. A simulation has the last word.
-  bool likely_holds(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads, int count = 1) const {
-    constexpr double kLossShare = 0.8;  // Of what a promise allows.
-    double busy = 0;
-    double second_moment = 0;
-    for (const auto& load : loads) {
-      busy += load.rate_per_s * load.run_s;
-      second_moment += load.rate_per_s * load.run_s * load.run_s;
-    }
-    const double full = busy / count;
-    if (full >= kPackedMost) return false;
-    const double waits = math::exp((std::sqrt(2.0 * (count + 1)) - 1) * math::log(full));
-    const double wait_mean = second_moment / 2 / busy / (count * (1 - full));  // Of those who wait.
-    for (std::size_t i = 0; i < queues.size(); ++i) {
-      const Slo& slo = queues_.problem.workload.services[queues[i]].slo;
-      const double left = to_seconds(slo.latency) - loads[i].longest_s;
-      if (left <= 0) return false;
-      double late = waits * math::exp(-left / wait_mean);
-      double blocked = 0;  // The share of a slice's time in which a run goes on for too long.
-      for (std::size_t j = 0; j < loads.size(); ++j) {
-        if (j != i) blocked += loads[j].rate_per_s / count * std::max(0.0, loads[j].run_s - left);
-      }
-      late += blocked > 0 ? math::exp(count * math::log(blocked)) : 0;
-      if (late > kLossShare * (1 - slo.percentile / 100)) return false;
-    }
-    return true;
-  }
-
   // The load times of the queues if they fit into the memory of one slice.
   std::optional<std::vector<double>> fits(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads,
                                           std::size_t kind) const {
@@ -654,22 +580,13 @@ class SharingSearch {
     return detail::loads_that_fit(queues_, queues, demands, kind, working);
   }
 
-  // Every run of a model on demand begins with its load.
-  static std::vector<QueueLoad> with_loading(std::vector<QueueLoad> loads, const std::vector<double>& loads_s) {
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      loads[i].run_s += loads_s[i];
-      loads[i].longest_s += loads_s[i];
-    }
-    return loads;
-  }
-
   // Fills slices of the kind, beginning with `first`, from queues in the given order.
   Packed fill(std::size_t first, std::size_t kind, int count, const std::vector<std::size_t>& order,
               const std::vector<bool>& done, const std::vector<double>& queue_price) const {
     Packed packed{{first}, kind, count, queue_price[first]};
     std::vector<QueueLoad> loads{loads_[first][kind]};
     if (!loads[0].runs || !fits(packed.queues, loads, kind)) return {};
-    if (!likely_holds(packed.queues, loads, count)) return {};
+    if (!detail::likely_holds(queues_, packed.queues, loads, count)) return {};
     int misses = 0;
     for (const std::size_t q : order) {
       if (done[q] || q == first) continue;
@@ -680,7 +597,7 @@ class SharingSearch {
       packed.queues.push_back(q);
       loads.push_back(load);
       const auto on_demand = fits(packed.queues, loads, kind);
-      if (!on_demand || !likely_holds(packed.queues, with_loading(loads, *on_demand), count)) {
+      if (!on_demand || !detail::likely_holds(queues_, packed.queues, detail::with_loading(loads, *on_demand), count)) {
         packed.queues.pop_back();
         loads.pop_back();
         continue;
@@ -743,28 +660,6 @@ class SharingSearch {
   }
 
   // ---- The answer ----
-
-  // Which models of a slice are loaded on demand, and why.
-  void add_note_on_demand(const Block& block, std::size_t offer, std::vector<std::string>& notes) const {
-    const SharedOffer& shared = block.offers[offer];
-    std::vector<std::string> names;
-    double longest_s = 0;
-    for (std::size_t i = 0; i < block.queues.size(); ++i) {
-      if (shared.runs[i].load_s <= 0) continue;
-      longest_s = std::max(longest_s, shared.runs[i].load_s);
-      for (const std::size_t member : queues_.queues[block.queues[i]].members) names.push_back(service(member).name);
-    }
-    if (names.empty()) return;
-    const std::string who = names.size() == 1   ? names[0] + " is"
-                            : names.size() <= 4 ? fmt::format("{} are", fmt::join(names, ", "))
-                                                : fmt::format("{} and {} more are", names[0], names.size() - 1);
-    notes.push_back(fmt::format(
-        "{} loaded on demand: with the weights of its {} models, {:.0f} MiB, and the largest run, {} is too small, and "
-        "of these models they are asked most seldom. Loading takes up to {:.4g} ms; the certificates count it for every "
-        "batch.",
-        who, block.queues.size(), *detail::weights_mib(queues_, block.queues, shared.kind),
-        queues_.stock.profile(shared.kind).name, 1000 * longest_s));
-  }
 
   void describe(const SharedPlan& shared, std::size_t b, PlanAnswer& answer) const {
     const Block& block = *shared.blocks[b];

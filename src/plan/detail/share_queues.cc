@@ -6,6 +6,7 @@
 #include "plan/detail/share_queues.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -351,6 +352,29 @@ bool surely_holds(const Problem& problem, const QueueProblem& queues, const Bloc
     }
   }
   return true;
+}
+
+std::optional<std::string> note_on_demand(const QueueProblem& queues, const Workload& workload, const Block& block,
+                                          std::size_t offer) {
+  const SharedOffer& shared = block.offers[offer];
+  std::vector<std::string> names;
+  double longest_s = 0;
+  for (std::size_t i = 0; i < block.queues.size(); ++i) {
+    if (shared.runs[i].load_s <= 0) continue;
+    longest_s = std::max(longest_s, shared.runs[i].load_s);
+    for (const std::size_t member : queues.queues[block.queues[i]].members)
+      names.push_back(workload.services[member].name);
+  }
+  if (names.empty()) return std::nullopt;
+  const std::string who = names.size() == 1   ? names[0] + " is"
+                          : names.size() <= 4 ? fmt::format("{} are", fmt::join(names, ", "))
+                                              : fmt::format("{} and {} more are", names[0], names.size() - 1);
+  return fmt::format(
+      "{} loaded on demand: with the weights of its {} models, {:.0f} MiB, and the largest run, {} is too small, and "
+      "of these models they are asked most seldom. Loading takes up to {:.4g} ms; the certificates count it for every "
+      "batch.",
+      who, block.queues.size(), *weights_mib(queues, block.queues, shared.kind), queues.stock.profile(shared.kind).name,
+      1000 * longest_s);
 }
 
 }  // namespace tangram::plan::detail

@@ -80,4 +80,9 @@ std::vector<SharedOffer> shared_offers(const QueueProblem& problem, std::span<co
 // sum(rate * (exp(x * run) - 1)) = x.
 bool surely_holds(const Problem& problem, const QueueProblem& queues, const Block& block, std::size_t offer, int count);
 
+// Which models of a block are loaded on demand on the slices of an offer, and why, for people; nothing if none is.
+// `workload` has the services that the queues were made of.
+std::optional<std::string> note_on_demand(const QueueProblem& queues, const Workload& workload, const Block& block,
+                                          std::size_t offer);
+
 }  // namespace tangram::plan::detail
