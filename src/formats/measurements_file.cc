@@ -66,6 +66,18 @@ void check_throughput(const Measurement& m, const RowPlace& place, const RowRead
                            *m.throughput_per_s, expected));
 }
 
+// The peak is that of all processes, each with its weights.
+void check_weights(const Measurement& m, const RowPlace& place, const RowReader& read, Problems& problems) {
+  if (!m.weights_mib || !m.memory_mib || !read.right({"weights_mib", "memory_mib", "processes"})) return;
+  const double all = *m.weights_mib * static_cast<double>(m.processes);
+  if (all <= *m.memory_mib) return;
+  problems.add(
+      place.of("weights_mib"),
+      fmt::format("weights_mib {:.6g} of {} processes are more than the peak, memory_mib {:.6g}, which includes "
+                  "them",
+                  *m.weights_mib, m.processes, *m.memory_mib));
+}
+
 class MeasurementCheck {
  public:
   explicit MeasurementCheck(Problems& problems) : problems_(problems) {}
@@ -74,6 +86,7 @@ class MeasurementCheck {
   void check(Measurement& m, const RowPlace& place, const RowReader& read) {
     const bool known = name_profile(m, place, read);
     check_throughput(m, place, read, problems_);
+    check_weights(m, place, read, problems_);
     if (known && read.right({"model", "batch", "size", "processes"})) check_unique(m, place);
   }
 

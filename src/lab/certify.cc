@@ -44,6 +44,8 @@ std::vector<std::int64_t> edges_of(std::span<const plan::ReplicaGroup> groups) {
   return {edges.begin(), edges.end()};
 }
 
+// Traces up to this many requests are also run as a whole: a second of simulation at most.
+constexpr std::size_t kTraceWholeMax = 2'000'000;
 // Spreads below this are rounding: a mean and a p99 that were written with few digits.
 constexpr double kSpreadMin = 1e-6;
 
@@ -250,6 +252,7 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
     verdict.view = judged.view->name;
   }
   verdict.latency = estimate.latency(design.views()[0].weight, target);
+  if (verdict.holds) check_whole_trace(asked, deployment, known.bare, config, verdict);
   if (verdict.holds && design.window_pieces() > 0) {
     check_windows(design, deployment, known.bare, config, confirm, verdict);
   }
@@ -269,6 +272,30 @@ plan::Verdict SimulatedCertifier::simulate(const Service& asked, const KnownServ
     }
   }
   return verdict;
+}
+
+// A sample of windows does not see what only a few of them have: requests that come within an instant look like all
+// others by their number and their work. A trace repeats exactly, so one run of all of it settles what its windows
+// leave open. Example: 5 of 292 windows of equal work lost 960 requests each, and four draws in each class met none of
+// them.
+void SimulatedCertifier::check_whole_trace(const Service& asked, const sched::Deployment& deployment,
+                                           const Service& bare, sim::SimulationConfig config, plan::Verdict& verdict) {
+  const auto* replay = std::get_if<TraceTraffic>(&asked.traffic);
+  if (replay == nullptr || replay->trace.empty() || replay->trace.size() > kTraceWholeMax) return;
+  Workload workload{{bare}};
+  workload.services[0].traffic = asked.traffic;
+  config.seed = Rng(options_.seed).stream("whole trace").next_u64();
+  config.rate_scale = options_.rate_scale;
+  const double length_s = to_seconds(replay->trace.back().at - kTimeZero) / (replay->speed * options_.rate_scale);
+  config.duration = from_seconds(length_s + 1e-6);
+  config.parts = {};
+  const auto result = sim::simulate(deployment, workload, config);
+  requests_ += result.requests;
+  const double share = result.metrics.total().slo_attainment();
+  if (share >= asked.slo.percentile / 100) return;
+  verdict.holds = false;
+  verdict.attainment = verdict.attainment_low = verdict.attainment_high = share;
+  verdict.view = "whole trace";
 }
 
 void SimulatedCertifier::check_windows(const TrafficDesign& design, const sched::Deployment& deployment,

@@ -83,6 +83,9 @@ class SimulatedCertifier final : public plan::Certifier {
   // `requests_confirm` simulated requests at most, and one replicate more.
   plan::Verdict simulate(const Service& service, const KnownService& known, std::span<const plan::ReplicaGroup> groups,
                          bool confirm);
+  // Holds the whole trace of a service against the promise of a verdict that holds otherwise.
+  void check_whole_trace(const Service& asked, const sched::Deployment& deployment, const Service& bare,
+                         sim::SimulationConfig config, plan::Verdict& verdict);
   // Holds the windows of Slo::window_s against the promise of a verdict that holds otherwise.
   void check_windows(const TrafficDesign& design, const sched::Deployment& deployment, const Service& bare,
                      sim::SimulationConfig config, bool confirm, plan::Verdict& verdict);

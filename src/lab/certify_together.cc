@@ -11,7 +11,8 @@
 // certificate has to hold then, too.
 //
 // A service with one request in a minute would take a simulated day to be judged. Its rate is raised in the simulation,
-// by a share of all requests that hardly matters: more load than described is on the safe side, too.
+// by a share of all requests and of all work that hardly matters: more load than described is on the safe side, too.
+// The share of the work counts for a seldom service whose runs are long: each of its requests may make neighbours late.
 
 #include <fmt/format.h>
 
@@ -26,8 +27,8 @@
 namespace tangram::lab {
 namespace {
 
-// All raised rates together add at most this share of the requests. A look may be more careful than the confirmation,
-// and is shorter then.
+// All raised rates together add at most this share of the requests, and of the work. A look may be more careful than
+// the confirmation, and is shorter then.
 constexpr double kRaisedLook = 0.08;
 constexpr double kRaisedConfirm = 0.03;
 // Requests of all services that one question may take, beyond what it takes for one service.
@@ -232,6 +233,16 @@ std::vector<plan::Verdict> SimulatedCertifier::certify_together(std::span<const 
                                                                 std::span<const plan::SharedGroup> groups,
                                                                 bool confirm) {
   if (!loads_known(services, groups)) return std::vector<plan::Verdict>(services.size());
+  // A neighbour is simulated at its busiest rate, which says nothing of requests that come all at once.
+  const bool trace = std::ranges::any_of(
+      services, [](const Service& service) { return std::holds_alternative<TraceTraffic>(service.traffic); });
+  if (trace && services.size() > 1) {
+    plan::Verdict open;
+    open.too_close = true;
+    open.attainment_high = 1;
+    open.view = "not judged: a trace on shared slices";
+    return std::vector<plan::Verdict>(services.size(), open);
+  }
   const Reduced reduced = reduce(services, groups);
   std::string key = key_of(reduced.services, reduced.groups, confirm);
   auto known = verdicts_together_.find(key);
@@ -252,25 +263,31 @@ std::vector<plan::Verdict> SimulatedCertifier::simulate_together(std::span<const
   const double spread = noise_spread(together.deployment);
   together.noise = spread > kSpreadLeast ? spread : options_.noise;
   double rate_all = 0;
-  for (const auto& service : services) rate_all += plan::busiest_rate_per_s(service);
-  const double rate_least = (confirm ? kRaisedConfirm : kRaisedLook) * rate_all / static_cast<double>(services.size());
-  double load = 0;
+  double work_all = 0;
   std::vector<SlicePower> powers;
   for (std::uint32_t i = 0; i < services.size(); ++i) {
     const KnownService& known = known_service(services[i], content_key(services[i]));
-    const double rate = std::max(rate_least, plan::busiest_rate_per_s(services[i]));
     powers.push_back(power_of(together.deployment, ServiceId(i), known.sizes, known.samples_mean));
     powers.back().request_s += load_s(together.deployment, ServiceId(i));
-    load += rate * powers.back().request_s;
-    together.workload.services.push_back(at_rate(services[i], known.sizes, rate));
+    rate_all += plan::busiest_rate_per_s(services[i]);
+    work_all += plan::busiest_rate_per_s(services[i]) * powers.back().request_s;
+  }
+  const double raised = (confirm ? kRaisedConfirm : kRaisedLook) / static_cast<double>(services.size());
+  double load = 0;
+  std::vector<double> rates;
+  for (std::uint32_t i = 0; i < services.size(); ++i) {
+    const KnownService& known = known_service(services[i], content_key(services[i]));
+    const double least = raised * std::min(rate_all, work_all / std::max(powers[i].request_s, 1e-9));
+    rates.push_back(std::max(least, plan::busiest_rate_per_s(services[i])));
+    load += rates.back() * powers[i].request_s;
+    together.workload.services.push_back(at_rate(services[i], known.sizes, rates.back()));
   }
   std::vector<std::size_t> steady;
   std::vector<std::size_t> varying;
   for (std::size_t i = 0; i < services.size(); ++i) {
     // What matters to the length of a run is how full the slices are with the work of all.
-    const double own = std::max(rate_least, plan::busiest_rate_per_s(services[i]));
-    powers[i].request_s = load / own;
-    powers[i].others_per_s = std::max(0.0, rate_all - own) * options_.rate_scale;
+    powers[i].request_s = load / rates[i];
+    powers[i].others_per_s = std::max(0.0, rate_all - rates[i]) * options_.rate_scale;
     const Service& judged = is_steady(services[i]) ? together.workload.services[i] : services[i];
     together.designs.emplace_back(judged, options_.rate_scale, powers[i]);
     (is_steady(services[i]) ? steady : varying).push_back(i);

@@ -25,6 +25,7 @@
 #include "learn/models/table.h"
 #include "sched/background.h"
 #include "sched/scheduler_description.h"
+#include "sched/slice_memory.h"
 
 namespace tangram::lab {
 namespace {
@@ -463,9 +464,16 @@ bool ends_by_itself(const Workload& workload) {
 std::optional<sched::Deployment> compiled(const Plan& plan, const Scenario& scenario, Position at, Problems& problems) {
   if (!problems.empty()) return std::nullopt;
   auto deployment = sched::compile(plan, scenario.workload, *scenario.latency);
-  if (deployment) return std::move(*deployment);
-  problems.add(at, deployment.error().message);
-  return std::nullopt;
+  if (!deployment) {
+    problems.add(at, deployment.error().message);
+    return std::nullopt;
+  }
+  // A gateway would not start with it, so a simulation must not say how well it serves.
+  if (const auto lacks = sched::why_memory_lacks(*deployment)) {
+    problems.add(at, *lacks);
+    return std::nullopt;
+  }
+  return std::move(*deployment);
 }
 
 // True if both plans are for the same hardware. Layouts and replicas may differ; that is what a plan change is for.

@@ -729,10 +729,17 @@ class SharingSearch {
   std::int64_t asked_ = 0;
 };
 
-// The least price that a plan can have above a bound: devices are whole.
+// The least price that a plan can have above a bound: devices are whole. Of devices with different prices, any sum may
+// do.
 double least_price(const Problem& problem, double bound) {
-  if (problem.options.objective == Objective::price) return bound;
-  return std::ceil(bound - detail::kBoundTolerance);
+  double each = 1;
+  if (problem.options.objective == Objective::price) {
+    each = problem.fleet.groups.front().price_per_hour;
+    for (const auto& group : problem.fleet.groups) {
+      if (group.price_per_hour != each || each <= 0) return bound;
+    }
+  }
+  return each * std::ceil(bound / each - detail::kBoundTolerance);
 }
 
 // Where the plan is not proved best, a bound that knows more about slices may do it. Says what the higher bound is due

@@ -17,12 +17,20 @@ class RateLimit {
   // in one case of three million (the root of exp(x) - 1 = 1.1 x is 0.187, and exp(-0.187 * 80) = 3e-7).
   static constexpr double kRoom = 1.1;
   static constexpr double kBurst = 80;
+  // A service that needs little of a slice may have twice its rate, and 12 requests at once: the root of exp(x) - 1 = 2
+  // x is 1.256, and exp(-1.256 * 12) = 3e-7, too. Eighty runs at once of a service that is seldom asked and runs for
+  // long would take more of its neighbours' time than an hour of its planned rate.
+  static constexpr double kRoomSeldom = 2;
+  static constexpr double kBurstSeldom = 12;
+  static constexpr double kSeldom = 0.02;  // Of the time of one slice.
 
-  // True if a request at `now` passes, which is then counted. `rate_per_s` is positive and may change between calls.
-  bool take(TimePoint now, double rate_per_s) {
-    const double interval_ns = 1e9 / (kRoom * rate_per_s);
+  // True if a request at `now` passes, which is then counted. `rate_per_s` is positive and may change between calls;
+  // `run` is how long a request takes alone.
+  bool take(TimePoint now, double rate_per_s, Duration run) {
+    const bool seldom = rate_per_s * to_seconds(run) < kSeldom;
+    const double interval_ns = 1e9 / ((seldom ? kRoomSeldom : kRoom) * rate_per_s);
     const TimePoint due = std::max(due_, now);
-    if (static_cast<double>((due - now).count()) > kBurst * interval_ns) return false;
+    if (static_cast<double>((due - now).count()) > (seldom ? kBurstSeldom : kBurst) * interval_ns) return false;
     due_ = due + Duration(static_cast<std::int64_t>(interval_ns));
     return true;
   }

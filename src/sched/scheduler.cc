@@ -44,6 +44,19 @@ void Scheduler::on_arrival(const Request& arrived) {
   finish();
 }
 
+Duration Scheduler::longest_run(const DeployedService& service) const {
+  std::int64_t longest_ns = 0;
+  for (const PoolId pool : service.pools) {
+    for (const PoolService& entry : view_.pool_data(pool).services) {
+      if (&view_.service(entry.service) != &service) continue;
+      for (std::uint32_t bucket = 0; bucket < entry.batch_max.size(); ++bucket) {
+        if (entry.batch_max[bucket] > 0) longest_ns = std::max(longest_ns, entry.latency.mean_ns(bucket, 1));
+      }
+    }
+  }
+  return Duration(longest_ns);
+}
+
 // Called once for each arrival: the call would cost more than the code.
 inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   const DeployedService& service = view_.service(request.queue);
@@ -64,7 +77,7 @@ inline bool Scheduler::admit(const Request& request, std::uint32_t* bucket) {
   }
   // Before anything that depends on how busy the slices are: a neighbour's excess must not become their backlog.
   if (const double limit = view_.service(request.service).rate_max_per_s; limit > 0) [[unlikely]] {
-    if (!state_.services[request.service.index()].rate.take(state_.now, limit)) {
+    if (!state_.services[request.service.index()].rate.take(state_.now, limit, longest_run(service))) {
       resolver_.reject(request, RejectReason::over_rate);
       return false;
     }

@@ -134,6 +134,8 @@ class Scheduler {
   void finish();
   // Decides about an online arrival. True: it is admitted, and `*bucket` is its bucket. False: it has been rejected.
   bool admit(const Request& request, std::uint32_t* bucket);
+  // The predicted run of the largest sample of the service, on the slowest kind of slice that takes it.
+  Duration longest_run(const DeployedService& service) const;
   // The batch of these requests failed or was lost; they are in no queue. Each waits, runs or has failed afterwards.
   // `alone`: its engine refused the batch, so each shares no further one.
   void run_again(const std::vector<Waiting*>& requests, bool alone);

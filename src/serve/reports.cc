@@ -141,7 +141,12 @@ Json slice_status(const LiveWorld& world, std::size_t i) {
   const sched::SliceState& slice = state.slices[i];
   Json serves = Json::array();
   for (const auto& entry : state.deployment.pools[slice.place.pool.index()].services) {
-    serves.push_back(state.deployment.services[entry.service.index()].name);
+    // With the services whose requests run in its batches.
+    for (std::uint32_t s = 0; s < state.deployment.services.size(); ++s) {
+      if (sched::queue_of(state.deployment, ServiceId(s)) == entry.service) {
+        serves.push_back(state.deployment.services[s].name);
+      }
+    }
   }
   // A slice that has not run a batch yet can be missing from the tallies, which grow on first use.
   const auto& tallies = world.ledger().slices();

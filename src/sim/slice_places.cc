@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -24,7 +25,12 @@ SlicePlace named(const sched::Deployment& deployment, const sched::Place& at) {
   place.slice = at.slice;
   place.process = at.process;
   place.compute_slices = pool.compute_slices;
-  for (const auto& entry : pool.services) place.services.push_back(entry.service);
+  // With the services whose requests run in the batches of another.
+  for (std::uint32_t s = 0; s < deployment.services.size(); ++s) {
+    const ServiceId queue = sched::queue_of(deployment, ServiceId(s));
+    if (std::ranges::find(pool.services, queue, &sched::PoolService::service) == pool.services.end()) continue;
+    place.services.push_back(ServiceId(s));
+  }
   // Places without a device come from experiments that simulate slices alone; they have no name.
   if (at.device.index() >= deployment.devices.size()) return place;
   const auto& device = deployment.devices[at.device.index()];

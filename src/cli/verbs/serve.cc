@@ -73,6 +73,29 @@ struct Served {
   std::shared_ptr<const learn::FittedModel> fitted;  // Null unless --model was given.
 };
 
+// The first two services on one slice of the plan that must not share, as a sentence; nothing if all may. `validate`
+// lists them all.
+std::optional<std::string> why_not_together(const Plan& plan, const Workload& workload) {
+  const auto find = [&](const std::string& name) { return std::ranges::find(workload.services, name, &Service::name); };
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      for (const auto& a : slice.replicas) {
+        for (const auto& b : slice.replicas) {
+          const auto first = find(a.service);
+          const auto second = find(b.service);
+          if (first == workload.services.end() || second == workload.services.end() || first == second) continue;
+          if (may_share_slices(*first, *second)) continue;
+          return fmt::format(
+              "{}: {} and {} share a slice, but the services file says that they must not (isolation, "
+              "tenant, share_group)",
+              device.name, a.service, b.service);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // Reads plan, services and run times and compiles them. If `fitted` is given it replaces the model file, which is how a
 // model fitted by the drift watch comes into force.
 Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedModel> fitted = nullptr) {
@@ -88,6 +111,7 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   if (!deployment) return Error{deployment.error().code, options.plan + ": " + deployment.error().message};
   // Before a worker starts: one that runs out of memory while it loads says less, and may take others with it.
   if (const auto lacks = sched::why_memory_lacks(*deployment)) return invalid_input(options.plan + ": " + *lacks);
+  if (const auto apart = why_not_together(plan, workload)) return invalid_input(options.plan + ": " + *apart);
   return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
 }
 

@@ -109,6 +109,7 @@ std::string replicas_json(const ExportInput& input, const PlannedSlice& slice) {
                   {"model", text_node(service != nullptr ? service->model : replica.service)}};
     if (service != nullptr && !service->weights.empty()) fields.emplace_back("weights", text_node(service->weights));
     fields.emplace_back("processes", number_node(replica.processes));
+    if (replica.load == ReplicaLoad::on_demand) fields.emplace_back("load", text_node("on_demand"));
     if (replica.rate_max_per_s) fields.emplace_back("rate_max_per_s", decimal_node(*replica.rate_max_per_s));
     fields.emplace_back("buckets", list_node(std::move(buckets)));
     text += (text.empty() ? "" : ",") + to_json(map_node(std::move(fields)));

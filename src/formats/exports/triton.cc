@@ -104,12 +104,14 @@ void note_shared_slices(const ExportInput& input, std::vector<std::string>& note
   bool shared = false;
   bool limited = false;
   bool same_weights_twice = false;
+  bool on_demand = false;
   for (const auto& device : input.plan->devices) {
     for (const auto& slice : device.slices) {
       std::set<std::pair<std::string, std::string>> copies;
       for (const auto& replica : slice.replicas) {
         shared = shared || slice.replicas.size() > 1;
         limited = limited || replica.rate_max_per_s;
+        on_demand = on_demand || replica.load == ReplicaLoad::on_demand;
         const Service* service = find_service(input, replica.service);
         if (service == nullptr) continue;
         same_weights_twice = !copies.emplace(service->model, service->weights).second || same_weights_twice;
@@ -120,6 +122,11 @@ void note_shared_slices(const ExportInput& input, std::vector<std::string>& note
   notes.emplace_back(
       "services share slices: start those servers with --rate-limit=execution_count, so that one batch runs at a time");
   if (limited) notes.emplace_back("Triton does not limit the rates of services that share slices (rate_max_per_s)");
+  if (on_demand) {
+    notes.emplace_back(
+        "some models are loaded on demand, and not all fit at once: start those servers with "
+        "--model-control-mode=explicit, and load and unload these models by requests");
+  }
   if (same_weights_twice) {
     notes.emplace_back(
         "services with the same weights share one copy and batches in the plan; Triton loads a copy for each, which may "

@@ -36,6 +36,9 @@ std::string why_alone(const Problem& problem, const Service& service) {
   if (service.isolation == Isolation::own_slices) return "its isolation is own_slices";
   if (service.job) return "it is a job, whose rows have no deadlines of their own";
   if (service.size_drift) return "its sizes drift";
+  if (std::holds_alternative<TraceTraffic>(service.traffic)) {
+    return "requests of a trace may come all at once, which is certified on slices of its own only";
+  }
   if (service.slo.window_s > 0) return "windows of its Slo are certified on slices of its own only";
   for (const auto& group : problem.fleet.groups) {
     const Geometry* geometry = find_geometry(group.type);
