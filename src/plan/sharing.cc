@@ -60,8 +60,8 @@ struct SharedPlan {
   std::vector<std::optional<std::pair<Cover, Verdict>>> nearest;
 };
 
-// The class has over 40 methods in a file of over 800 lines: solving a division, choosing among candidates and packing all
-// ask about the same blocks, and share what was asked of them and the limit of confirmations (blocks_, confirmed_,
+// The class has over 40 methods in a file of over 800 lines: solving a division, choosing among candidates and packing
+// all ask about the same blocks, and share what was asked of them and the limit of confirmations (blocks_, confirmed_,
 // confirmations_). What needs none of that is in detail/share_*; packing would be the next to go there.
 class SharingSearch {
  public:

@@ -41,6 +41,26 @@ plan "$(replica steady), $(replica calm), $(replica noisy)" >plan.json
 expect 2 serve plan.json --services services.yaml --measurements m.csv --workers --http-port 0 --no-grpc
 has err "gpu-0/1g.10gb@0"; has err "calm 4000 MiB"; has err "12000 MiB"
 if grep -q '"event":"serving"' err; then fail "it served models that do not fit"; fi
+# A simulation does not say how well such a plan serves either.
+printf 'services: services.yaml\nplan: plan.json\nlatency: {measurements: m.csv}\nduration_s: 10\n' >scenario.yaml
+expect 2 simulate scenario.yaml; has err "12000 MiB"
+
+# Services that must not share are not served together.
+sed 's/name: calm, /name: calm, isolation: own_slices, /' services.yaml >apart.yaml
+plan "$(replica steady), $(replica calm)" >two.json
+expect 2 serve two.json --services apart.yaml --measurements m.csv --http-port 0 --no-grpc
+has err "steady and calm share a slice"; has err "must not"
+
+# Weights are a part of the peak.
+sed 's/4500,,4000,100/450,,4000,100/' m.csv >heavy.csv
+expect 2 validate heavy.csv; has err "heavy.csv:2"; has err "weights_mib 4000"
+
+# Whoever runs an export is told which models are loaded on demand.
+plan "$(replica steady), $(replica calm on_demand)" >demand.json
+expect 0 export kubernetes demand.json --services services.yaml -o pods.yaml
+has pods.yaml 'on_demand'
+expect 0 export triton demand.json --services services.yaml -o triton
+has err "--model-control-mode=explicit"
 
 # From here on the weights are small.
 sed -i 's/4500,,4000,100/450,,400,100/' m.csv
