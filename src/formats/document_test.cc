@@ -50,6 +50,15 @@ TEST(Yaml, SaysWhereItIsBroken) {
   EXPECT_EQ(yaml_problem("a: \xFF\n"), "a.yaml:1:4: not UTF-8 text");
 }
 
+// The fuzzer found it: the parser alone gives one bare byte for each, which no reader takes for UTF-8.
+TEST(Yaml, ReadsTheEscapesForNextLineAndNoBreakSpaceAsUtf8) {
+  Problems problems("a.yaml");
+  const auto root = parse_yaml({"a.yaml", "\"k\\_\": \"\xC3\x85y\\N\\_z\"\n"}, problems);
+  ASSERT_TRUE(root && problems.empty());
+  EXPECT_EQ(root->entries[0].key, "k\xC2\xA0");
+  EXPECT_EQ(root->entries[0].value.text, "\xC3\x85y\xC2\x85\xC2\xA0z");
+}
+
 // The parser itself complains about the line behind, or about a key that is a list.
 TEST(Yaml, PointsAtABracketThatIsNeverClosed) {
   EXPECT_EQ(yaml_problem("a: [1, 2\nb: 3\n"), "a.yaml:1:4: not valid YAML: the [ here is never closed");

@@ -28,6 +28,21 @@ Position position_of(const YAML::Mark& mark) {
   return mark.is_null() ? Position{} : Position{mark.line + 1, mark.column + 1};
 }
 
+// yaml-cpp turns the escapes \N (next line, U+0085) and \_ (no-break space, U+00A0) into one bare byte each, which is not
+// UTF-8. The source has been checked, so a byte that stands where a character must begin can only be one of these two.
+std::string with_whole_characters(const std::string& value) {
+  if (!first_bad_byte(value)) return value;
+  std::string whole;
+  for (std::size_t i = 0; i < value.size();) {
+    const auto byte = static_cast<unsigned char>(value[i]);
+    if (byte == 0x85 || byte == 0xA0) whole += '\xC2';
+    const std::size_t length = byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+    whole.append(value, i, length);
+    i += length;
+  }
+  return whole;
+}
+
 // Turns events into nodes. An alias becomes a copy of its anchor's tree and is charged for it, so that nine lines of
 // aliases to aliases ("billion laughs") reach the limit of a document instead of filling the memory.
 class YamlHandler final : public YAML::EventHandler {
@@ -66,13 +81,13 @@ class YamlHandler final : public YAML::EventHandler {
     const bool quoted = tag == "!" || tag == kTextTag;
     if (!quoted && tag != "?" && !tag.empty()) throw DocumentStopped{at, "tags such as " + tag + " are not supported"};
     if (builder_.expects_key()) {
-      builder_.key(value, at);
+      builder_.key(with_whole_characters(value), at);
       return;
     }
     Node node;
     node.kind = Node::Kind::scalar;
     node.at = at;
-    node.text = value;
+    node.text = with_whole_characters(value);
     node.quoted = quoted;
     find_in_source(node);
     // A block scalar (`>` or `|`) keeps its final line end, which the author did not mean as a part of the value.
