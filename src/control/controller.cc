@@ -19,16 +19,50 @@ Controller::Controller(const ControllerOptions& options, Replanner replanner, st
 
 std::optional<NewPlan> Controller::observe(const Observation& seen) {
   TANGRAM_CHECK(seen.services.size() == watches_.size(), "every service is observed");
-  // Looks and windows see the same requests: a window is the sum of its looks.
-  add_to(window_, seen);
-  for (std::size_t s = 0; s < watches_.size() && looks(); ++s) {
-    watches_[s].look(seen.services[s].arrived, to_seconds(options_.look));
-  }
   // The last look of a window also ends it, so a surge in that look is answered with the window.
   const bool within = looks() && !ends_window(seen.at);
-  auto made = within ? meet_surges(seen) : end_window(std::exchange(window_, {}));
+  const Duration length = take_in(seen);
+  if (!within) window_begin_ = seen.at;
+  auto made = within ? meet_surges(seen) : end_window(std::exchange(window_, {}), length);
   if (made) made->step.at = seen.at;
   return made;
+}
+
+Duration Controller::take_in(const Observation& seen) {
+  // Looks and windows see the same requests: a window is the sum of its looks.
+  add_to(window_, seen);
+  const double seconds = to_seconds(seen.at - std::exchange(seen_at_, seen.at));
+  for (std::size_t s = 0; s < watches_.size() && looks() && seconds > 0; ++s) {
+    watches_[s].look(seen.services[s].arrived, seconds);
+  }
+  return seen.at - window_begin_;
+}
+
+// The window goes on: a plan that is asked for in the middle of it is made from what the watches know already.
+std::optional<NewPlan> Controller::plan_now(const Observation& seen) {
+  TANGRAM_CHECK(seen.services.size() == watches_.size(), "every service is observed");
+  take_in(seen);
+  if (seen.moving) return std::nullopt;
+  std::vector<ServiceDemand> demand;
+  for (const auto& watch : watches_) demand.push_back(watch.expected());
+  auto made = plan_or_stay(demand, std::vector<bool>(watches_.size(), false));
+  if (!made) return std::nullopt;
+  for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(demand[s]));
+  made->step.at = seen.at;
+  made->step.reasons = {"asked for"};
+  return made;
+}
+
+Standing Controller::standing() const {
+  Standing standing{replanner_.running(), {}};
+  for (const auto& watch : watches_) standing.planned.push_back(watch.planned());
+  return standing;
+}
+
+void Controller::set_standing(Standing standing) {
+  TANGRAM_CHECK(standing.planned.size() == watches_.size(), "there is a demand for each service");
+  replanner_.set_running(std::move(standing.plan));
+  for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(standing.planned[s]));
 }
 
 std::optional<NewPlan> Controller::meet_surges(const Observation& seen) {
@@ -51,11 +85,11 @@ std::optional<NewPlan> Controller::meet_surges(const Observation& seen) {
   return made;
 }
 
-std::optional<NewPlan> Controller::end_window(const Observation& window) {
+std::optional<NewPlan> Controller::end_window(const Observation& window, Duration length) {
   std::vector<std::string> reasons;
   std::vector<bool> remixed(watches_.size(), false);
   for (std::size_t s = 0; s < watches_.size(); ++s) {
-    watches_[s].end_window(window.services[s], to_seconds(options_.interval));
+    watches_[s].end_window(window.services[s], to_seconds(length));
     std::string rate = watches_[s].rate_reason();
     std::string mix = watches_[s].mix_reason();
     remixed[s] = !mix.empty();

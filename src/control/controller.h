@@ -5,7 +5,8 @@
 // puts the plan that it answers in force.
 //
 // Example: with windows of five minutes and looks of ten seconds, the calls at 10 s, 20 s, ... 290 s only answer a
-// surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed.
+// surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed. A call that comes late,
+// because the planner was busy, covers the time since the one before.
 #pragma once
 
 #include <chrono>
@@ -26,6 +27,12 @@ struct ControllerOptions {
   ServiceWatch::Options watch;
 };
 
+// What a controller plans from: the running plan, and what it was made for.
+struct Standing {
+  std::optional<plan::PlanAnswer> plan;
+  std::vector<ServiceDemand> planned;  // By service.
+};
+
 class Controller {
  public:
   // `replanner` has made the plan that is running, for `planned`, which has an entry for each of its services.
@@ -38,20 +45,33 @@ class Controller {
   // force, with its reasons and its time; nothing while the running plan fits, while the last one is still moving, or
   // if the fleet cannot carry what is wanted.
   std::optional<NewPlan> observe(const Observation& seen);
+  // The same, but a plan for what is expected now is made in any case.
+  std::optional<NewPlan> plan_now(const Observation& seen);
+
+  // observe() takes the plan that it answers for the running one. Whoever does not put it in force, or returns to an
+  // earlier one, gives back the standing of the plan that runs.
+  Standing standing() const;
+  void set_standing(Standing standing);
 
   // How often the fleet could not carry what was wanted: the plan stayed as it was.
   int plans_refused() const { return plans_refused_; }
+  // Why the last of these was.
+  const std::string& refusal() const { return replanner_.reason(); }
 
  private:
   // True if there are looks between windows.
   bool looks() const { return options_.look > Duration::zero() && options_.look < options_.interval; }
   // True if the look that ends at `at` is the last of its window. Looks need not divide a window evenly: the first one
   // at its end or after it counts.
-  bool ends_window(TimePoint at) const { return (at - kTimeZero) % options_.interval < options_.look; }
+  bool ends_window(TimePoint at) const {
+    return (at - kTimeZero) / options_.interval > (window_begin_ - kTimeZero) / options_.interval;
+  }
+  // Counts `seen` for the window that goes on and lets the watches look at it. Returns the length of that window so far.
+  Duration take_in(const Observation& seen);
   // Plans for the services whose rates jumped, the others as they are planned. Only ever for more.
   std::optional<NewPlan> meet_surges(const Observation& seen);
   // Lets each service's watch judge the window, and plans for those that have a reason.
-  std::optional<NewPlan> end_window(const Observation& window);
+  std::optional<NewPlan> end_window(const Observation& window, Duration length);
   // Asks the replanner; nothing, and counted, if the fleet cannot carry it.
   std::optional<NewPlan> plan_or_stay(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
 
@@ -59,6 +79,8 @@ class Controller {
   Replanner replanner_;
   std::vector<ServiceWatch> watches_;  // One for each service, in the order of the replanner's.
   Observation window_;                 // Everything observed since the last window ended.
+  TimePoint window_begin_;             // When that was.
+  TimePoint seen_at_;                  // The last observation.
   int plans_refused_ = 0;
 };
 

@@ -93,5 +93,49 @@ TEST(Controller, PlansForLessAtTheEndOfAWindow) {
   EXPECT_GE(*planned_at, 900s);
 }
 
+// The planner was busy for half a minute: one observation covers three looks, and 120 requests are no surge then.
+TEST(Controller, CountsALateLookByTheTimeThatItCovers) {
+  Bench bench(6);
+  EXPECT_FALSE(bench.look(10s, 40));
+  EXPECT_FALSE(bench.look(40s, 120));
+  EXPECT_TRUE(bench.look(50s, 300));
+}
+
+// The first look at or after the end of a window ends it, also if it should have come earlier.
+TEST(Controller, EndsAWindowWithALateLook) {
+  Bench bench(6);
+  for (auto at = 10s; at <= 290s; at += 10s) EXPECT_FALSE(bench.look(at, 46)) << at.count();
+  const auto plan = bench.look(330s, 184);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->step.reasons.front().substr(0, 8), "a: rate ") << plan->step.reasons.front();
+}
+
+// Whoever does not put a plan in force returns to the standing before, and the next observation has the same answer.
+TEST(Controller, PlansFromTheStandingThatItIsGiven) {
+  Bench bench(6);
+  const Standing before = bench.controller.standing();
+  const auto first = bench.look(20s, 600);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(bench.look(30s, 300));
+  bench.controller.set_standing(before);
+  const auto second = bench.look(40s, 300);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->step.devices, first->step.devices);
+}
+
+// Nothing has changed, so there is no reason but that somebody asked.
+TEST(Controller, PlansAtOnceWhenAsked) {
+  Bench bench(6);
+  Observation seen;
+  seen.at = kTimeZero + 5s;
+  seen.services = {{.arrived = 20, .served = 20, .sizes = {{1, 20}}}};
+  const auto made = bench.controller.plan_now(seen);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->step.reasons, std::vector<std::string>{"asked for"});
+  seen.at += 5s;
+  seen.moving = true;
+  EXPECT_FALSE(bench.controller.plan_now(seen));
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -4,6 +4,15 @@
 
 namespace tangram::control {
 
+void count_outcome(ServiceObservation& service, OutcomeKind kind) {
+  switch (kind) {
+    case OutcomeKind::served: ++service.served; break;
+    case OutcomeKind::late: ++service.late; break;
+    case OutcomeKind::rejected:
+    case OutcomeKind::failed: ++service.lost; break;
+  }
+}
+
 void add_to(Observation& window, const Observation& seen) {
   window.at = seen.at;
   window.moving = seen.moving;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/request.h"
 
 namespace tangram::control {
 
@@ -24,6 +25,9 @@ struct Observation {
   bool moving = false;  // The last plan is still being put in place.
   std::vector<ServiceObservation> services;
 };
+
+// A request of the service has ended.
+void count_outcome(ServiceObservation& service, OutcomeKind kind);
 
 // Adds `seen` to `window`: counts add up, while time, moving and waiting are those of `seen`.
 void add_to(Observation& window, const Observation& seen);

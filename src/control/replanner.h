@@ -48,6 +48,10 @@ class Replanner {
   Result<std::optional<NewPlan>> plan(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
 
   const std::string& reason() const { return reason_; }
+  // The running plan, from which the next one starts; nothing before the first.
+  const std::optional<plan::PlanAnswer>& running() const { return current_; }
+  // Another plan runs than the last one that was made: that was not put in force, or an earlier one is again.
+  void set_running(std::optional<plan::PlanAnswer> plan) { current_ = std::move(plan); }
   const std::vector<Service>& services() const { return problem_.workload.services; }
 
  private:

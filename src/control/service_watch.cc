@@ -93,6 +93,10 @@ std::string ServiceWatch::mix_reason() const {
 
 ServiceDemand ServiceWatch::wanted(bool remixed) const { return {next_rate(), remixed ? recent_mix() : planned_.mix}; }
 
+ServiceDemand ServiceWatch::expected() const {
+  return {std::max(demand_ > 0 ? demand_ : planned_.rate_per_s, surge_demand_), planned_.mix};
+}
+
 ServiceDemand ServiceWatch::wanted_in_surge() const {
   return {std::max(planned_.rate_per_s, surge_demand_), planned_.mix};
 }

@@ -48,6 +48,8 @@ class ServiceWatch {
   const ServiceDemand& planned() const { return planned_; }
   // What to plan for at the end of a window. `remixed`: with the sizes that arrive instead of the planned ones.
   ServiceDemand wanted(bool remixed) const;
+  // What the newest window asks for, less or more than is planned; before the first window, what is planned.
+  ServiceDemand expected() const;
   // What to plan for within a window: never less than is planned.
   ServiceDemand wanted_in_surge() const;
   // A plan for `demand` comes into force.

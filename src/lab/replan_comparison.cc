@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "control/recut_clock.h"
 #include "plan/demand.h"
 #include "sched/deployment.h"
 
@@ -71,6 +72,17 @@ double mean_rate(const Service& service, double begin_s, double end_s) {
   }
   if (const auto* replay = std::get_if<TraceTraffic>(&service.traffic)) return trace_mean(*replay, begin_s, end_s);
   return mean_rate_per_s(service.traffic);
+}
+
+// How long it takes until the traffic has shown all of its rates.
+double period_s(const Traffic& traffic) {
+  if (const auto* curve = std::get_if<CurveTraffic>(&traffic)) {
+    return curve->step_s * static_cast<double>(curve->rate_per_s.size());
+  }
+  if (const auto* day = std::get_if<DiurnalTraffic>(&traffic)) return day->period_s;
+  const auto* replay = std::get_if<TraceTraffic>(&traffic);
+  if (replay == nullptr || replay->trace.empty()) return 0;
+  return to_seconds(replay->trace.back().at - kTimeZero) / replay->speed + 1;
 }
 
 // The mix of sizes at an instant: while sizes drift, a mixture of the first and the last distribution.
@@ -256,22 +268,6 @@ class Comparison {
     return std::move(*made);
   }
 
-  // How long a change of a device from `before` to `target` takes: destroying and creating the slices that differ, then
-  // loading models. Slices that both layouts have are not cut again.
-  Duration reshape_time(const sched::DeployedDevice& before, const Layout& target) const {
-    const auto missing = [](const Layout& in, const Layout& from) {
-      return static_cast<std::size_t>(std::ranges::count_if(
-          from.slices, [&](const Slice& slice) { return std::ranges::find(in.slices, slice) == in.slices.end(); }));
-    };
-    const std::size_t created = missing(before.layout, target);
-    const std::size_t destroyed = missing(target, before.layout);
-    Duration takes{};
-    if (destroyed > 0) takes += options_.recut.destroy(destroyed);
-    if (created > 0) takes += options_.recut.create(created);
-    // Models are loaded onto the slices of a device at once.
-    return target.slices.empty() ? takes : takes + options_.load;
-  }
-
   // Simulates the scenario from the plan `first` on, asking `decide` every `every`, and fills in the figures of the
   // run.
   Result<ReplanRun> simulate(const std::string& name, control::NewPlan& first, const Decide& decide, Duration every) {
@@ -281,14 +277,9 @@ class Comparison {
     sim::SimulationConfig config = scenario_.config;
     config.plan_changes.clear();
     config.timeline_steps = windows();
-    // Empty devices are prepared in parallel, from the moment the plan is decided. The scheduler asks for them one
-    // after the other, and before all others, so the time that earlier ones took is subtracted from the later ones.
-    Duration since_decision{};
-    config.reshape_time = [this, &since_decision](const sched::DeployedDevice& before, const Layout& target) {
-      Duration takes = reshape_time(before, target);
-      if (before.layout.slices.empty()) takes = std::max(Duration::zero(), takes - since_decision);
-      since_decision += takes;
-      return takes;
+    control::RecutClock recuts(options_.recut, options_.load);
+    config.reshape_time = [&recuts](const sched::DeployedDevice& before, const Layout& target) {
+      return recuts.time_of(before.layout, target);
     };
     if (decide) {
       config.controller.interval = every;
@@ -296,7 +287,7 @@ class Comparison {
         if (to_seconds(seen.at) >= duration_s_) return std::nullopt;  // Nothing more comes.
         auto made = decide(seen);
         if (!made) return std::nullopt;
-        since_decision = Duration::zero();
+        recuts.begin_move();
         made->step.at = seen.at;
         run.steps.push_back(made->step);
         return std::move(made->deployment);
@@ -353,6 +344,26 @@ double busiest_rate_per_s(const Service& service, double begin_s, double end_s) 
     most = std::max(most, mean_rate(service, at, std::min(at + kMinute, end_s)));
   }
   return most;
+}
+
+std::vector<control::ServiceDemand> described_demand(const Workload& workload, double begin_s, double end_s,
+                                                     double rate_step) {
+  std::vector<ServiceDemand> demand;
+  for (const auto& service : workload.services) {
+    const double rate = busiest_rate_per_s(service, begin_s, end_s);
+    demand.push_back({control::rounded_up(rate, rate_step), true_mix(service, end_s)});
+  }
+  return demand;
+}
+
+std::vector<control::ServiceDemand> described_peak(const Workload& workload, double rate_step) {
+  std::vector<ServiceDemand> demand;
+  for (const auto& service : workload.services) {
+    Workload one;
+    one.services = {service};
+    demand.push_back(described_demand(one, 0, std::max(kMinute, period_s(service.traffic)), rate_step).front());
+  }
+  return demand;
 }
 
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,

@@ -21,6 +21,13 @@ namespace tangram::lab {
 // count with their mean.
 double busiest_rate_per_s(const Service& service, double begin_s, double end_s);
 
+// What the services of `workload` ask for within a span of time, as their traffic has it: the rate of the busiest
+// minute, rounded up in steps of `rate_step`, and the input sizes at the end of the span.
+std::vector<control::ServiceDemand> described_demand(const Workload& workload, double begin_s, double end_s,
+                                                     double rate_step);
+// The same for the busiest minute of all time: one period of what repeats, the whole of a trace.
+std::vector<control::ServiceDemand> described_peak(const Workload& workload, double rate_step);
+
 struct ReplanComparisonOptions {
   control::ControllerOptions controller;
   plan::Rule rule = plan::Rule::certified;

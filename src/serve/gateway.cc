@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "base/json_reader.h"
+#include "serve/follower.h"
 #include "serve/live_world.h"
 #include "serve/reports.h"
 
@@ -183,11 +184,13 @@ AccessNeed access_need(Port port, Endpoint endpoint) {
     case Endpoint::all_stats:
     case Endpoint::repository_index: return AccessNeed::every_model;
     case Endpoint::metrics:
+    case Endpoint::follow:
     case Endpoint::status: return AccessNeed::viewer;
     case Endpoint::load:
     case Endpoint::unload:
     case Endpoint::logging:
     case Endpoint::reload:
+    case Endpoint::follow_command:
     case Endpoint::drain: return AccessNeed::admin;
     // An unknown path needs what the port needs at least, so that a stranger cannot find out which addresses exist.
     case Endpoint::none: return port == Port::admin ? AccessNeed::viewer : AccessNeed::client;
@@ -365,11 +368,19 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
   if (path == "/reload") return only(host::HttpMethod::post, method, {Endpoint::reload, nullptr, {}});
   if (path == "/drain") return only(host::HttpMethod::post, method, {Endpoint::drain, nullptr, {}});
   if (path == "/logging") return route_logging(method);
+  if (path == "/follow") return only(host::HttpMethod::get, method, {Endpoint::follow, nullptr, {}});
+  if (path.starts_with("/follow/")) return route_follow(method, path.substr(8));
   // Health is served here as well, so that a probe need not reach the data port.
   if (path == "/health" || path == "/v2/health/live")
     return only(host::HttpMethod::get, method, {Endpoint::live, nullptr, {}});
   if (path == "/v2/health/ready") return only(host::HttpMethod::get, method, {Endpoint::ready, nullptr, {}});
   return refuse(404, "unknown path");
+}
+
+Target Gateway::route_follow(host::HttpMethod method, std::string_view rest) const {
+  const auto command = parse_follow_command(rest);
+  if (!command) return refuse(404, fmt::format("unknown command; known: {}", fmt::join(kFollowCommands, ", ")));
+  return only(host::HttpMethod::post, method, {Endpoint::follow_command, nullptr, {}, *command});
 }
 
 // ---- Answers ----
@@ -491,6 +502,15 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::reload:
       if (!config_.request_reload) return Reply{400, kJsonType, error_body("this server has no files to reload")};
       return Reply{200, kJsonType, fmt::format(R"({{"reload":"requested","number":{}}})", ask_for_reload())};
+    case Endpoint::follow:
+    case Endpoint::follow_command: {
+      if (follower_ == nullptr) return Reply{400, kJsonType, error_body("this server does not follow its traffic")};
+      const bool asks = target.endpoint == Endpoint::follow;
+      return later([this, asks, command = target.command](LiveWorld& world, ControlCall& c) {
+        if (!asks) follower_->command(world, command, c);
+        if (c.status == CallStatus::ok) c.answer = follow_report(world, *follower_);
+      });
+    }
     // Answered before the drain begins. The answer leaves like any other that is in flight then.
     case Endpoint::drain:
       if (!config_.request_drain)

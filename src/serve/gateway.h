@@ -19,6 +19,7 @@
 #include "host/mutex.h"
 #include "serve/access.h"
 #include "serve/call.h"
+#include "serve/follow_command.h"
 #include "serve/infer_json.h"
 #include "serve/tally.h"
 
@@ -54,6 +55,8 @@ enum class Endpoint : std::uint8_t {
   status,
   reload,
   drain,
+  follow,
+  follow_command,
   none,
 };
 
@@ -117,6 +120,7 @@ struct Target {
   Endpoint endpoint = Endpoint::none;
   const ServedModel* model = nullptr;
   std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
+  FollowCommand command = {};    // Of follow_command.
 };
 
 struct GatewayConfig {
@@ -186,6 +190,10 @@ class Gateway {
   // The number of refused requests. Null: requests whose model is unknown.
   std::uint64_t refused_count(const ServedModel* model, RequestRefusal why) const;
 
+  // What follows the traffic; null: nothing does. Set before the first request, and used on the thread of the world.
+  void set_follower(Follower* follower) { follower_ = follower; }
+  const Follower* follower() const { return follower_; }
+
   // Access control. Off until it is set.
   Access access;
   Reloads reloads;
@@ -226,6 +234,8 @@ class Gateway {
   std::string model_config(const ServedModel& model) const;
   // Changes the log level if the body says so. Returns the level in force.
   Reply handle_logging(std::string_view body);
+  // Routes what follows /follow at the admin port.
+  Target route_follow(host::HttpMethod method, std::string_view rest) const;
   // Requests a reload of the files and returns its number. Requires config_.request_reload.
   std::uint64_t ask_for_reload();
 
@@ -233,6 +243,7 @@ class Gateway {
   GatewayConfig config_;
   std::map<std::string, const ServedModel*, std::less<>> by_name_;
   std::vector<RefusalCounts> refused_;  // By model; the last place is for unknown models.
+  Follower* follower_ = nullptr;
   std::atomic<bool> ready_{false};
   std::atomic<bool> draining_{false};
   std::atomic<host::LogLevel> log_level_{host::LogLevel::info};

@@ -112,6 +112,7 @@ void LiveWorld::handle(const WorldEvent& event) {
     case WorldEventKind::lost: return lost(slice);
     case WorldEventKind::restarted: return restarted(slice, true);
     case WorldEventKind::not_restarted: return restarted(slice, false);
+    case WorldEventKind::cut: return start_slices(DeviceId(event.index));
     case WorldEventKind::reshaped: return reshaped(DeviceId(event.index));
     case WorldEventKind::returned: return recorded_->on_returned(slice);
   }
@@ -144,6 +145,7 @@ void LiveWorld::arrive(Call* call) {
   }
   if (in_flight() == kCallsMax) return answer_problem(call, CallStatus::refused, "too many requests are in flight");
   call->arrived = now_;
+  if (config_.on_arrived) config_.on_arrived(*call);
   if (must_wait(*call)) {
     hold(call);
   } else {
@@ -351,7 +353,13 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
 // A new slice at the place of one that has left goes on with its executor, where that can change its models. The
 // executors of all other slices that the plan no longer has are released before the rest of the new slices starts. The
 // device is ready when all of them have answered.
-void LiveWorld::reshape(DeviceId device, const Layout&) {
+void LiveWorld::reshape(DeviceId device, const Layout& target) {
+  if (!config_.recut_time) return start_slices(device);
+  const Duration takes = config_.recut_time(scheduler().state().deployment.devices[device.index()], target);
+  events_.add(now_ + takes, WorldEventKind::cut, device.value());
+}
+
+void LiveWorld::start_slices(DeviceId device) {
   warmup_.begin(device);
   const auto& slices = scheduler().state().slices;
   std::vector<SliceId> to_start;

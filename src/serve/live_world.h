@@ -39,6 +39,11 @@ struct LiveWorldConfig {
   // Makes the executor of a slice that has left serve as another slice, which has the same cut and other models. False:
   // it cannot. May be empty.
   std::function<bool(SliceId, const sched::Place&, engines::Executor&)> change_executor;
+  // How long the cutting of a device is to take before its slices start, for fleets that are only emulated. Empty: no
+  // time.
+  std::function<Duration(const sched::DeployedDevice& before, const Layout& target)> recut_time;
+  // Called for each call that arrives and may be served. May be empty.
+  std::function<void(const Call&)> on_arrived;
   // Called for each call that ends, before its owner is.
   std::function<void(const Call&, const Outcome&, TimePoint now)> on_resolved;
   // Called for each call that is answered without the scheduler, before its owner is. May be empty.
@@ -111,6 +116,8 @@ class LiveWorld final : private sched::World {
   void lost(SliceId slice);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
   void restarted(SliceId slice, bool ok);
+  // A device is cut: its new slices start.
+  void start_slices(DeviceId device);
   // The slices of a device are ready, except those that failed to start or were lost since; these are reported as lost.
   void reshaped(DeviceId device);
   // Releases the executors of slices that the plan no longer has.

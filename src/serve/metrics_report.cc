@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/request.h"
+#include "serve/follower.h"
 #include "serve/reports.h"
 #include "serve/tally.h"
 
@@ -281,6 +282,25 @@ void triton_metrics(PrometheusText& out, const LiveWorld& world) {
   }
 }
 
+void follow_metrics(PrometheusText& out, const LiveWorld& world, const Follower& follower) {
+  const FollowReport report = follower.report(world);
+  const auto one = [&](const char* name, const char* type, const char* help, auto value) {
+    out.family(name, type, help);
+    out.sample(name, "", value);
+  };
+  one("tangram_follow_plan_devices", "gauge", "Devices with a replica, by the plan in force.",
+      static_cast<double>(report.plan_devices));
+  one("tangram_follow_device_hours_total", "counter", "Hours of devices in use since the start.", report.device_hours);
+  one("tangram_follow_moves_total", "counter", "Moves to another plan.", report.moves);
+  one("tangram_follow_moves_undone_total", "counter", "Moves that were taken back.", report.moves_undone);
+  one("tangram_follow_plans_refused_total", "counter", "Times that the fleet could not carry what was wanted.",
+      report.plans_refused);
+  out.family("tangram_follow_state", "gauge", "1 for the state that following is in.");
+  for (const auto state : control::kFollowStates) {
+    out.sample("tangram_follow_state", label("state", state), report.state == state ? 1.0 : 0.0);
+  }
+}
+
 }  // namespace
 
 // Runs on the thread of the world. The cost grows with services, slices and tenants, almost 90 samples per service.
@@ -291,6 +311,7 @@ std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, b
   slice_metrics(out, world);
   gateway_metrics(out, world, gateway);
   tenant_metrics(out, gateway.access);
+  if (gateway.follower() != nullptr) follow_metrics(out, world, *gateway.follower());
   if (triton_names) triton_metrics(out, world);
   return out.take();
 }

@@ -13,6 +13,7 @@
 
 #include "core/layout.h"
 #include "serve/background_report.h"
+#include "serve/follower.h"
 
 namespace tangram::serve {
 namespace {
@@ -193,7 +194,29 @@ Json services_status(const LiveWorld& world) {
   return list;
 }
 
+Json follow_status(const LiveWorld& world, const Follower& follower) {
+  const FollowReport report = follower.report(world);
+  Json proposal = nullptr;
+  if (report.proposal) proposal = {{"devices", report.proposal->devices}, {"reasons", report.proposal->reasons}};
+  return {{"mode", report.mode},
+          {"state", report.state},
+          {"plan_devices", report.plan_devices},
+          {"device_hours", report.device_hours},
+          {"slice_hours", report.slice_hours},
+          {"moves", report.moves},
+          {"moves_undone", report.moves_undone},
+          {"moving", report.moving},
+          {"last_reason", report.last_reason},
+          {"proposal", proposal},
+          {"plans_refused", report.plans_refused},
+          {"refusal", report.refusal}};
+}
+
 }  // namespace
+
+std::string follow_report(const LiveWorld& world, const Follower& follower) {
+  return follow_status(world, follower).dump();
+}
 
 std::string slice_name(const LiveWorld& world, std::size_t index) {
   const auto& state = world.scheduler().state();
@@ -258,6 +281,7 @@ std::string status_report(const LiveWorld& world, const Gateway& gateway) {
               {"added_other", added_report(gateway.traffic.added_other)},
               {"plan_changes", world.plans_applied()},
               {"plan_moving", world.scheduler().moving()},
+              {"follow", gateway.follower() == nullptr ? Json(nullptr) : follow_status(world, *gateway.follower())},
               {"reloads", {{"asked", reloads.asked}, {"ended", reloads.ended}, {"problem", reloads.problem}}},
               {"log_level", to_string(gateway.log_level())},
               {"tenants", tenants_status(gateway.access)},

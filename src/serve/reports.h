@@ -16,6 +16,8 @@ std::string model_statistics(const LiveWorld& world, const ServedModel* only);
 std::string repository_index(const LiveWorld& world, bool only_ready);
 // What `tangram status` shows, as JSON.
 std::string status_report(const LiveWorld& world, const Gateway& gateway);
+// What `tangram follow` shows, as JSON.
+std::string follow_report(const LiveWorld& world, const Follower& follower);
 // All counts in the Prometheus exposition format. `triton_names`: also under the names that Triton uses.
 std::string prometheus_metrics(const LiveWorld& world, const Gateway& gateway, bool triton_names);
 

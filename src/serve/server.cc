@@ -32,7 +32,8 @@ std::int64_t wall_milliseconds() {
 
 // ---- Its parts ----
 
-Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log)
+Server::Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log,
+               std::unique_ptr<Follower::Setup> follow)
     : config_(std::move(config)),
       log_(log),
       models_(served_models(deployment, workload, config_.engine)),
@@ -52,6 +53,12 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   const auto take = [this](LiveWorld& world, const ReloadedFiles& files) { return take_files(world, files); };
   reloader_ =
       std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, take, [this] { loop_.wake(); });
+  cuts_ = config_.emulated_cuts;
+  if (follow == nullptr) return;
+  follower_ = std::make_unique<Follower>(
+      std::move(*follow), world_->inbox(), log_,
+      [this](LiveWorld& world, const sched::Deployment& next) { return put_in_force(world, next); });
+  gateway_->set_follower(follower_.get());
 }
 
 // The thread of a reload uses config_ and the inbox.
@@ -80,6 +87,14 @@ LiveWorldConfig Server::world_config() {
   world.change_executor = [this](SliceId slice, const sched::Place& place, engines::Executor& executor) {
     return executors_.change(*world_, slice, place, executor);
   };
+  if (config_.emulated_cuts) {
+    world.recut_time = [this](const sched::DeployedDevice& before, const Layout& target) {
+      return cuts_->time_of(before.layout, target);
+    };
+  }
+  world.on_arrived = [this](const Call& call) {
+    if (follower_ != nullptr) follower_->arrived(call);
+  };
   world.on_resolved = [this](const Call& call, const Outcome& outcome, TimePoint now) {
     on_resolved(call, outcome, now);
   };
@@ -103,6 +118,7 @@ void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now
   if (call.tenant_state != nullptr) {
     call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
   }
+  if (follower_ != nullptr) follower_->ended(call, outcome.kind);
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));
   // The plan was made for smaller requests than the traffic has: a hint that a new plan is due.
   if (outcome.reason == RejectReason::too_large) beyond_plan_.add(log_, *world_, call, now);
@@ -145,8 +161,11 @@ bool Server::run() {
 void Server::turn() {
   TimePoint until = std::min({world_->next_due(), executors_.next_due(), listeners_->next_due()});
   if (draining_) until = std::min(until, std::min(drain_deadline_, clock_.now() + kDrainTurn));
+  const bool follows = follower_ != nullptr && !draining_;
+  if (follows) until = std::min(until, follower_->next_due());
   loop_.wait(clock_, until);
   executors_.work(clock_.now());
+  if (follows) follower_->work(*world_, clock_.now());
   // With one thread, answers that the world gives are sent by listeners_, which can read and post further pipelined
   // requests. These are handled before sleeping, because nothing would wake the loop for them.
   do {
@@ -192,21 +211,26 @@ bool Server::drained() const {
          gateway_->traffic.connections_open.load(std::memory_order_relaxed) == 0;
 }
 
+// ---- Other plans ----
+
+Result<Nothing> Server::put_in_force(LiveWorld& world, const sched::Deployment& next) {
+  if (cuts_) cuts_->begin_move();
+  TANGRAM_RETURN_IF_ERROR(world.change_plan(next));
+  executors_.end_first_start();
+  // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
+  for (std::size_t i = 0; i < next.services.size(); ++i) models_[i].samples_max = next.services[i].samples_max;
+  warn_of_unserved(log_, next);
+  log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
+                 .integer("plan_changes", static_cast<std::int64_t>(world.plans_applied())));
+  return Nothing{};
+}
+
 // ---- Reload ----
 
 // Puts new files in force. The plan comes first because only it can fail here, so an error leaves all as it was. Open
 // connections keep their certificates; keys and limits apply from the next request on.
 Result<Nothing> Server::take_files(LiveWorld& world, const ReloadedFiles& files) {
-  if (files.deployment) {
-    TANGRAM_RETURN_IF_ERROR(world.change_plan(*files.deployment));
-    executors_.end_first_start();
-    const auto& services = files.deployment->services;
-    // Read by I/O threads at the same time, hence a SharedNumber. All else about a model stays the same.
-    for (std::size_t i = 0; i < services.size(); ++i) models_[i].samples_max = services[i].samples_max;
-    warn_of_unserved(log_, *files.deployment);
-    log_.write(host::LogLine(host::LogLevel::info, "plan_changed")
-                   .integer("plan_changes", static_cast<std::int64_t>(world.plans_applied())));
-  }
+  if (files.deployment) TANGRAM_RETURN_IF_ERROR(put_in_force(world, *files.deployment));
   if (files.remote_caller) executors_.set_remote_caller(*files.remote_caller);
   if (!files.security) return Nothing{};
   const Security& next = *files.security;

@@ -13,6 +13,7 @@
 #include "host/event_loop.h"
 #include "host/log.h"
 #include "serve/executor_factory.h"
+#include "serve/follower.h"
 #include "serve/gateway.h"
 #include "serve/listeners.h"
 #include "serve/live_world.h"
@@ -25,7 +26,9 @@ namespace tangram::serve {
 
 class Server {
  public:
-  Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log);
+  // With `follow`, it follows its traffic: see serve/follower.h.
+  Server(sched::Deployment deployment, const Workload& workload, ServerConfig config, host::LogWriter& log,
+         std::unique_ptr<Follower::Setup> follow = nullptr);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -61,6 +64,8 @@ class Server {
   void begin_drain();
   // Whether everything is answered and all connections are closed.
   bool drained() const;
+  // Moves to another plan for the same services. Errors: it cannot be, and nothing has changed. Inside step().
+  Result<Nothing> put_in_force(LiveWorld& world, const sched::Deployment& next);
   // Puts in force what a reload has read, all of it or nothing. The thread of the world, inside step().
   Result<Nothing> take_files(LiveWorld& world, const ReloadedFiles& files);
 
@@ -75,6 +80,8 @@ class Server {
   std::unique_ptr<LiveWorld> world_;
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;
+  std::optional<control::RecutClock> cuts_;
+  std::unique_ptr<Follower> follower_;  // Null: the plan changes by reloads only.
   std::atomic<std::thread::id> driver_;  // The thread of the world.
   std::atomic<bool> stop_asked_{false};
   bool draining_ = false;

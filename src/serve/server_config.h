@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/recut_clock.h"
 #include "engines/executor.h"
 #include "engines/remote/remote_link.h"
 #include "host/log.h"
@@ -60,6 +61,8 @@ struct ServerConfig {
   engines::RemoteCaller remote_caller;  // Of all of them.
   worker::WorkerPatience patience;      // With workers.
   engines::EmulatedExecutorConfig emulated;
+  // How long cutting takes; nothing: no time, and whoever changes the plan has cut the devices before.
+  std::optional<control::RecutClock> emulated_cuts;
   std::string version;
   bool triton_metrics = false;
   host::LogLevel log_level = host::LogLevel::info;

@@ -18,13 +18,7 @@ void PlanFeed::count_arrival(const Request& request) {
 }
 
 void PlanFeed::count_outcome(const Request& request, OutcomeKind kind) {
-  ServiceObservation& service = since_.services[request.service.index()];
-  switch (kind) {
-    case OutcomeKind::served: ++service.served; break;
-    case OutcomeKind::late: ++service.late; break;
-    case OutcomeKind::rejected:
-    case OutcomeKind::failed: ++service.lost; break;
-  }
+  control::count_outcome(since_.services[request.service.index()], kind);
 }
 
 std::optional<std::uint32_t> PlanFeed::control(TimePoint now, bool moving, std::span<const QueueDepth> queues) {

@@ -1,4 +1,4 @@
-// Names the slices of a run and counts what of the fleet is in use.
+// Names the slices of a run.
 //
 // Several processes can share one slice. Each is a place of its own for the scheduler, so here places with the same
 // device, profile and start are recognised as one slice and its compute is divided among them.
@@ -42,22 +42,6 @@ SlicePlace named(const sched::Deployment& deployment, const sched::Place& at) {
 }
 
 }  // namespace
-
-FleetUse fleet_use_of(const sched::State& state, TimePoint now) {
-  FleetUse use{now, 0, 0, 0};
-  std::set<DeviceId> devices;
-  std::set<decltype(key_of(state.slices[0].place))> places;
-  for (const auto& slice : state.slices) {
-    // Slices of earlier plans stay in the state as `gone`, so that the numbers of slices stay valid.
-    if (slice.status == sched::SliceStatus::gone) continue;
-    devices.insert(slice.place.device);
-    if (!places.insert(key_of(slice.place)).second) continue;
-    use.compute_slices += state.deployment.pools[slice.place.pool.index()].compute_slices;
-  }
-  use.devices = devices.size();
-  use.slices = places.size();
-  return use;
-}
 
 void append_places(const sched::State& state, std::vector<SlicePlace>& places) {
   const auto& slices = state.slices;

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "cli/build_info.h"
+#include "cli/following.h"
 #include "cli/inputs.h"
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
@@ -41,8 +42,9 @@ namespace {
 // itself, so that help and server cannot disagree.
 struct Options {
   serve::ServerConfig config;
-  std::string plan;
+  std::string plan;  // Empty with --follow.
   std::string services;
+  FollowingOptions following;
   LatencySource latency;
   std::uint16_t grpc_port = serve::GrpcConfig().port;
   bool no_grpc = false;
@@ -71,6 +73,7 @@ struct Served {
   Workload workload;
   sched::Deployment deployment;
   std::shared_ptr<const learn::FittedModel> fitted;  // Null unless --model was given.
+  Following following = {};                          // Empty without --follow.
 };
 
 // The first two services on one slice of the plan that must not share, as a sentence; nothing if all may. `validate`
@@ -113,6 +116,16 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
   if (const auto lacks = sched::why_memory_lacks(*deployment)) return invalid_input(options.plan + ": " + *lacks);
   if (const auto apart = why_not_together(plan, workload)) return invalid_input(options.plan + ": " + *apart);
   return Served{std::move(workload), std::move(*deployment), std::move(fitted)};
+}
+
+// Reads services and run times, and plans for the fleet of --follow.
+Result<Served> load_following(const Options& options) {
+  TANGRAM_TRY(auto workload, load_workload(options.services));
+  TANGRAM_TRY(auto latency, load_latency(options.latency));
+  auto fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
+  TANGRAM_TRY(auto following, start_following(options.following, workload, std::move(latency)));
+  sched::Deployment deployment = following.setup->first.deployment;
+  return Served{std::move(workload), std::move(deployment), std::move(fitted), std::move(following)};
 }
 
 // Reads the certificates and the access file. Renewed certificates come into force by a reload, without a restart.
@@ -212,7 +225,8 @@ serve::ServerConfig server_config(const Options& options, WatchedModel& model) {
                                           : host::parse_log_level(options.log_level).value_or(host::LogLevel::info);
   config.exit_timeout = from_seconds(options.exit_timeout_s);
   // `options` is copied, because the callbacks run on another thread for as long as the server lives.
-  config.reload = [options, &model] { return load_again(options, model); };
+  // A server that follows makes its own plans; its services stay as they were at the start.
+  if (!options.following.wanted()) config.reload = [options, &model] { return load_again(options, model); };
   if (!options.access.empty() || !options.tls_certificate.empty()) {
     config.reload_security = [options] { return load_security(options); };
   }
@@ -327,13 +341,19 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
 
 Result<ExitCode> run(Session& session, const Options& options) {
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
+  TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
+  if (options.plan.empty() != options.following.wanted()) {
+    return session.fail({ErrorCode::invalid, options.plan.empty()
+                                                 ? "expected PLAN, or --follow FLEET to make plans for a fleet"
+                                                 : "--follow makes its own plans: leave out PLAN"});
+  }
   // Both would be ambiguous, and without run times the scheduler cannot tell which requests will be late.
   if (options.latency.measurements.empty() == options.latency.model.empty()) {
     return session.fail(
         {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
   // From here to open() every error ends the program before a port is bound.
-  TANGRAM_TRY(auto served, load(options));
+  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(options) : load(options));
   // Before the first thread starts, because threads inherit the signal mask.
   serve::keep_signals_for_server();
   // Before the model, so that it is destroyed after it: the thread of the drift watch writes to the log.
@@ -342,6 +362,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
   model.workload = served.workload;
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
+  TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
@@ -362,7 +383,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
   {
     // The inner scope destroys the server, and with it every thread that calls back, before the watch and the
     // recording.
-    serve::Server server(std::move(served.deployment), served.workload, std::move(config), log);
+    serve::Server server(std::move(served.deployment), served.workload, std::move(config), log,
+                         std::move(served.following.setup));
     TANGRAM_RETURN_IF_ERROR(server.open());
     tell_where(log, options, server, served.workload.services.size());
     all_answered = server.run();
@@ -392,7 +414,7 @@ void add_files(Program& program, Arguments& verb, Options& options) {
   const auto file = [&](const char* name, std::string& path, const char* help) {
     return program.offers_files(verb.add_option(name, path, help)->type_name("FILE"));
   };
-  program.offers_files(verb.add_option("PLAN", options.plan, "The plan file.")->required());
+  program.offers_files(verb.add_option("PLAN", options.plan, "The plan file. Not with --follow."));
   file("--services", options.services, "The services file.")->required();
   file("--measurements", options.latency.measurements, "Measured run times, CSV, interpolated linearly.");
   file("--model", options.latency.model,
@@ -466,10 +488,14 @@ void add_serve(Program& program) {
             {"tangram serve examples/serving/plan.json --services examples/serving/services.yaml --measurements "
              "examples/measurements.csv --address 0.0.0.0 --tls-certificate DIR/server.pem --tls-key DIR/server.key "
              "--access DIR/access.yaml",
-             "Accept remote clients over TLS, with the tenants of the access file."}},
+             "Accept remote clients over TLS, with the tenants of the access file."},
+            {"tangram serve --follow examples/fleet.yaml --services examples/services.yaml --measurements "
+             "examples/measurements.csv --engine emulated --cuts emulated --speed 60",
+             "Rehearse a day in 24 minutes: follow the traffic on an emulated fleet."}},
        .text_only = true},
       [options](Session& session) { return run(session, *options); });
   add_files(program, verb, *options);
+  add_following_options(program, verb, options->following);
   verb.add_option("--address", options->config.address, "The IP address to listen on.")->type_name("IP");
   verb.add_option("--admin-address", options->config.admin_address, "The IP address of the metrics port.")
       ->type_name("IP");

@@ -1,0 +1,78 @@
+// `tangram follow`: how a server that follows its traffic stands, and what people may ask of it.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/program.h"
+#include "cli/server_options.h"
+
+namespace tangram::cli {
+namespace follow_verb {
+namespace {
+
+struct Options {
+  ServerOptions server;
+  std::string command = "status";
+};
+
+// As people read it.
+std::string text_of(const report::Json& told) {
+  const auto text = [&](const char* key) { return told.at(key).get<std::string>(); };
+  std::string out = fmt::format("mode {}, {}{}\n", text("mode"), text("state"),
+                                told.at("moving").get<bool>() && text("state") != "moving" ? ", moving" : "");
+  out += fmt::format("plan     {} devices, {:.3f} device-hours used\n", told.at("plan_devices").get<int>(),
+                     told.at("device_hours").get<double>());
+  out += fmt::format("moves    {}, {} taken back\n", told.at("moves").get<int>(), told.at("moves_undone").get<int>());
+  out += fmt::format("last     {}\n", text("last_reason"));
+  if (const auto& proposal = told.at("proposal"); !proposal.is_null()) {
+    out += fmt::format("proposal {} devices: {}\n", proposal.at("devices").get<int>(),
+                       fmt::join(proposal.at("reasons").get<std::vector<std::string>>(), "; "));
+  }
+  if (const int refused = told.at("plans_refused").get<int>(); refused > 0) {
+    out += fmt::format("refused  {} plans, the last because {}\n", refused, text("refusal"));
+  }
+  return out;
+}
+
+Result<ExitCode> run(Session& session, const Options& options) {
+  const bool asks = options.command == "status";
+  TANGRAM_TRY(const auto answer,
+              ask_server(options.server, asks ? "GET" : "POST", asks ? "/follow" : "/follow/" + options.command));
+  const report::Json told = report::Json::parse(answer, nullptr, false);
+  // Another server may answer on the port.
+  if (!told.is_object() || !told.contains("last_reason")) {
+    return session.fail({ErrorCode::unavailable, "this is not the metrics port of a Tangram server that follows"});
+  }
+  if (session.structured()) {
+    session.print_value(told);
+  } else {
+    session.print(text_of(told));
+  }
+  return ExitCode::done;
+}
+
+}  // namespace
+}  // namespace follow_verb
+
+void add_follow(Program& program) {
+  using namespace follow_verb;
+  const auto options = std::make_shared<Options>();
+  Arguments& verb = program.add_verb(
+      {.name = "follow",
+       .group = "Serve",
+       .summary = "show or steer a server that follows its traffic",
+       .description =
+           "Prints how a `tangram serve --follow` stands, or steers it. `pause` keeps the present plan until `resume`. "
+           "`now` plans for the traffic of this moment without waiting for a window to end. `approve` puts the plan in "
+           "force that a server with --follow-mode ask proposes. `undo` returns to the plan before the last move, and "
+           "stays there until `resume`.",
+       .examples = {{"tangram follow", "Print how it stands."},
+                    {"tangram follow pause", "Keep the present plan."},
+                    {"tangram follow undo", "Return to the plan before."}}},
+      [options](Session& session) { return run(session, *options); });
+  program.one_of(verb.add_option("COMMAND", options->command, "What to do."),
+                 {"status", "pause", "resume", "now", "undo", "approve"});
+  add_server_options(program, verb, options->server);
+}
+
+}  // namespace tangram::cli

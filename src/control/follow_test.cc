@@ -1,0 +1,139 @@
+#include "control/follow.h"
+
+#include <gtest/gtest.h>
+
+namespace tangram::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+RunningPlan plan_with(int devices, const std::string& reason) {
+  RunningPlan plan;
+  plan.standing.planned = {{25, {{1, 1}}}};
+  plan.step.devices = devices;
+  plan.step.reasons = {reason};
+  return plan;
+}
+
+struct Followed {
+  explicit Followed(FollowOptions options = {}) : follow(options, services(), plan_with(2, "the start")) {}
+
+  static std::vector<Service> services() {
+    Service service;
+    service.name = "ask";
+    service.slo = {1s, 99};
+    return {service};
+  }
+  static FollowOptions in(FollowMode mode) {
+    FollowOptions options;
+    options.mode = mode;
+    return options;
+  }
+
+  std::optional<FollowMove> look(std::uint64_t kept, std::uint64_t missed, bool moving = false) {
+    now += 10s;
+    return follow.on_observed({now, moving, {{.arrived = kept + missed, .served = kept, .late = missed, .sizes = {}}}});
+  }
+  // A plan that is put in force and whose devices are cut at once.
+  void move_to(int devices) {
+    const auto move = follow.on_planned(plan_with(devices, "ask: rate 10 -> 20"), now);
+    ASSERT_TRUE(move);
+    follow.on_begun(*move, now);
+    follow.on_moved(now);
+  }
+
+  Follow follow;
+  TimePoint now = kTimeZero;
+};
+
+TEST(Follow, PutsAPlanInForceAndGuardsIt) {
+  Followed bench;
+  EXPECT_EQ(bench.follow.state(), FollowState::watching);
+  const auto move = bench.follow.on_planned(plan_with(3, "ask: rate 10 -> 20"), bench.now);
+  ASSERT_TRUE(move);
+  EXPECT_FALSE(move->undo);
+  bench.follow.on_begun(*move, bench.now);
+  EXPECT_EQ(bench.follow.state(), FollowState::moving);
+  EXPECT_FALSE(bench.follow.wants_plans(bench.now));
+  EXPECT_EQ(bench.follow.last_reason(), "ask: rate 10 -> 20");
+  bench.follow.on_moved(bench.now);
+  EXPECT_EQ(bench.follow.state(), FollowState::guarding);
+  EXPECT_EQ(bench.follow.running().step.devices, 3);
+  EXPECT_EQ(bench.follow.moves(), 1u);
+}
+
+TEST(Follow, OnlyMentionsAPlanWhenItAdvises) {
+  Followed bench(Followed::in(FollowMode::advise));
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(3, "ask: rate 10 -> 20"), bench.now));
+  EXPECT_EQ(bench.follow.last_reason(), "would move to 3 devices: ask: rate 10 -> 20");
+  EXPECT_EQ(bench.follow.running().step.devices, 2);
+}
+
+TEST(Follow, WaitsForApprovalWhenItAsks) {
+  Followed bench(Followed::in(FollowMode::ask));
+  EXPECT_FALSE(bench.follow.approve());
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(3, "ask: rate 10 -> 20"), bench.now));
+  EXPECT_EQ(bench.follow.state(), FollowState::proposed);
+  const auto move = bench.follow.approve();
+  ASSERT_TRUE(move);
+  EXPECT_EQ(move->plan.step.devices, 3);
+  bench.follow.on_begun(*move, bench.now);
+  EXPECT_FALSE(bench.follow.proposal());
+}
+
+// Once: then nothing happens without a person.
+TEST(Follow, TakesABadPlanBackOnceAndHolds) {
+  Followed bench;
+  for (int i = 0; i < 60; ++i) EXPECT_FALSE(bench.look(200, 0));
+  bench.move_to(3);
+  std::optional<FollowMove> back;
+  for (int i = 0; i < 30 && !back; ++i) back = bench.look(180, 20);
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(back->undo);
+  EXPECT_EQ(back->plan.step.devices, 2);
+  bench.follow.on_begun(*back, bench.now);
+  bench.follow.on_moved(bench.now);
+  EXPECT_EQ(bench.follow.state(), FollowState::held);
+  EXPECT_EQ(bench.follow.moves_undone(), 1u);
+  EXPECT_NE(bench.follow.last_reason().find("taken back, ask: 90.0 % in time"), std::string::npos)
+      << bench.follow.last_reason();
+  EXPECT_FALSE(bench.follow.wants_plans(bench.now));
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(4, "more"), bench.now));
+  for (int i = 0; i < 30; ++i) EXPECT_FALSE(bench.look(180, 20));
+  ASSERT_TRUE(bench.follow.resume());
+  EXPECT_TRUE(bench.follow.wants_plans(bench.now));
+}
+
+TEST(Follow, ReturnsWhenAsked) {
+  Followed bench;
+  EXPECT_FALSE(bench.follow.undo());
+  bench.move_to(3);
+  const auto back = bench.follow.undo();
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->plan.step.devices, 2);
+}
+
+TEST(Follow, DoesNothingWhilePaused) {
+  Followed bench;
+  ASSERT_TRUE(bench.follow.pause());
+  EXPECT_EQ(bench.follow.state(), FollowState::paused);
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(3, "more"), bench.now));
+  ASSERT_TRUE(bench.follow.resume());
+  EXPECT_FALSE(bench.follow.resume());
+  EXPECT_TRUE(bench.follow.on_planned(plan_with(3, "more"), bench.now));
+}
+
+TEST(Follow, MovesNoMoreOftenThanAllowed) {
+  FollowOptions options;
+  options.moves_max = 2;
+  Followed bench(options);
+  bench.move_to(3);
+  bench.move_to(4);
+  EXPECT_FALSE(bench.follow.wants_plans(bench.now));
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(5, "more"), bench.now));
+  bench.now += 1h;
+  EXPECT_TRUE(bench.follow.wants_plans(bench.now));
+}
+
+}  // namespace
+}  // namespace tangram::control

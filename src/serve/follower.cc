@@ -1,0 +1,248 @@
+// Two threads meet here. Everything of the world's (follow_, hours_, since_) is touched inside step() or between two
+// steps; everything of the planner's (controller_) only by plan(). They exchange values through mail_, and through
+// planned_, which belongs to the planner until it posts plan_call_ and to the world from then on, until the world
+// answers.
+
+#include "serve/follower.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "serve/infer_json.h"
+#include "serve/live_world.h"
+#include "serve/reports.h"
+
+namespace tangram::serve {
+namespace {
+
+// The planning thread gives way to the threads that serve.
+constexpr int kPlannerNice = 10;
+// Distinct input sizes that are counted in one look. A client may send any size that the plan takes; beyond this many,
+// the size counts with the next larger one that is known.
+constexpr std::size_t kSizesMax = 4096;
+
+std::string joined(const std::vector<std::string>& reasons) { return fmt::format("{}", fmt::join(reasons, "; ")); }
+
+host::LogLine step_line(std::string_view event, const control::PlanStep& step) {
+  host::LogLine line(host::LogLevel::info, event);
+  line.integer("devices", step.devices)
+      .integer("compute_slices", step.compute_slices)
+      .integer("devices_recut", step.devices_recut)
+      .integer("replicas_loaded", step.replicas_loaded)
+      .text("reason", joined(step.reasons));
+  return line;
+}
+
+}  // namespace
+
+Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce put_in_force)
+    : inbox_(inbox),
+      log_(log),
+      put_in_force_(std::move(put_in_force)),
+      follow_(setup.options, setup.services, std::move(setup.first)),
+      look_every_(setup.controller.observe_interval()),
+      next_look_(kTimeZero + look_every_),
+      controller_(std::move(setup.controller)) {
+  since_.services.resize(setup.services.size());
+  look_call_.owner = this;
+  look_call_.work = [this](LiveWorld& world, ControlCall&) { look(world); };
+  plan_call_.owner = this;
+  plan_call_.work = [this](LiveWorld& world, ControlCall&) { take_plan(world); };
+  thread_ = std::thread([this] { plan(); });
+}
+
+Follower::~Follower() {
+  {
+    const host::MutexLock lock(mutex_);
+    mail_.stopping = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+// ---- Counting ----
+
+void Follower::arrived(const Call& call) {
+  if (call.background > 0) return;
+  control::ServiceObservation& service = since_.services[call.model->service.index()];
+  ++service.arrived;
+  if (service.sizes.size() < kSizesMax) {
+    ++service.sizes[call.size];
+    return;
+  }
+  const auto known = service.sizes.lower_bound(call.size);
+  ++(known == service.sizes.end() ? std::prev(known) : known)->second;
+}
+
+void Follower::ended(const Call& call, OutcomeKind kind) {
+  if (call.background == 0) control::count_outcome(since_.services[call.model->service.index()], kind);
+}
+
+// ---- The thread of the world ----
+
+void Follower::work(const LiveWorld& world, TimePoint now) {
+  // Devices come and go while a plan moves, and once more when it has.
+  const bool moves = world.scheduler().moving();
+  if (moves || moving_) hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
+  moving_ = moves;
+  if (look_posted_ || now < next_look_) return;
+  look_posted_ = true;
+  inbox_.post(&look_call_, false);
+}
+
+void Follower::on_controlled(ControlCall* call) {
+  if (call == &look_call_) look_posted_ = false;
+}
+
+void Follower::look(LiveWorld& world) {
+  notice_end_of_move(world);
+  control::Observation seen = std::exchange(since_, {});
+  since_.services.resize(seen.services.size());
+  seen.at = world.time();
+  seen.moving = world.scheduler().moving();
+  for (std::uint32_t s = 0; s < seen.services.size(); ++s) seen.services[s].waiting = waiting_of(world, ServiceId(s));
+  // Looks stay on their grid, so that windows end where the simulator's do. Those that were missed are left out.
+  next_look_ += ((world.time() - next_look_) / look_every_ + 1) * look_every_;
+  if (const auto back = follow_.on_observed(seen)) begin(world, *back);
+  // The controller makes no plan while something moves; nor does it while a plan could not be put in force.
+  seen.moving |= !follow_.wants_plans(world.time());
+  send(seen, false);
+}
+
+void Follower::notice_end_of_move(const LiveWorld& world) {
+  if (follow_.state() != control::FollowState::moving || world.scheduler().moving()) return;
+  follow_.on_moved(world.time());
+  log_.write(host::LogLine(host::LogLevel::info, "follow_moved")
+                 .integer("devices", static_cast<std::int64_t>(
+                                         control::fleet_use_of(world.scheduler().state(), world.time()).devices)));
+}
+
+void Follower::take_plan(LiveWorld& world) {
+  notice_end_of_move(world);
+  control::RunningPlan planned = *std::exchange(planned_, std::nullopt);
+  auto line = step_line("follow_planned", planned.step);
+  line.text("mode", to_string(follow_.mode()));
+  log_.write(line);
+  if (const auto move = follow_.on_planned(std::move(planned), world.time())) begin(world, *move);
+  answer_planner();
+}
+
+void Follower::begin(LiveWorld& world, const control::FollowMove& move) {
+  const auto begun = put_in_force_(world, move.plan.deployment);
+  if (!begun) {
+    follow_.on_failed(move, begun.error().message);
+    log_.write(host::LogLine(host::LogLevel::error, "follow_not_moved").text("reason", begun.error().message));
+    return;
+  }
+  follow_.on_begun(move, world.time());
+  auto line = step_line(move.undo ? "follow_taken_back" : "follow_moving", move.plan.step);
+  log_.write(line);
+  hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
+  moving_ = true;
+  const host::MutexLock lock(mutex_);
+  mail_.standing = follow_.standing();
+}
+
+void Follower::command(LiveWorld& world, FollowCommand command, ControlCall& call) {
+  notice_end_of_move(world);
+  Result<Nothing> done = Nothing{};
+  const auto move_if = [&](const Result<control::FollowMove>& move) {
+    if (!move) return Result<Nothing>(move.error());
+    begin(world, *move);
+    return Result<Nothing>(Nothing{});
+  };
+  switch (command) {
+    case FollowCommand::pause: done = follow_.pause(); break;
+    case FollowCommand::resume: done = follow_.resume(); break;
+    case FollowCommand::approve: done = move_if(follow_.approve()); break;
+    case FollowCommand::undo: done = move_if(follow_.undo()); break;
+    case FollowCommand::now: {
+      control::Observation nothing;
+      nothing.at = world.time();
+      nothing.services.resize(since_.services.size());
+      nothing.moving = world.scheduler().moving();
+      send(nothing, true);
+      break;
+    }
+  }
+  if (!done) {
+    call.status = CallStatus::invalid;
+    call.answer = error_body(done.error().message);
+    return;
+  }
+  log_.write(host::LogLine(host::LogLevel::info, "follow_command")
+                 .text("command", kFollowCommands[static_cast<std::size_t>(command)]));
+}
+
+FollowReport Follower::report(const LiveWorld& world) const {
+  FollowReport report;
+  report.mode = to_string(follow_.mode());
+  report.state = to_string(follow_.state());
+  report.plan_devices = follow_.running().step.devices;
+  report.device_hours = hours_.device_hours(world.time());
+  report.slice_hours = hours_.slice_hours(world.time());
+  report.moves = follow_.moves();
+  report.moves_undone = follow_.moves_undone();
+  report.moving = world.scheduler().moving();
+  report.last_reason = follow_.last_reason();
+  if (const auto& proposal = follow_.proposal()) {
+    report.proposal = FollowReport::Proposal{proposal->step.devices, proposal->step.reasons};
+  }
+  const host::MutexLock lock(mutex_);
+  report.plans_refused = mail_.plans_refused;
+  report.refusal = mail_.refusal;
+  return report;
+}
+
+// ---- The planning thread ----
+
+void Follower::send(const control::Observation& seen, bool now) {
+  {
+    const host::MutexLock lock(mutex_);
+    if (!mail_.seen) mail_.seen.emplace();
+    control::add_to(*mail_.seen, seen);
+    mail_.now |= now;
+  }
+  changed_.notify_all();
+}
+
+void Follower::answer_planner() {
+  {
+    const host::MutexLock lock(mutex_);
+    mail_.standing = follow_.standing();
+    mail_.awaits_world = false;
+  }
+  changed_.notify_all();
+}
+
+void Follower::plan() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kPlannerNice);
+  while (true) {
+    Mail task;
+    {
+      const host::MutexLock lock(mutex_);
+      while (!mail_.stopping && (mail_.awaits_world || !mail_.seen)) changed_.wait(mutex_);
+      if (mail_.stopping) return;
+      task.seen = std::exchange(mail_.seen, std::nullopt);
+      task.standing = std::exchange(mail_.standing, std::nullopt);
+      task.now = std::exchange(mail_.now, false);
+    }
+    if (task.standing) controller_.set_standing(std::move(*task.standing));
+    auto made = task.now ? controller_.plan_now(*task.seen) : controller_.observe(*task.seen);
+    {
+      const host::MutexLock lock(mutex_);
+      mail_.plans_refused = static_cast<std::uint64_t>(controller_.plans_refused());
+      mail_.refusal = controller_.refusal();
+      mail_.awaits_world = made.has_value();
+    }
+    if (!made) continue;
+    planned_ = control::RunningPlan{std::move(made->deployment), controller_.standing(), std::move(made->step)};
+    inbox_.post(&plan_call_);
+  }
+}
+
+}  // namespace tangram::serve
