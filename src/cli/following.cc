@@ -8,16 +8,17 @@
 #include <fmt/format.h>
 
 #include "cli/inputs.h"
+#include "control/day.h"
 #include "lab/replan_comparison.h"
+#include "plan/recut_times.h"
 
 namespace tangram::cli {
 namespace {
 
 control::ControllerOptions controller_options(const FollowingOptions& options) {
   control::ControllerOptions controller;
-  controller.interval = from_seconds(options.interval_s / options.speed);
-  controller.look = from_seconds(to_seconds(controller.look) / options.speed);
-  return controller;
+  controller.interval = from_seconds(options.interval_s);
+  return control::at_speed(controller, options.speed);
 }
 
 control::FollowOptions follow_options(const FollowingOptions& options) {
@@ -55,9 +56,8 @@ Result<std::optional<control::RecutClock>> emulated_cuts(const FollowingOptions&
   if (!options.recut_times.empty()) {
     TANGRAM_TRY(times, load_recut_times(options.recut_times));
   }
-  for (double& ms : times.create_ms) ms /= options.speed;
-  for (double& ms : times.destroy_ms) ms /= options.speed;
-  return std::optional(control::RecutClock(std::move(times), from_seconds(options.load_s / options.speed)));
+  return std::optional(control::RecutClock(plan::at_speed(std::move(times), options.speed),
+                                           from_seconds(options.load_s / options.speed)));
 }
 
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,

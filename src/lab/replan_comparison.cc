@@ -6,7 +6,7 @@
 // of it it gets without losing more requests. All three plan with the same planner and the same kind of certifier, so
 // that only their knowledge differs.
 //
-// "True" rates are those of the traffic description, without chance, as means over a minute.
+// "True" rates are those of the traffic description, without chance, as means over a minute of the day.
 
 #include "lab/replan_comparison.h"
 
@@ -19,8 +19,11 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "control/day.h"
 #include "control/recut_clock.h"
+#include "core/day.h"
 #include "plan/demand.h"
+#include "plan/recut_times.h"
 #include "sched/deployment.h"
 
 namespace tangram::lab {
@@ -29,8 +32,6 @@ namespace {
 using control::Replanner;
 using control::ServiceDemand;
 using control::SizeCounts;
-
-constexpr double kMinute = 60;
 
 // ---- The truth about traffic ----
 
@@ -138,7 +139,8 @@ class Comparison {
     std::vector<ServiceDemand> demand;
     for (const auto& service : services()) {
       const double rate =
-          scale() * busiest_rate_per_s(service, begin_s * scale_of_trace(service), end_s * scale_of_trace(service));
+          scale() * busiest_rate_per_s(service, begin_s * scale_of_trace(service), end_s * scale_of_trace(service),
+                                       to_seconds(options_.minute));
       demand.push_back({control::rounded_up(rate, options_.controller.watch.rate_step), true_mix(service, end_s)});
     }
     return demand;
@@ -337,11 +339,11 @@ class Comparison {
 
 }  // namespace
 
-double busiest_rate_per_s(const Service& service, double begin_s, double end_s) {
+double busiest_rate_per_s(const Service& service, double begin_s, double end_s, double minute_s) {
   // Minutes count from begin_s, and the last one may be shorter. Cost: one mean for each minute, 1,440 for a day.
   double most = 0;
-  for (double at = begin_s; at < end_s - 1e-9; at += kMinute) {
-    most = std::max(most, mean_rate(service, at, std::min(at + kMinute, end_s)));
+  for (double at = begin_s; at < end_s - 1e-9; at += minute_s) {
+    most = std::max(most, mean_rate(service, at, std::min(at + minute_s, end_s)));
   }
   return most;
 }
@@ -361,9 +363,27 @@ std::vector<control::ServiceDemand> described_peak(const Workload& workload, dou
   for (const auto& service : workload.services) {
     Workload one;
     one.services = {service};
-    demand.push_back(described_demand(one, 0, std::max(kMinute, period_s(service.traffic)), rate_step).front());
+    demand.push_back(described_demand(one, 0, std::max(60.0, period_s(service.traffic)), rate_step).front());
   }
   return demand;
+}
+
+ReplanComparisonOptions at_speed(ReplanComparisonOptions options, double speed) {
+  const auto faster = [speed](Duration time) { return from_seconds(to_seconds(time) / speed); };
+  options.controller = control::at_speed(options.controller, speed);
+  options.recut = plan::at_speed(std::move(options.recut), speed);
+  options.load = faster(options.load);
+  options.oracle_lead = faster(options.oracle_lead);
+  options.minute = faster(options.minute);
+  return options;
+}
+
+Scenario at_speed(Scenario scenario, double speed) {
+  scenario.workload = tangram::at_speed(std::move(scenario.workload), speed);
+  auto& config = scenario.config;
+  if (config.duration != Duration::max()) config.duration = from_seconds(to_seconds(config.duration) / speed);
+  config.faults.slice_lost_mean_s /= speed;
+  return scenario;
 }
 
 Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,

@@ -18,8 +18,8 @@
 namespace tangram::lab {
 
 // The rate of a service at its busiest minute within [begin_s, end_s), as its traffic has it, without chance. Bursts
-// count with their mean.
-double busiest_rate_per_s(const Service& service, double begin_s, double end_s);
+// count with their mean. `minute_s` is how long a minute is, in a day that passes faster.
+double busiest_rate_per_s(const Service& service, double begin_s, double end_s, double minute_s = 60);
 
 // What the services of `workload` ask for within a span of time, as their traffic has it: the rate of the busiest
 // minute, rounded up in steps of `rate_step`, and the input sizes at the end of the span.
@@ -36,10 +36,18 @@ struct ReplanComparisonOptions {
   Duration load = plan::TransitionOptions{}.load_default;
   double oracle_mix_drift = 0.04;  // The oracle sees no chance in the mix, and so needs less of a drift.
   Duration oracle_lead = std::chrono::minutes(1);  // The oracle is ready this much before a rate comes.
+  Duration minute = std::chrono::minutes(1);       // True rates are means over so long.
   // Shorter than for a plan that stays: a day has a hundred plans, and a wrong one is replaced within minutes.
   CertifyOptions certify{.requests_look = 100'000, .requests_confirm = 200'000, .confirmations = 1};
   std::function<bool(const std::string& run, double share)> progress;  // False stops.
 };
+
+// The options in a day that passes `speed` times as fast (core/day.h): windows, looks, cutting, loading, the oracle's
+// lead and the minute over which rates are taken.
+ReplanComparisonOptions at_speed(ReplanComparisonOptions options, double speed);
+// The scenario in such a day: its traffic, its duration and the time between losses of slices. How long a worker takes
+// to start again stays real.
+Scenario at_speed(Scenario scenario, double speed);
 
 using control::PlanStep;
 

@@ -18,6 +18,14 @@ TEST(BusiestRate, IsThatOfTheBusiestMinute) {
   EXPECT_DOUBLE_EQ(busiest_rate_per_s(service, 30, 90), 5);
 }
 
+// Seconds of a fast day: the curve of half minutes is one of half seconds, and its busiest minute one of a second.
+TEST(BusiestRate, TakesAShorterMinuteInAFasterDay) {
+  Service service;
+  service.traffic = CurveTraffic{"", 0.5, 1, {2, 6, 4, 4}};
+  EXPECT_DOUBLE_EQ(busiest_rate_per_s(service, 0, 2, 1), 4);
+  EXPECT_DOUBLE_EQ(busiest_rate_per_s(service, 0.5, 1.5, 1), 5);
+}
+
 // Two hours of one service whose rate is 4/s but for the second half hour, when it is 36/s. A compute slice runs a
 // request in 250 ms, so the peak needs more than one GPU and the rest of the time less than one.
 Scenario two_hours() {

@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "base/check.h"
+
 namespace tangram::plan {
 
 // The runs themselves are not kept, so the median of several layouts is approximated by the mean of their medians.
@@ -21,6 +23,13 @@ std::vector<double> medians_ms(const std::vector<TimedRecut>& recuts) {
     medians.back() = sum.first / sum.second;
   }
   return medians;
+}
+
+RecutTimes at_speed(RecutTimes times, double speed) {
+  TANGRAM_CHECK(speed > 0, "a day passes at some speed");
+  for (double& ms : times.create_ms) ms /= speed;
+  for (double& ms : times.destroy_ms) ms /= speed;
+  return times;
 }
 
 }  // namespace tangram::plan

@@ -12,5 +12,11 @@ TEST(RecutTimes, FillsTheNumbersOfSlicesThatNobodyTimed) {
   EXPECT_TRUE(medians_ms({}).empty());
 }
 
+TEST(RecutTimes, AreDividedByTheSpeedOfTheDay) {
+  const RecutTimes fast = at_speed(RecutTimes{}, 60);
+  EXPECT_NEAR(to_milliseconds(fast.create(1)), 52.0 / 60, 1e-6);
+  EXPECT_NEAR(to_milliseconds(fast.destroy(7)), 164.0 / 60, 1e-6);
+}
+
 }  // namespace
 }  // namespace tangram::plan

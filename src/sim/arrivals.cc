@@ -48,15 +48,19 @@ std::int64_t SizeSampler::draw(Rng& rng) const {
   return 1;
 }
 
-ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale)
+ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale,
+                             double begin_s)
     : service_(&service),
       scale_(rate_scale),
+      begin_s_(begin_s),
       times_(rng.stream("arrivals", index)),
       states_(rng.stream("bursts", index)),
       sizes_(rng.stream("sizes", index)),
       size_sampler_(service.input_size),
-      samples_sampler_(service.samples) {
+      samples_sampler_(service.samples),
+      at_s_(begin_s) {
   TANGRAM_CHECK(rate_scale > 0, "a rate is scaled by something positive");
+  TANGRAM_CHECK(begin_s >= 0, "a day begins at zero");
   flows_ = mean_rate_per_s(service.traffic) > 0;
   // Kept as a gap, which saves a division per request.
   if (const auto* poisson = std::get_if<PoissonTraffic>(&service.traffic))
@@ -66,6 +70,9 @@ ArrivalSource::ArrivalSource(const Service& service, const Rng& rng, std::uint64
     // The initial state is drawn from the stationary distribution, so that the mean rate is right from the first
     // second.
     bursting_ = states_.chance(bursts->burst_mean_s / (bursts->burst_mean_s + bursts->calm_mean_s));
+  }
+  if (const auto* curve = std::get_if<CurveTraffic>(&service.traffic)) {
+    curve_step_ = static_cast<std::size_t>(begin_s / curve->step_s);
   }
   enter_piece();
 }
@@ -89,7 +96,7 @@ std::optional<Arrival> ArrivalSource::next() {
 void ArrivalSource::fill(Arrival& arrival) {
   // The extra number is drawn only for sizes that drift, so that all other services see the same random numbers as
   // before.
-  const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(to_seconds(arrival.at)));
+  const bool later = later_sampler_ && sizes_.chance(service_->size_drift->share_at(begin_s_ + to_seconds(arrival.at)));
   arrival.size = later ? later_sampler_->draw(sizes_) : size_sampler_.draw(sizes_);
   arrival.samples = static_cast<std::int32_t>(samples_sampler_.draw(sizes_));
 }
@@ -107,7 +114,7 @@ std::optional<TimePoint> ArrivalSource::next_time() {
     // With a rate of zero the gap would be infinite.
     if (!flows_) return std::nullopt;
     at_s_ += times_.exponential(gap_mean_s_);
-    return at_seconds(at_s_);
+    return at_seconds(at_s_ - begin_s_);
   }
   if (const auto* constant = std::get_if<ConstantTraffic>(&service_->traffic)) {
     const double rate = constant->rate_per_s * scale_;
@@ -165,7 +172,7 @@ TimePoint ArrivalSource::next_piecewise() {
     enter_piece();
   }
   at_s_ += events / piece_rate_;
-  return at_seconds(at_s_);
+  return at_seconds(at_s_ - begin_s_);
 }
 
 // Thinning (Lewis and Shedler, 1979): draw at the peak rate, and keep each arrival with the probability rate / peak
@@ -179,7 +186,7 @@ TimePoint ArrivalSource::next_diurnal() {
     // A quarter turn moves the maximum of the sine to peak_at_s.
     const double turns = (at_s_ - diurnal.peak_at_s) / diurnal.period_s + 0.25;
     const double rate = 1 + diurnal.amplitude * math::sine_of_turns(turns);
-    if (times_.uniform() * (1 + diurnal.amplitude) < rate) return at_seconds(at_s_);
+    if (times_.uniform() * (1 + diurnal.amplitude) < rate) return at_seconds(at_s_ - begin_s_);
   }
 }
 

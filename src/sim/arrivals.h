@@ -33,8 +33,10 @@ class SizeSampler {
 class ArrivalSource {
  public:
   // `rate_scale` multiplies the rate (and speeds up a trace). Streams are derived from `rng` and `index`, so the same
-  // seed gives the same arrivals to every policy.
-  ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale);
+  // seed gives the same arrivals to every policy. `begin_s` is the time of the day at which the arrivals begin: rate
+  // curves, diurnal rates and drifts of sizes are read from there on, and times are counted from there. A trace has no
+  // time of the day and begins with its first request.
+  ArrivalSource(const Service& service, const Rng& rng, std::uint64_t index, double rate_scale, double begin_s = 0);
 
   // The next arrival, in ascending order of time, or nothing when there are no more.
   std::optional<Arrival> next();
@@ -56,6 +58,7 @@ class ArrivalSource {
 
   const Service* service_;
   double scale_;
+  double begin_s_;  // The time of the day at which the arrivals begin.
   double gap_mean_s_ = 0;  // Of Poisson traffic that flows.
   Rng times_;
   Rng states_;
@@ -64,7 +67,7 @@ class ArrivalSource {
   SizeSampler samples_sampler_;
   std::optional<SizeSampler> later_sampler_;  // Of sizes that drift.
   std::uint64_t emitted_ = 0;
-  double at_s_ = 0;  // The process's own clock, in seconds.
+  double at_s_ = 0;  // The process's own clock, in seconds of the day.
   double piece_rate_ = 0;
   double piece_end_s_ = 0;
   bool bursting_ = false;

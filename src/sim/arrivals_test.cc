@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -17,9 +18,10 @@ Service service_with(Traffic traffic) {
   return service;
 }
 
-std::vector<double> times_of(const Service& service, double until_s, std::uint64_t seed = 1, double scale = 1) {
+std::vector<double> times_of(const Service& service, double until_s, std::uint64_t seed = 1, double scale = 1,
+                             double begin_s = 0) {
   const Rng rng(seed);
-  ArrivalSource source(service, rng, 0, scale);
+  ArrivalSource source(service, rng, 0, scale, begin_s);
   std::vector<double> times;
   while (const auto arrival = source.next()) {
     const double at = to_seconds(arrival->at);
@@ -89,6 +91,34 @@ TEST(Arrivals, CurveFollowsItsStepsAndRepeats) {
   EXPECT_NEAR(by_step[0], 2e6, 6000);
   EXPECT_EQ(by_step[1], 0);
   EXPECT_NEAR(by_step[2], 1e6, 4000);
+}
+
+// Steps of 10 s, and the arrivals begin at 15 s: five seconds of the second step are left, then the third, with no
+// arrivals, then the first again. Times count from the beginning.
+TEST(Arrivals, BeginWithinACurve) {
+  const auto times = times_of(service_with(CurveTraffic{"", 10, 1, {10, 1000, 0}}), 25, 1, 1, 15);
+  const auto within = [&](double from, double to) {
+    return std::ranges::count_if(times, [&](double at) { return at >= from && at < to; });
+  };
+  EXPECT_NEAR(static_cast<double>(within(0, 5)), 5000, 300);
+  EXPECT_EQ(within(5, 15), 0);
+  EXPECT_NEAR(static_cast<double>(within(15, 25)), 100, 40);
+}
+
+// The peak is at 600 s of the day, and the arrivals begin at 500 s: it comes after 100 s.
+TEST(Arrivals, BeginWithinADay) {
+  const auto times = times_of(service_with(DiurnalTraffic{100, 1, 1000, 600}), 200, 1, 1, 500);
+  // The mean within 25 s of the peak is 100 * (1 + 0.996); fifty seconds at the trough would bring almost none.
+  const auto at_peak = std::ranges::count_if(times, [](double at) { return at >= 75 && at < 125; });
+  EXPECT_NEAR(static_cast<double>(at_peak), 9980, 400);
+}
+
+TEST(Arrivals, BeginWithinADriftOfSizes) {
+  Service service = service_with(ConstantTraffic{10});
+  service.size_drift = SizeDrift{ConstantSize{9}, 100, 200};
+  const Rng rng(1);
+  ArrivalSource after(service, rng, 0, 1, 200);
+  EXPECT_EQ(after.next()->size, 9);
 }
 
 TEST(Arrivals, TraceIsReplayedAtItsSpeedWithItsSizes) {

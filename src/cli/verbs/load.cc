@@ -23,6 +23,7 @@
 #include "client/load.h"
 #include "client/load_schedule.h"
 #include "client/offline_rows.h"
+#include "core/day.h"
 #include "host/files.h"
 #include "report/load_report.h"
 #include "report/number_text.h"
@@ -48,6 +49,8 @@ struct Options {
   std::string protocol = "http";
   double seconds = 20;
   double rate_scale = 1;
+  double speed = 1;    // How many times as fast the day passes.
+  double begin_s = 0;  // The time of the day, before the speed, at which the load begins.
   std::size_t clients = 0;  // Of a closed loop; 0 means an open loop.
   std::uint64_t requests = 1000;
   std::uint64_t seed = 1;
@@ -177,9 +180,10 @@ Result<Workload> workload_of(const Options& options) {
 }
 
 // The arrivals of the service at this index, the same as the simulator draws for the same seed and index. The source is
-// shared because std::function must be copyable.
-client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::size_t index, double rate_scale) {
-  const auto source = std::make_shared<sim::ArrivalSource>(service, rng, index, rate_scale);
+// shared because std::function must be copyable. `begin_s` is the time of the day at which they begin.
+client::LoadArrivals arrivals_of(const Service& service, const Rng& rng, std::size_t index, double rate_scale,
+                                 double begin_s) {
+  const auto source = std::make_shared<sim::ArrivalSource>(service, rng, index, rate_scale, begin_s);
   return [source]() -> std::optional<client::LoadArrival> {
     const auto arrival = source->next();
     if (!arrival) return std::nullopt;
@@ -207,7 +211,8 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
   // behind it.
   std::vector<client::LoadArrivals> arrivals;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    arrivals.push_back(arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale));
+    arrivals.push_back(arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale,
+                                   options.begin_s / options.speed));
   }
   auto requests =
       closed ? client::requests_at_once(arrivals, options.requests)
@@ -326,6 +331,8 @@ report::Json load_json(const Options& options, const Workload& workload, const r
                     {"seed", options.seed},
                     {"protocol", options.protocol},
                     {"rate_scale", options.rate_scale},
+                    {"speed", options.speed},
+                    {"begin_s", options.begin_s},
                     {"seconds", report.seconds},
                     {"total", tally_json(report.total, report)},
                     {"services", report::Json::array()}};
@@ -411,7 +418,8 @@ Result<ExitCode> run(Session& session, const Options& options) {
     return session.fail(invalid_input("--clients needs --protocol http"));
   // Check before the run that the page can be written: a load of an hour must not end in a wrong path.
   TANGRAM_RETURN_IF_ERROR(host::check_outputs({{"--html", options.html}}, {options.services}));
-  TANGRAM_TRY(const auto workload, workload_of(options));
+  TANGRAM_TRY(auto day, workload_of(options));
+  const Workload workload = at_speed(std::move(day), options.speed);
   TANGRAM_TRY(const auto requests, requests_of(options, workload));
   warn_of_silence(session, workload, requests);
   bool interrupted = false;
@@ -483,6 +491,18 @@ void add_how(Program& program, Arguments& verb, Options& options) {
       ->type_name("X")
       ->capture_default_str()
       ->range(1e-6, 1e6);
+  verb.add_option("--speed", options.speed,
+                  "Let the day pass so many times as fast: divides the steps of rate curves, diurnal periods and size "
+                  "drift. Rates, promises, bursts, traces and --seconds stay as they are.")
+      ->type_name("X")
+      ->capture_default_str()
+      ->range(1e-3, 1e4);
+  verb.add_option("--begin", options.begin_s,
+                  "The time of the day at which the load begins, in seconds of the day before --speed. For rate curves, "
+                  "diurnal rates and size drift; a trace begins with its first request.")
+      ->type_name("S")
+      ->capture_default_str()
+      ->range(0.0, 1e9);
   verb.add_option("--seed", options.seed, "The seed of arrivals, sizes and tensors.")
       ->type_name("N")
       ->capture_default_str();

@@ -49,6 +49,7 @@ struct Options {
   std::string record;
   bool replan = false;
   double interval_s = 300;
+  double speed = 1;
   std::string fleet;
   std::string rule = "certified";
   std::string sharing = "none";
@@ -151,7 +152,8 @@ Result<Fleet> fleet_for(const Options& options, const lab::Scenario& scenario) {
 
 // Runs the scenario three times: with replanning, with one plan for the peak, and with an oracle that knows the
 // traffic.
-Result<ExitCode> run_replan(Session& session, const Options& options, const lab::Scenario& scenario) {
+Result<ExitCode> run_replan(Session& session, const Options& options, const lab::Scenario& day) {
+  const lab::Scenario scenario = lab::at_speed(day, options.speed);
   TANGRAM_TRY(const auto fleet, fleet_for(options, scenario));
   if (const auto possible = host::check_outputs({{"--html", options.html}}, {options.scenario, options.fleet});
       !possible) {
@@ -172,7 +174,7 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
     progress.set(before + static_cast<std::uint64_t>(share * kRunUnits));
     return true;
   };
-  const auto comparison = lab::compare_replanning(scenario, fleet, settings);
+  const auto comparison = lab::compare_replanning(scenario, fleet, lab::at_speed(settings, options.speed));
   progress.finish();
   if (!comparison) return session.fail(comparison.error());
   if (session.structured()) {
@@ -275,6 +277,14 @@ void add_options(Program& program, Arguments& verb, Options& options) {
   verb.add_option("--interval", options.interval_s, "With --replan: virtual seconds between two checks of the traffic.")
       ->type_name("S")
       ->range(1.0, 1e6)
+      ->needs(replan)
+      ->capture_default_str();
+  verb.add_option("--speed", options.speed,
+                  "With --replan: let the day pass so many times as fast. Divides the duration, rate curves, diurnal "
+                  "periods, size drift, --interval, checks for surges, cutting and loading; rates, run times, promises, "
+                  "bursts and traces stay as they are.")
+      ->type_name("X")
+      ->range(1e-3, 1e4)
       ->needs(replan)
       ->capture_default_str();
   program.offers_files(
