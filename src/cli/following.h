@@ -8,7 +8,10 @@
 #include "cli/plan_inputs.h"
 #include "cli/program.h"
 #include "control/recut_clock.h"
+#include "host/log.h"
+#include "host/state_store.h"
 #include "lab/certify.h"
+#include "recut/live_gpus.h"
 #include "serve/follower.h"
 
 namespace tangram::cli {
@@ -23,7 +26,10 @@ struct FollowingOptions {
   std::optional<double> begin_s;
   double interval_s = to_seconds(control::ControllerOptions{}.interval);
   double guard_s = to_seconds(control::MoveGuard::Options{}.watch);
+  double lost_after_s = 15;
   int moves_per_hour = control::FollowOptions{}.moves_max;
+  std::string state;  // A folder; empty: nothing is remembered.
+  bool standby = false;
   std::string rule = "certified";
   std::string sharing = "none";
 
@@ -40,11 +46,23 @@ Result<std::optional<control::RecutClock>> emulated_cuts(const FollowingOptions&
 struct Following {
   std::shared_ptr<const LatencyModel> latency;
   std::unique_ptr<lab::SimulatedCertifier> certifier;
+  std::unique_ptr<host::StateStore> store;        // Null: nothing is remembered.
   std::unique_ptr<serve::Follower::Setup> setup;  // The server takes it.
+  std::string state_not_used;  // Why the plan of the state folder is not; empty: it is, or there is none.
 };
 
-// Plans for the start. Errors: a file is wrong, a service has no rate to plan for, or the fleet is too small.
+// Opens the state folder; with --standby it waits until the server that uses it has ended. Null: there is no --state.
+// Errors: another server uses it, it cannot be used, or the wait was interrupted.
+Result<std::unique_ptr<host::StateStore>> open_state(Session& session, const FollowingOptions& options);
+// Plans for the start, or goes on with the plan of `store`, which may be null. Errors: a file is wrong, a service has
+// no rate to plan for, or the fleet is too small.
 Result<Following> start_following(const FollowingOptions& options, const Workload& workload,
-                                  std::shared_ptr<const LatencyModel> latency);
+                                  std::shared_ptr<const LatencyModel> latency, std::unique_ptr<host::StateStore> store);
+// Cuts the GPUs of this machine for the first plan, and returns the GPU of every device of the fleet: those of
+// `choices`, and for the others one of their type each. Errors: there are too few GPUs, or they could not be cut.
+Result<recut::GpuChoices> cut_for_start(const FollowingOptions& options, const serve::Follower::Setup& setup,
+                                        recut::GpuChoices choices);
+// Has the server keep its state in the folder, if there is one. `log` outlives the server.
+void keep_state(Following& following, host::LogWriter& log);
 
 }  // namespace tangram::cli

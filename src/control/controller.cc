@@ -3,11 +3,21 @@
 
 #include "control/controller.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <utility>
 
 #include "base/check.h"
 
 namespace tangram::control {
+namespace {
+
+// Shares of its rate that a service is planned for while the fleet is too small for all, in the order of trial. The
+// last one keeps it reachable.
+constexpr std::array<double, 4> kGivesWayTo{0.5, 0.25, 0.1, 0.02};
+
+}  // namespace
 
 Controller::Controller(const ControllerOptions& options, Replanner replanner, std::vector<ServiceDemand> planned)
     : options_(options), replanner_(std::move(replanner)) {
@@ -50,6 +60,54 @@ std::optional<NewPlan> Controller::plan_now(const Observation& seen) {
   for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(demand[s]));
   made->step.at = seen.at;
   made->step.reasons = {"asked for"};
+  return made;
+}
+
+std::optional<NewPlan> Controller::set_lost(std::set<std::string> lost, TimePoint at) {
+  std::vector<std::string> reasons;
+  bool needed = false;
+  for (const auto& name : lost) {
+    if (replanner_.lost().contains(name)) continue;
+    reasons.push_back("lost " + name);
+    needed |= replanner_.uses(name);
+  }
+  replanner_.set_lost(std::move(lost));
+  // A device that is back is used by the next plan that needs one.
+  if (!needed) return std::nullopt;
+  std::vector<ServiceDemand> demand;
+  for (const auto& watch : watches_) demand.push_back(watch.wanted_in_surge());
+  auto made = plan_for_what_is_left(demand, reasons);
+  if (!made) return std::nullopt;
+  for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(demand[s]));
+  made->step.at = at;
+  made->step.reasons = std::move(reasons);
+  return made;
+}
+
+std::optional<NewPlan> Controller::plan_for_what_is_left(std::vector<ServiceDemand>& demand,
+                                                         std::vector<std::string>& reasons) {
+  const std::vector<bool> remixed(watches_.size(), false);
+  auto made = plan_or_stay(demand, remixed);
+  std::set<int> priorities;
+  for (const auto& service : replanner_.services()) priorities.insert(service.priority);
+  for (auto lowest = priorities.begin(); !made && lowest != priorities.end(); ++lowest) {
+    for (const double share : kGivesWayTo) {
+      std::vector<ServiceDemand> less = demand;
+      std::vector<std::string> who;
+      for (std::size_t s = 0; s < less.size(); ++s) {
+        const Service& service = replanner_.services()[s];
+        if (service.priority > *lowest) continue;
+        less[s].rate_per_s *= service.priority == *lowest ? share : kGivesWayTo.back();
+        who.push_back(
+            fmt::format("{} gives way, {:.4g} of {:.4g}/s", service.name, less[s].rate_per_s, demand[s].rate_per_s));
+      }
+      made = plan_or_stay(less, remixed);
+      if (!made) continue;
+      demand = std::move(less);
+      reasons.insert(reasons.end(), who.begin(), who.end());
+      break;
+    }
+  }
   return made;
 }
 

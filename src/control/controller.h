@@ -5,12 +5,13 @@
 // puts the plan that it answers in force.
 //
 // Example: with windows of five minutes and looks of ten seconds, the calls at 10 s, 20 s, ... 290 s only answer a
-// surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed. A call that comes late,
-// because the planner was busy, covers the time since the one before.
+// surge; the call at 300 s ends the window and may also answer that rates fell or sizes changed. A call that comes
+// late, because the planner was busy, covers the time since the one before.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,11 @@ class Controller {
   // The same, but a plan for what is expected now is made in any case.
   std::optional<NewPlan> plan_now(const Observation& seen);
 
+  // Devices are lost, or back: `lost` are all that cannot be used now. Answers a plan for what is left, if it is
+  // needed. Where that is too little, services give way in the order of their priorities, the lowest first, down to a
+  // fiftieth of their rates.
+  std::optional<NewPlan> set_lost(std::set<std::string> lost, TimePoint at);
+
   // observe() takes the plan that it answers for the running one. Whoever does not put it in force, or returns to an
   // earlier one, gives back the standing of the plan that runs.
   Standing standing() const;
@@ -66,12 +72,16 @@ class Controller {
   bool ends_window(TimePoint at) const {
     return (at - kTimeZero) / options_.interval > (window_begin_ - kTimeZero) / options_.interval;
   }
-  // Counts `seen` for the window that goes on and lets the watches look at it. Returns the length of that window so far.
+  // Counts `seen` for the window that goes on and lets the watches look at it. Returns the length of that window so
+  // far.
   Duration take_in(const Observation& seen);
   // Plans for the services whose rates jumped, the others as they are planned. Only ever for more.
   std::optional<NewPlan> meet_surges(const Observation& seen);
   // Lets each service's watch judge the window, and plans for those that have a reason.
   std::optional<NewPlan> end_window(const Observation& window, Duration length);
+  // Plans for `demand`, or for as much of it as the fleet carries if those with low priority give way. Says in
+  // `reasons` who does.
+  std::optional<NewPlan> plan_for_what_is_left(std::vector<ServiceDemand>& demand, std::vector<std::string>& reasons);
   // Asks the replanner; nothing, and counted, if the fleet cannot carry it.
   std::optional<NewPlan> plan_or_stay(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
 

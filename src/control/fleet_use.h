@@ -22,6 +22,11 @@ FleetUse fleet_use_of(const sched::State& state, TimePoint now);
 // Hours of devices and of compute slices, added up from one change of use to the next.
 class FleetHours {
  public:
+  // Hours of an earlier run.
+  void add(double device_hours, double slice_hours) {
+    devices_ += device_hours;
+    slices_ += slice_hours;
+  }
   // From `use.at` on this is used. Times do not go back.
   void note(const FleetUse& use);
   double device_hours(TimePoint now) const { return devices_ + since(now) * static_cast<double>(last_.devices); }

@@ -32,6 +32,14 @@ std::optional<FollowMode> parse_follow_mode(std::string_view text) {
 Follow::Follow(const FollowOptions& options, const std::vector<Service>& services, RunningPlan running)
     : options_(options), guard_(options.guard, services), running_(std::move(running)) {}
 
+void Follow::set_past(const Past& past) {
+  moves_ = past.moves;
+  moves_undone_ = past.moves_undone;
+  paused_ = past.paused;
+  held_ = past.held;
+  last_reason_ = past.last_reason;
+}
+
 FollowState Follow::state() const {
   if (moving_) return FollowState::moving;
   if (held_) return FollowState::held;
@@ -62,9 +70,10 @@ std::optional<FollowMove> Follow::on_observed(const Observation& seen) {
   return back;
 }
 
-std::optional<FollowMove> Follow::on_planned(RunningPlan planned, TimePoint now) {
+std::optional<FollowMove> Follow::on_planned(RunningPlan planned, TimePoint now, bool urgent) {
   // Asked for before somebody paused, or before the move that goes on.
-  if (!wants_plans(now)) return std::nullopt;
+  const bool vetoed = moving_ || held_ || paused_;
+  if (vetoed || (!urgent && !pace_allows(now))) return std::nullopt;
   if (options_.mode == FollowMode::act) return FollowMove{std::move(planned), false};
   last_reason_ = fmt::format("would move to {} devices: {}", planned.step.devices, reason_of(planned.step));
   proposal_ = std::move(planned);

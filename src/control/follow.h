@@ -8,8 +8,8 @@
 //      |                               ^            |
 //      |-- a plan, mode ask --> proposed            '-- worse than before --> moving back --> held
 //
-// In `held` nothing is done without a person: the plan came back once, and the reason is not known here. `paused` is the
-// same, asked for.
+// In `held` nothing is done without a person: the plan came back once, and the reason is not known here. `paused` is
+// the same, asked for.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ std::string_view to_string(FollowState state);
 struct FollowOptions {
   FollowMode mode = FollowMode::act;
   MoveGuard::Options guard;
-  int moves_max = 20;                                   // In `moves_in`; 0: no limit.
+  int moves_max = 20;  // In `moves_in`; 0: no limit.
   Duration moves_in = std::chrono::hours(1);
 };
 
@@ -59,12 +59,23 @@ class Follow {
   // `running` is the plan at the start.
   Follow(const FollowOptions& options, const std::vector<Service>& services, RunningPlan running);
 
+  // What was before a restart.
+  struct Past {
+    std::uint64_t moves = 0;
+    std::uint64_t moves_undone = 0;
+    bool paused = false;
+    bool held = false;
+    std::string last_reason;
+  };
+  void set_past(const Past& past);
+
   // ---- What happened ----
 
   // Counts of a look. Answers the way back if the guard says that the last move made a service worse.
   std::optional<FollowMove> on_observed(const Observation& seen);
-  // The controller made a plan from an observation; answers it if it is to be put in force now.
-  std::optional<FollowMove> on_planned(RunningPlan planned, TimePoint now);
+  // The controller made a plan; answers it if it is to be put in force now. `urgent`: a device is lost, so that the
+  // limit of moves does not count.
+  std::optional<FollowMove> on_planned(RunningPlan planned, TimePoint now, bool urgent = false);
   // The move that was answered last has begun, or could not.
   void on_begun(const FollowMove& move, TimePoint now);
   void on_failed(const FollowMove& move, const std::string& reason);
@@ -83,6 +94,8 @@ class Follow {
   // True if the controller should plan: nothing moves, and nobody has to decide first. Cheap.
   bool wants_plans(TimePoint now) const;
   FollowMode mode() const { return options_.mode; }
+  bool paused() const { return paused_; }
+  bool held() const { return held_; }
   FollowState state() const;
   const RunningPlan& running() const { return running_; }
   const std::optional<RunningPlan>& proposal() const { return proposal_; }

@@ -76,8 +76,8 @@ bool MoveGuard::worse(std::size_t s, const Count& before) const {
   const bool known = before.ended() > 0;
   const double base = known ? share(before.missed, before.ended()) : 1 - promised_[s];
   const double both = known ? share(before.missed + after.missed, before.ended() + after.ended()) : base;
-  const double inverse = 1.0 / static_cast<double>(after.ended()) +
-                         (known ? 1.0 / static_cast<double>(before.ended()) : 0.0);
+  const double inverse =
+      1.0 / static_cast<double>(after.ended()) + (known ? 1.0 / static_cast<double>(before.ended()) : 0.0);
   return missed - base > options_.deviations * std::sqrt(both * (1 - both) * inverse);
 }
 

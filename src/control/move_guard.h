@@ -5,8 +5,8 @@
 // deviations of two binomial shares, and it got no more requests than the new plan was made for. More traffic is no
 // fault of the plan: the controller meets it with another one.
 //
-// Example: of 12,000 requests before, 0.4 % missed; of 3,000 after, 2.4 %, with 1 % allowed. Together 0.8 % missed, whose
-// standard deviation is sqrt(0.008 * 0.992 * (1/12000 + 1/3000)) = 0.0018. The rise is 11 of these.
+// Example: of 12,000 requests before, 0.4 % missed; of 3,000 after, 2.4 %, with 1 % allowed. Together 0.8 % missed,
+// whose standard deviation is sqrt(0.008 * 0.992 * (1/12000 + 1/3000)) = 0.0018. The rise is 11 of these.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class MoveGuard {
   void end() { watching_ = false; }
   bool watching() const { return watching_; }
 
-  // The service that does worse, in a sentence: "ask: 97.6 % in time since the move, 99.6 % before, 99 % promised". Empty
-  // if none does, or nothing is watched.
+  // The service that does worse, in a sentence: "ask: 97.6 % in time since the move, 99.6 % before, 99 % promised".
+  // Empty if none does, or nothing is watched.
   std::string verdict() const;
 
  private:

@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "core/plan.h"
 #include "plan/replan.h"
 
@@ -57,22 +58,83 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
   const plan::Problem problem = problem_for(demand);
   plan::PlanAnswer answer;
   bool from_scratch = true;
-  if (current_) {
+  if (current_ && !lost_changed_) {
     plan::Replanned anew = plan::replan(problem, previous_without(remixed));
     answer = std::move(anew.answer);
     from_scratch = anew.from_scratch;
   } else {
-    answer = plan::find_planner("elastic")->make()->plan(problem);
+    answer = plan_anew(problem);
   }
   if (answer.status != plan::PlanStatus::planned) {
     reason_ = answer.reason;
     return std::optional<NewPlan>{};
   }
+  lost_changed_ = false;
   return adopt(std::move(answer), from_scratch);
+}
+
+void Replanner::set_lost(std::set<std::string> devices) {
+  lost_changed_ |= devices != lost_;
+  lost_ = std::move(devices);
+}
+
+bool Replanner::uses(const std::string& device) const {
+  return current_ && std::ranges::any_of(current_->plan.devices, [&](const PlannedDevice& planned) {
+           return planned.name == device && std::ranges::any_of(planned.slices, [](const PlannedSlice& slice) {
+                    return !slice.replicas.empty();
+                  });
+         });
+}
+
+plan::PlanAnswer Replanner::plan_anew(plan::Problem problem) const {
+  const auto planner = plan::find_planner("elastic")->make();
+  auto answer = planner->plan(problem);
+  // The spare is for this.
+  if (answer.status == plan::PlanStatus::planned || lost_.empty() || problem.fleet.spare == SparePolicy::none) {
+    return answer;
+  }
+  problem.fleet.spare = SparePolicy::none;
+  return planner->plan(problem);
+}
+
+Fleet Replanner::fleet_left() const {
+  Fleet fleet = problem_.fleet;
+  for (auto& group : fleet.groups) {
+    if (!group.count) continue;  // There are always more of it.
+    const std::string prefix = (group.name.empty() ? group.type : group.name) + "-";
+    const auto gone = std::ranges::count_if(lost_, [&](const std::string& name) {
+      const auto number = name.starts_with(prefix) ? text::parse_integer(name.substr(prefix.size())) : std::nullopt;
+      return number && *number >= 0 && *number < *group.count;
+    });
+    *group.count -= static_cast<int>(gone);
+  }
+  std::erase_if(fleet.groups, [](const DeviceGroup& group) { return group.count == 0; });
+  return fleet;
+}
+
+void Replanner::avoid_lost(Plan& target) const {
+  std::set<std::string> taken = lost_;
+  for (const auto& device : target.devices) taken.insert(device.name);
+  // Devices of the running plan are left alone even if the next one does not use them: they may still be draining.
+  for (const auto& device : current_ ? current_->plan.devices : std::vector<PlannedDevice>{}) taken.insert(device.name);
+  for (auto& device : target.devices) {
+    if (!lost_.contains(device.name)) continue;
+    std::string name = free_name(device.type, taken);
+    // All others are draining: one of them will do, as the move waits until it is free.
+    if (name.empty()) {
+      taken = lost_;
+      for (const auto& other : target.devices) taken.insert(other.name);
+      name = free_name(device.type, taken);
+    }
+    if (name.empty()) continue;
+    taken.insert(name);
+    device.name = std::move(name);
+  }
 }
 
 plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) const {
   plan::Problem problem = problem_;
+  problem.fleet = fleet_left();
   for (std::size_t s = 0; s < demand.size(); ++s) {
     Service& service = problem.workload.services[s];
     const std::int64_t longest = largest_size(service);
@@ -101,6 +163,7 @@ Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool fr
   answer.plan = difference.target;
   // The first plan has nothing to keep running.
   if (current_) make_before_break(difference, answer.plan);
+  avoid_lost(answer.plan);
   NewPlan made;
   made.step = step_to(answer.plan);
   made.step.from_scratch = from_scratch;
@@ -113,7 +176,7 @@ Result<std::optional<NewPlan>> Replanner::adopt(plan::PlanAnswer answer, bool fr
 
 void Replanner::make_before_break(const plan::Difference& difference, Plan& target) const {
   // Names in use by either plan: the old slices still run while the new ones start.
-  std::set<std::string> taken;
+  std::set<std::string> taken = lost_;
   for (const auto& device : difference.devices) taken.insert(device.before.name);
   for (const auto& device : target.devices) taken.insert(device.name);
   for (auto& device : target.devices) {

@@ -47,6 +47,13 @@ class Replanner {
   // Cost: that of a planner, seconds for a large fleet.
   Result<std::optional<NewPlan>> plan(const std::vector<ServiceDemand>& demand, const std::vector<bool>& remixed);
 
+  // These devices cannot be used until the next call. The next plan is made from nothing, for the others; where the
+  // fleet keeps a spare and is too small for that now, it is made without one.
+  void set_lost(std::set<std::string> devices);
+  const std::set<std::string>& lost() const { return lost_; }
+  // True if the running plan has a replica on the device.
+  bool uses(const std::string& device) const;
+
   const std::string& reason() const { return reason_; }
   // The running plan, from which the next one starts; nothing before the first.
   const std::optional<plan::PlanAnswer>& running() const { return current_; }
@@ -55,6 +62,12 @@ class Replanner {
   const std::vector<Service>& services() const { return problem_.workload.services; }
 
  private:
+  // The fleet without the lost devices.
+  Fleet fleet_left() const;
+  // The plan from nothing.
+  plan::PlanAnswer plan_anew(plan::Problem problem) const;
+  // Gives the devices of `target` that have the name of a lost one another name.
+  void avoid_lost(Plan& target) const;
   // The problem with the rates and sizes of `demand`.
   plan::Problem problem_for(const std::vector<ServiceDemand>& demand) const;
   // The running plan without the services that are `remixed`, which are then planned like new ones. Requires a plan.
@@ -72,6 +85,8 @@ class Replanner {
   plan::Problem problem_;
   std::optional<plan::PlanAnswer> current_;  // The running plan.
   std::string reason_;                       // Why the last demand could not be carried.
+  std::set<std::string> lost_;               // Names of devices.
+  bool lost_changed_ = false;                // Since the last plan.
 };
 
 }  // namespace tangram::control

@@ -34,6 +34,20 @@ Result<std::string> MigPins::look_up(const Plan& plan) {
   return note;
 }
 
+Result<Nothing> MigPins::look_up_some(const Plan& plan) {
+  const auto driver = adapters::probe_nvml(nvml_library());
+  if (!driver.problem.empty())
+    return required_ ? Result<Nothing>(Error{ErrorCode::unavailable, driver.problem}) : Nothing{};
+  auto found = find(plan, driver);
+  if (!found) return required_ ? Result<Nothing>(found.error()) : Nothing{};
+  const host::MutexLock lock(mutex_);
+  for (const auto& device : plan.devices) {
+    std::erase_if(uuids_, [&](const auto& entry) { return entry.first.first == device.name; });
+  }
+  uuids_.merge(*found);
+  return Nothing{};
+}
+
 Result<std::map<MigPins::Key, std::string>> MigPins::find(const Plan& plan,
                                                           const adapters::DriverReport& driver) const {
   TANGRAM_TRY(const auto matched, match_devices(plan, driver, choices_));

@@ -21,6 +21,9 @@ class MigPins {
   // Looks up all slices again. Any thread. Returns a note for the user, or an empty text. Errors: a device of the plan
   // is no GPU of this machine, or a slice does not exist as one part; the previous result is then kept.
   Result<std::string> look_up(const Plan& plan);
+  // Looks up the slices of the devices of `plan` alone; what is known of others stays. Any thread. Errors: as
+  // look_up().
+  Result<Nothing> look_up_some(const Plan& plan);
   // The variables for the environment of a slice's worker; empty for a slice of the host, or without a driver. Any
   // thread.
   std::vector<std::string> environment(const std::string& device, const Slice& slice) const;

@@ -209,27 +209,37 @@ void Dispatcher::feed(SliceId id) {
     const LaneId lane = choice.part_count > 0 ? choice.parts[0].lane : LaneId();
     if (waits && choice.part_count > 0) hold(lane, choice.until);
     if (waits || !apply(choice, lane)) break;
-    // Late requests of all buckets wait in one lane: behind the first may be one that another idle slice takes.
-    if (choice.kind == Choice::Kind::start && state_.lanes[lane.index()].late) serve_lane(lane);
+    // Behind the first late request may be one that another idle slice takes, or this one if the first was dropped.
+    const bool shortens = choice.kind == Choice::Kind::start || choice.kind == Choice::Kind::drop;
+    if (shortens && state_.lanes[lane.index()].late) serve_lane(lane);
   }
   if (state_.background != nullptr) background_.run_on(id);
 }
 
 // It ends because every drop takes a request out of a late lane.
-inline bool Dispatcher::start_late(SliceId id) {
+inline bool Dispatcher::start_late(SliceId id, std::vector<LaneId>* shortened) {
   Choice choice = policy_->before_own(view_, id);
   while (choice.kind == Choice::Kind::drop) {
+    shortened->push_back(choice.parts[0].lane);
     apply(choice, choice.parts[0].lane);
     choice = policy_->before_own(view_, id);
   }
   if (choice.kind != Choice::Kind::start) return false;
+  shortened->push_back(choice.parts[0].lane);
   start(choice);
   return true;
 }
 
 void Dispatcher::start_bound(SliceId id) {
+  std::vector<LaneId> shortened;
+  if (!start_late(id, &shortened)) start_own(id);
+  // Late requests of all buckets wait in one lane: behind the first may be one that another idle slice takes. Nobody
+  // else would ask for it.
+  for (const LaneId lane : shortened) serve_lane(lane);
+}
+
+void Dispatcher::start_own(SliceId id) {
   const SliceState& slice = view_.slice(id);
-  if (start_late(id)) return;
   std::vector<Waiting*> displaced;
   // Run times are never exact, so a slice may have fallen behind its promises. Requests that cannot all be in time any
   // more are thinned out until the rest can, or the queue is empty.

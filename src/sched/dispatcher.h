@@ -86,7 +86,10 @@ class Dispatcher {
   // place.
   void unbind(const Displacement& way, std::vector<Waiting*>* displaced);
   // Starts a late request on an idle slice that has a queue of its own, if the policy says so; drops those past saving.
-  bool start_late(SliceId slice);
+  // `shortened` gets the lanes that requests left.
+  bool start_late(SliceId slice, std::vector<LaneId>* shortened);
+  // Starts the next batch of the queue of an idle slice, once those that would make others late have left it.
+  void start_own(SliceId slice);
   // Asks the policy until it has nothing more to do with this lane.
   void serve_lane(LaneId lane);
   // Carries out one choice. Returns false if there is nothing more to ask for.

@@ -36,5 +36,17 @@ TEST(DeviceWarmup, KeepsSlicesThatAreLostAfterTheyWereReady) {
   EXPECT_EQ(warmup.take_failed(), (std::vector<SliceId>{SliceId(1), SliceId(2)}));
 }
 
+TEST(DeviceWarmup, StartsASliceAgainSomeTimesUntilTheDeviceIsReady) {
+  DeviceWarmup warmup;
+  warmup.begin(DeviceId(0));
+  warmup.wait_for(SliceId(1));
+  for (int i = 0; i < DeviceWarmup::kTriesAgain; ++i) EXPECT_TRUE(warmup.try_again(SliceId(1)));
+  EXPECT_FALSE(warmup.try_again(SliceId(1)));
+  EXPECT_TRUE(warmup.try_again(SliceId(2)));
+  warmup.answered(SliceId(1), true);
+  warmup.finish();
+  EXPECT_FALSE(warmup.try_again(SliceId(2)));
+}
+
 }  // namespace
 }  // namespace tangram::serve

@@ -10,13 +10,23 @@
 
 namespace tangram::serve {
 
-enum class WorldEventKind : std::uint8_t { done, failed, lost, restarted, not_restarted, cut, reshaped, returned };
+enum class WorldEventKind : std::uint8_t {
+  done,
+  failed,
+  lost,
+  restarted,
+  not_restarted,
+  cut,
+  not_cut,
+  reshaped,
+  returned
+};
 
 struct WorldEvent {
   TimePoint when;
   std::uint64_t sequence = 0;
   WorldEventKind kind = WorldEventKind::done;
-  std::uint32_t index = 0;  // The device of `cut` and `reshaped`, the slice of all others.
+  std::uint32_t index = 0;  // The device of `cut`, `not_cut` and `reshaped`, the slice of all others.
   std::uint64_t batch = 0;  // Of `done` and `failed`.
   bool operator>(const WorldEvent& other) const {
     return when != other.when ? when > other.when : sequence > other.sequence;

@@ -10,8 +10,14 @@ namespace tangram::serve {
 
 class Follower;
 
-enum class FollowCommand : std::uint8_t { pause, resume, now, undo, approve };
-inline constexpr std::array<std::string_view, 5> kFollowCommands{"pause", "resume", "now", "undo", "approve"};
+// `lose` and `restore` name a device, which then is dead or works again: for rehearsals on emulated fleets.
+enum class FollowCommand : std::uint8_t { pause, resume, now, undo, approve, lose, restore };
+inline constexpr std::array<std::string_view, 7> kFollowCommands{"pause",   "resume", "now",    "undo",
+                                                                 "approve", "lose",   "restore"};
+
+inline bool names_device(FollowCommand command) {
+  return command == FollowCommand::lose || command == FollowCommand::restore;
+}
 
 inline std::optional<FollowCommand> parse_follow_command(std::string_view text) {
   for (std::size_t i = 0; i < kFollowCommands.size(); ++i) {

@@ -44,10 +44,19 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
       log_(log),
       put_in_force_(std::move(put_in_force)),
       follow_(setup.options, setup.services, std::move(setup.first)),
+      lost_after_(setup.lost_after),
+      lost_pause_(setup.lost_pause),
+      emulated_(setup.emulated),
       look_every_(setup.controller.observe_interval()),
       next_look_(kTimeZero + look_every_),
       controller_(std::move(setup.controller)) {
-  since_.services.resize(setup.services.size());
+  for (const auto& service : setup.services) names_.push_back(service.name);
+  if (const auto& past = setup.past) {
+    follow_.set_past({past->moves, past->moves_undone, past->paused, past->held, past->last_reason});
+    hours_.add(past->device_hours, past->slice_hours);
+  }
+  if (setup.save) writer_ = std::make_unique<SavedWriter>(setup.save);
+  since_.services.resize(names_.size());
   look_call_.owner = this;
   look_call_.work = [this](LiveWorld& world, ControlCall&) { look(world); };
   plan_call_.owner = this;
@@ -100,6 +109,7 @@ void Follower::on_controlled(ControlCall* call) {
 
 void Follower::look(LiveWorld& world) {
   notice_end_of_move(world);
+  watch_devices(world);
   control::Observation seen = std::exchange(since_, {});
   since_.services.resize(seen.services.size());
   seen.at = world.time();
@@ -111,6 +121,55 @@ void Follower::look(LiveWorld& world) {
   // The controller makes no plan while something moves; nor does it while a plan could not be put in force.
   seen.moving |= !follow_.wants_plans(world.time());
   send(seen, false);
+  save(world);
+}
+
+void Follower::save(const LiveWorld& world) {
+  if (writer_ == nullptr) return;
+  SavedFollowing saved;
+  if (follow_.standing().plan) saved.plan = follow_.standing().plan->plan;
+  saved.services = names_;
+  saved.planned = follow_.standing().planned;
+  saved.device_hours = hours_.device_hours(world.time());
+  saved.slice_hours = hours_.slice_hours(world.time());
+  saved.moves = follow_.moves();
+  saved.moves_undone = follow_.moves_undone();
+  saved.paused = follow_.paused();
+  saved.held = follow_.held();
+  saved.last_reason = follow_.last_reason();
+  writer_->put(std::move(saved));
+}
+
+void Follower::watch_devices(const LiveWorld& world) {
+  const sched::State& state = world.scheduler().state();
+  std::set<std::string> down;
+  for (const auto& slice : state.slices) {
+    if (slice.status != sched::SliceStatus::restarting || slice.retiring) continue;
+    down.insert(state.deployment.devices[slice.place.device.index()].name);
+  }
+  std::erase_if(down_since_, [&](const auto& entry) { return !down.contains(entry.first); });
+  for (const auto& name : down) down_since_.emplace(name, world.time());
+  // A move is not disturbed: what it does about the device is over soon, and two plans do not move at once.
+  if (world.scheduler().moving()) return;
+  const std::size_t before = lost_.size();
+  const auto back =
+      std::erase_if(lost_, [&](const auto& entry) { return may_return(world, entry.first, entry.second); });
+  for (const auto& [name, since] : down_since_) {
+    if (world.time() - since >= lost_after_) lost_.emplace(name, world.time());
+  }
+  if (back == 0 && lost_.size() == before) return;
+  std::set<std::string> names;
+  for (const auto& [name, at] : lost_) names.insert(name);
+  log_.write(
+      host::LogLine(host::LogLevel::warning, "devices_lost").text("devices", fmt::format("{}", fmt::join(names, " "))));
+  const host::MutexLock lock(mutex_);
+  mail_.lost = std::move(names);
+}
+
+// Where it can be known, at once. Elsewhere a trial says: a device that is still dead is lost again after lost_after_.
+bool Follower::may_return(const LiveWorld& world, const std::string& device, TimePoint lost_at) const {
+  if (emulated_) return !world.is_dead(device);
+  return world.time() - lost_at >= lost_pause_;
 }
 
 void Follower::notice_end_of_move(const LiveWorld& world) {
@@ -127,7 +186,7 @@ void Follower::take_plan(LiveWorld& world) {
   auto line = step_line("follow_planned", planned.step);
   line.text("mode", to_string(follow_.mode()));
   log_.write(line);
-  if (const auto move = follow_.on_planned(std::move(planned), world.time())) begin(world, *move);
+  if (const auto move = follow_.on_planned(std::move(planned), world.time(), urgent_)) begin(world, *move);
   answer_planner();
 }
 
@@ -143,11 +202,12 @@ void Follower::begin(LiveWorld& world, const control::FollowMove& move) {
   log_.write(line);
   hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
   moving_ = true;
+  save(world);
   const host::MutexLock lock(mutex_);
   mail_.standing = follow_.standing();
 }
 
-void Follower::command(LiveWorld& world, FollowCommand command, ControlCall& call) {
+void Follower::command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call) {
   notice_end_of_move(world);
   Result<Nothing> done = Nothing{};
   const auto move_if = [&](const Result<control::FollowMove>& move) {
@@ -160,6 +220,14 @@ void Follower::command(LiveWorld& world, FollowCommand command, ControlCall& cal
     case FollowCommand::resume: done = follow_.resume(); break;
     case FollowCommand::approve: done = move_if(follow_.approve()); break;
     case FollowCommand::undo: done = move_if(follow_.undo()); break;
+    case FollowCommand::lose:
+    case FollowCommand::restore:
+      if (emulated_) {
+        world.set_dead(device, command == FollowCommand::lose);
+      } else {
+        done = Error{ErrorCode::invalid, "only devices of an emulated fleet (--cuts emulated) are lost by command"};
+      }
+      break;
     case FollowCommand::now: {
       control::Observation nothing;
       nothing.at = world.time();
@@ -176,6 +244,7 @@ void Follower::command(LiveWorld& world, FollowCommand command, ControlCall& cal
   }
   log_.write(host::LogLine(host::LogLevel::info, "follow_command")
                  .text("command", kFollowCommands[static_cast<std::size_t>(command)]));
+  save(world);
 }
 
 FollowReport Follower::report(const LiveWorld& world) const {
@@ -192,6 +261,7 @@ FollowReport Follower::report(const LiveWorld& world) const {
   if (const auto& proposal = follow_.proposal()) {
     report.proposal = FollowReport::Proposal{proposal->step.devices, proposal->step.reasons};
   }
+  for (const auto& [name, at] : lost_) report.lost.push_back(name);
   const host::MutexLock lock(mutex_);
   report.plans_refused = mail_.plans_refused;
   report.refusal = mail_.refusal;
@@ -229,10 +299,21 @@ void Follower::plan() {
       if (mail_.stopping) return;
       task.seen = std::exchange(mail_.seen, std::nullopt);
       task.standing = std::exchange(mail_.standing, std::nullopt);
-      task.now = std::exchange(mail_.now, false);
+      task.lost = std::exchange(mail_.lost, std::nullopt);
+      // The loss comes first; what was asked for or seen stays for the next turn.
+      if (!task.lost) task.now = std::exchange(mail_.now, false);
     }
     if (task.standing) controller_.set_standing(std::move(*task.standing));
-    auto made = task.now ? controller_.plan_now(*task.seen) : controller_.observe(*task.seen);
+    std::optional<control::NewPlan> made;
+    if (task.lost) made = controller_.set_lost(std::move(*task.lost), task.seen->at);
+    urgent_ = made.has_value();
+    if (made) {
+      // The look goes on counting, and waits for this plan.
+      task.seen->moving = true;
+      controller_.observe(*task.seen);
+    } else {
+      made = task.now ? controller_.plan_now(*task.seen) : controller_.observe(*task.seen);
+    }
     {
       const host::MutexLock lock(mutex_);
       mail_.plans_refused = static_cast<std::uint64_t>(controller_.plans_refused());

@@ -11,8 +11,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "serve/call.h"
 #include "serve/follow_command.h"
 #include "serve/inbox.h"
+#include "serve/saved_following.h"
 
 namespace tangram::serve {
 
@@ -41,6 +44,7 @@ struct FollowReport {
   std::string last_reason;
   std::uint64_t plans_refused = 0;  // The fleet could not carry what was wanted.
   std::string refusal;              // Why, the last time.
+  std::vector<std::string> lost;    // Devices that are planned around.
   struct Proposal {
     int devices = 0;
     std::vector<std::string> reasons;
@@ -55,6 +59,12 @@ class Follower final : public ControlOwner {
     control::RunningPlan first;  // The plan that is served at the start.
     control::FollowOptions options;
     std::vector<Service> services;
+    // A device of which a slice does not come back within this time is lost. It is tried again after the pause.
+    Duration lost_after = std::chrono::seconds(15);
+    Duration lost_pause = std::chrono::minutes(10);
+    bool emulated = false;                    // Devices may be lost and restored by command.
+    std::optional<SavedFollowing> past = {};  // Of the run before; its plan is `first`.
+    SavedWriter::Write save = {};  // Keeps what a next run needs, on a thread of its own. Empty: nothing is kept.
   };
   // Moves the world to another plan. Errors: it cannot, and nothing has changed.
   using PutInForce = std::function<Result<Nothing>(LiveWorld&, const sched::Deployment&)>;
@@ -72,7 +82,7 @@ class Follower final : public ControlOwner {
   void work(const LiveWorld& world, TimePoint now);
   TimePoint next_due() const { return look_posted_ ? kTimeNever : next_look_; }
   // Answers into `call`: the report, or why it cannot be done.
-  void command(LiveWorld& world, FollowCommand command, ControlCall& call);
+  void command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call);
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
 
   void on_controlled(ControlCall* call) override;
@@ -83,7 +93,8 @@ class Follower final : public ControlOwner {
     std::optional<control::Observation> seen;  // Not looked at yet; several looks add up.
     bool now = false;                          // Plan in any case.
     std::optional<control::Standing> standing;
-    bool awaits_world = false;  // A plan was posted and is not answered yet.
+    std::optional<std::set<std::string>> lost;  // Devices that cannot be used, if that has changed.
+    bool awaits_world = false;                  // A plan was posted and is not answered yet.
     bool stopping = false;
     std::uint64_t plans_refused = 0;
     std::string refusal;
@@ -94,6 +105,12 @@ class Follower final : public ControlOwner {
   // The plan of the planning thread, inside step().
   void take_plan(LiveWorld& world);
   void begin(LiveWorld& world, const control::FollowMove& move) EXCLUDES(mutex_);
+  // Devices that are lost, or back; the planning thread is told of a change.
+  void watch_devices(const LiveWorld& world) EXCLUDES(mutex_);
+  // Hands what a next run needs to the writer.
+  void save(const LiveWorld& world);
+  // Whether a lost device may be used again.
+  bool may_return(const LiveWorld& world, const std::string& device, TimePoint lost_at) const;
   // A move that has ended is reported to `follow_`.
   void notice_end_of_move(const LiveWorld& world);
   // The last plan of the planning thread is answered. It goes on from the plan that runs, whichever that is.
@@ -105,7 +122,14 @@ class Follower final : public ControlOwner {
   Inbox& inbox_;
   host::LogWriter& log_;
   PutInForce put_in_force_;
+  std::vector<std::string> names_;       // Of the services.
+  std::unique_ptr<SavedWriter> writer_;  // Null: nothing is kept.
   control::Follow follow_;
+  Duration lost_after_;
+  Duration lost_pause_;
+  bool emulated_;
+  std::map<std::string, TimePoint> down_since_;  // Devices of which a slice is not ready, by name.
+  std::map<std::string, TimePoint> lost_;        // When they were given up.
   control::FleetHours hours_;
   control::Observation since_;  // Counts since the last look.
   Duration look_every_;
@@ -114,6 +138,7 @@ class Follower final : public ControlOwner {
   bool moving_ = true;  // As of the last work(); at the start, so that the first use is noted.
   ControlCall look_call_;
   ControlCall plan_call_;
+  bool urgent_ = false;                          // Of planned_: a device was lost.
   std::optional<control::RunningPlan> planned_;  // Of plan_call_, from its posting until it is answered.
 
   mutable host::Mutex mutex_;

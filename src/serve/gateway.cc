@@ -378,9 +378,12 @@ Target Gateway::route_admin(host::HttpMethod method, std::string_view path) cons
 }
 
 Target Gateway::route_follow(host::HttpMethod method, std::string_view rest) const {
-  const auto command = parse_follow_command(rest);
-  if (!command) return refuse(404, fmt::format("unknown command; known: {}", fmt::join(kFollowCommands, ", ")));
-  return only(host::HttpMethod::post, method, {Endpoint::follow_command, nullptr, {}, *command});
+  const auto command = parse_follow_command(take_segment(rest));
+  if (!command || names_device(*command) == rest.empty()) {
+    return refuse(404, fmt::format("unknown command; known: {}; the last two name a device, as in /follow/lose/rack1-0",
+                                   fmt::join(kFollowCommands, ", ")));
+  }
+  return only(host::HttpMethod::post, method, {Endpoint::follow_command, nullptr, {}, *command, unescape(rest)});
 }
 
 // ---- Answers ----
@@ -506,8 +509,8 @@ std::variant<Reply, ControlWork> Gateway::handle(const Target& target, std::stri
     case Endpoint::follow_command: {
       if (follower_ == nullptr) return Reply{400, kJsonType, error_body("this server does not follow its traffic")};
       const bool asks = target.endpoint == Endpoint::follow;
-      return later([this, asks, command = target.command](LiveWorld& world, ControlCall& c) {
-        if (!asks) follower_->command(world, command, c);
+      return later([this, asks, command = target.command, device = target.device](LiveWorld& world, ControlCall& c) {
+        if (!asks) follower_->command(world, command, device, c);
         if (c.status == CallStatus::ok) c.answer = follow_report(world, *follower_);
       });
     }

@@ -120,7 +120,8 @@ struct Target {
   Endpoint endpoint = Endpoint::none;
   const ServedModel* model = nullptr;
   std::optional<Reply> refusal;  // Wrong address or method. The endpoint may be known all the same.
-  FollowCommand command = {};    // Of follow_command.
+  FollowCommand command = {};    // Of follow_command, ...
+  std::string device = {};       // ... and the device that it names.
 };
 
 struct GatewayConfig {

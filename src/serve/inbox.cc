@@ -51,6 +51,10 @@ void Inbox::on_restarted(SliceId slice, bool ok) {
   report({ok ? WorldEventKind::restarted : WorldEventKind::not_restarted, slice, {}, {}});
 }
 
+void Inbox::on_cut(DeviceId device, bool ok) {
+  report({ok ? WorldEventKind::cut : WorldEventKind::not_cut, SliceId(device.value()), {}, {}});
+}
+
 // Does not wake: on_done() or on_lost() of the same batch follows at once and wakes the world for both.
 void Inbox::on_rejected_upstream(SliceId slice, Duration retry_after) {
   const host::MutexLock lock(mutex_);

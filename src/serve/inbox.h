@@ -23,7 +23,7 @@ class Inbox final : public engines::ExecutorEvents {
   // An executor's report about its slice.
   struct Report {
     WorldEventKind kind = WorldEventKind::done;
-    SliceId slice;
+    SliceId slice;  // Of `cut` and `not_cut`: the number of the device.
     BatchId batch;
     std::string reason;  // Of a failure.
   };
@@ -50,6 +50,9 @@ class Inbox final : public engines::ExecutorEvents {
   void on_lost(SliceId slice, std::string reason) override;
   void on_restarted(SliceId slice, bool ok) override;
   void on_rejected_upstream(SliceId slice, Duration retry_after) override EXCLUDES(mutex_);
+
+  // A device is cut, or could not be.
+  void on_cut(DeviceId device, bool ok);
 
   // Moves everything to `taken`, which is empty, and keeps its memory for the next posts. The thread of the world.
   void take(Contents& taken) EXCLUDES(mutex_);

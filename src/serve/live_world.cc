@@ -21,6 +21,9 @@
 namespace tangram::serve {
 namespace {
 
+// How long a dead device takes to fail a restart or a cut.
+constexpr Duration kDeadAnswer = std::chrono::milliseconds(200);
+
 // True if a slice of the pool is restarting and stays in the plan afterwards.
 bool restarts(const sched::State& state, sched::PoolId pool) {
   return std::ranges::any_of(state.slices, [&](const sched::SliceState& slice) {
@@ -113,6 +116,7 @@ void LiveWorld::handle(const WorldEvent& event) {
     case WorldEventKind::restarted: return restarted(slice, true);
     case WorldEventKind::not_restarted: return restarted(slice, false);
     case WorldEventKind::cut: return start_slices(DeviceId(event.index));
+    case WorldEventKind::not_cut: return recorded_->on_reshaped(DeviceId(event.index), false);
     case WorldEventKind::reshaped: return reshaped(DeviceId(event.index));
     case WorldEventKind::returned: return recorded_->on_returned(slice);
   }
@@ -322,6 +326,9 @@ void LiveWorld::restart(SliceId slice) {
   run.busy = false;
   ledger_.count_restart(slice);
   ++restarting_;
+  if (is_dead(scheduler().state().slices[slice.index()].place.device)) {
+    return events_.add(now_ + kDeadAnswer, WorldEventKind::not_restarted, slice.value());
+  }
   // True: usable at once. Otherwise Inbox::on_restarted() brings the answer.
   if (run.executor->restart()) events_.add(now_, WorldEventKind::restarted, slice.value());
 }
@@ -330,7 +337,12 @@ void LiveWorld::restart(SliceId slice) {
 // scheduler does not use it yet and would ignore the loss, so it is told when the slice has joined.
 void LiveWorld::lost(SliceId slice) {
   if (scheduler().state().slices[slice.index()].status == sched::SliceStatus::planned) {
-    warmup_.lost(slice);
+    // Started again, the device waits for it; otherwise it is ready without it.
+    if (warmup_.waits_for(slice) || !warmup_.try_again(slice)) {
+      warmup_.lost(slice);
+    } else if (!runs_.at(slice).executor->restart()) {
+      warmup_.wait_for(slice);
+    }
   } else {
     recorded_->on_slice_lost(slice);
   }
@@ -346,6 +358,11 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
     --restarting_;
     return recorded_->on_restarted(slice, ok);
   }
+  if (!ok && warmup_.try_again(slice)) {
+    // Usable at once, or its answer comes.
+    if (!runs_.at(slice).executor->restart()) return;
+    ok = true;
+  }
   warmup_.answered(slice, ok);
   if (warmup_.all_answered()) events_.add(now_, WorldEventKind::reshaped, warmup_.finish().value());
 }
@@ -354,9 +371,33 @@ void LiveWorld::restarted(SliceId slice, bool ok) {
 // executors of all other slices that the plan no longer has are released before the rest of the new slices starts. The
 // device is ready when all of them have answered.
 void LiveWorld::reshape(DeviceId device, const Layout& target) {
+  // A dead device that is only given back needs no cut.
+  if (is_dead(device) && !target.slices.empty()) {
+    return events_.add(now_ + kDeadAnswer, WorldEventKind::not_cut, device.value());
+  }
+  if (config_.cut) {
+    close_slices_to_cut(device, target);
+    return config_.cut(device, scheduler().state().deployment.devices[device.index()], target);
+  }
   if (!config_.recut_time) return start_slices(device);
   const Duration takes = config_.recut_time(scheduler().state().deployment.devices[device.index()], target);
   events_.add(now_ + takes, WorldEventKind::cut, device.value());
+}
+
+void LiveWorld::set_dead(const std::string& device, bool dead) {
+  if (!dead) {
+    dead_.erase(device);
+    return;
+  }
+  if (!dead_.insert(device).second) return;
+  const sched::State& state = scheduler().state();
+  for (std::uint32_t i = 0; i < state.slices.size(); ++i) {
+    const auto status = state.slices[i].status;
+    const bool works = status == sched::SliceStatus::idle || status == sched::SliceStatus::busy;
+    if (!works || !is_dead(state.slices[i].place.device)) continue;
+    runs_.at(SliceId(i)).failure = "the device is lost";
+    recorded_->on_slice_lost(SliceId(i));
+  }
 }
 
 void LiveWorld::start_slices(DeviceId device) {
@@ -407,6 +448,15 @@ void LiveWorld::reshaped(DeviceId device) {
     // The scheduler can have launched a batch on the slice inside on_reshaped(), before it knew that the slice is lost.
     if (run.busy) run.failure = "the slice is not ready";
     recorded_->on_slice_lost(slice);
+  }
+}
+
+void LiveWorld::close_slices_to_cut(DeviceId device, const Layout& target) {
+  const auto& slices = scheduler().state().slices;
+  for (std::uint32_t i = 0; i < slices.size(); ++i) {
+    const sched::SliceState& slice = slices[i];
+    if (slice.status != sched::SliceStatus::gone || slice.place.device != device) continue;
+    if (std::ranges::find(target.slices, slice.place.slice) == target.slices.end()) runs_.close(SliceId(i));
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct LiveWorldConfig {
   // How long the cutting of a device is to take before its slices start, for fleets that are only emulated. Empty: no
   // time.
   std::function<Duration(const sched::DeployedDevice& before, const Layout& target)> recut_time;
+  // Begins to cut a device for real; Inbox::on_cut answers. Empty: nothing has to be cut.
+  std::function<void(DeviceId, const sched::DeployedDevice& before, const Layout& target)> cut;
   // Called for each call that arrives and may be served. May be empty.
   std::function<void(const Call&)> on_arrived;
   // Called for each call that ends, before its owner is.
@@ -94,6 +97,10 @@ class LiveWorld final : private sched::World {
   // Stops taking work: queued background requests are rejected, everything else in flight is served.
   void begin_drain() { recorded_->on_ending(); }
   std::uint64_t plans_applied() const { return plans_applied_; }
+  // For rehearsals: the device is dead from now on, with all that runs on it, or it works again. Its slices cannot be
+  // restarted and it cannot be cut while it is dead.
+  void set_dead(const std::string& device, bool dead);
+  bool is_dead(const std::string& device) const { return dead_.contains(device); }
 
  private:
   // World. Called by the scheduler, inside step().
@@ -116,10 +123,16 @@ class LiveWorld final : private sched::World {
   void lost(SliceId slice);
   // The answer to restart(), or to the start of a slice of the device that is being re-cut.
   void restarted(SliceId slice, bool ok);
+  bool is_dead(DeviceId device) const {
+    return !dead_.empty() && dead_.contains(scheduler().state().deployment.devices[device.index()].name);
+  }
   // A device is cut: its new slices start.
   void start_slices(DeviceId device);
   // The slices of a device are ready, except those that failed to start or were lost since; these are reported as lost.
   void reshaped(DeviceId device);
+  // Releases the executors of slices of the device that are gone and that `target` does not have: they must have ended
+  // before it is cut.
+  void close_slices_to_cut(DeviceId device, const Layout& target);
   // Releases the executors of slices that the plan no longer has.
   void close_gone_slices();
   // Lets a new slice go on with the executor of a slice that left the same cut, if the executor can change its models.
@@ -166,6 +179,7 @@ class LiveWorld final : private sched::World {
   std::vector<SliceId> starting_;  // Of the first plan, and not ready yet.
   std::vector<bool> loaded_;       // By service.
   std::uint64_t plans_applied_ = 0;
+  std::set<std::string> dead_;  // Names of devices; see set_dead().
 };
 
 }  // namespace tangram::serve

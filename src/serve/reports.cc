@@ -209,7 +209,8 @@ Json follow_status(const LiveWorld& world, const Follower& follower) {
           {"last_reason", report.last_reason},
           {"proposal", proposal},
           {"plans_refused", report.plans_refused},
-          {"refusal", report.refusal}};
+          {"refusal", report.refusal},
+          {"lost", report.lost}};
 }
 
 }  // namespace

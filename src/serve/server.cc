@@ -54,6 +54,7 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   reloader_ =
       std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, take, [this] { loop_.wake(); });
   cuts_ = config_.emulated_cuts;
+  if (config_.gpu_cuts) gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_);
   if (follow == nullptr) return;
   follower_ = std::make_unique<Follower>(
       std::move(*follow), world_->inbox(), log_,
@@ -90,6 +91,15 @@ LiveWorldConfig Server::world_config() {
   if (config_.emulated_cuts) {
     world.recut_time = [this](const sched::DeployedDevice& before, const Layout& target) {
       return cuts_->time_of(before.layout, target);
+    };
+  }
+  if (config_.gpu_cuts) {
+    world.cut = [this](DeviceId id, const sched::DeployedDevice& device, const Layout& target) {
+      PlannedDevice goal{device.name, device.geometry.type, device.geometry, {}};
+      for (const auto& slice : target.slices) goal.slices.push_back({slice, {}});
+      // The cores of a host are cut by the workers on them.
+      if (device.geometry.units_per_core > 0) return world_->inbox().on_cut(id, true);
+      gpu_cuts_->begin(id, std::move(goal));
     };
   }
   world.on_arrived = [this](const Call& call) {

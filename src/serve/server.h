@@ -81,7 +81,8 @@ class Server {
   std::unique_ptr<Listeners> listeners_;
   std::unique_ptr<Reloader> reloader_;
   std::optional<control::RecutClock> cuts_;
-  std::unique_ptr<Follower> follower_;  // Null: the plan changes by reloads only.
+  std::unique_ptr<GpuCuts> gpu_cuts_;    // Null: the server cuts nothing.
+  std::unique_ptr<Follower> follower_;   // Null: the plan changes by reloads only.
   std::atomic<std::thread::id> driver_;  // The thread of the world.
   std::atomic<bool> stop_asked_{false};
   bool draining_ = false;

@@ -15,6 +15,7 @@
 #include "host/log.h"
 #include "sched/recorder.h"
 #include "sched/scheduler.h"
+#include "serve/gpu_cuts.h"
 #include "serve/http_context.h"
 #include "serve/security.h"
 #include "worker/worker_link.h"
@@ -63,6 +64,8 @@ struct ServerConfig {
   engines::EmulatedExecutorConfig emulated;
   // How long cutting takes; nothing: no time, and whoever changes the plan has cut the devices before.
   std::optional<control::RecutClock> emulated_cuts;
+  // Cuts the GPUs of this machine when the plan changes; nothing: whoever changes the plan has cut them before.
+  std::optional<GpuCutOptions> gpu_cuts;
   std::string version;
   bool triton_metrics = false;
   host::LogLevel log_level = host::LogLevel::info;

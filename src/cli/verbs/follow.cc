@@ -13,6 +13,7 @@ namespace {
 struct Options {
   ServerOptions server;
   std::string command = "status";
+  std::string device;
 };
 
 // As people read it.
@@ -28,6 +29,9 @@ std::string text_of(const report::Json& told) {
     out += fmt::format("proposal {} devices: {}\n", proposal.at("devices").get<int>(),
                        fmt::join(proposal.at("reasons").get<std::vector<std::string>>(), "; "));
   }
+  if (const auto lost = told.at("lost").get<std::vector<std::string>>(); !lost.empty()) {
+    out += fmt::format("lost     {}\n", fmt::join(lost, ", "));
+  }
   if (const int refused = told.at("plans_refused").get<int>(); refused > 0) {
     out += fmt::format("refused  {} plans, the last because {}\n", refused, text("refusal"));
   }
@@ -36,8 +40,15 @@ std::string text_of(const report::Json& told) {
 
 Result<ExitCode> run(Session& session, const Options& options) {
   const bool asks = options.command == "status";
-  TANGRAM_TRY(const auto answer,
-              ask_server(options.server, asks ? "GET" : "POST", asks ? "/follow" : "/follow/" + options.command));
+  const bool names = options.command == "lose" || options.command == "restore";
+  if (names == options.device.empty()) {
+    return session.fail({ErrorCode::invalid, names ? options.command + " needs the name of a device"
+                                                   : "only lose and restore take the name of a device"});
+  }
+  TANGRAM_TRY(const auto answer, ask_server(options.server, asks ? "GET" : "POST",
+                                            asks    ? "/follow"
+                                            : names ? "/follow/" + options.command + "/" + options.device
+                                                    : "/follow/" + options.command));
   const report::Json told = report::Json::parse(answer, nullptr, false);
   // Another server may answer on the port.
   if (!told.is_object() || !told.contains("last_reason")) {
@@ -65,13 +76,16 @@ void add_follow(Program& program) {
            "Prints how a `tangram serve --follow` stands, or steers it. `pause` keeps the present plan until `resume`. "
            "`now` plans for the traffic of this moment without waiting for a window to end. `approve` puts the plan in "
            "force that a server with --follow-mode ask proposes. `undo` returns to the plan before the last move, and "
-           "stays there until `resume`.",
+           "stays there until `resume`. On an emulated fleet (--cuts emulated), `lose DEVICE` kills a device, as a "
+           "rehearsal, and `restore DEVICE` brings it back.",
        .examples = {{"tangram follow", "Print how it stands."},
                     {"tangram follow pause", "Keep the present plan."},
-                    {"tangram follow undo", "Return to the plan before."}}},
+                    {"tangram follow undo", "Return to the plan before."},
+                    {"tangram follow lose rack1-0", "Rehearse the loss of a device."}}},
       [options](Session& session) { return run(session, *options); });
   program.one_of(verb.add_option("COMMAND", options->command, "What to do."),
-                 {"status", "pause", "resume", "now", "undo", "approve"});
+                 {"status", "pause", "resume", "now", "undo", "approve", "lose", "restore"});
+  verb.add_option("DEVICE", options->device, "The device to lose or restore.");
   add_server_options(program, verb, options->server);
 }
 

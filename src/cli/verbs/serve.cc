@@ -26,6 +26,7 @@
 #include "formats/plan_file.h"
 #include "host/files.h"
 #include "lab/model_file.h"
+#include "recut/checkpoint.h"
 #include "recut/mig_pins.h"
 #include "sched/scheduler_description.h"
 #include "sched/slice_memory.h"
@@ -119,11 +120,13 @@ Result<Served> load(const Options& options, std::shared_ptr<const learn::FittedM
 }
 
 // Reads services and run times, and plans for the fleet of --follow.
-Result<Served> load_following(const Options& options) {
+Result<Served> load_following(Session& session, const Options& options) {
+  // First: a standby reads its files when its turn has come.
+  TANGRAM_TRY(auto store, open_state(session, options.following));
   TANGRAM_TRY(auto workload, load_workload(options.services));
   TANGRAM_TRY(auto latency, load_latency(options.latency));
   auto fitted = std::dynamic_pointer_cast<const learn::FittedModel>(latency);
-  TANGRAM_TRY(auto following, start_following(options.following, workload, std::move(latency)));
+  TANGRAM_TRY(auto following, start_following(options.following, workload, std::move(latency), std::move(store)));
   sched::Deployment deployment = following.setup->first.deployment;
   return Served{std::move(workload), std::move(deployment), std::move(fitted), std::move(following)};
 }
@@ -168,19 +171,20 @@ Plan devices_of(const sched::Deployment& deployment) {
 
 // Looks up the MIG device of each slice, so that its worker sees no other. The lookup is repeated at each reload,
 // because the UUID of a MIG device changes whenever it is cut again. Returns a note for the log, or an empty text.
-Result<std::string> pin_workers(const Options& options, const sched::Deployment& deployment,
-                                serve::ServerConfig& config) {
-  // Parsed even without workers, so that a wrong --gpu is always an error.
-  TANGRAM_TRY(const auto choices, recut::parse_gpu_choices(options.gpus));
+Result<std::string> pin_workers(const Options& options, const recut::GpuChoices& choices,
+                                const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
   const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated");
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
+  // A cut changes the MIG devices of one GPU.
+  if (config.gpu_cuts) config.gpu_cuts->after = [pins](const Plan& device) { return pins->look_up_some(device); };
   config.worker_environment = [pins](const std::string& device, const Slice& slice) {
     return pins->environment(device, slice);
   };
   // A reload whose slices cannot be found fails as a whole, and the server keeps its old plan.
+  if (!config.reload) return note;
   config.reload = [pins, read = config.reload]() -> Result<sched::Deployment> {
     auto again = read();
     if (!again) return again;
@@ -339,7 +343,10 @@ Result<std::unique_ptr<serve::RecordingFile>> open_recording(const std::string& 
   return serve::RecordingFile::open(path, std::move(config));
 }
 
-Result<ExitCode> run(Session& session, const Options& options) {
+Result<ExitCode> run(Session& session, Options options) {
+  if (const char* folder = std::getenv("TANGRAM_STATE"); folder != nullptr && options.following.state.empty()) {
+    options.following.state = folder;
+  }
   TANGRAM_RETURN_IF_ERROR(check_security_options(options));
   TANGRAM_RETURN_IF_ERROR(check_following_options(options.following));
   if (options.plan.empty() != options.following.wanted()) {
@@ -353,17 +360,24 @@ Result<ExitCode> run(Session& session, const Options& options) {
         {ErrorCode::invalid, "expected --measurements FILE or --model FILE, to read the run times from"});
   }
   // From here to open() every error ends the program before a port is bound.
-  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(options) : load(options));
+  TANGRAM_TRY(auto served, options.following.wanted() ? load_following(session, options) : load(options));
   // Before the first thread starts, because threads inherit the signal mask.
   serve::keep_signals_for_server();
   // Before the model, so that it is destroyed after it: the thread of the drift watch writes to the log.
   host::LogWriter log(STDERR_FILENO);
   WatchedModel model;
   model.workload = served.workload;
+  if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
-  TANGRAM_TRY(const auto pinned, pin_workers(options, served.deployment, config));
+  // Parsed even without workers, so that a wrong --gpu is always an error.
+  TANGRAM_TRY(auto choices, recut::parse_gpu_choices(options.gpus));
+  if (options.following.cuts == "nvml") {
+    TANGRAM_TRY(choices, cut_for_start(options.following, *served.following.setup, std::move(choices)));
+    config.gpu_cuts = serve::GpuCutOptions{.choices = choices, .directory = recut::state_directory(""), .after = {}};
+  }
+  TANGRAM_TRY(const auto pinned, pin_workers(options, choices, served.deployment, config));
   TANGRAM_TRY(auto security, load_security(options));
   config.security = std::move(security);
   std::unique_ptr<serve::RecordingFile> recording;

@@ -1,0 +1,77 @@
+#include "serve/gpu_cuts.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/layout.h"
+#include "recut/change.h"
+
+namespace tangram::serve {
+namespace {
+
+// Nobody watches: what matters is in the result. Stops between two steps once the time is over.
+class PatientObserver final : public recut::ChangeObserver {
+ public:
+  explicit PatientObserver(double seconds)
+      : until_(std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                      std::chrono::duration<double>(seconds))) {}
+
+  void writing_checkpoint(const std::string&) override {}
+  void checkpoint_kept(recut::CheckpointKept, const std::string&) override {}
+  void compared(const std::vector<recut::GpuGoal>&, const adapters::DriverReport&) override {}
+  void planned(const std::vector<recut::RecutStep>&) override {}
+  void would_wait(const std::vector<recut::Obstacle>&) override {}
+  void waiting(const std::vector<recut::Obstacle>&, bool) override {}
+  void replanned(const std::vector<recut::RecutStep>&) override {}
+  void starting(bool) override {}
+  void step_done(std::size_t, const recut::RecutStep&, const recut::StepResult&) override {}
+  void earlier_change_remains() override {}
+  bool stop_wanted() override { return std::chrono::steady_clock::now() >= until_; }
+
+ private:
+  std::chrono::steady_clock::time_point until_;
+};
+
+}  // namespace
+
+Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const std::string& label) {
+  recut::ChangeOptions change_options;
+  change_options.wait_s = options.wait_s;
+  change_options.directory = options.directory;
+  // Twice: once for those who use the slices, once for the steps.
+  PatientObserver observer(2 * options.wait_s);
+  recut::Change change(change_options, observer);
+  TANGRAM_RETURN_IF_ERROR(change.open(recut::nvml_library()));
+  const adapters::DriverReport driver = change.now();  // A copy, to which `matched` refers.
+  TANGRAM_TRY(const auto matched, recut::match_devices(plan, driver, options.choices));
+  const recut::ChangeResult result = change.apply(recut::goals_of(matched), label);
+  switch (result.status) {
+    case recut::ChangeStatus::done:
+    case recut::ChangeStatus::nothing_to_do: return Nothing{};
+    case recut::ChangeStatus::refused: return Error{ErrorCode::unavailable, "processes still use slices that must go"};
+    case recut::ChangeStatus::interrupted: return Error{ErrorCode::unavailable, "it took too long"};
+    case recut::ChangeStatus::planned:
+    case recut::ChangeStatus::failed: break;
+  }
+  return result.error.value_or(Error{ErrorCode::unavailable, "a step failed"});
+}
+
+void GpuCuts::begin(DeviceId device, PlannedDevice goal) {
+  join();  // The last one has answered, so its thread ends now.
+  thread_ = std::thread([this, device, goal = std::move(goal)] {
+    Plan plan;
+    plan.devices.push_back(goal);
+    const auto begun = std::chrono::steady_clock::now();
+    Result<Nothing> cut = cut_gpus(plan, options_, "tangram serve --follow");
+    if (cut && options_.after) cut = options_.after(plan);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    host::LogLine line(cut ? host::LogLevel::info : host::LogLevel::error, cut ? "device_cut" : "device_not_cut");
+    line.text("device", goal.name).text("layout", to_string(goal.geometry, layout_of(goal)));
+    line.number("took_s", took.count());
+    if (!cut) line.text("reason", cut.error().message);
+    log_.write(line);
+    inbox_.on_cut(device, cut.has_value());
+  });
+}
+
+}  // namespace tangram::serve

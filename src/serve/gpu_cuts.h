@@ -1,0 +1,55 @@
+// Cuts the GPUs of this machine while the server runs: one device at a time, on a thread of its own.
+//
+// Each cut is one recut::Change, as `tangram apply` makes: the lock, the checkpoint before the first step, slices that
+// are right left alone, and slices that a process still uses waited for. A cut that fails or takes too long stops
+// between two steps; the next one, forward or back, starts from what there is.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "core/ids.h"
+#include "core/plan.h"
+#include "host/log.h"
+#include "recut/live_gpus.h"
+#include "serve/inbox.h"
+
+namespace tangram::serve {
+
+struct GpuCutOptions {
+  recut::GpuChoices choices;  // The GPU of every device of the fleet, by name.
+  std::string directory;      // Of checkpoint and lock; see recut::state_directory().
+  double wait_s = 30;         // For processes that still use a slice that must go, and for each cut as a whole.
+  // Called after a cut with the device as it is then, on the thread of the cut: finds the new MIG devices. May be
+  // empty.
+  std::function<Result<Nothing>(const Plan& device)> after;
+};
+
+// Cuts the GPUs of `plan` to its layouts and waits for the end. `label` is named in the checkpoint. Errors: it was not
+// done, wholly.
+Result<Nothing> cut_gpus(const Plan& plan, const GpuCutOptions& options, const std::string& label);
+
+class GpuCuts {
+ public:
+  // Both outlive it.
+  GpuCuts(GpuCutOptions options, Inbox& inbox, host::LogWriter& log)
+      : options_(std::move(options)), inbox_(inbox), log_(log) {}
+  ~GpuCuts() { join(); }
+
+  // Begins to cut a device to the layout of `goal`, which has no replicas. Inbox::on_cut answers. Requires that the
+  // last one has been answered.
+  void begin(DeviceId device, PlannedDevice goal);
+
+ private:
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  GpuCutOptions options_;
+  Inbox& inbox_;
+  host::LogWriter& log_;
+  std::thread thread_;
+};
+
+}  // namespace tangram::serve
