@@ -70,7 +70,7 @@ void GpuCuts::begin(DeviceId device, PlannedDevice goal) {
     line.number("took_s", took.count());
     if (!cut) line.text("reason", cut.error().message);
     log_.write(line);
-    inbox_.on_cut(device, cut.has_value());
+    inbox_.on_cut(device, cut.ok());
   });
 }
 

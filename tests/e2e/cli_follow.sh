@@ -15,19 +15,27 @@ services 900 >day.yaml
 } >m.csv
 printf 'devices:\n  - {type: a100-80gb, name: rack, count: 2}\n' >fleet.yaml
 SERVED=0
-# follow_server OPTIONS...: starts one; its ports are then in $HTTP and $ADMIN.
-follow_server() {
+# begin_server OPTIONS...: starts one; its number is in $SERVED and its process in $PID.
+begin_server() {
   SERVED=$((SERVED + 1))
   "$TANGRAM" serve --follow fleet.yaml --services day.yaml --measurements m.csv --rule half --speed 60 --begin 0 \
-    --cuts emulated --http-port 0 --metrics-port 0 --no-grpc "$@" >/dev/null 2>log.$SERVED &
+    --http-port 0 --metrics-port 0 --no-grpc "$@" >/dev/null 2>log.$SERVED &
   PID=$!
+}
+# wait_ready: until the last one is; its ports are then in $HTTP and $ADMIN.
+wait_ready() {
   for ((i = 0; i < 300; ++i)); do
-    grep -q '"event":"ready"' log.$SERVED && break
+    grep -qs '"event":"ready"' log.$SERVED && break
     sleep 0.1
   done
   HTTP=$(sed -n 's/.*"http":"http:[/][/]127.0.0.1:\([0-9]*\)".*/\1/p' log.$SERVED)
   ADMIN=$(sed -n 's/.*"metrics":"http:[/][/]127.0.0.1:\([0-9]*\)[/].*/\1/p' log.$SERVED)
   [[ -n $HTTP && -n $ADMIN ]] || { fail "the server did not start: $(cat log.$SERVED)"; finish; }
+}
+# follow_server OPTIONS...: both, on an emulated fleet.
+follow_server() {
+  begin_server --cuts emulated "$@"
+  wait_ready
 }
 # wait_for EXPRESSION: until the status of following, as f, makes the Python expression true.
 wait_for() {
@@ -48,7 +56,7 @@ expect 2 follow dance; has err "approve"
 # The way up and down.
 follow_server --record live.rec
 wait_for 'f["plan_devices"] == 1 and f["state"] == "watching" and f["mode"] == "act"'
-"$TANGRAM" load --services day.yaml --speed 60 --http-port "$HTTP" --seconds 60 --output json >load.json 2>load.err &
+"$TANGRAM" load --services day.yaml --speed 60 --http-port "$HTTP" --seconds 45 --output json >load.json 2>load.err &
 LOAD=$!
 wait_for 'f["moves"] >= 1'
 wait_for 'f["moves"] >= 2 and f["plan_devices"] == 1 and not f["moving"]'
@@ -89,5 +97,76 @@ follow_server --follow-mode advise
 expect 0 follow now --port "$ADMIN"
 wait_for '"would move" in f["last_reason"] and f["moves"] == 0'
 kill -TERM "$PID"; wait "$PID"
+
+# Killed in the midst of its work: the next one goes on with plan and counters, and only one at a time uses the folder.
+follow_server --state kept
+expect 0 follow now --port "$ADMIN"
+wait_for 'f["moves"] == 1 and not f["moving"]'
+expect 0 follow pause --port "$ADMIN"
+expect 3 serve --follow fleet.yaml --services day.yaml --measurements m.csv --state kept --http-port 0; has err "--standby"
+FIRST=$PID
+begin_server --cuts emulated --state kept --standby
+sleep 1
+if grep -q '"event":"ready"' log.$SERVED; then fail "the standby did not wait"; fi
+kill -KILL "$FIRST"; wait "$FIRST" 2>/dev/null
+wait_ready
+wait_for 'f["moves"] == 1 and f["state"] == "paused" and f["device_hours"] > 0'
+kill -TERM "$PID"; wait "$PID"
+# Another service: the plan that was kept does not fit.
+sed 's/name: rank/name: other/' day.yaml >other.yaml
+cp day.yaml kept.yaml; cp other.yaml day.yaml
+follow_server --state kept
+has log.$SERVED "state_not_used"; has log.$SERVED "the services are others"
+kill -TERM "$PID"; wait "$PID"
+cp kept.yaml day.yaml
+
+# A lost device is planned around, and used again when it is back. The recording replays with the loss.
+follow_server --lost-after 0.5 --record loss.rec
+expect 2 follow lose --port "$ADMIN"; has err "needs the name"
+expect 0 follow lose rack-0 --port "$ADMIN"
+wait_for 'f["lost"] == ["rack-0"] and f["moves"] == 1 and not f["moving"] and "lost rack-0" in f["last_reason"]'
+expect 0 status --port "$ADMIN" --output json
+python3 - <<'P' || fail "where it is served: $(head -c 600 out)"
+import json
+status = json.load(open("out"))
+assert {s["slice"].split("/")[0] for s in status["slices"]} == {"rack-1"}, status["slices"]
+assert all(s["ready"] for s in status["services"])
+P
+answers --services day.yaml --speed 60 --http-port "$HTTP" --seconds 2
+expect 0 follow restore rack-0 --port "$ADMIN"
+wait_for 'f["lost"] == []'
+kill -TERM "$PID"; wait "$PID"
+expect 0 replay loss.rec; has out "the same decisions"
+
+# GPUs of the stand-in driver, cut for real: for the first plan, and again when the plan changes.
+export TANGRAM_STATE=$WORK/gpu-state FAKE_NVML_STATE=$WORK/gpus TANGRAM_NVML=$FAKE_NVML/libnvidia-ml.so.1
+layout() { "$TANGRAM" doctor --output json | python3 -c 'import json,sys; print(json.load(sys.stdin)["gpus"][0]["layout"])'; }
+layout >before.txt
+# One GPU: seven small slices are enough for 30 requests/s, and only the whole GPU for 300.
+printf 'devices:\n  - {type: a100-80gb, name: rack, count: 1}\n' >fleet.yaml
+printf '30\n300\n300\n300\n' >rates.txt
+echo a100-80gb,7g.80gb,net,1,1,1,2,,900,500 >>m.csv
+begin_server --cuts nvml --state gpu-kept
+wait_ready
+layout >first.txt
+cmp -s before.txt first.txt && fail "the first plan was not cut: $(cat first.txt)"
+"$TANGRAM" load --services day.yaml --speed 60 --http-port "$HTTP" --seconds 25 --output json >load.json 2>load.err &
+LOAD=$!
+for ((i = 0; i < 300; ++i)); do
+  layout >second.txt
+  [[ $(<second.txt) == 7g.80gb@0 ]] && break
+  sleep 0.1
+done
+wait_for 'f["moves"] >= 1 and not f["moving"]'
+cmp -s first.txt second.txt && fail "the second plan was not cut: $(cat second.txt) $(grep cut log.$SERVED)"
+has log.$SERVED '"event":"device_cut"'
+wait "$LOAD"
+python3 - <<'P' || fail "load on real cuts: $(head -c 600 load.json) $(cat load.err)"
+import json
+total = json.load(open("load.json"))["total"]
+assert total["failed"] + total["unanswered"] == 0 and total["in_time"] > 300, total
+P
+kill -TERM "$PID"; wait "$PID"
+[[ -e $TANGRAM_STATE/checkpoint.json ]] || fail "no checkpoint was left: $(ls "$TANGRAM_STATE")"
 
 finish
