@@ -39,6 +39,11 @@ double mix_distance(const SizeCounts& a, const SizeCounts& b) {
   return sum / 2;
 }
 
+double burst_ratio(const Service& service) {
+  const auto* bursts = std::get_if<BurstTraffic>(&service.traffic);
+  return bursts == nullptr || bursts->rate_per_s <= 0 ? 1 : burst_rate_per_s(*bursts) / bursts->rate_per_s;
+}
+
 double mean_size(const SizeCounts& mix) {
   double sum = 0;
   double total = 0;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 
+#include "core/workload.h"
+
 namespace tangram::control {
 
 // How many requests of each input size; only the ratios matter.
@@ -23,6 +25,9 @@ double rounded_up(double rate, double step);
 // of their shares in classes of sizes that grow by a factor of the square root of two. Exact sizes would differ between
 // any two samples, and so show drift where there is only chance.
 double mix_distance(const SizeCounts& a, const SizeCounts& b);
+
+// How many times its mean rate a service has while a burst lasts, from the shape of its traffic; 1 without bursts.
+double burst_ratio(const Service& service);
 
 // 0 for an empty mix.
 double mean_size(const SizeCounts& mix);

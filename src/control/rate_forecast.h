@@ -9,6 +9,7 @@
 //     Level = 0.6 * 12 + 0.4 * 10 = 11.2.  Trend = 0.4 * (11.2 - 10) + 0.6 * 0 = 0.48 a window.
 //   For window 3: level + trend = 11.68, and half a trend more for the growth within the window = 11.92.
 //     The 95 % quantile of the shortfalls {1.0, 1.2} is 1.2, so demand_per_s() = 11.92 * 1.2 = 14.3 requests/s.
+// A fall to less than 0.7 of the forecast that chance does not explain ends a surge: the forecast begins anew there.
 #pragma once
 
 #include <cstddef>

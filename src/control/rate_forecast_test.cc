@@ -37,6 +37,18 @@ TEST(RateForecast, LeavesRoomForWhatItFellShortBy) {
   EXPECT_GE(forecast.demand_per_s(), 14);
 }
 
+// A surge from 100/s to 300/s ends: the forecast is at 100/s with the first window after it, where a trend would take
+// several. A fall that chance explains, of 12 requests to 7, is followed like any other: 0.6 * 7 + 0.4 * 12 = 9.
+TEST(RateForecast, BeginsAnewWhenASurgeEnds) {
+  RateForecast forecast({}, 100);
+  for (int i = 0; i < 6; ++i) forecast.observe(90000, 300, true);
+  forecast.observe(30000, 300);
+  EXPECT_NEAR(forecast.level_per_s(), 100, 1e-9);
+  RateForecast small({}, 12);
+  small.observe(7, 1);
+  EXPECT_NEAR(small.level_per_s(), 9, 1e-9);
+}
+
 // A jump from 10/s to 100/s and back: the level is 10/s again after a while, and room is left for half as much more and
 // not for ten times as much.
 TEST(RateForecast, ForgetsAJump) {

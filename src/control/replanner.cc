@@ -36,6 +36,30 @@ HistogramSize histogram_of(SizeCounts mix, std::int64_t longest) {
   return histogram;
 }
 
+// The lengths of bursts are exponential: one in a hundred is longer than this many times the mean, ln(100).
+constexpr double kLongBurst = 4.6;
+
+// What bursts of `bursts` need under a rule that plans without simulating: enough that the last request of a long burst
+// is answered in time. A burst of L seconds at rate B may be worked off in L and half of the Slo, the half that the
+// rule leaves for waiting. Example: bursts of 10 s at 178/s with an Slo of 1 s need 178 * 46 / 46.5 = 176/s; bursts of
+// 50 ms need 178 * 0.23 / 0.73 = 56/s.
+double rate_for_bursts(const BurstTraffic& bursts, const Slo& slo) {
+  const double length = kLongBurst * bursts.burst_mean_s;
+  return std::max(bursts.rate_per_s, burst_rate_per_s(bursts) * length / (length + to_seconds(slo.latency) / 2));
+}
+
+// The traffic to plan for when a service has a mean of `rate_per_s`. A plan is for a window in which the mean rate is
+// constant; drift is met by the next plan. Bursts are part of that window: the services file has their shape.
+Traffic traffic_at(const Service& service, double rate_per_s, plan::Rule rule) {
+  const auto* shape = std::get_if<BurstTraffic>(&service.traffic);
+  if (shape == nullptr) return PoissonTraffic{rate_per_s};
+  BurstTraffic bursts = *shape;
+  bursts.rate_per_s = rate_per_s;
+  // A certifier simulates the bursts. The other rules know only a rate.
+  if (rule == plan::Rule::certified) return bursts;
+  return PoissonTraffic{rate_for_bursts(bursts, service.slo)};
+}
+
 // True if the replicas are the same but for the limits of their rates, which change without a load or a restart.
 bool same_but_limits(std::vector<Replica> a, std::vector<Replica> b) {
   for (auto& replica : a) replica.rate_max_per_s.reset();
@@ -138,8 +162,7 @@ plan::Problem Replanner::problem_for(const std::vector<ServiceDemand>& demand) c
   for (std::size_t s = 0; s < demand.size(); ++s) {
     Service& service = problem.workload.services[s];
     const std::int64_t longest = largest_size(service);
-    // A plan is for a window in which the rate is constant; drift is met by the next plan.
-    service.traffic = PoissonTraffic{demand[s].rate_per_s};
+    service.traffic = traffic_at(service, demand[s].rate_per_s, problem.options.rule);
     service.size_drift.reset();
     service.input_size = histogram_of(demand[s].mix, longest);
   }

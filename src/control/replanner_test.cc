@@ -48,5 +48,17 @@ TEST(Replanner, KeepsTheRunningPlanWhenTheFleetIsTooSmall) {
   EXPECT_EQ((*again)->step.replicas_loaded, 0);
 }
 
+// Bursts have 3.57 times the mean, so the plan for a mean of 12/s is about the plan for 43/s of even traffic.
+TEST(Replanner, PlansForTheBurstsOfTheServicesFile) {
+  const TestServices even(6);
+  const TestServices bursty(6, BurstTraffic{100, 5, 10, 90});
+  Replanner calm(even.problem());
+  Replanner bursts(bursty.problem());
+  const auto for_calm = calm.plan(demand_at(12), {false});
+  const auto for_bursts = bursts.plan(demand_at(12), {false});
+  ASSERT_TRUE(for_calm && *for_calm && for_bursts && *for_bursts);
+  EXPECT_GE((*for_bursts)->step.compute_slices, 2 * (*for_calm)->step.compute_slices);
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -29,16 +29,18 @@ ServiceWatch::ServiceWatch(const Options& options, const Service& service, Servi
     : options_(options),
       name_(service.name),
       promised_share_(service.slo.percentile / 100),
+      burst_ratio_(burst_ratio(service)),
       forecast_(options.forecast, planned.rate_per_s),
       surges_(options.surge),
       planned_(std::move(planned)) {}
 
 void ServiceWatch::look(std::uint64_t arrived, double seconds) {
-  const auto demand = surges_.look(arrived, seconds, planned_.rate_per_s);
+  // The plan carries the bursts that the services file describes, so only more than such a burst is a surge.
+  const auto demand = surges_.look(arrived, seconds, burst_ratio_ * planned_.rate_per_s);
   if (!demand) return;
   surged_ = true;
   // The highest look of the window: a plan that is raised twice costs two changes.
-  surge_demand_ = std::max(surge_demand_, rounded_up(*demand, options_.rate_step));
+  surge_demand_ = std::max(surge_demand_, rounded_up(*demand / burst_ratio_, options_.rate_step));
 }
 
 void ServiceWatch::end_window(const ServiceObservation& window, double seconds) {

@@ -68,6 +68,7 @@ class ServiceWatch {
   Options options_;
   std::string name_;
   double promised_share_;  // Of requests that must be in time, 0 to 1.
+  double burst_ratio_;     // Rate within a burst over the mean, which demands are; 1 without bursts.
   RateForecast forecast_;
   SurgeWatch surges_;
   ServiceDemand planned_;

@@ -100,5 +100,19 @@ TEST(ServiceWatch, NoticesOtherSizesInEnoughRequests) {
   EXPECT_EQ(watch.wanted(false).mix, (SizeCounts{{10, 1}}));
 }
 
+// Bursts of five times the calm rate, a tenth of the time: 5 / (0.1 * 5 + 0.9) = 3.57 times the mean. The plan for a
+// mean of 10.83/s carries bursts of 38.7/s, so looks at 36/s are no surge, and looks at 60/s ask for a mean of
+// 1.25 * 60 / 3.57 = 21/s.
+TEST(ServiceWatch, TakesABurstOfTheServicesFileForPlanned) {
+  Service service = service_of_99();
+  service.traffic = BurstTraffic{10, 5, 10, 90};
+  ServiceWatch watch(ServiceWatch::Options{}, service, {rounded_up(10, 0.1), {{10, 1}}});
+  watch.look(360, 10);
+  EXPECT_EQ(watch.surge_reason(), "");
+  watch.look(600, 10);
+  EXPECT_NE(watch.surge_reason(), "");
+  EXPECT_NEAR(watch.wanted_in_surge().rate_per_s, 22, 2);
+}
+
 }  // namespace
 }  // namespace tangram::control

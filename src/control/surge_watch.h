@@ -32,7 +32,7 @@ class SurgeWatch {
 
  private:
   // Follows the surge that goes on: its height, and whether it has ended. Requires that one does.
-  void follow(double rate, bool above);
+  void follow(double height, bool above);
 
   Options options_;
   double peak_ = 0;           // Height of the surge that goes on, in requests a second; 0: none does.

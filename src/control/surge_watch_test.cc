@@ -15,14 +15,25 @@ TEST(SurgeWatch, IgnoresChanceAndAnswersAJump) {
 }
 
 // A first surge goes to 400/s and is over when six looks are as planned again. The second shows 200/s at first, and is
-// planned for at 400/s; a mere excess to 125/s is not.
+// planned for at 400/s less two deviations of what was seen, (4000 - 2 * 63.2) / 10 = 387.4; a mere excess to 125/s is
+// not.
 TEST(SurgeWatch, MeetsTheNextSurgeWithWhatTheLastCameTo) {
   SurgeWatch watch({});
   EXPECT_NEAR(*watch.look(2000, 10, 100), 250, 1e-9);
   EXPECT_NEAR(*watch.look(4000, 10, 100), 500, 1e-9);
   for (int i = 0; i < 6; ++i) EXPECT_FALSE(watch.look(1000, 10, 100).has_value());
   EXPECT_NEAR(*watch.look(1250, 10, 100), 156.25, 1e-9);
-  EXPECT_NEAR(*watch.look(2000, 10, 100), 400, 1e-9);
+  EXPECT_NEAR(*watch.look(2000, 10, 100), 387.35, 0.01);
+}
+
+// Looks of a sixth of a second at 600/s have 100 requests, with a deviation of 10. The highest of them shows 750/s by
+// chance; what is remembered is (125 - 2 * 11.2) * 6 = 616/s.
+TEST(SurgeWatch, RemembersAHeightWithoutWhatChanceAddsToShortLooks) {
+  SurgeWatch watch({});
+  const double look_s = 1.0 / 6;
+  for (const std::uint64_t requests : {100, 90, 125, 110, 95}) watch.look(requests, look_s, 200);
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(watch.look(33, look_s, 200).has_value());
+  EXPECT_NEAR(*watch.look(60, look_s, 200), 615.8, 1);
 }
 
 }  // namespace

@@ -12,12 +12,12 @@ namespace tangram::control {
 // Planned by ParvaGPU's rule, so that no certifier is needed.
 class TestServices {
  public:
-  explicit TestServices(int devices) {
+  explicit TestServices(int devices, Traffic traffic = PoissonTraffic{4}) {
     Service service;
     service.name = "a";
     service.model = "net";
     service.slo = {std::chrono::seconds(2), 95};
-    service.traffic = PoissonTraffic{4};
+    service.traffic = std::move(traffic);
     problem_.workload.services.push_back(service);
     DeviceGroup group;
     group.name = "rack";

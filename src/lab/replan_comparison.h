@@ -18,7 +18,7 @@
 namespace tangram::lab {
 
 // The rate of a service at its busiest minute within [begin_s, end_s), as its traffic has it, without chance. Bursts
-// count with their mean. `minute_s` is how long a minute is, in a day that passes faster.
+// count with their mean; the planner adds their shape. `minute_s` is how long a minute is, in a day that passes faster.
 double busiest_rate_per_s(const Service& service, double begin_s, double end_s, double minute_s = 60);
 
 // What the services of `workload` ask for within a span of time, as their traffic has it: the rate of the busiest

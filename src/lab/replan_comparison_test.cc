@@ -62,6 +62,17 @@ ReplanComparisonOptions quick() {
   return options;
 }
 
+// Twenty minutes of bursts that are five times as high as the calm between them. Planned at their mean rate, the fleet
+// loses most of each burst, which has more than a third of the requests.
+TEST(Replan, KeepsPromisesWhenRequestsComeInBursts) {
+  Scenario scenario = two_hours();
+  scenario.workload.services[0].traffic = BurstTraffic{8, 5, 10, 90};
+  scenario.config.duration = 20min;
+  const auto comparison = compare_replanning(scenario, fleet_of(8), quick());
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  for (const auto& run : comparison->runs) EXPECT_GE(run.attainment(), 0.95) << run.name;
+}
+
 // The static plan holds its GPUs for two hours. The others hold them for the half hour that needs them and give them
 // back, the oracle at once and the controller after three quiet windows of five minutes. Nobody loses a request, and
 // the oracle, which is ready in time, keeps the promise.

@@ -29,19 +29,22 @@ constexpr double kFactorStep = 1.01;
 constexpr double kFactorStepCertified = 1.02;
 // Questions to the certifier at one factor. A plan that is found has been confirmed, however few they were.
 constexpr std::int64_t kProbeQuestionsMax = 500;
+// And at all factors together, which bounds the time of the search: a question takes up to a tenth of a second.
+constexpr std::int64_t kQuestionsMax = 1500;
 
 // Passes on a limited number of different questions and answers no to the others. The search for a factor needs no
 // proof that fewer devices would not suffice, which is what most questions are for. Confirmations are always passed
 // on.
 class LimitedCertifier final : public Certifier {
  public:
-  explicit LimitedCertifier(Certifier& certifier) : certifier_(certifier) {}
+  LimitedCertifier(Certifier& certifier, std::int64_t questions_max)
+      : certifier_(certifier), questions_max_(questions_max) {}
 
   Verdict certify(const Service& service, std::span<const ReplicaGroup> groups, bool confirm) override {
     if (confirm) return ask(service, groups, true);
     // A fresh entry is a verdict that does not hold, which is the answer once the questions are used up.
     const auto [known, fresh] = verdicts_.try_emplace(key_of(service, groups));
-    if (fresh && questions_ < kProbeQuestionsMax) {
+    if (fresh && questions_ < questions_max_) {
       ++questions_;
       known->second = ask(service, groups, false);
     }
@@ -50,11 +53,12 @@ class LimitedCertifier final : public Certifier {
   std::vector<Verdict> certify_together(std::span<const Service> services, std::span<const SharedGroup> groups,
                                         bool confirm) override {
     // The certifier remembers its answers, so a question that is asked again costs nothing but a count.
-    if (!confirm && ++questions_ > kProbeQuestionsMax) return std::vector<Verdict>(services.size());
+    if (!confirm && ++questions_ > questions_max_) return std::vector<Verdict>(services.size());
     ++asked_;
     return certifier_.certify_together(services, groups, confirm);
   }
   std::int64_t asked() const { return asked_; }
+  std::int64_t questions() const { return std::min(questions_, questions_max_); }
 
  private:
   static std::string key_of(const Service& service, std::span<const ReplicaGroup> groups) {
@@ -71,6 +75,7 @@ class LimitedCertifier final : public Certifier {
   }
 
   Certifier& certifier_;
+  std::int64_t questions_max_;
   std::map<std::string, Verdict> verdicts_;
   std::int64_t questions_ = 0;
   std::int64_t asked_ = 0;
@@ -113,9 +118,15 @@ class FactorSearch {
     Problem scaled = problem_;
     scaled.workload = scale_rates(problem_.workload, factor);
     std::optional<LimitedCertifier> limited;
-    if (problem_.certifier != nullptr) scaled.certifier = &limited.emplace(*problem_.certifier);
+    if (problem_.certifier != nullptr) {
+      scaled.certifier =
+          &limited.emplace(*problem_.certifier, std::min(kProbeQuestionsMax, kQuestionsMax - questions_));
+    }
     PlanAnswer answer = plan_with_spare(scaled, plan_once_);
-    if (limited) asked_ += limited->asked();
+    if (limited) {
+      asked_ += limited->asked();
+      questions_ += limited->questions();
+    }
     answer.headroom = factor;
     const bool planned = answer.status == PlanStatus::planned && all_hold(answer);
     if (planned || best_.status != PlanStatus::planned) best_ = std::move(answer);
@@ -145,6 +156,7 @@ class FactorSearch {
   double high_ = 1;  // One without, or the largest that is looked at.
   PlanAnswer best_;
   std::int64_t asked_ = 0;
+  std::int64_t questions_ = 0;  // Of those, the ones that are limited.
 };
 
 // Planning without waiting needs no simulation and carries at least as much, so its factor is an upper limit. One step

@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "plan/buckets.h"
+#include "plan/certify_plan.h"
 #include "plan/compose.h"
 #include "plan/detail/linear_program.h"
 #include "plan/detail/service_cover.h"
@@ -652,6 +653,48 @@ Replanned replan_shared(const Problem& problem, const PlanAnswer& previous, cons
 }
 
 }  // namespace
+
+PlanAnswer as_running(const Problem& problem, const Plan& plan) {
+  PlanAnswer answer;
+  answer.status = PlanStatus::planned;
+  answer.plan = plan;
+  answer.devices = static_cast<int>(plan.devices.size());
+  answer.price = plan_price(problem, plan);
+  for (const auto& set : shared_sets(plan)) {
+    for (const auto& name : set.services) {
+      const auto service = std::ranges::find(problem.workload.services, name, &Service::name);
+      if (service == problem.workload.services.end()) continue;
+      ServicePlan running;
+      running.service = name;
+      running.groups = groups_in(set, name);
+      std::set<std::int64_t> edges;
+      for (const auto& group : running.groups) {
+        for (const auto& bucket : group.replica.buckets) edges.insert(bucket.size_max);
+      }
+      running.edges.assign(edges.begin(), edges.end());
+      // What it was planned for is not in the file. Whether its slices carry the rate of today is checked with them.
+      running.rate_per_s =
+          planning_rate_per_s(*service) * samples_mean(*service) * problem.options.demand_factor;
+      for (const auto& other : set.services) {
+        if (other != name) running.shares_with.push_back(other);
+      }
+      answer.services.push_back(std::move(running));
+    }
+  }
+  // In the order of the workload, like every answer.
+  std::ranges::stable_sort(answer.services, {}, [&](const ServicePlan& running) {
+    return std::ranges::find(problem.workload.services, running.service, &Service::name) -
+           problem.workload.services.begin();
+  });
+  if (problem.options.rule != Rule::certified || problem.certifier == nullptr) return answer;
+  const CertifiedPlan certified = certify_plan(problem, plan, *problem.certifier);
+  for (const auto& service : certified.services) {
+    const auto found = std::ranges::find(answer.services, service.service, &ServicePlan::service);
+    if (found != answer.services.end()) found->verdict = service.verdict;
+  }
+  std::erase_if(answer.services, [](const ServicePlan& s) { return !s.verdict || !s.verdict->holds; });
+  return answer;
+}
 
 Replanned replan(const Problem& problem, const PlanAnswer& previous, const ReplanOptions& options) {
   // Spare devices and headroom change all services at once, so there is no plan close by to look for.

@@ -25,6 +25,11 @@ struct Replanned {
   double scratch_price = 0;   // Of the plan from scratch that it is compared with.
 };
 
+// A plan that was read from a file, as the running plan of `problem`: the slices and buckets of each service that it
+// serves. With a certifier only services whose promises hold on their slices at the rates of the problem count as
+// served; the others are planned like new ones.
+PlanAnswer as_running(const Problem& problem, const Plan& plan);
+
 // Plans `problem` such that little of `previous` moves. Only services that changed and a few neighbours are searched
 // over; the others keep their slices. The bound is that of the whole problem. Under Rule::certified only services that
 // get other slices are certified; the bound then rests on capacity for the others, and a high price is no reason to

@@ -8,6 +8,7 @@
 #include "base/test_seeds.h"
 #include "plan/check_plan.h"
 #include "plan/difference.h"
+#include "plan/test_problems.h"
 
 namespace tangram::plan {
 namespace {
@@ -147,6 +148,23 @@ TEST_F(ReplanTest, StaysWithinTwoPercentOfAPlanFromScratch) {
     EXPECT_LE(difference->counts.replicas_loaded, after.replicas_loaded) << seed;
     if (HasFailure()) return;
   }
+}
+
+// The plan of one problem, as a file has it, is the running plan of the same problem: nothing moves. With one more
+// service, the slices of the others stay.
+TEST(Replan, StartsFromAPlanWithoutItsAnswer) {
+  const FormulaModel model;
+  Problem problem = problem_of(model, {planned_service("a", 3000), planned_service("b", 900)});
+  const PlanAnswer first = plan_by("elastic", problem);
+  const Replanned same = replan(problem, as_running(problem, first.plan));
+  EXPECT_FALSE(same.from_scratch);
+  EXPECT_EQ(same.replicas_loaded, 0);
+  EXPECT_EQ(same.answer.price, first.price);
+  problem.workload.services.push_back(planned_service("c", 100));
+  const Replanned more = replan(problem, as_running(problem, first.plan));
+  ASSERT_EQ(more.answer.status, PlanStatus::planned);
+  EXPECT_EQ(more.replicas_moved, 0);
+  EXPECT_EQ(problems_of(problem, more.answer), "");
 }
 
 }  // namespace

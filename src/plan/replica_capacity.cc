@@ -23,45 +23,26 @@ namespace {
 // The sizes of a service's requests, computed once for all replicas.
 struct ServiceMix {
   const Service* service = nullptr;
-  std::vector<std::int64_t> edges;  // Ascending upper edges of its buckets, of all plans together.
-  std::vector<double> shares;       // Of its samples, by bucket.
-  double samples = 1;               // In a request.
+  std::vector<std::pair<std::int64_t, double>> sizes;  // Each size with its share of the inputs, ascending.
+  double samples = 1;                                  // In a request.
 
-  // The share of samples above `from` and up to `to`. Both are edges or zero.
+  // The share of samples above `from` and up to `to`.
   double share_between(std::int64_t from, std::int64_t to) const {
     double sum = 0;
-    for (std::size_t i = 0; i < edges.size(); ++i) sum += edges[i] > from && edges[i] <= to ? shares[i] : 0;
+    for (const auto& [size, share] : sizes) sum += size > from && size <= to ? share : 0;
     return sum;
-  }
-  // The next lower edge, or zero.
-  std::int64_t edge_below(std::int64_t edge) const {
-    const auto found = std::ranges::lower_bound(edges, edge);
-    return found == edges.begin() ? 0 : *(found - 1);
   }
 };
 
 using Mixes = std::map<std::string, ServiceMix>;
 
-// Buckets of both plans of a transition count as edges, so that the shares of any replica are sums of whole entries.
-Mixes mixes_of(const Workload& workload, const std::vector<const Plan*>& plans) {
+Mixes mixes_of(const Workload& workload) {
   Mixes mixes;
-  for (const auto& service : workload.services) mixes[service.name].service = &service;
-  for (const Plan* plan : plans) {
-    for (const auto& device : plan->devices) {
-      for (const auto& slice : device.slices) {
-        for (const auto& replica : slice.replicas) {
-          const auto found = mixes.find(replica.service);
-          if (found == mixes.end()) continue;
-          for (const auto& bucket : replica.buckets) found->second.edges.push_back(bucket.size_max);
-        }
-      }
-    }
-  }
-  for (auto& [name, mix] : mixes) {
-    std::ranges::sort(mix.edges);
-    mix.edges.erase(std::ranges::unique(mix.edges).begin(), mix.edges.end());
-    if (!mix.edges.empty()) mix.shares = bucket_shares(size_shares(*mix.service), mix.edges);
-    mix.samples = samples_mean(*mix.service);
+  for (const auto& service : workload.services) {
+    ServiceMix& mix = mixes[service.name];
+    mix.service = &service;
+    for (const auto& [size, share] : size_shares(service)) mix.sizes.emplace_back(size, share);
+    mix.samples = samples_mean(service);
   }
   return mixes;
 }
@@ -86,8 +67,7 @@ double capacity_of(const Mixes& mixes, const LatencyModel& model, const PlannedD
   const ServiceMix& mix = found->second;
   double share = 0;
   double seconds = 0;
-  // Replicas may begin above the smallest bucket; smaller inputs belong to other replicas then.
-  std::int64_t from = mix.edge_below(replica.buckets.front().size_max);
+  std::int64_t from = 0;
   for (const auto& bucket : replica.buckets) {
     const auto each = seconds_per_sample(model, device, slice.slice, replica, bucket, *mix.service);
     if (!each) return 0;
@@ -104,9 +84,9 @@ double capacity_of(const Mixes& mixes, const LatencyModel& model, const PlannedD
 
 }  // namespace
 
-Capacity capacity_by(const Workload& workload, const LatencyModel& model, const std::vector<const Plan*>& plans) {
+Capacity capacity_by(const Workload& workload, const LatencyModel& model) {
   // Shared, because std::function copies the lambda and the mixes are large.
-  const auto mixes = std::make_shared<const Mixes>(mixes_of(workload, plans));
+  const auto mixes = std::make_shared<const Mixes>(mixes_of(workload));
   return [mixes, &model](const PlannedDevice& device, const PlannedSlice& slice, const Replica& replica) {
     return capacity_of(*mixes, model, device, slice, replica);
   };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/test_plans.h"
+#include "plan/transition.h"
 
 namespace tangram::plan {
 namespace {
@@ -30,7 +31,7 @@ TEST(ReplicaCapacity, CountsProcessesAndNeighbours) {
   const Linear model;
   const Workload workload = workload_of(ConstantSize{10});
   const Plan plan = plan_of({{"g-0", "a30", "2g@0 a:10:8x2 b:10:8, 2g@2 a:10:8"}});
-  const auto capacity = capacity_by(workload, model, {&plan});
+  const auto capacity = capacity_by(workload, model);
   const PlannedDevice& device = plan.devices[0];
   EXPECT_NEAR(capacity(device, device.slices[1], device.slices[1].replicas[0]), 1000, 1e-6);
   EXPECT_NEAR(capacity(device, device.slices[0], device.slices[0].replicas[0]), 1000, 1e-6);
@@ -44,12 +45,29 @@ TEST(ReplicaCapacity, WeighsBucketsByTheirInputs) {
   const Workload workload = workload_of(HistogramSize{"", {{10, 3}, {40, 1}}});
   Plan plan = plan_of({{"g-0", "a30", "1g@0 a:10:8, 1g@1 a:40:8, 1g@2 a:10:8"}});
   plan.devices[0].slices[2].replicas[0].buckets.push_back({40, 8});
-  const auto capacity = capacity_by(workload, model, {&plan});
+  const auto capacity = capacity_by(workload, model);
   const PlannedDevice& device = plan.devices[0];
   const auto of = [&](std::size_t i) { return capacity(device, device.slices[i], device.slices[i].replicas[0]); };
   EXPECT_NEAR(of(0), 1000, 1e-6);
   EXPECT_NEAR(of(1), 250, 1e-6);
   EXPECT_NEAR(of(2), 1000 / 1.75, 1e-6);
+}
+
+// A replica of buckets 20 and 40: half of the inputs are padded to 20 (2 ms) and half to 40 (4 ms), 333.3 a second. A
+// replica beside it that takes inputs up to 10 does not change that, in this plan or in the one that follows.
+TEST(ReplicaCapacity, DoesNotDependOnOtherReplicas) {
+  const Linear model;
+  const Workload workload = workload_of(HistogramSize{"", {{10, 1}, {20, 1}, {40, 2}}});
+  Plan plan = plan_of({{"g-0", "a30", "1g@0 a:20:8"}});
+  plan.devices[0].slices[0].replicas[0].buckets.push_back({40, 8});
+  Plan beside = plan_of({{"g-0", "a30", "1g@0 a:20:8, 1g@1 a:10:8"}});
+  beside.devices[0].slices[0].replicas[0].buckets.push_back({40, 8});
+  TransitionOptions options;
+  options.capacity = capacity_by(workload, model);
+  const double alone = transition(plan, plan, options)->capacity_before.at("a");
+  EXPECT_NEAR(alone, 1000.0 / 3, 1e-6);
+  EXPECT_DOUBLE_EQ(transition(plan, beside, options)->capacity_before.at("a"), alone);
+  EXPECT_DOUBLE_EQ(transition(beside, plan, options)->capacity_after.at("a"), alone);
 }
 
 TEST(ReplicaCapacity, NamesRunsThatAreNotKnown) {

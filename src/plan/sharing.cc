@@ -779,7 +779,30 @@ std::vector<std::string> notes_of(const Problem& problem, const QueueProblem& qu
 
 }  // namespace
 
+namespace {
+
+// More services than this take long without simulations as well.
+constexpr std::size_t kRefusedEarlyUpTo = 60;
+
+// On a fleet that is far too small, the search under Rule::certified simulates for minutes to answer no. Plans without
+// waiting need no simulation and carry at least as much, so where none of them is found the answer is given at once.
+// Nothing if there is one, or if the reason is a single service, which the search itself explains better.
+std::optional<PlanAnswer> refuse_early(const Problem& problem) {
+  if (problem.options.rule != Rule::certified || problem.workload.services.size() > kRefusedEarlyUpTo) return {};
+  const auto limited = [](const DeviceGroup& group) { return group.count.has_value(); };
+  if (!std::ranges::all_of(problem.fleet.groups, limited)) return {};
+  Problem cheap = problem;
+  cheap.options.rule = Rule::no_waiting;
+  cheap.budget.progress = {};
+  PlanAnswer answer = plan_sharing(cheap, take_stock(cheap));
+  if (answer.status == PlanStatus::planned || !answer.service.empty()) return {};
+  return answer;
+}
+
+}  // namespace
+
 PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
+  if (auto refused = refuse_early(problem)) return *refused;
   PlanAnswer alone = plan_by_cover(problem, stock);
   if (problem.options.sharing == Sharing::none || stock.kinds.empty() || problem.workload.services.size() < 2) {
     return alone;

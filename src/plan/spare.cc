@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -196,15 +197,16 @@ void rename(const Fleet& fleet, Plan& plan) {
   }
 }
 
-// The number of devices was not limited while copies were made; this is where the limit of the fleet is checked.
+// The number of devices was not limited while copies were made; this is where the limit of the fleet is checked. Says
+// what was found, and not that nothing smaller exists; add_spare() adds what is proved.
 std::string why_too_few(const Fleet& fleet, const Plan& plan) {
   for (const auto& group : fleet.groups) {
     const auto used = std::ranges::count_if(
         plan.devices, [&](const PlannedDevice& device) { return group_of_device(fleet, device) == &group; });
     if (!group.count || used <= *group.count) continue;
     return fmt::format(
-        "to survive the loss of any one device, the plan needs {} of {}, but the fleet has {}; add {} or set spare: "
-        "none",
+        "the best plan found that survives the loss of any one device takes {} of {}, but the fleet has {}; add {} or "
+        "set spare: none",
         used, group.name.empty() ? group.type : group.name, *group.count, used - *group.count);
   }
   return {};
@@ -385,6 +387,7 @@ PlanAnswer make_spare(const Problem& problem, double factor, PlanAnswer answer) 
         failed, failed + ": the plan with a spare device does not keep its Slo; set spare: none, or a longer Slo");
   } else if (auto reason = why_too_few(problem.fleet, answer.plan); !reason.empty()) {
     none = detail::no_plan("", std::move(reason));
+    none.devices = static_cast<int>(answer.plan.devices.size());
   }
   none.certifications = answer.certifications = asked;
   if (!none.reason.empty()) return none;
@@ -402,6 +405,16 @@ double spare_bound(const Problem& problem, double bound_bare) {
     least = std::min(least, problem.options.objective == Objective::price ? group.price_per_hour : 1.0);
   }
   return bound_bare + least;
+}
+
+// What is proved of the devices that a plan with a spare takes, for an answer that found none on the fleet.
+std::string proved_text(const Problem& problem, double bound) {
+  if (problem.options.objective == Objective::price || bound <= 0) return "; a smaller one is not ruled out";
+  const int least = static_cast<int>(std::ceil(bound * (1 - detail::kSumTolerance)));
+  int count = 0;
+  for (const auto& group : problem.fleet.groups) count += group.count.value_or(std::numeric_limits<int>::max() / 64);
+  if (least > count) return fmt::format("; no plan takes fewer than {}", least);
+  return fmt::format("; no plan takes fewer than {}, so that one on {} is not ruled out", least, count);
 }
 
 bool same_buckets(const PlanAnswer& a, const PlanAnswer& b) {
@@ -432,11 +445,16 @@ PlanAnswer add_spare(const Problem& problem, const PlanOnce& plan_once, const Pl
     asked += answer.certifications - before;
     const bool better =
         answer.status == PlanStatus::planned && (!planned || answer.price < best.price * (1 - detail::kSumTolerance));
-    if (better || (!planned && best.reason.empty())) best = std::move(answer);
+    // Of plans that are too large for the fleet, the smallest is the one to tell about.
+    const bool nearer = !planned && answer.devices > 0 && (best.devices == 0 || answer.devices < best.devices);
+    if (better || nearer || (!planned && best.reason.empty())) best = std::move(answer);
     if (best.status == PlanStatus::planned && best.price <= bound * (1 + detail::kSumTolerance)) break;
   }
   best.certifications = asked;
-  if (best.status != PlanStatus::planned) return best;
+  if (best.status != PlanStatus::planned) {
+    if (std::exchange(best.devices, 0) > 0) best.reason += proved_text(problem, bound);
+    return best;
+  }
   best.bound = std::min(bound, best.price);  // The bound is about the buckets of the first plan.
   best.proved = bound > 0 && best.price <= bound * (1 + detail::kSumTolerance) && same_buckets(best, bare);
   return best;

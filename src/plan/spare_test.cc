@@ -111,8 +111,8 @@ TEST(Spare, SaysHowManyDevicesAreMissing) {
   problem.fleet.groups = {group_of("a100-80gb", 1, 1)};
   problem.fleet.spare = SparePolicy::one_device;
   EXPECT_EQ(plan_by("elastic", problem).reason,
-            "to survive the loss of any one device, the plan needs 2 of a100-80gb, but the fleet has 1; add 1 or set "
-            "spare: none");
+            "the best plan found that survives the loss of any one device takes 2 of a100-80gb, but the fleet has 1; "
+            "add 1 or set spare: none; no plan takes fewer than 2");
 }
 
 }  // namespace

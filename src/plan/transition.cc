@@ -28,6 +28,9 @@ namespace {
 constexpr std::size_t kHelpedWorksMax = 8;    // Works to seek help for before one is forced.
 constexpr std::size_t kCopiesPerWorkMax = 8;  // Copies that may be started for one of them.
 
+// Rounding does not make a plan too small.
+constexpr double kNeedTolerance = 1e-9;
+
 using Deltas = std::map<std::string, double>;
 
 Step step_of(StepAction action, const std::string& device, const Slice& slice, const Replica& replica = {}) {
@@ -61,6 +64,12 @@ class Mover {
     result_.capacity_before = capacity_before_;
     result_.capacity_after = capacity_after_;
     result_.floors = floors_;
+    for (const auto& [service, wanted] : options.demand) {
+      const auto floor = floors_.find(service);
+      if (floor != floors_.end() && floor->second < wanted * (1 - kNeedTolerance)) {
+        result_.underserved.push_back(service);
+      }
+    }
     fill_agenda();
   }
 

@@ -51,6 +51,8 @@ struct Transition {
   std::map<std::string, double> capacity_after;
   // What no service may fall below: its demand, but no more than both plans give it.
   std::map<std::string, double> floors;
+  // Services with a demand that one of the plans does not carry: their floor is below what they need.
+  std::vector<std::string> underserved;
   std::vector<Step> steps;
   std::optional<std::size_t> first_below;  // The first step after which a service is below its floor.
   // With first_below: every order was tried, and without more room none avoids it.

@@ -115,13 +115,18 @@ std::string row(const Service& service, const LoadTally& tally, const LoadReport
       "<tr><td>{}</td><td>{:g} ms for {:g} %</td><td>{}</td><td>{:.1f}</td><td class=\"{}\">{}</td><td>{:.1f}</td>"
       "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
       plot::escape(service.name), to_milliseconds(service.slo.latency), service.slo.percentile, tally.sent,
-      report.per_second(tally.sent), LoadReport::kept(service, tally) ? "good" : "bad",
-      percent_text(tally.in_time_share()), report.per_second(tally.in_time), quantile_ms_text(tally.latency, 0.5),
+      report.per_second(tally.sent),
+      tally.sent == 0                    ? ""
+      : LoadReport::kept(service, tally) ? "good"
+                                         : "bad",
+      tally.in_time_text(), report.per_second(tally.in_time), quantile_ms_text(tally.latency, 0.5),
       quantile_ms_text(tally.latency, 0.95), quantile_ms_text(tally.latency, 0.99), tally.late, tally.refused,
       tally.failed + tally.unanswered);
 }
 
 }  // namespace
+
+std::string LoadTally::in_time_text() const { return sent == 0 ? "-" : percent_text(in_time_share()); }
 
 LoadReport summarise_load(const Workload& workload, std::span<const LoadSample> samples, double seconds) {
   LoadReport report;

@@ -36,6 +36,8 @@ struct LoadTally {
 
   // The share of all sent requests that were answered in time; 1 if none was sent.
   double in_time_share() const { return sent == 0 ? 1 : static_cast<double>(in_time) / static_cast<double>(sent); }
+  // The same for people: "99.3 %", or "-" if none was sent, because nothing is known then.
+  std::string in_time_text() const;
 };
 
 struct LoadReport {

@@ -97,7 +97,7 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   question.workload = std::move(workload);
   question.latency = std::move(latency);
   question.options.capacity =
-      plan::capacity_by(*question.workload, *question.latency, {&question.before, &question.after});
+      plan::capacity_by(*question.workload, *question.latency);
   for (const auto& service : question.workload->services) {
     // A closed loop and an offline job have no rate of their own. Their floor is what both plans give them.
     const double rate = plan::planning_rate_per_s(service);
@@ -341,9 +341,19 @@ std::string burst_notes(const std::optional<Workload>& workload) {
   return text;
 }
 
+// A service that one of the plans is too small for. The steps then keep what both plans have, which is less than the
+// service needs.
+std::string underserved_text(const plan::Transition& moved, const std::string& service, double demand) {
+  const double before = moved.capacity_before.at(service);
+  const double after = moved.capacity_after.at(service);
+  const char* which = before >= demand ? "the new plan" : after >= demand ? "the old plan" : "each plan";
+  return fmt::format("{} needs {:.4g}/s, but {} carries less (before {:.4g}/s, after {:.4g}/s); the steps keep {:.4g}/s.\n",
+                     service, demand, which, before, after, moved.floors.at(service));
+}
+
 // The conclusion in sentences. It claims that no order exists only if the search was exhaustive; otherwise it only says
 // that none was found.
-std::string verdict(const plan::Transition& moved, bool all_known) {
+std::string verdict(const plan::Transition& moved, const std::map<std::string, double>& demand, bool all_known) {
   std::string text = fmt::format("{} steps in {} phases, {:.1f} s; the steps of one phase run at the same time.\n",
                                  moved.steps.size(), moved.phases, to_seconds(moved.takes));
   if (moved.temporaries > 0) {
@@ -355,7 +365,12 @@ std::string verdict(const plan::Transition& moved, bool all_known) {
   if (!all_known)
     text +=
         "Replicas without run times count as zero capacity, so their services are not protected during the change.\n";
-  if (!moved.first_below) return text + "No service falls below the capacity it needs during the change.\n";
+  for (const auto& service : moved.underserved) text += underserved_text(moved, service, demand.at(service));
+  if (!moved.first_below) {
+    return text + (moved.underserved.empty()
+                       ? "No service falls below the capacity it needs during the change.\n"
+                       : "No other service falls below the capacity it needs during the change.\n");
+  }
   const plan::Step& step = moved.steps[*moved.first_below];
   text += fmt::format("After step {}, {} {} below the required capacity", *moved.first_below + 1,
                       text::join(step.below, ", "), step.below.size() == 1 ? "is" : "are");
@@ -445,7 +460,9 @@ report::Json transition_json(const plan::Transition& moved, const Question& ques
   report::Json json{{"capacity_unit", question.workload ? "requests_per_s" : "compute_slices"},
                     {"capacity_before", moved.capacity_before},
                     {"capacity_after", moved.capacity_after},
-                    {"floors", moved.floors}};
+                    {"floors", moved.floors},
+                    {"demand", question.options.demand},
+                    {"underserved", moved.underserved}};
   json["steps"] = steps_json(moved.steps, geometries);
   json["first_below"] = moved.first_below ? report::Json(*moved.first_below + 1) : report::Json(nullptr);
   json["every_order_tried"] = moved.exhaustive;
@@ -487,7 +504,7 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   } else {
     const bool requests = question.workload.has_value();
     session.print("\n" + steps_table(moved.steps, geometries, requests, session.terminal));
-    session.print("\n" + verdict(moved, question.unknown.empty()) + burst_notes(question.workload));
+    session.print("\n" + verdict(moved, question.options.demand, question.unknown.empty()) + burst_notes(question.workload));
     if (rolls_back) {
       session.print(fmt::format("\nThe steps back after step {}:\n", *options.rollback));
       session.print(steps_table(back, geometries, requests, session.terminal));

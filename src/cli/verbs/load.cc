@@ -223,8 +223,8 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
   return requests;
 }
 
-// A service that receives no request has broken no promise, so every table shows its Slo as kept. Warn, because the
-// user would read that as a result.
+// A service that receives no request has broken no promise, so its Slo counts as kept. Warn, because the user would
+// read that as a result.
 void warn_of_silence(Session& session, const Workload& workload, const std::vector<client::LoadRequest>& requests) {
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
     const auto its = [&](const client::LoadRequest& request) { return request.target == i; };
@@ -290,8 +290,9 @@ std::string load_table(const Workload& workload, const report::LoadReport& repor
                fmt::format("{:g} ms, {:g} %", to_milliseconds(service.slo.latency), service.slo.percentile),
                fmt::to_string(tally.sent),
                fmt::format("{:.1f}", report.per_second(tally.sent)),
-               {report::percent_text(tally.in_time_share()),
-                report::LoadReport::kept(service, tally) ? Style::good : Style::bad},
+               {tally.in_time_text(), tally.sent == 0                              ? Style::plain
+                                      : report::LoadReport::kept(service, tally) ? Style::good
+                                                                                 : Style::bad},
                fmt::format("{:.1f}", report.per_second(tally.in_time)),
                report::quantile_ms_text(tally.latency, 0.5),
                report::quantile_ms_text(tally.latency, 0.95),
@@ -311,7 +312,7 @@ report::Json tally_json(const report::LoadTally& tally, const report::LoadReport
           {"refused", tally.refused},
           {"failed", tally.failed},
           {"unanswered", tally.unanswered},
-          {"in_time_share", tally.in_time_share()},
+          {"in_time_share", tally.sent == 0 ? report::Json(nullptr) : report::Json(tally.in_time_share())},
           {"sent_per_s", report.per_second(tally.sent)},
           {"in_time_per_s", report.per_second(tally.in_time)},
           {"latency_mean_ms", 1e-6 * tally.latency.mean()},

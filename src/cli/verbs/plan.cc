@@ -19,6 +19,9 @@
 #include "host/files.h"
 #include "lab/certify.h"
 #include "plan/check_plan.h"
+#include "plan/difference.h"
+#include "plan/remedy.h"
+#include "plan/replan.h"
 #include "report/plan_view.h"
 
 namespace tangram::cli {
@@ -39,6 +42,7 @@ struct Options {
   std::uint64_t seed = 1;
   double noise = lab::CertifyOptions{}.noise;
   std::string check;  // A plan to certify again instead of making one.
+  std::string from;   // The plan that is running, to stay close to.
   bool explain = false;
   std::string to;
   std::string svg;
@@ -75,6 +79,9 @@ Result<Nothing> read_buckets(const std::string& text, plan::PlanOptions& options
 // ParvaGPU's planner leaves half of the Slo for waiting and simulates nothing, so its plans must not be called
 // certified. The default rule is `certified`; the user has to say --rule half and thereby know the difference.
 Result<Nothing> check_rule(const Options& options) {
+  if (!options.from.empty() && (options.planner != "elastic" || !options.check.empty())) {
+    return Error{ErrorCode::invalid, "--from needs --planner elastic, and cannot be combined with --check"};
+  }
   if (options.planner != "parva" || options.rule != "certified") return Nothing{};
   return Error{ErrorCode::invalid, "--planner parva has a rule of its own and certifies nothing; give --rule half"};
 }
@@ -126,10 +133,26 @@ class WatchedCertifier final : public plan::Certifier {
 // the gap.
 constexpr std::uint64_t kProgressTotal = 1000;
 
+// The plan nearest to the running one that is as cheap as the objective allows, with the roles given to devices so that
+// few slices move. Tells how much moves.
+Result<plan::PlanAnswer> plan_from(Session& session, const Options& options, const plan::Problem& problem) {
+  TANGRAM_TRY(const Plan running, load_plan(options.from));
+  plan::PlanAnswer answer = plan::replan(problem, plan::as_running(problem, running)).answer;
+  if (answer.status != plan::PlanStatus::planned) return answer;
+  TANGRAM_TRY(auto difference, plan::diff(running, answer.plan));
+  answer.plan = std::move(difference.target);
+  const auto& counts = difference.counts;
+  session.note(fmt::format("from {}: {} slices kept, {} changed, {} destroyed, {} created; {} replicas loaded",
+                           options.from, counts.slices_kept, counts.slices_changed, counts.slices_destroyed,
+                           counts.slices_created, counts.replicas_loaded));
+  return answer;
+}
+
 // Ensures that `question.problem` refers to nothing local on return: the watched certifier and the bar end with this
-// function, and --explain plans again later with the plain certifier.
-plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Planner& planner,
-                           plan::Certifier& certifier) {
+// function, and --explain plans again later with the plain certifier. For an answer without a plan, `remedy` is what
+// would help.
+Result<plan::PlanAnswer> make_plan(Session& session, const Options& options, Question& question,
+                                   const plan::Planner& planner, plan::Certifier& certifier, plan::Remedy& remedy) {
   Progress progress = session.progress("planning", kProgressTotal);
   WatchedCertifier watched(certifier, progress);
   question.problem.certifier = &watched;
@@ -141,8 +164,15 @@ plan::PlanAnswer make_plan(Session& session, Question& question, const plan::Pla
     progress.label(fmt::format("planning: {:.4g}, bound {:.4g}, gap {:.1f} %", price, bound, 100 * (1 - share)));
     progress.set(static_cast<std::uint64_t>(share * kProgressTotal));
   };
-  plan::PlanAnswer answer = planner.plan(question.problem);
+  Result<plan::PlanAnswer> answer = options.from.empty() ? Result<plan::PlanAnswer>(planner.plan(question.problem))
+                                                         : plan_from(session, options, question.problem);
   question.problem.budget.progress = {};
+  if (answer && answer->status != plan::PlanStatus::planned) {
+    remedy = plan::find_remedy(question.problem, planner, {.progress = [&](const std::string& what) {
+                                 progress.label(what);
+                                 progress.advance(0);
+                               }});
+  }
   question.problem.certifier = &certifier;
   return answer;
 }
@@ -168,11 +198,27 @@ std::string unknown_models(const Options& options, const Question& question) {
   return text;
 }
 
-// No plan exists. The reason goes to standard error even with --quiet, because it is what the user needs next.
-ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer) {
-  if (session.structured())
-    session.print_value(report::plan_json({question.problem, answer, options.planner, options.seed}));
-  session.err << "no plan: " << answer.reason << "\n" << unknown_models(options, question);
+// Null where nothing was found.
+report::Json remedy_json(const plan::Remedy& remedy) {
+  report::Json json{{"devices", nullptr}, {"service", nullptr}, {"service_devices", nullptr}, {"rate_factor", nullptr}};
+  if (remedy.devices) {
+    json["devices"] = *remedy.devices;
+    json["service"] = remedy.service;
+    json["service_devices"] = remedy.service_devices;
+  }
+  if (remedy.rate_factor) json["rate_factor"] = *remedy.rate_factor;
+  return json;
+}
+
+// No plan was found. The reason goes to standard error even with --quiet, because it is what the user needs next.
+ExitCode refuse(Session& session, const Options& options, const Question& question, const plan::PlanAnswer& answer,
+                const plan::Remedy& remedy) {
+  if (session.structured()) {
+    report::Json json = report::plan_json({question.problem, answer, options.planner, options.seed});
+    json["remedy"] = remedy_json(remedy);
+    session.print_value(json);
+  }
+  session.err << "no plan: " << answer.reason << "\n" << plan::to_text(remedy) << unknown_models(options, question);
   return ExitCode::answer_is_no;
 }
 
@@ -254,14 +300,15 @@ Result<ExitCode> run(Session& session, const Options& options) {
   if (!options.check.empty()) return check_again(session, options, question);
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
-                                        options.latency.model};
+                                        options.latency.model, options.from};
   // Planning can take minutes, so find out first whether its results can be written.
   TANGRAM_RETURN_IF_ERROR(host::check_outputs(outputs, inputs));
   // Never null: the name was checked against the registry when it was parsed.
   const auto planner = plan::find_planner(options.planner)->make();
   lab::SimulatedCertifier certifier(*question.latency, {.seed = options.seed, .noise = options.noise});
-  const plan::PlanAnswer answer = make_plan(session, question, *planner, certifier);
-  if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer);
+  plan::Remedy remedy;
+  TANGRAM_TRY(const auto answer, make_plan(session, options, question, *planner, certifier, remedy));
+  if (answer.status != plan::PlanStatus::planned) return refuse(session, options, question, answer, remedy);
   // A failed check is a bug of ours and not wrong input, so it has its own exit code.
   if (const auto right = check(question, answer); !right) {
     session.err << right.error().message << "\n";
@@ -366,6 +413,8 @@ void add_options(Program& program, Arguments& verb, Options& options) {
       ->range(0.0, 1.0);
   file("--check", options.check,
        "Certify this plan again instead of making one. Another --seed gives other random numbers.");
+  file("--from", options.from,
+       "Stay close to this plan, which is running: move as few slices and replicas as the objective allows.");
   verb.add_flag(
       "--explain", options.explain,
       "Explain why not fewer devices, who shares slices and what that saves and costs, what a longer promise of each "
