@@ -139,12 +139,51 @@ function(tangram_compile_in_groups target)
   endif()
 endfunction()
 
-# tangram_add_unit_tests(target name files): the tests of a gtest program, as <name>/<test>. Under a sanitizer a process takes
+# What ./test builds and runs of a tree, the target `gate`: each unit test once, which is under the sanitizers where it can
+# be. Exceptions, for which release is the tree: rooms at the end of the doors, which the sanitizers would take as long to
+# compile as a fifth of the others and which print and parse arguments only. And plan runs in both, because its tests
+# against brute force draw five times as many problems in release. ./test --quick and --full, and a plain build, do all.
+set(TANGRAM_GATE_RELEASE_ONLY report experiments cli)
+set(TANGRAM_GATE_BOTH plan)
+
+# Whether the unit tests of a room belong to the gate of this tree.
+function(tangram_in_gate room result)
+  set(answer TRUE)
+  if(TANGRAM_SANITIZE AND room IN_LIST TANGRAM_GATE_RELEASE_ONLY)
+    set(answer FALSE)
+  elseif(NOT TANGRAM_SANITIZE AND NOT room IN_LIST TANGRAM_GATE_RELEASE_ONLY AND NOT room IN_LIST TANGRAM_GATE_BOTH)
+    set(answer FALSE)
+  endif()
+  set(${result} ${answer} PARENT_SCOPE)
+endfunction()
+
+# Adds the target `gate`: every program and library of this folder and those below but for what is not in the gate. To be
+# called at the end.
+function(tangram_add_gate)
+  add_custom_target(gate COMMENT "All that ./test runs")
+  get_property(excluded GLOBAL PROPERTY TANGRAM_NOT_IN_GATE)
+  set(folders ${PROJECT_SOURCE_DIR})
+  while(folders)
+    list(POP_FRONT folders folder)
+    get_property(below DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+    list(APPEND folders ${below})
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target ${targets})
+      get_target_property(type ${target} TYPE)
+      get_target_property(asked_for_only ${target} EXCLUDE_FROM_ALL)
+      if(type MATCHES "EXECUTABLE|STATIC|SHARED|MODULE" AND NOT asked_for_only AND NOT target IN_LIST excluded)
+        add_dependencies(gate ${target})
+      endif()
+    endforeach()
+  endwhile()
+endfunction()
+
+# tangram_add_unit_tests(target name files label): the tests of a gtest program, as <name>/<test>. Under a sanitizer a process takes
 # longer to start than most tests to run, so there ctest knows shards of about twenty tests, <name>/1, <name>/2, ... The number
 # of tests is taken from the files, where each begins a line.
-function(tangram_add_unit_tests target name files)
+function(tangram_add_unit_tests target name files label)
   if(NOT TANGRAM_SANITIZE)
-    gtest_discover_tests(${target} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+    gtest_discover_tests(${target} TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${label})
     return()
   endif()
   set(count 0)
@@ -157,7 +196,7 @@ function(tangram_add_unit_tests target name files)
   foreach(shard RANGE 1 ${shards})
     math(EXPR index "${shard} - 1")
     add_test(NAME ${name}/${shard} COMMAND ${target} --gtest_brief=1)
-    set_tests_properties(${name}/${shard} PROPERTIES LABELS unit
+    set_tests_properties(${name}/${shard} PROPERTIES LABELS ${label}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -219,7 +258,16 @@ function(tangram_room name)
     tangram_compile_in_groups(${name}_test)
     target_link_libraries(${name}_test PRIVATE tangram_${name} GTest::gtest_main GTest::gmock)
     target_compile_definitions(${name}_test PRIVATE TANGRAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    tangram_add_unit_tests(${name}_test ${name} "${tests}")
+    set(label unit_gate)
+    tangram_in_gate(${name} in_gate)
+    if(NOT in_gate)
+      set(label unit)
+      set_property(GLOBAL APPEND PROPERTY TANGRAM_NOT_IN_GATE ${name}_test)
+      if(TANGRAM_SANITIZE)
+        set_property(GLOBAL APPEND PROPERTY TANGRAM_NOT_IN_GATE tangram_${name})  # Nothing else there uses it.
+      endif()
+    endif()
+    tangram_add_unit_tests(${name}_test ${name} "${tests}" ${label})
   endif()
   if(TANGRAM_FUZZ)
     foreach(fuzzer ${fuzzers})

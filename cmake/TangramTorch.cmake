@@ -29,6 +29,9 @@ function(tangram_add_torch)
   target_compile_definitions(tangram_torch PRIVATE TANGRAM_TORCH_VERSION="${Torch_VERSION}")
   # Half the time to compile libtorch's headers goes into optimising what only passes calls on.
   target_compile_options(tangram_torch PRIVATE -fvisibility=hidden -O1)
+  if(TANGRAM_UNITY)
+    set_target_properties(tangram_torch PROPERTIES UNITY_BUILD ON)  # And the rest goes into reading them, now once.
+  endif()
   set_target_properties(tangram_torch PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/tangram)
   install(TARGETS tangram_torch LIBRARY DESTINATION lib/tangram)
 
@@ -37,6 +40,6 @@ function(tangram_add_torch)
     tangram_compile_options(torch_test)
     add_dependencies(torch_test tangram_torch)
     target_link_libraries(torch_test PRIVATE tangram_engines GTest::gtest_main GTest::gmock)
-    gtest_discover_tests(torch_test TEST_PREFIX "torch/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit)
+    gtest_discover_tests(torch_test TEST_PREFIX "torch/" DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit_gate)
   endif()
 endfunction()

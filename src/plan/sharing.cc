@@ -1,8 +1,7 @@
 // Chooses blocks, covers them with slices, confirms them, and compares the result with slices of one's own.
 //
 // The search costs simulations, so it is done only where the bound says that sharing may save something. Where services
-// are few, every division into blocks is solved. Where they are many, slices are packed one after the other: the queue
-// with the highest fair price opens a slice of the kind on which the queues that fit beside it are worth most.
+// are few, every division into blocks is solved. Where they are many, slices are packed (detail/share_packing.h).
 //
 // Invariant: every block of the answer was confirmed as a whole, with other random numbers than those of the search.
 
@@ -15,17 +14,14 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 
 #include "base/check.h"
-#include "plan/buckets.h"
 #include "plan/compose.h"
 #include "plan/detail/acceptance.h"
 #include "plan/detail/service_cover.h"
 #include "plan/detail/share_bound.h"
-#include "plan/detail/share_choice.h"
-#include "plan/detail/share_guess.h"
+#include "plan/detail/share_packing.h"
 #include "plan/detail/share_patterns.h"
 #include "plan/detail/share_queues.h"
 #include "plan/detail/tolerance.h"
@@ -34,20 +30,12 @@ namespace tangram::plan {
 namespace {
 
 using detail::Block;
-using detail::QueueLoad;
 using detail::QueueProblem;
-using detail::SharedOffer;
 
 // Up to this many queues all divisions into blocks are solved: there are 203 of six.
 constexpr std::size_t kQueuesExact = 6;
-// Up to this many queues the bound looks at what single slices can hold.
-constexpr std::size_t kQueuesPatterns = 100;
 constexpr int kConfirmRoundsMax = 10;
 constexpr int kConfirmRoundsExact = 4;
-// Queues in a block. The rarest of many takes long to be seen often enough in a simulation of all of them.
-constexpr std::size_t kPackedQueues = 20;
-// Queues that do not fit, one after the other, before a slice counts as full.
-constexpr int kMissesMax = 200;
 
 using Partition = std::vector<std::vector<std::size_t>>;  // Queues by block.
 
@@ -60,21 +48,34 @@ struct SharedPlan {
   std::vector<std::optional<std::pair<Cover, Verdict>>> nearest;
 };
 
-// The class has over 40 methods in a file of over 800 lines: solving a division, choosing among candidates and packing
-// all ask about the same blocks, and share what was asked of them and the limit of confirmations (blocks_, confirmed_,
-// confirmations_). What needs none of that is in detail/share_*; packing would be the next to go there.
+bool all_hold(const std::vector<Verdict>& verdicts) {
+  return std::ranges::all_of(verdicts, [](const Verdict& v) { return v.holds; });
+}
+
+// The verdict of a block that has the least room; it holds only if all do.
+Verdict tightest(const std::vector<Verdict>& verdicts) {
+  Verdict least = verdicts[0];
+  for (const auto& verdict : verdicts) {
+    const bool worse = verdict.holds == least.holds ? verdict.attainment < least.attainment : least.holds;
+    if (worse) least = verdict;
+  }
+  return least;
+}
+
 class SharingSearch {
  public:
   explicit SharingSearch(const Problem& problem)
-      : problem_(problem), queues_(detail::queue_problem(problem)), model_(cover_model(problem, queues_.stock, {})) {
-    prices_ = even_prices(model_.problem);
-    for (std::size_t q = 0; q < queues_.queues.size(); ++q) demands_.push_back(demand_of(q));
-    for (std::size_t q = 0; q < size(); ++q) {
-      loads_.emplace_back();
-      for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind)
-        loads_.back().push_back(detail::queue_load(queues_, demands_[q], q, kind));
-    }
-  }
+      : problem_(problem),
+        queues_(detail::queue_problem(problem)),
+        model_(cover_model(problem, queues_.stock, {})),
+        prices_(even_prices(model_.problem)),
+        demands_(detail::queue_demands(queues_)),
+        packing_(queues_, demands_, [this](const std::vector<std::size_t>& members, std::size_t kind, int count) {
+          return hold_on(members, kind, count);
+        }) {}
+  // Its parts refer to each other.
+  SharingSearch(const SharingSearch&) = delete;
+  SharingSearch& operator=(const SharingSearch&) = delete;
 
   std::size_t size() const { return queues_.queues.size(); }
   const QueueProblem& queues() const { return queues_; }
@@ -85,10 +86,10 @@ class SharingSearch {
   // A higher bound, which knows what single slices can hold; 0 if the queues are too many for it. With `waiting` it
   // also counts who would be late, which takes simulations.
   double pattern_bound(double price_enough, bool waiting) {
-    if (size() > kQueuesPatterns) return 0;
+    if (size() > detail::kQueuesPatterns) return 0;
     queues_.on_demand = true;
     detail::PatternOptions options;
-    options.compatible = [this](std::size_t a, std::size_t b) { return compatible(a, b); };
+    options.compatible = [this](std::size_t a, std::size_t b) { return detail::may_share_block(queues_, a, b); };
     options.blocking = waiting && problem_.options.rule == Rule::certified;
     if (options.blocking) {
       options.breaks_alone = [this](std::size_t q, std::size_t kind) { return breaks_alone(q, kind); };
@@ -126,7 +127,9 @@ class SharingSearch {
       return best;
     }
     // Packing takes the fewest simulations. A choice among candidates often saves a device more.
-    if (!try_partition(pack(bound)) && size() <= kQueuesPatterns) try_partition(chosen(alone));
+    if (!try_partition(partition_of(packing_.one_by_one(bound, prices_))) && size() <= detail::kQueuesPatterns) {
+      try_partition(partition_of(packing_.cheapest_choice(alone, model_.problem)));
+    }
     return best;
   }
 
@@ -156,18 +159,6 @@ class SharingSearch {
   }
 
  private:
-  // The buckets of a queue: the fewest whose cost is near the least. They are chosen by cost alone: a block is
-  // certified as a whole, with these buckets.
-  Demand demand_of(std::size_t q) const {
-    constexpr double kNear = 1.05;
-    const auto sets = service_bucket_sets(queues_.problem, queues_.stock, q);
-    if (sets.empty()) return Demand{q, {}, {}, {}, {}};
-    for (const auto& set : sets) {
-      if (set.cost <= kNear * sets.back().cost) return make_demand(queues_.problem, queues_.stock, q, set.edges);
-    }
-    return make_demand(queues_.problem, queues_.stock, q, sets.back().edges);
-  }
-
   bool some_may_load_on_demand() {
     queues_.on_demand = true;
     for (std::size_t q = 0; q < size(); ++q) {
@@ -202,16 +193,6 @@ class SharingSearch {
       if (verdict.holds || verdict.too_close || verdict.attainment_high >= asked.slo.percentile / 100) return false;
     }
     return true;
-  }
-
-  // Whether two queues may be in one block.
-  bool compatible(std::size_t a, std::size_t b) const {
-    if (!queues_.queues[a].may_share || !queues_.queues[b].may_share) return false;
-    const Service& first = service(queues_.queues[a].members[0]);
-    const Service& second = service(queues_.queues[b].members[0]);
-    if (problem_.options.sharing == Sharing::model && first.model != second.model) return false;
-    // Members of a queue are alike in all that decides whether they may share.
-    return may_share_slices(first, second);
   }
 
   // The block of these queues, made once; null if no slice can hold them together.
@@ -290,10 +271,6 @@ class SharingSearch {
     return problem_.certifier->certify_together(services, groups, confirm);
   }
 
-  static bool all_hold(const std::vector<Verdict>& verdicts) {
-    return std::ranges::all_of(verdicts, [](const Verdict& v) { return v.holds; });
-  }
-
   // True for one slice that is smaller than the one for which the block was packed: it is not worth a simulation.
   bool smaller_than_packed(const Block& block, const Cover& cover) const {
     std::size_t units = 0;
@@ -316,17 +293,18 @@ class SharingSearch {
     return all_hold(certify(block, cover, false));
   }
 
-  // ---- One division into blocks ----
-
-  // The verdict of a block that has the least room; it holds only if all do.
-  static Verdict tightest(const std::vector<Verdict>& verdicts) {
-    Verdict least = verdicts[0];
-    for (const auto& verdict : verdicts) {
-      const bool worse = verdict.holds == least.holds ? verdict.attainment < least.attainment : least.holds;
-      if (worse) least = verdict;
-    }
-    return least;
+  // The same for queues that would share slices of one kind. One queue by itself is left to the solver.
+  bool hold_on(const std::vector<std::size_t>& members, std::size_t kind, int count) {
+    const Block* block = block_of(members);
+    if (block == nullptr || !block->shares(queues_)) return members.size() == 1;
+    const auto offer = std::ranges::find(block->offers, kind, &detail::SharedOffer::kind);
+    if (offer == block->offers.end()) return false;
+    Cover cover(block->offers.size(), 0);
+    cover[static_cast<std::size_t>(offer - block->offers.begin())] = count;
+    return cover_load_factor(block->cover, cover) >= 1 && holds(*block, cover);
   }
+
+  // ---- One division into blocks ----
 
   detail::Acceptance acceptance_of(const Block& block) {
     if (!block.shares(queues_)) return {queues_.problem, queues_.stock, block.demands[0]};
@@ -410,115 +388,7 @@ class SharingSearch {
     return answer.status == CoverStatus::solved ? answer.bound : std::numeric_limits<double>::infinity();
   }
 
-  // ---- Choosing among candidates ----
-
-  // Slices that single queues have in a plan without sharing; with certificates, where the plan has them.
-  std::vector<detail::Candidate> candidates_alone(const PlanAnswer& alone) const {
-    std::vector<detail::Candidate> candidates;
-    for (std::size_t q = 0; q < size() && alone.status == PlanStatus::planned; ++q) {
-      if (queues_.queues[q].members.size() > 1) continue;
-      detail::Candidate candidate{{q}, 0, 0, std::vector<int>(queues_.stock.kinds.size(), 0)};
-      for (const auto& group : alone.services[queues_.queues[q].members[0]].groups) {
-        for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) {
-          if (queues_.stock.type(kind) != group.device_type) continue;
-          if (queues_.stock.profile(kind).name == group.mig_profile) candidate.slices[kind] += group.count;
-        }
-      }
-      candidates.push_back(std::move(candidate));
-    }
-    return candidates;
-  }
-
-  // Adds what fits likely on slices of every kind and number, each queue being the first once, in the order of what the
-  // queues are worth and in the order of what they are worth for the time that they take. True if some are new.
-  bool add_candidates(const detail::ChoicePrices& prices, std::set<std::vector<std::size_t>>& known,
-                      std::vector<detail::Candidate>& candidates) const {
-    constexpr int kSlicesMax = 4;
-    const std::vector<bool> done(size(), false);
-    bool fresh = false;
-    for (std::size_t kind = 0; kind < queues_.stock.kinds.size(); ++kind) {
-      std::vector<std::size_t> by_price(size());
-      std::iota(by_price.begin(), by_price.end(), std::size_t{0});
-      std::vector<std::size_t> by_density = by_price;
-      std::ranges::stable_sort(by_price, std::greater<>{}, [&](std::size_t q) { return prices.queue[q]; });
-      std::ranges::stable_sort(by_density, std::greater<>{}, [&](std::size_t q) {
-        const QueueLoad& load = loads_[q][kind];
-        return prices.queue[q] / (0.01 + load.rate_per_s * load.run_s);
-      });
-      for (int count = 1; count <= kSlicesMax; ++count) {
-        const Geometry& geometry = queues_.stock.geometries[queues_.stock.kinds[kind].group];
-        if (count > 1 && count * queues_.stock.profile(kind).units > geometry.units) break;
-        for (const auto* order : {&by_price, &by_density}) {
-          for (const std::size_t first : by_price) {
-            if (!queues_.queues[first].may_share) continue;
-            const Packed packed = fill(first, kind, count, *order, done, prices.queue);
-            if (packed.queues.empty() || packed.worth <= count * prices.kind[kind] * (1 + 1e-6)) continue;
-            if (packed.queues.size() == 1 && queues_.queues[first].members.size() == 1) continue;
-            std::vector<std::size_t> key = packed.queues;
-            std::ranges::sort(key);
-            key.push_back(kind);
-            key.push_back(static_cast<std::size_t>(count));
-            if (!known.insert(key).second) continue;
-            fresh = true;
-            candidates.push_back({packed.queues, kind, count, std::vector<int>(queues_.stock.kinds.size(), 0)});
-            candidates.back().slices[kind] = count;
-          }
-        }
-      }
-    }
-    return fresh;
-  }
-
-  // Whether a candidate holds in a simulation. If not, `shorter` is the longest beginning of its queues that does.
-  bool verified(const detail::Candidate& candidate, detail::Candidate& shorter) {
-    if (candidate.count == 0) return true;  // As it is in the plan without sharing.
-    const auto holding = longest_that_holds({candidate.queues, candidate.kind, candidate.count, 0});
-    shorter = candidate;
-    shorter.queues = holding;
-    return holding.size() == candidate.queues.size();
-  }
-
-  // The blocks of the cheapest choice among many candidates. Those that are chosen and do not hold are made smaller,
-  // and the choice is made again.
-  Partition chosen(const PlanAnswer& alone) {
-    constexpr int kRoundsPrices = 8;
-    constexpr int kRoundsChoice = 4;
-    auto candidates = candidates_alone(alone);
-    std::set<std::vector<std::size_t>> known;
-    // At first every queue is worth a slice.
-    detail::ChoicePrices prices{std::vector<double>(size(), 1), std::vector<double>(queues_.stock.kinds.size(), 0)};
-    for (int round = 0; round < kRoundsPrices; ++round) {
-      if (!add_candidates(prices, known, candidates)) break;
-      const auto next = detail::choice_prices(candidates, size(), model_.problem);
-      if (!next) break;
-      prices = *next;
-    }
-    std::vector<detail::Candidate> best;
-    for (int round = 0; round < kRoundsChoice; ++round) {
-      const auto choice = detail::choose(candidates, size(), model_.problem);
-      if (!choice) break;
-      best.clear();
-      std::vector<std::size_t> broken;
-      std::vector<detail::Candidate> shorter;
-      for (const std::size_t c : *choice) {
-        detail::Candidate less;
-        if (!verified(candidates[c], less)) {
-          broken.push_back(c);
-          shorter.push_back(less);
-        }
-        best.push_back(broken.empty() || broken.back() != c ? candidates[c] : less);
-      }
-      if (broken.empty()) break;
-      for (auto c = broken.rbegin(); c != broken.rend(); ++c) {
-        candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(*c));
-      }
-      for (auto& less : shorter) {
-        const bool alone_only = less.queues.size() == 1 && queues_.queues[less.queues[0]].members.size() == 1;
-        if (!alone_only) candidates.push_back(std::move(less));
-      }
-    }
-    return partition_of(best);
-  }
+  // ---- Divisions into blocks ----
 
   // Each queue in one block: in the first of the candidates that has it.
   Partition partition_of(const std::vector<detail::Candidate>& candidates) {
@@ -531,7 +401,8 @@ class SharingSearch {
         done[q] = true;
       }
       if (members.empty()) continue;
-      if (Block* block = block_of(members); block != nullptr && candidate.count > 0) {
+      Block* block = candidate.count > 0 ? block_of(members) : nullptr;
+      if (block != nullptr) {
         block->units_least = static_cast<std::size_t>(candidate.count) * queues_.stock.units(candidate.kind);
       }
       partition.push_back(std::move(members));
@@ -548,7 +419,8 @@ class SharingSearch {
   bool every_partition(std::size_t q, Partition& partition, const Visit& visit) {
     if (q == size()) return visit(partition);
     for (std::size_t b = 0; b < partition.size(); ++b) {
-      const bool fits = std::ranges::all_of(partition[b], [&](std::size_t other) { return compatible(other, q); });
+      const bool fits = std::ranges::all_of(
+          partition[b], [&](std::size_t other) { return detail::may_share_block(queues_, other, q); });
       if (!fits) continue;
       partition[b].push_back(q);
       const bool stop = every_partition(q + 1, partition, visit);
@@ -559,107 +431,6 @@ class SharingSearch {
     const bool stop = every_partition(q + 1, partition, visit);
     partition.pop_back();
     return stop;
-  }
-
-  // ---- Packing ----
-
-  // A slice that is being filled.
-  struct Packed {
-    std::vector<std::size_t> queues;
-    std::size_t kind = 0;
-    int count = 1;
-    double worth = 0;
-  };
-
-  // The load times of the queues if they fit into the memory of one slice.
-  std::optional<std::vector<double>> fits(const std::vector<std::size_t>& queues, const std::vector<QueueLoad>& loads,
-                                          std::size_t kind) const {
-    std::vector<const Demand*> demands;
-    double working = 0;
-    for (std::size_t i = 0; i < queues.size(); ++i) {
-      demands.push_back(&demands_[queues[i]]);
-      working = std::max(working, loads[i].working_mib);
-    }
-    return detail::loads_that_fit(queues_, queues, demands, kind, working);
-  }
-
-  // Fills slices of the kind, beginning with `first`, from queues in the given order.
-  Packed fill(std::size_t first, std::size_t kind, int count, const std::vector<std::size_t>& order,
-              const std::vector<bool>& done, const std::vector<double>& queue_price) const {
-    Packed packed{{first}, kind, count, queue_price[first]};
-    std::vector<QueueLoad> loads{loads_[first][kind]};
-    if (!loads[0].runs || !fits(packed.queues, loads, kind)) return {};
-    if (!detail::likely_holds(queues_, packed.queues, loads, count)) return {};
-    int misses = 0;
-    for (const std::size_t q : order) {
-      if (done[q] || q == first) continue;
-      if (++misses > kMissesMax || (size() <= kQueuesPatterns && packed.queues.size() >= kPackedQueues)) break;
-      if (!std::ranges::all_of(packed.queues, [&](std::size_t other) { return compatible(other, q); })) continue;
-      const QueueLoad& load = loads_[q][kind];
-      if (!load.runs) continue;
-      packed.queues.push_back(q);
-      loads.push_back(load);
-      const auto on_demand = fits(packed.queues, loads, kind);
-      if (!on_demand || !detail::likely_holds(queues_, packed.queues, detail::with_loading(loads, *on_demand), count)) {
-        packed.queues.pop_back();
-        loads.pop_back();
-        continue;
-      }
-      packed.worth += queue_price[q];
-      misses = 0;
-    }
-    return packed;
-  }
-
-  // The longest beginning of the packed queues that keeps all promises on its slices.
-  std::vector<std::size_t> longest_that_holds(const Packed& packed) {
-    const auto holds_first = [&](std::size_t count) {
-      const Block* block =
-          block_of({packed.queues.begin(), packed.queues.begin() + static_cast<std::ptrdiff_t>(count)});
-      if (block == nullptr || !block->shares(queues_)) return count == 1;
-      for (std::size_t o = 0; o < block->offers.size(); ++o) {
-        if (block->offers[o].kind != packed.kind) continue;
-        Cover cover(block->offers.size(), 0);
-        cover[o] = packed.count;
-        if (cover_load_factor(block->cover, cover) < 1) return false;
-        return holds(*block, cover);
-      }
-      return false;
-    };
-    std::size_t yes = 1;
-    std::size_t no = packed.queues.size() + 1;
-    if (holds_first(packed.queues.size())) return packed.queues;
-    no = packed.queues.size();
-    while (no - yes > 1) {
-      const std::size_t middle = (yes + no) / 2;
-      (holds_first(middle) ? yes : no) = middle;
-    }
-    return {packed.queues.begin(), packed.queues.begin() + static_cast<std::ptrdiff_t>(yes)};
-  }
-
-  Partition pack(const detail::ShareBound& bound) {
-    std::vector<std::size_t> order(size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t q) { return bound.queue_price[q]; });
-    std::vector<bool> done(size(), false);
-    Partition partition;
-    for (const std::size_t first : order) {
-      if (done[first]) continue;
-      Packed best{{first}, 0, 1, 0};
-      double best_worth = 0;
-      for (std::size_t kind = 0; kind < queues_.stock.kinds.size() && queues_.queues[first].may_share; ++kind) {
-        const Packed packed = fill(first, kind, 1, order, done, bound.queue_price);
-        const double price = std::max(bound.kind_price[kind], 0.5 * prices_[kind]);
-        if (packed.queues.empty() || packed.worth / price <= best_worth) continue;
-        best_worth = packed.worth / price;
-        best = packed;
-      }
-      const std::vector<std::size_t> members = best.queues.size() > 1 ? longest_that_holds(best) : best.queues;
-      for (const std::size_t q : members) done[q] = true;
-      if (members.size() > 1) block_of(members)->units_least = queues_.stock.units(best.kind);
-      partition.push_back(members);
-    }
-    return partition;
   }
 
   // ---- The answer ----
@@ -721,8 +492,8 @@ class SharingSearch {
   QueueProblem queues_;
   CoverModel model_;
   std::vector<double> prices_;
-  std::vector<Demand> demands_;                // By queue.
-  std::vector<std::vector<QueueLoad>> loads_;  // By queue and kind.
+  std::vector<Demand> demands_;  // By queue.
+  detail::SharePacking packing_;
   // By members, and whether models may be loaded on demand.
   std::map<std::pair<std::vector<std::size_t>, bool>, std::unique_ptr<Block>> blocks_;
   // By block and cover: the service, among those of the block, with the least room.

@@ -2,7 +2,7 @@
 //
 // A scenario is x.yaml; x.golden holds its decisions with their virtual instants and the digest of its outcomes, so
 // that any moved decision shows in review. Each runs twice and must repeat itself, under its own policy and under every
-// other. --update writes the golden files anew.
+// other; under a sanitizer, which does not change what is decided, once. --update writes the golden files anew.
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_seeds.h"
 #include "lab/scenario.h"
 #include "lab/training_fleet.h"
 #include "sched/policy.h"
@@ -23,6 +24,8 @@ namespace tangram {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr bool kRunsTwice = test_seeds(5) == 5;  // In release, that is.
 
 Result<std::string> read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -75,10 +78,11 @@ std::string judge(const fs::path& path, bool update) {
   if (!scenario) return scenario.error().message;
   const std::string& own = scenario->config.scheduler.policy;
   const std::string log = log_of(run(*scenario, own, true));
-  if (log_of(run(*scenario, own, true)) != log) return "a second run decides otherwise";
+  if (kRunsTwice && log_of(run(*scenario, own, true)) != log) return "a second run decides otherwise";
   for (const auto& policy : sched::policies()) {
     const std::string name(policy.name);
-    if (run(*scenario, name, false).digest != run(*scenario, name, false).digest) {
+    const auto digest = run(*scenario, name, false).digest;
+    if (kRunsTwice && run(*scenario, name, false).digest != digest) {
       return "a second run under " + name + " has another digest";
     }
   }

@@ -206,6 +206,30 @@ QueueProblem queue_problem(const Problem& problem) {
   return result;
 }
 
+std::vector<Demand> queue_demands(const QueueProblem& problem) {
+  constexpr double kNear = 1.05;
+  std::vector<Demand> demands;
+  for (std::size_t q = 0; q < problem.queues.size(); ++q) {
+    const auto sets = service_bucket_sets(problem.problem, problem.stock, q);
+    if (sets.empty()) {
+      demands.push_back({q, {}, {}, {}, {}});
+      continue;
+    }
+    const auto near = std::ranges::find_if(sets, [&](const auto& set) { return set.cost <= kNear * sets.back().cost; });
+    demands.push_back(make_demand(problem.problem, problem.stock, q, (near == sets.end() ? sets.back() : *near).edges));
+  }
+  return demands;
+}
+
+bool may_share_block(const QueueProblem& problem, std::size_t a, std::size_t b) {
+  if (!problem.queues[a].may_share || !problem.queues[b].may_share) return false;
+  // Members of a queue are alike in all that decides whether they may share.
+  const Service& first = service_of(problem, a);
+  const Service& second = service_of(problem, b);
+  if (problem.problem.options.sharing == Sharing::model && first.model != second.model) return false;
+  return may_share_slices(first, second);
+}
+
 bool Block::shares(const QueueProblem& problem) const {
   return queues.size() > 1 || problem.queues[queues[0]].members.size() > 1;
 }

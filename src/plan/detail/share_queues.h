@@ -25,6 +25,11 @@ struct QueueProblem {
   bool on_demand = true;  // Whether models may be loaded on demand.
 };
 QueueProblem queue_problem(const Problem& problem);
+// What each queue asks of slices, with the fewest buckets whose cost is near the least. They are chosen by cost alone:
+// what shares is certified as a whole, with these buckets.
+std::vector<Demand> queue_demands(const QueueProblem& problem);
+// Whether two queues may be on the same slices, by what their services and the options say.
+bool may_share_block(const QueueProblem& problem, std::size_t a, std::size_t b);
 
 // How one queue runs on slices of one kind that it shares.
 struct SharedRun {
