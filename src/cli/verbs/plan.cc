@@ -269,9 +269,10 @@ void note_recuts(Session& session, const Fleet& fleet, const Plan& plan) {
       return plan::group_of_device(fleet, device) == &group && layout_of(device) != *group.layout;
     });
     if (recut == 0) continue;
-    session.note(fmt::format("{}: the plan cuts {} device{} otherwise than the fleet's layout; tangram diff shows the "
-                             "steps from the plan that runs there, and --from stays close to it",
-                             group.name.empty() ? group.type : group.name, recut, recut == 1 ? "" : "s"));
+    session.note(
+        fmt::format("{}: the plan cuts {} device{} otherwise than the fleet's layout; tangram diff shows the "
+                    "steps from the plan that runs there, and --from stays close to it",
+                    group.name.empty() ? group.type : group.name, recut, recut == 1 ? "" : "s"));
   }
 }
 
