@@ -9,7 +9,9 @@ namespace tangram::control {
 namespace {
 
 // At least a nanosecond: a window has a length.
-Duration rounded(double nanoseconds) { return Duration(std::max<std::int64_t>(1, static_cast<std::int64_t>(nanoseconds))); }
+Duration rounded(double nanoseconds) {
+  return Duration(std::max<std::int64_t>(1, static_cast<std::int64_t>(nanoseconds)));
+}
 
 }  // namespace
 

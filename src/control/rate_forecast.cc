@@ -16,7 +16,8 @@ constexpr double kFall = 0.7;
 constexpr double kFallDeviations = 4;  // As many as begin a surge.
 
 bool falls(double rate, double expected, double seconds) {
-  return rate < kFall * expected && rate * seconds < expected * seconds - kFallDeviations * std::sqrt(expected * seconds);
+  return rate < kFall * expected &&
+         rate * seconds < expected * seconds - kFallDeviations * std::sqrt(expected * seconds);
 }
 
 }  // namespace

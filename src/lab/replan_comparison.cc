@@ -138,9 +138,8 @@ class Comparison {
   std::vector<ServiceDemand> truth(double begin_s, double end_s) const {
     std::vector<ServiceDemand> demand;
     for (const auto& service : services()) {
-      const double rate =
-          scale() * busiest_rate_per_s(service, begin_s * scale_of_trace(service), end_s * scale_of_trace(service),
-                                       to_seconds(options_.minute));
+      const double rate = scale() * busiest_rate_per_s(service, begin_s * scale_of_trace(service),
+                                                       end_s * scale_of_trace(service), to_seconds(options_.minute));
       demand.push_back({control::rounded_up(rate, options_.controller.watch.rate_step), true_mix(service, end_s)});
     }
     return demand;

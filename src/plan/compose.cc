@@ -182,8 +182,7 @@ std::string why_too_small(const Problem& problem, const CoverModel& model) {
   }
   if (cover.status == CoverStatus::solved) {
     text += fmt::format("{}{} ({}) would be enough if no type had a limit; ",
-                        problem.options.rule == Rule::half ? "" : "at least ", used,
-                        text::join(parts, " + "));
+                        problem.options.rule == Rule::half ? "" : "at least ", used, text::join(parts, " + "));
   }
   return text + "lower rates or longer Slos would help";
 }

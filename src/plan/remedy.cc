@@ -14,8 +14,8 @@
 namespace tangram::plan {
 namespace {
 
-constexpr double kFactorMin = 1.0 / 64;  // Rates that are lower than this were not meant.
-constexpr double kFactorStep = 1.05;
+constexpr double kRemedyFactorMin = 1.0 / 64;  // Rates that are lower than this were not meant.
+constexpr double kRemedyFactorStep = 1.05;
 
 // Passes on a limited number of questions and answers no to the others, so that a search ends in bounded time. A plan
 // that is found has been confirmed all the same.
@@ -51,9 +51,9 @@ CoverBudget quick_budget() {
   return budget;
 }
 
-class Search {
+class RemedySearch {
  public:
-  Search(const Problem& problem, const Planner& planner, const RemedyOptions& options)
+  RemedySearch(const Problem& problem, const Planner& planner, const RemedyOptions& options)
       : problem_(problem), planner_(planner), options_(options) {
     problem_.options.sharing = Sharing::none;
     problem_.budget = quick_budget();
@@ -98,7 +98,7 @@ class Search {
     if (problem_.options.objective == Objective::headroom) return;  // It has looked for a factor itself.
     double high = 1;
     double next = first_guess();
-    for (int probe = 0; probe < options_.probes_max && next >= kFactorMin; ++probe) {
+    for (int probe = 0; probe < options_.probes_max && next >= kRemedyFactorMin; ++probe) {
       if (bounded_ && bounded_->used_up()) return;
       Problem lower = problem_;
       lower.workload = scale_rates(problem_.workload, next);
@@ -107,7 +107,7 @@ class Search {
       } else {
         high = next;
       }
-      if (remedy_.rate_factor && high / *remedy_.rate_factor <= kFactorStep) return;
+      if (remedy_.rate_factor && high / *remedy_.rate_factor <= kRemedyFactorStep) return;
       next = remedy_.rate_factor ? std::sqrt(high * *remedy_.rate_factor) : next / 2;
     }
   }
@@ -129,10 +129,11 @@ class Search {
 }  // namespace
 
 Remedy find_remedy(const Problem& problem, const Planner& planner, const RemedyOptions& options) {
-  const bool limited = std::ranges::all_of(problem.fleet.groups, [](const DeviceGroup& g) { return g.count.has_value(); });
+  const bool limited =
+      std::ranges::all_of(problem.fleet.groups, [](const DeviceGroup& g) { return g.count.has_value(); });
   // With devices without end, more of them or lower rates are not what is missing.
   if (!limited || problem.fleet.groups.empty() || problem.workload.services.empty()) return {};
-  return Search(problem, planner, options).run();
+  return RemedySearch(problem, planner, options).run();
 }
 
 std::string to_text(const Remedy& remedy) {
@@ -140,9 +141,9 @@ std::string to_text(const Remedy& remedy) {
   if (remedy.devices) {
     text += fmt::format("a plan was found on {} device{} ({})", *remedy.devices, *remedy.devices == 1 ? "" : "s",
                         remedy.of);
-    text += remedy.service.empty() ? "\n"
-                                   : fmt::format("; {} takes most of them, {:.2g}\n", remedy.service,
-                                                 remedy.service_devices);
+    text += remedy.service.empty()
+                ? "\n"
+                : fmt::format("; {} takes most of them, {:.2g}\n", remedy.service, remedy.service_devices);
   }
   if (remedy.rate_factor) text += fmt::format("a plan was found for {:.3g} times the rates\n", *remedy.rate_factor);
   return text;

@@ -13,10 +13,10 @@ namespace tangram::plan {
 // Everything here was found as a plan under the rule of the problem; nothing is a guess. A field without a value says
 // that no such plan was found within the limits, and not that there is none.
 struct Remedy {
-  std::optional<int> devices;  // A plan on so many devices of the fleet's types, without its limits, ...
-  std::string of = {};         // ... "4 x a100-80gb + 1 x a30".
-  std::string service = {};    // The service that takes most of those devices, ...
-  double service_devices = 0;  // ... so much of the price of that plan.
+  std::optional<int> devices;              // A plan on so many devices of the fleet's types, without its limits, ...
+  std::string of = {};                     // ... "4 x a100-80gb + 1 x a30".
+  std::string service = {};                // The service that takes most of those devices, ...
+  double service_devices = 0;              // ... so much of the price of that plan.
   std::optional<double> rate_factor = {};  // A plan on the fleet as it is for so many times all rates.
 
   bool empty() const { return !devices && !rate_factor; }

@@ -673,8 +673,7 @@ PlanAnswer as_running(const Problem& problem, const Plan& plan) {
       }
       running.edges.assign(edges.begin(), edges.end());
       // What it was planned for is not in the file. Whether its slices carry the rate of today is checked with them.
-      running.rate_per_s =
-          planning_rate_per_s(*service) * samples_mean(*service) * problem.options.demand_factor;
+      running.rate_per_s = planning_rate_per_s(*service) * samples_mean(*service) * problem.options.demand_factor;
       for (const auto& other : set.services) {
         if (other != name) running.shares_with.push_back(other);
       }

@@ -58,7 +58,7 @@ class ArrivalSource {
 
   const Service* service_;
   double scale_;
-  double begin_s_;  // The time of the day at which the arrivals begin.
+  double begin_s_;         // The time of the day at which the arrivals begin.
   double gap_mean_s_ = 0;  // Of Poisson traffic that flows.
   Rng times_;
   Rng states_;

@@ -13,6 +13,13 @@ cp out first
 plan 0 -o again.json
 cmp -s out first || fail "the same question has two answers"
 cmp -s plan.json again.json || fail "the same question has two plans"
+has err "otherwise than the fleet's layout"
+
+# From the plan that runs, for the same services: nothing moves. --from is for the planner elastic.
+plan 0 --from plan.json -o near.json
+has err "0 destroyed, 0 created; 0 replicas loaded"
+expect 0 diff plan.json near.json
+plan 2 --from plan.json --check plan.json; has err "--from needs"
 
 # The plan is one that the other verbs read, and it carries the services.
 expect 0 validate plan.json --fleet "$E/fleet.yaml" --services "$E/services.yaml" --measurements "$E/measurements.csv"
@@ -148,6 +155,15 @@ has err "no plan: rank-answers: the Slo is 1 ms"
 [[ ! -e none.json ]] || fail "a file was written for no plan"
 expect 1 plan "$E/fleet.yaml" fast.yaml --measurements "$E/measurements.csv" --output json
 has out '"status": "infeasible"'
+
+# A fleet that is too small: what was found instead is named.
+printf '%s\n' 'devices:' '  - {type: a100-80gb, name: h, count: 1}' >small.yaml
+sed 's/rate_per_s: 300/rate_per_s: 3000/; s/rate_per_s: 90,/rate_per_s: 900,/' "$E/services.yaml" >busy.yaml
+expect 1 plan small.yaml busy.yaml --measurements "$E/measurements.csv" --rule half --output json
+has err "a plan was found on 2 devices (2 x a100-80gb); rank-answers takes most of them"
+has err "times the rates"
+python3 -c 'import json; r = json.load(open("out"))["remedy"]; assert r["devices"] == 2 and 0.3 < r["rate_factor"] < 1' ||
+  fail "the remedy is not in the JSON"
 
 # Wrong questions.
 expect 2 plan "$E/fleet.yaml" "$E/services.yaml"

@@ -201,6 +201,14 @@ assert runs["static"]["gpu_hours"] == 2 * runs["static"]["devices_max"]
 P
 cp out first; expect 0 simulate "$REPLAN" --replan --rule half --duration 7200 --output json
 cmp -s out first || fail "the same seed planned another day"
+# The same two hours in two minutes, at the same rates: a 60th of the requests.
+expect 0 simulate "$REPLAN" --replan --rule half --duration 7200 --speed 60 --output json
+python3 - <<'P' || fail "--speed does not divide the day"
+import json
+slow, fast = (json.load(open(f))["runs"][1] for f in ("first", "out"))
+assert abs(60 * fast["gpu_hours"] / slow["gpu_hours"] - 1) < 0.3, (fast, slow)
+P
+expect 2 simulate "$REPLAN" --speed 60; has err "--replan"
 has replan.html "GPUs in use"; grep -qE 'https?:|src=' replan.html && fail "the report needs the network"
 
 # What is published is what the program says.

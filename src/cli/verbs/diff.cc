@@ -96,8 +96,7 @@ Result<Nothing> read_capacity(const Options& options, Question& question) {
   TANGRAM_TRY(auto latency, load_latency(options.latency));
   question.workload = std::move(workload);
   question.latency = std::move(latency);
-  question.options.capacity =
-      plan::capacity_by(*question.workload, *question.latency);
+  question.options.capacity = plan::capacity_by(*question.workload, *question.latency);
   for (const auto& service : question.workload->services) {
     // A closed loop and an offline job have no rate of their own. Their floor is what both plans give them.
     const double rate = plan::planning_rate_per_s(service);
@@ -347,8 +346,9 @@ std::string underserved_text(const plan::Transition& moved, const std::string& s
   const double before = moved.capacity_before.at(service);
   const double after = moved.capacity_after.at(service);
   const char* which = before >= demand ? "the new plan" : after >= demand ? "the old plan" : "each plan";
-  return fmt::format("{} needs {:.4g}/s, but {} carries less (before {:.4g}/s, after {:.4g}/s); the steps keep {:.4g}/s.\n",
-                     service, demand, which, before, after, moved.floors.at(service));
+  return fmt::format(
+      "{} needs {:.4g}/s, but {} carries less (before {:.4g}/s, after {:.4g}/s); the steps keep {:.4g}/s.\n", service,
+      demand, which, before, after, moved.floors.at(service));
 }
 
 // The conclusion in sentences. It claims that no order exists only if the search was exhaustive; otherwise it only says
@@ -504,7 +504,8 @@ Result<ExitCode> print_steps(Session& session, const Options& options, const Que
   } else {
     const bool requests = question.workload.has_value();
     session.print("\n" + steps_table(moved.steps, geometries, requests, session.terminal));
-    session.print("\n" + verdict(moved, question.options.demand, question.unknown.empty()) + burst_notes(question.workload));
+    session.print("\n" + verdict(moved, question.options.demand, question.unknown.empty()) +
+                  burst_notes(question.workload));
     if (rolls_back) {
       session.print(fmt::format("\nThe steps back after step {}:\n", *options.rollback));
       session.print(steps_table(back, geometries, requests, session.terminal));

@@ -49,8 +49,8 @@ struct Options {
   std::string protocol = "http";
   double seconds = 20;
   double rate_scale = 1;
-  double speed = 1;    // How many times as fast the day passes.
-  double begin_s = 0;  // The time of the day, before the speed, at which the load begins.
+  double speed = 1;         // How many times as fast the day passes.
+  double begin_s = 0;       // The time of the day, before the speed, at which the load begins.
   std::size_t clients = 0;  // Of a closed loop; 0 means an open loop.
   std::uint64_t requests = 1000;
   std::uint64_t seed = 1;
@@ -211,8 +211,8 @@ Result<std::vector<client::LoadRequest>> requests_of(const Options& options, con
   // behind it.
   std::vector<client::LoadArrivals> arrivals;
   for (std::size_t i = 0; i < workload.services.size(); ++i) {
-    arrivals.push_back(arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale,
-                                   options.begin_s / options.speed));
+    arrivals.push_back(
+        arrivals_of(workload.services[i], rng, i, closed ? 1.0 : options.rate_scale, options.begin_s / options.speed));
   }
   auto requests =
       closed ? client::requests_at_once(arrivals, options.requests)
@@ -290,7 +290,7 @@ std::string load_table(const Workload& workload, const report::LoadReport& repor
                fmt::format("{:g} ms, {:g} %", to_milliseconds(service.slo.latency), service.slo.percentile),
                fmt::to_string(tally.sent),
                fmt::format("{:.1f}", report.per_second(tally.sent)),
-               {tally.in_time_text(), tally.sent == 0                              ? Style::plain
+               {tally.in_time_text(), tally.sent == 0                            ? Style::plain
                                       : report::LoadReport::kept(service, tally) ? Style::good
                                                                                  : Style::bad},
                fmt::format("{:.1f}", report.per_second(tally.in_time)),
@@ -498,9 +498,10 @@ void add_how(Program& program, Arguments& verb, Options& options) {
       ->type_name("X")
       ->capture_default_str()
       ->range(1e-3, 1e4);
-  verb.add_option("--begin", options.begin_s,
-                  "The time of the day at which the load begins, in seconds of the day before --speed. For rate curves, "
-                  "diurnal rates and size drift; a trace begins with its first request.")
+  verb.add_option(
+          "--begin", options.begin_s,
+          "The time of the day at which the load begins, in seconds of the day before --speed. For rate curves, "
+          "diurnal rates and size drift; a trace begins with its first request.")
       ->type_name("S")
       ->capture_default_str()
       ->range(0.0, 1e9);

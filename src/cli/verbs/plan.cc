@@ -167,7 +167,8 @@ Result<plan::PlanAnswer> make_plan(Session& session, const Options& options, Que
   Result<plan::PlanAnswer> answer = options.from.empty() ? Result<plan::PlanAnswer>(planner.plan(question.problem))
                                                          : plan_from(session, options, question.problem);
   question.problem.budget.progress = {};
-  if (answer && answer->status != plan::PlanStatus::planned) {
+  // Where one service cannot be served at all, the reason names the change that helps; more devices would not.
+  if (answer && answer->status != plan::PlanStatus::planned && answer->service.empty()) {
     remedy = plan::find_remedy(question.problem, planner, {.progress = [&](const std::string& what) {
                                  progress.label(what);
                                  progress.advance(0);
@@ -260,6 +261,21 @@ report::PlanStory tell(Session& session, const Options& options, const Question&
   return story;
 }
 
+// The planner cuts devices anew whatever `layout` of the fleet says. Says so, because what runs on those slices stops.
+void note_recuts(Session& session, const Fleet& fleet, const Plan& plan) {
+  for (const auto& group : fleet.groups) {
+    if (!group.layout || group.layout->slices.empty()) continue;
+    const auto recut = std::ranges::count_if(plan.devices, [&](const PlannedDevice& device) {
+      return plan::group_of_device(fleet, device) == &group && layout_of(device) != *group.layout;
+    });
+    if (recut == 0) continue;
+    session.note(
+        fmt::format("{}: the plan cuts {} device{} otherwise than the fleet's layout; tangram diff shows the "
+                    "steps from the plan that runs there, and --from stays close to it",
+                    group.name.empty() ? group.type : group.name, recut, recut == 1 ? "" : "s"));
+  }
+}
+
 // A planner whose plan violates its own constraints has a bug, and the plan must not be used. The check shares no code
 // with the search.
 Result<Nothing> check(const Question& question, const plan::PlanAnswer& answer) {
@@ -321,6 +337,7 @@ Result<ExitCode> run(Session& session, const Options& options) {
     session.print(report::plan_text(story, session.terminal));
     if (story.explained) session.print(report::explanation_text(story, session.terminal));
   }
+  note_recuts(session, question.problem.fleet, answer.plan);
   TANGRAM_RETURN_IF_ERROR(write_files(session, options, story));
   return ExitCode::done;
 }

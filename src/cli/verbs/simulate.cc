@@ -279,10 +279,11 @@ void add_options(Program& program, Arguments& verb, Options& options) {
       ->range(1.0, 1e6)
       ->needs(replan)
       ->capture_default_str();
-  verb.add_option("--speed", options.speed,
-                  "With --replan: let the day pass so many times as fast. Divides the duration, rate curves, diurnal "
-                  "periods, size drift, --interval, checks for surges, cutting and loading; rates, run times, promises, "
-                  "bursts and traces stay as they are.")
+  verb.add_option(
+          "--speed", options.speed,
+          "With --replan: let the day pass so many times as fast. Divides the duration, rate curves, diurnal "
+          "periods, size drift, --interval, checks for surges, cutting and loading; rates, run times, promises, "
+          "bursts and traces stay as they are.")
       ->type_name("X")
       ->range(1e-3, 1e4)
       ->needs(replan)
