@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "formats/plan_file.h"
+#include "plan/sharing.h"
 #include "report/mosaic.h"
 #include "report/number_text.h"
 #include "report/table.h"
@@ -194,6 +195,48 @@ Table device_table(const PlanStory& story) {
 // A service without requests is planned at a rate near zero.
 bool has_traffic(const plan::ServicePlan& service) { return service.rate_per_s > 1e-6; }
 
+// Why services have slices of their own in a plan in which others may share: one note for each reason.
+class AloneNotes {
+ public:
+  explicit AloneNotes(const PlanStory& story) {
+    if (!story.answer.with_sharing) return;
+    for (const auto& planned : story.answer.services) {
+      const auto reason = plan::why_not_shared(story.problem, service_of(story.problem, planned.service));
+      if (reason.empty()) continue;
+      const auto known = std::ranges::find(reasons_, reason);
+      marks_[planned.service] = fmt::format(" [{}]", known - reasons_.begin() + 1);
+      if (known == reasons_.end()) reasons_.push_back(reason);
+    }
+  }
+  // " [1]", or nothing.
+  std::string mark(const std::string& service) const {
+    const auto found = marks_.find(service);
+    return found == marks_.end() ? "" : found->second;
+  }
+  const std::vector<std::string>& reasons() const { return reasons_; }
+
+ private:
+  std::map<std::string, std::string> marks_;  // By service.
+  std::vector<std::string> reasons_;
+};
+
+bool loads_on_demand(const plan::ServicePlan& service) {
+  return std::ranges::any_of(service.groups,
+                             [](const auto& group) { return group.replica.load == ReplicaLoad::on_demand; });
+}
+
+// What the marks in the table of services mean.
+std::string footnotes(const PlanStory& story, const std::string& pad) {
+  std::string text;
+  if (std::ranges::any_of(story.answer.services, loads_on_demand))
+    text += pad + "* loaded on demand: the model is in host memory until a request needs it\n";
+  const AloneNotes alone(story);
+  for (std::size_t i = 0; i < alone.reasons().size(); ++i) {
+    text += fmt::format("{}[{}] shares no slice: {}\n", pad, i + 1, alone.reasons()[i]);
+  }
+  return text;
+}
+
 // RUN P99 is predicted for the run alone; CERTIFIED is the simulated latency with waiting, at the percentile of the
 // Slo.
 Table service_table(const PlanStory& story) {
@@ -207,12 +250,13 @@ Table service_table(const PlanStory& story) {
                {"CERTIFIED", Align::right},
                {"IN TIME", Align::right},
                {"COST", Align::right}});
+  const AloneNotes alone(story);
   for (std::size_t s = 0; s < story.answer.services.size(); ++s) {
     const auto& service = story.answer.services[s];
     const auto& verdict = service.verdict;
     table.add({{service.service, Style::accent},
                buckets_text(service),
-               slices_text(service.groups),
+               slices_text(service.groups) + (loads_on_demand(service) ? " *" : "") + alone.mark(service.service),
                number_text(has_traffic(service) ? service.rate_per_s : 0),
                has_traffic(service) ? fmt::format("{:.0f} %", 100 * service.load_factor) : "no traffic",
                promise_text(service_of(story.problem, service.service)),
@@ -539,7 +583,7 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
   std::string text = mosaics(story, terminal, indent);
   text += "\n" + device_table(story).render(terminal, indent);
   if (has_many_services(story)) text += pad + "Long lists of services are shortened; --output json has all.\n";
-  text += "\n" + service_table(story).render(terminal, indent);
+  text += "\n" + service_table(story).render(terminal, indent) + footnotes(story, pad);
   const std::string close = too_close_text(story, pad);
   if (!close.empty()) text += "\n" + close;
   return text + "\n" + pad + paint(terminal, Style::bold, verdict_line(story)) + "\n";

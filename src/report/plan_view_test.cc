@@ -80,6 +80,27 @@ TEST(PlanView, ExplainsWhoSharesAndWhatItSaves) {
   EXPECT_DOUBLE_EQ(blocks[0].busy, 0.25);
 }
 
+// s1 is loaded on demand; s2 must not share, and the memory of s0's model is not known.
+TEST(PlanView, TheTableSaysWhoIsLoadedOnDemandAndWhoKeepsToItself) {
+  SharedStory shared(3);
+  shared.problem.fleet.groups.resize(1);
+  shared.problem.fleet.groups[0].type = "a100-80gb";
+  shared.answer.services[1].groups[0].replica.load = ReplicaLoad::on_demand;
+  shared.problem.workload.services[2].isolation = Isolation::own_slices;
+  const std::string text = plan_text(shared.story(), Terminal{.width = 200});
+  EXPECT_THAT(text, testing::ContainsRegex("\ns0 .*1 x 1g.10gb \\[1\\] "));
+  EXPECT_THAT(text, testing::ContainsRegex("\ns1 .*1 x 1g.10gb \\* \\[1\\] "));
+  EXPECT_THAT(text, testing::ContainsRegex("\ns2 .*1 x 1g.10gb \\[2\\] "));
+  EXPECT_THAT(text, HasSubstr("\n* loaded on demand: "));
+  EXPECT_THAT(text, HasSubstr("\n[1] shares no slice: the memory of its model is not known"));
+  EXPECT_THAT(text, HasSubstr("\n[2] shares no slice: its isolation is own_slices\n"));
+  // Programs have both under names of their own, without marks.
+  EXPECT_EQ(plan_json(shared.story())["sharing"]["blocks"][0]["slices"], "1 x 1g.10gb");
+  // Without sharing nobody needs a reason.
+  shared.answer.with_sharing = false;
+  EXPECT_THAT(plan_text(shared.story(), Terminal{.width = 200}), Not(HasSubstr("shares no slice")));
+}
+
 TEST(PlanView, JsonHasSharingForPrograms) {
   const SharedStory shared(3);
   const Json json = plan_json(shared.story());

@@ -19,6 +19,7 @@
 #include "host/files.h"
 #include "lab/certify.h"
 #include "plan/check_plan.h"
+#include "plan/sharing.h"
 #include "report/plan_view.h"
 
 namespace tangram::cli {
@@ -251,6 +252,7 @@ Result<ExitCode> check_again(Session& session, const Options& options, Question&
 Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
   TANGRAM_RETURN_IF_ERROR(read_question(options, question));
+  for (const auto& doubt : plan::tenant_doubts(question.problem.workload)) session.warn(doubt);
   if (!options.check.empty()) return check_again(session, options, question);
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,
