@@ -687,8 +687,11 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
   for (const auto& service : checked.services) {
     const Service& asked = service_of(problem, service.service);
     const auto& verdict = service.verdict;
+    // check_plan() begins its sentences with the service.
+    const bool doubted = std::ranges::any_of(
+        wrong, [&](const std::string& sentence) { return sentence.starts_with(service.service + ": "); });
     const std::string answer = !verdict             ? service.reason
-                               : verdict->holds     ? "holds"
+                               : verdict->holds     ? doubted ? "holds when simulated, but see below" : "holds"
                                : verdict->too_close ? "too close to call"
                                                     : "broken";
     const std::size_t sharers = service.shares_with.size();
@@ -701,16 +704,21 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
                                      100 * verdict->attainment_high, share_digits(asked))
                        : "-",
                verdict ? verdict->view : "-",
-               {answer, verdict && verdict->holds ? Style::good : Style::bad}});
+               {answer, verdict && verdict->holds && !doubted ? Style::good : Style::bad}});
   }
   std::string text = "\n" + table.render(terminal, 0) + "\n";
   for (const auto& sentence : wrong) text += sentence + "\n";
   const bool open = wrong.empty() && std::ranges::all_of(checked.services, [](const plan::CertifiedService& s) {
                       return s.verdict && (s.verdict->holds || s.verdict->too_close);
                     });
+  if (!wrong.empty() && checked.all_hold()) {
+    // A low percentile may hold although requests are lost all the time, with those that do not fit rejected.
+    text += "A plan must also have the capacity for every sample that arrives, and respect its other limits.\n";
+  }
   const char* answer = wrong.empty() && checked.all_hold() ? "every promise holds"
-                       : open                              ? "too close to call: not every promise could be certified"
-                                                           : "not every promise holds";
+                       : checked.all_hold() ? "every promise holds when simulated, but the plan does not pass its check"
+                       : open               ? "too close to call: not every promise could be certified"
+                                            : "not every promise holds";
   return text + paint(terminal, Style::bold, answer) + "\n";
 }
 

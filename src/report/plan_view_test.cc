@@ -101,6 +101,25 @@ TEST(PlanView, TheTableSaysWhoIsLoadedOnDemandAndWhoKeepsToItself) {
   EXPECT_THAT(plan_text(shared.story(), Terminal{.width = 200}), Not(HasSubstr("shares no slice")));
 }
 
+// 93 % of the samples fit, and p90 was promised: the simulation keeps the promise and rejects the rest. The plan still
+// does not pass, and neither the table nor the last line says "holds" without saying that.
+TEST(PlanView, ACheckedPlanWithoutTheCapacityDoesNotJustHold) {
+  const SharedStory one(1);
+  plan::CertifiedPlan checked;
+  checked.services.push_back({});
+  checked.services[0].service = "s0";
+  checked.services[0].verdict = one.answer.services[0].verdict;
+  const Terminal terminal{.width = 200};
+  const std::string right = checked_plan_text(one.problem, checked, {}, terminal);
+  EXPECT_THAT(right, HasSubstr("  holds\n"));
+  EXPECT_THAT(right, HasSubstr("\nevery promise holds\n"));
+  const std::string wrong = checked_plan_text(
+      one.problem, checked, {"s0: its slices can run only 93 % of the samples that arrive"}, terminal);
+  EXPECT_THAT(wrong, HasSubstr("  holds when simulated, but see below\n"));
+  EXPECT_THAT(wrong, HasSubstr("can run only 93 %"));
+  EXPECT_THAT(wrong, HasSubstr("\nevery promise holds when simulated, but the plan does not pass its check\n"));
+}
+
 TEST(PlanView, JsonHasSharingForPrograms) {
   const SharedStory shared(3);
   const Json json = plan_json(shared.story());
