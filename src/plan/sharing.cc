@@ -16,7 +16,7 @@
 #include <memory>
 #include <set>
 
-#include "base/check.h"
+#include "base/text.h"
 #include "plan/compose.h"
 #include "plan/detail/acceptance.h"
 #include "plan/detail/service_cover.h"
@@ -106,7 +106,9 @@ class SharingSearch {
     if (price_max <= price_least * (1 + detail::kSumTolerance) || !some_may_load_on_demand()) return best;
     // A model on demand has latencies that one which stays loaded does not have, so it has to save something.
     auto on_demand = search_one_way(bound, alone, price_max, price_least, true);
-    return on_demand ? on_demand : best;
+    if (!on_demand) return best;
+    if (size() <= detail::kQueuesPatterns) spread(*on_demand);
+    return on_demand;
   }
 
   // The same, with all models loaded, or with those on demand that do not fit.
@@ -388,6 +390,60 @@ class SharingSearch {
     return answer.status == CoverStatus::solved ? answer.bound : std::numeric_limits<double>::infinity();
   }
 
+  // ---- Fewer models on demand at the same price ----
+
+  // The queues of a block whose copies are loaded on demand on some of its slices.
+  std::vector<std::size_t> on_demand_in(const SharedPlan& plan, std::size_t b) const {
+    std::vector<std::size_t> queues;
+    const Block& block = *plan.blocks[b];
+    for (std::size_t i = 0; i < block.queues.size() && block.shares(queues_); ++i) {
+      for (std::size_t o = 0; o < block.offers.size(); ++o) {
+        if (plan.answer.covers[b][o] == 0 || block.offers[o].runs[i].load_s <= 0) continue;
+        queues.push_back(block.queues[i]);
+        break;
+      }
+    }
+    return queues;
+  }
+
+  // The search fills one slice with models on demand and leaves others of the device empty: few blocks come first.
+  // Divides such blocks, those with most on demand first, as long as that costs nothing and loads no more on demand.
+  void spread(SharedPlan& plan) {
+    constexpr int kTriesMax = 12;
+    std::set<std::vector<std::size_t>> tried;
+    for (int tries = 0; tries < kTriesMax; ++tries) {
+      std::size_t on_demand = 0;
+      std::size_t widest = plan.blocks.size();
+      std::vector<std::size_t> apart;
+      for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+        const auto queues = on_demand_in(plan, b);
+        on_demand += queues.size();
+        if (plan.blocks[b]->queues.size() < 2 || queues.size() <= apart.size()) continue;
+        if (tried.contains(plan.blocks[b]->queues)) continue;
+        widest = b;
+        apart = queues;
+      }
+      if (apart.empty()) return;
+      tried.insert(plan.blocks[widest]->queues);
+      auto found = solve(divided(plan, widest, apart), plan.answer.price * (1 + 4 * detail::kSumTolerance));
+      if (!found) continue;
+      std::size_t then = 0;
+      for (std::size_t b = 0; b < found->blocks.size(); ++b) then += on_demand_in(*found, b).size();
+      // As many in smaller blocks are better, too: fewer take turns on one slice, and the next division may free some.
+      if (then <= on_demand) plan = std::move(*found);
+    }
+  }
+
+  // The blocks of a plan with those queues of one in a block of their own; with half of them if that were all.
+  static Partition divided(const SharedPlan& plan, std::size_t divide, std::vector<std::size_t> apart) {
+    Partition partition;
+    for (const auto* block : plan.blocks) partition.push_back(block->queues);
+    if (apart.size() == partition[divide].size()) apart.resize(apart.size() / 2);
+    std::erase_if(partition[divide], [&](std::size_t q) { return std::ranges::find(apart, q) != apart.end(); });
+    partition.push_back(std::move(apart));
+    return partition;
+  }
+
   // ---- Divisions into blocks ----
 
   // Each queue in one block: in the first of the candidates that has it.
@@ -548,10 +604,6 @@ std::vector<std::string> notes_of(const Problem& problem, const QueueProblem& qu
   return notes;
 }
 
-}  // namespace
-
-namespace {
-
 // More services than this take long without simulations as well.
 constexpr std::size_t kRefusedEarlyUpTo = 60;
 
@@ -571,6 +623,37 @@ std::optional<PlanAnswer> refuse_early(const Problem& problem) {
 }
 
 }  // namespace
+
+std::string why_not_shared(const Problem& problem, const Service& service) {
+  const std::string own = detail::why_alone(problem, service);
+  const bool somebody = std::ranges::any_of(problem.workload.services, [&](const Service& other) {
+    return other.name != service.name && may_share_slices(service, other);
+  });
+  if (!own.empty() || somebody) return own;
+  if (service.isolation != Isolation::tenant) return "no other service may share with it";
+  return "its isolation is tenant, and no other service has its tenant";
+}
+
+std::vector<std::string> tenant_doubts(const Workload& workload) {
+  std::map<std::string, int> services;
+  for (const auto& service : workload.services) {
+    if (!service.tenant.empty()) ++services[service.tenant];
+  }
+  std::vector<std::string> doubts;
+  for (const auto& service : workload.services) {
+    if (service.tenant.empty() || services[service.tenant] > 1) continue;
+    std::vector<std::string> others;
+    for (const auto& [tenant, count] : services) {
+      if (tenant != service.tenant) others.push_back(tenant);
+    }
+    const auto meant = text::nearest(service.tenant, others);
+    // Of two tenants with one service each, either may be the slip: one warning is enough.
+    if (!meant || (services[*meant] == 1 && *meant > service.tenant)) continue;
+    doubts.push_back(
+        fmt::format("service {} alone has the tenant {}, did you mean {}?", service.name, service.tenant, *meant));
+  }
+  return doubts;
+}
 
 PlanAnswer plan_sharing(const Problem& problem, const Stock& stock) {
   if (auto refused = refuse_early(problem)) return *refused;

@@ -137,6 +137,81 @@ TEST(Sharing, LoadsSeldomUsedModelsOnDemandWhereMemoryBinds) {
   }
 }
 
+// Five copies of 5,000 MiB on the four slices of 6 GiB that an A30 has: three have a slice each, and the other two take
+// turns on the fourth. Everything on one slice would cost as little, with all five on demand and three slices empty.
+TEST(Sharing, UsesEmptySlicesBeforeItLoadsOnDemand) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 5000, .load_ms = 50};
+  std::vector<Service> services;
+  for (int i = 0; i < 5; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 0.1));
+  const Problem problem = problem_of(model, services);
+  const auto answer = planned(problem);
+  ASSERT_EQ(answer.status, PlanStatus::planned) << answer.reason;
+  EXPECT_EQ(answer.devices, 1);
+  EXPECT_TRUE(check_plan(problem, answer.plan).empty()) << check_plan(problem, answer.plan).front();
+  const auto on_demand = [](const ServicePlan& s) { return s.groups.at(0).replica.load == ReplicaLoad::on_demand; };
+  EXPECT_LE(std::ranges::count_if(answer.services, on_demand), 2);
+}
+
+// The objective is the price an hour. Eight services that hardly run need one device: it costs 2.5, whole devices cost
+// multiples of that, and so does the bound. Beside a group with another price the bound is not rounded up: a sum of
+// both prices may lie anywhere.
+TEST(Sharing, BoundsThePriceOfWholeDevices) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 1000};
+  std::vector<Service> services;
+  for (int i = 0; i < 8; ++i) services.push_back(service_of("s" + std::to_string(i), "net", 1));
+  Problem problem = problem_of(model, services);
+  problem.options.objective = Objective::price;
+  problem.fleet.groups[0].price_per_hour = 2.5;
+  const auto one = planned(problem);
+  ASSERT_EQ(one.status, PlanStatus::planned) << one.reason;
+  EXPECT_DOUBLE_EQ(one.price, 2.5);
+  EXPECT_DOUBLE_EQ(one.bound, 2.5);
+  EXPECT_TRUE(one.proved);
+  EXPECT_EQ(one.price_alone, 5);
+  problem.fleet.groups.push_back(problem.fleet.groups[0]);
+  problem.fleet.groups[1].name = "cheap";
+  problem.fleet.groups[1].price_per_hour = 0.75;
+  const auto two = planned(problem);
+  ASSERT_EQ(two.status, PlanStatus::planned) << two.reason;
+  EXPECT_DOUBLE_EQ(two.price, 0.75);
+  EXPECT_LE(two.bound, 0.75);
+  EXPECT_GT(two.bound, 0);
+}
+
+TEST(Sharing, SaysWhyAServiceSharesWithNobody) {
+  LinearModel model;
+  model.runs["net"] = {.ms = 10, .weights_mib = 1000};
+  Problem problem =
+      problem_of(model, {service_of("a", "net", 1), service_of("b", "net", 1), service_of("c", "net", 1)});
+  auto& services = problem.workload.services;
+  services[0].isolation = Isolation::own_slices;
+  services[1].isolation = Isolation::tenant;
+  services[1].tenant = "clinic";
+  EXPECT_EQ(why_not_shared(problem, services[0]), "its isolation is own_slices");
+  EXPECT_EQ(why_not_shared(problem, services[1]), "its isolation is tenant, and no other service has its tenant");
+  EXPECT_EQ(why_not_shared(problem, services[2]), "no other service may share with it");
+  services[2].tenant = "clinic";
+  EXPECT_EQ(why_not_shared(problem, services[1]), "");
+  EXPECT_EQ(why_not_shared(problem, services[2]), "");
+}
+
+TEST(Sharing, DoubtsATenantThatIsNearlyAnother) {
+  Workload workload;
+  for (const char* tenant : {"blue-team", "blue-team", "bleu-team", "green", "green", ""}) {
+    workload.services.push_back(service_of("s" + std::to_string(workload.services.size()), "net", 1));
+    workload.services.back().tenant = tenant;
+  }
+  EXPECT_EQ(tenant_doubts(workload),
+            std::vector<std::string>{"service s2 alone has the tenant bleu-team, did you mean blue-team?"});
+  // One letter apart and one service each: one warning, not two.
+  workload.services.erase(workload.services.begin());
+  EXPECT_EQ(tenant_doubts(workload).size(), 1U);
+  workload.services[1].tenant = "blue-team";
+  EXPECT_TRUE(tenant_doubts(workload).empty());
+}
+
 // Where everything fits, nothing is loaded on demand, however fast it would be.
 TEST(Sharing, KeepsModelsLoadedWhereTheyFit) {
   LinearModel model;

@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "formats/plan_file.h"
+#include "plan/sharing.h"
 #include "report/mosaic.h"
 #include "report/number_text.h"
 #include "report/table.h"
@@ -194,6 +195,48 @@ Table device_table(const PlanStory& story) {
 // A service without requests is planned at a rate near zero.
 bool has_traffic(const plan::ServicePlan& service) { return service.rate_per_s > 1e-6; }
 
+// Why services have slices of their own in a plan in which others may share: one note for each reason.
+class AloneNotes {
+ public:
+  explicit AloneNotes(const PlanStory& story) {
+    if (!story.answer.with_sharing) return;
+    for (const auto& planned : story.answer.services) {
+      const auto reason = plan::why_not_shared(story.problem, service_of(story.problem, planned.service));
+      if (reason.empty()) continue;
+      const auto known = std::ranges::find(reasons_, reason);
+      marks_[planned.service] = fmt::format(" [{}]", known - reasons_.begin() + 1);
+      if (known == reasons_.end()) reasons_.push_back(reason);
+    }
+  }
+  // " [1]", or nothing.
+  std::string mark(const std::string& service) const {
+    const auto found = marks_.find(service);
+    return found == marks_.end() ? "" : found->second;
+  }
+  const std::vector<std::string>& reasons() const { return reasons_; }
+
+ private:
+  std::map<std::string, std::string> marks_;  // By service.
+  std::vector<std::string> reasons_;
+};
+
+bool loads_on_demand(const plan::ServicePlan& service) {
+  return std::ranges::any_of(service.groups,
+                             [](const auto& group) { return group.replica.load == ReplicaLoad::on_demand; });
+}
+
+// What the marks in the table of services mean.
+std::string footnotes(const PlanStory& story, const std::string& pad) {
+  std::string text;
+  if (std::ranges::any_of(story.answer.services, loads_on_demand))
+    text += pad + "* loaded on demand: the model is in host memory until a request needs it\n";
+  const AloneNotes alone(story);
+  for (std::size_t i = 0; i < alone.reasons().size(); ++i) {
+    text += fmt::format("{}[{}] shares no slice: {}\n", pad, i + 1, alone.reasons()[i]);
+  }
+  return text;
+}
+
 // RUN P99 is predicted for the run alone; CERTIFIED is the simulated latency with waiting, at the percentile of the
 // Slo.
 Table service_table(const PlanStory& story) {
@@ -207,12 +250,13 @@ Table service_table(const PlanStory& story) {
                {"CERTIFIED", Align::right},
                {"IN TIME", Align::right},
                {"COST", Align::right}});
+  const AloneNotes alone(story);
   for (std::size_t s = 0; s < story.answer.services.size(); ++s) {
     const auto& service = story.answer.services[s];
     const auto& verdict = service.verdict;
     table.add({{service.service, Style::accent},
                buckets_text(service),
-               slices_text(service.groups),
+               slices_text(service.groups) + (loads_on_demand(service) ? " *" : "") + alone.mark(service.service),
                number_text(has_traffic(service) ? service.rate_per_s : 0),
                has_traffic(service) ? fmt::format("{:.0f} %", 100 * service.load_factor) : "no traffic",
                promise_text(service_of(story.problem, service.service)),
@@ -539,7 +583,7 @@ std::string plan_text(const PlanStory& story, const Terminal& terminal, int inde
   std::string text = mosaics(story, terminal, indent);
   text += "\n" + device_table(story).render(terminal, indent);
   if (has_many_services(story)) text += pad + "Long lists of services are shortened; --output json has all.\n";
-  text += "\n" + service_table(story).render(terminal, indent);
+  text += "\n" + service_table(story).render(terminal, indent) + footnotes(story, pad);
   const std::string close = too_close_text(story, pad);
   if (!close.empty()) text += "\n" + close;
   return text + "\n" + pad + paint(terminal, Style::bold, verdict_line(story)) + "\n";
@@ -643,8 +687,11 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
   for (const auto& service : checked.services) {
     const Service& asked = service_of(problem, service.service);
     const auto& verdict = service.verdict;
+    // check_plan() begins its sentences with the service.
+    const bool doubted = std::ranges::any_of(
+        wrong, [&](const std::string& sentence) { return sentence.starts_with(service.service + ": "); });
     const std::string answer = !verdict             ? service.reason
-                               : verdict->holds     ? "holds"
+                               : verdict->holds     ? doubted ? "holds when simulated, but see below" : "holds"
                                : verdict->too_close ? "too close to call"
                                                     : "broken";
     const std::size_t sharers = service.shares_with.size();
@@ -657,16 +704,21 @@ std::string checked_plan_text(const plan::Problem& problem, const plan::Certifie
                                      100 * verdict->attainment_high, share_digits(asked))
                        : "-",
                verdict ? verdict->view : "-",
-               {answer, verdict && verdict->holds ? Style::good : Style::bad}});
+               {answer, verdict && verdict->holds && !doubted ? Style::good : Style::bad}});
   }
   std::string text = "\n" + table.render(terminal, 0) + "\n";
   for (const auto& sentence : wrong) text += sentence + "\n";
   const bool open = wrong.empty() && std::ranges::all_of(checked.services, [](const plan::CertifiedService& s) {
                       return s.verdict && (s.verdict->holds || s.verdict->too_close);
                     });
+  if (!wrong.empty() && checked.all_hold()) {
+    // A low percentile may hold although requests are lost all the time, with those that do not fit rejected.
+    text += "A plan must also have the capacity for every sample that arrives, and respect its other limits.\n";
+  }
   const char* answer = wrong.empty() && checked.all_hold() ? "every promise holds"
-                       : open                              ? "too close to call: not every promise could be certified"
-                                                           : "not every promise holds";
+                       : checked.all_hold() ? "every promise holds when simulated, but the plan does not pass its check"
+                       : open               ? "too close to call: not every promise could be certified"
+                                            : "not every promise holds";
   return text + paint(terminal, Style::bold, answer) + "\n";
 }
 

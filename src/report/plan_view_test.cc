@@ -80,6 +80,46 @@ TEST(PlanView, ExplainsWhoSharesAndWhatItSaves) {
   EXPECT_DOUBLE_EQ(blocks[0].busy, 0.25);
 }
 
+// s1 is loaded on demand; s2 must not share, and the memory of s0's model is not known.
+TEST(PlanView, TheTableSaysWhoIsLoadedOnDemandAndWhoKeepsToItself) {
+  SharedStory shared(3);
+  shared.problem.fleet.groups.resize(1);
+  shared.problem.fleet.groups[0].type = "a100-80gb";
+  shared.answer.services[1].groups[0].replica.load = ReplicaLoad::on_demand;
+  shared.problem.workload.services[2].isolation = Isolation::own_slices;
+  const std::string text = plan_text(shared.story(), Terminal{.width = 200});
+  EXPECT_THAT(text, testing::ContainsRegex("\ns0 .*1 x 1g.10gb \\[1\\] "));
+  EXPECT_THAT(text, testing::ContainsRegex("\ns1 .*1 x 1g.10gb \\* \\[1\\] "));
+  EXPECT_THAT(text, testing::ContainsRegex("\ns2 .*1 x 1g.10gb \\[2\\] "));
+  EXPECT_THAT(text, HasSubstr("\n* loaded on demand: "));
+  EXPECT_THAT(text, HasSubstr("\n[1] shares no slice: the memory of its model is not known"));
+  EXPECT_THAT(text, HasSubstr("\n[2] shares no slice: its isolation is own_slices\n"));
+  // Programs have both under names of their own, without marks.
+  EXPECT_EQ(plan_json(shared.story())["sharing"]["blocks"][0]["slices"], "1 x 1g.10gb");
+  // Without sharing nobody needs a reason.
+  shared.answer.with_sharing = false;
+  EXPECT_THAT(plan_text(shared.story(), Terminal{.width = 200}), Not(HasSubstr("shares no slice")));
+}
+
+// 93 % of the samples fit, and p90 was promised: the simulation keeps the promise and rejects the rest. The plan still
+// does not pass, and neither the table nor the last line says "holds" without saying that.
+TEST(PlanView, ACheckedPlanWithoutTheCapacityDoesNotJustHold) {
+  const SharedStory one(1);
+  plan::CertifiedPlan checked;
+  checked.services.push_back({});
+  checked.services[0].service = "s0";
+  checked.services[0].verdict = one.answer.services[0].verdict;
+  const Terminal terminal{.width = 200};
+  const std::string right = checked_plan_text(one.problem, checked, {}, terminal);
+  EXPECT_THAT(right, HasSubstr("  holds\n"));
+  EXPECT_THAT(right, HasSubstr("\nevery promise holds\n"));
+  const std::string wrong = checked_plan_text(
+      one.problem, checked, {"s0: its slices can run only 93 % of the samples that arrive"}, terminal);
+  EXPECT_THAT(wrong, HasSubstr("  holds when simulated, but see below\n"));
+  EXPECT_THAT(wrong, HasSubstr("can run only 93 %"));
+  EXPECT_THAT(wrong, HasSubstr("\nevery promise holds when simulated, but the plan does not pass its check\n"));
+}
+
 TEST(PlanView, JsonHasSharingForPrograms) {
   const SharedStory shared(3);
   const Json json = plan_json(shared.story());

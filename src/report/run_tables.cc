@@ -37,6 +37,13 @@ std::string padding_text(const TallyView& view) {
   return view.tally.latency.empty() ? "-" : percent_text(view.padding_share);
 }
 
+// Requests of a service that joins the queue of another run in the other's batches.
+std::string batch_text(const TallyView& view) {
+  return view.batch_mean > 0 ? fmt::format("{:.1f}", view.batch_mean) : "-";
+}
+
+Json batch_json(const TallyView& view) { return view.batch_mean > 0 ? Json(view.batch_mean) : Json(nullptr); }
+
 // The cells that every table has, in the order of tally_columns(). Tables insert further cells at fixed distances from
 // the beginning or the end, so the two functions have to change together.
 std::vector<Cell> tally_cells(const TallyView& view) {
@@ -76,12 +83,15 @@ std::string service_table(const RunView& run, const Terminal& terminal, int inde
   // The Slo goes beside the share in time that it is compared with.
   columns.insert(columns.begin() + 3, {"PROMISE", Align::right});
   columns.insert(columns.end() - 1, {{"BATCH", Align::right}, {"PADDING", Align::right}, {"QUEUE", Align::right}});
+  // Few plans load models on demand; the others need no column of zeros.
+  const bool cold = run.total.cold_starts > 0;
+  if (cold) columns.insert(columns.end() - 1, {"COLD", Align::right});
   Table table(std::move(columns));
   for (const auto& service : run.services) {
     auto cells = tally_cells(service);
     cells.insert(cells.begin() + 3, slo_text(*service.slo));
-    cells.insert(cells.end() - 1,
-                 {fmt::format("{:.1f}", service.batch_mean), padding_text(service), depth_text(service.queue.mean)});
+    cells.insert(cells.end() - 1, {batch_text(service), padding_text(service), depth_text(service.queue.mean)});
+    if (cold) cells.insert(cells.end() - 1, count_text(service.cold_starts));
     table.add(std::move(cells));
   }
   return table.render(terminal, indent);
@@ -97,8 +107,7 @@ std::string bucket_table(const RunView& run, const Terminal& terminal, int inden
   for (std::size_t s = 0; s < run.buckets.size(); ++s) {
     for (const auto& bucket : run.buckets[s]) {
       auto cells = tally_cells(bucket);
-      cells.insert(cells.end() - 1,
-                   {fmt::format("{:.1f}", bucket.batch_mean), padding_text(bucket), depth_text(bucket.queue.mean)});
+      cells.insert(cells.end() - 1, {batch_text(bucket), padding_text(bucket), depth_text(bucket.queue.mean)});
       cells[0] = {run.services[s].name, Style::accent};
       cells.insert(cells.begin() + 1, bucket.name);
       table.add(std::move(cells));
@@ -242,12 +251,13 @@ Json service_json(const RunView& run, const lab::Run& source, std::size_t s) {
   json["slo_latency_ms"] = to_milliseconds(service.slo->latency);
   json["slo_percentile"] = service.slo->percentile;
   json["slo_kept"] = service.counted() ? Json(service.kept()) : Json(nullptr);
-  json["batch_mean_samples"] = service.batch_mean;
+  json["batch_mean_samples"] = batch_json(service);
+  json["cold_starts"] = service.cold_starts;
   json["batch_sizes"] = batch_sizes_json(source.result.metrics.service_batch_sizes(s));
   Json buckets = Json::array();
   for (const auto& bucket : run.buckets[s]) {
     Json entry = tally_json(bucket);
-    entry["batch_mean_samples"] = bucket.batch_mean;
+    entry["batch_mean_samples"] = batch_json(bucket);
     // By `bucket.number`: empty buckets are left out of run.buckets, so the position is another number.
     entry["batch_sizes"] = batch_sizes_json(source.result.metrics.batch_sizes[s][bucket.number]);
     buckets.push_back(std::move(entry));
@@ -407,6 +417,7 @@ Json run_json(const RunView& run, const lab::Run& source) {
             {"slo_kept", run.total.counted() ? Json(run.kept()) : Json(nullptr)},
             {"requests", run.requests},
             {"batches", run.batches},
+            {"cold_starts", run.total.cold_starts},
             {"events", run.events},
             {"end_s", run.end_s},
             {"counted_s", run.counted_s},

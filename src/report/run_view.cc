@@ -161,6 +161,8 @@ RunView view_of(const lab::Scenario& scenario, const lab::Run& run) {
     TallyView service = tally_view(scenario.workload.services[s].name, metrics.service_total(s), view.counted_s);
     service.slo = scenario.workload.services[s].slo;
     service.batch_mean = batch_mean(metrics.service_batch_sizes(s));
+    service.cold_starts = s < result.cold_starts.size() ? result.cold_starts[s] : 0;
+    view.total.cold_starts += service.cold_starts;
     service.queue = queue_view(metrics.queue_by_service[s].found());
     view.services.push_back(std::move(service));
     view.buckets.push_back(bucket_views(scenario, metrics, s, view.counted_s));

@@ -38,8 +38,9 @@ struct TallyView {
   double arrived_per_s = 0;
   double goodput_per_s = 0;  // Answered in time.
   std::optional<Slo> slo;    // Of a service.
-  double batch_mean = 0;     // Samples; of a service or bucket.
-  double padding_share = 0;  // Share of the answered input that was padding.
+  double batch_mean = 0;  // Samples; of a service or bucket. 0: no batch, or those of the service whose queue it joins.
+  std::uint64_t cold_starts = 0;  // Batches that had to load their model first; of a service or all.
+  double padding_share = 0;       // Share of the answered input that was padding.
   QueueView queue;
   std::size_t number = 0;  // Of a bucket, among those of its service.
   // False: no request was counted, and neither shares nor promises say anything.

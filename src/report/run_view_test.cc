@@ -1,11 +1,13 @@
 #include "report/run_view.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "report/number_text.h"
+#include "report/run_tables.h"
 
 namespace tangram::report {
 namespace {
@@ -80,6 +82,44 @@ TEST(RunView, AddsUp) {
   EXPECT_DOUBLE_EQ(view.services[0].goodput_per_s, 10);
   ASSERT_EQ(view.buckets[0].size(), 1U);
   EXPECT_EQ(view.buckets[0][0].name, "up to 8");
+}
+
+// Services of one model on one slice have one queue: batches are counted for `a`, which is first in the file, and the
+// slice names both. `b` has requests of its own and no batches, which is not a batch of zero.
+TEST(RunView, NamesServicesThatJoinTheQueueOfAnother) {
+  lab::Scenario scenario = small();
+  Plan plan = scenario.plan;
+  plan.devices[0].slices.resize(1);
+  plan.devices[0].slices[0].replicas.push_back({"b", {{8, 1}}, 1});
+  auto deployment = sched::compile(plan, scenario.workload, *scenario.latency);
+  ASSERT_TRUE(deployment) << deployment.error().message;
+  scenario.plan = plan;
+  scenario.deployment = *deployment;
+  Runs runs{run_of(scenario)};
+  const RunView view = view_of(scenario, runs[0]);
+  ASSERT_EQ(view.slices.size(), 1U);
+  EXPECT_EQ(view.slices[0].services, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(view.services[1].name, "b");
+  EXPECT_EQ(view.services[1].tally.arrived, 50U);
+  EXPECT_GT(view.services[0].batch_mean, 0);
+  EXPECT_EQ(view.services[1].batch_mean, 0);
+  const std::string tables = run_tables(view, Terminal{.width = 200}, true);
+  EXPECT_THAT(tables, testing::ContainsRegex("\nb .* - +0 % "));  // BATCH, PADDING.
+  EXPECT_NE(tables.find("a, b"), std::string::npos) << tables;
+  EXPECT_TRUE(run_json(view, runs[0])["services"][1]["batch_mean_samples"].is_null());
+}
+
+// The column appears with the first cold start; programs always have the number.
+TEST(RunView, ShowsColdStartsWhereThereAreAny) {
+  const lab::Scenario scenario = small();
+  Runs runs{run_of(scenario)};
+  EXPECT_EQ(run_tables(view_of(scenario, runs[0]), Terminal{.width = 200}, false).find("COLD"), std::string::npos);
+  EXPECT_EQ(run_json(view_of(scenario, runs[0]), runs[0])["services"][1]["cold_starts"], 0);
+  runs[0].result.cold_starts = {0, 7};
+  const RunView view = view_of(scenario, runs[0]);
+  EXPECT_NE(run_tables(view, Terminal{.width = 200}, false).find("COLD"), std::string::npos);
+  EXPECT_EQ(run_json(view, runs[0])["services"][1]["cold_starts"], 7);
+  EXPECT_EQ(run_json(view, runs[0])["cold_starts"], 7);
 }
 
 // The two slices of one compute slice each serve for five seconds, then one of four for the other five: 2 * 5 + 4 * 5 =

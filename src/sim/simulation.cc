@@ -62,6 +62,7 @@ class Simulation final : public sched::World {
         metrics_(scheduler().state(), metrics_config(config)) {
     TANGRAM_CHECK(deployment.services.size() == workload.services.size(), "a deployment is compiled from its workload");
     runs_.resize(deployment.places.size());
+    result_.cold_starts.resize(deployment.services.size(), 0);
   }
 
   SimulationResult run() {
@@ -99,7 +100,7 @@ class Simulation final : public sched::World {
     const RunDraw drawn = disturbances_.draw_run(table_ns);
     // A model that is not loaded is loaded first; its load takes as long as the plan says, without noise.
     if (batch.cold) [[unlikely]]
-      ++result_.cold_starts;
+      ++result_.cold_starts[batch.service.index()];
     const Duration takes = batch.load + Duration(drawn.real_ns);
     // A stuck batch has no event. The scheduler detects it by its own time limit and restarts the slice.
     if (drawn.end != RunEnd::never) {

@@ -83,11 +83,12 @@ struct SimulationResult {
   std::uint64_t events = 0;
   std::uint64_t queue_at_middle = 0;  // Waiting requests when half of the arrivals had come, and when the last had.
   std::uint64_t queue_at_end = 0;
-  std::uint64_t digest = 0;               // Of every outcome and its instant.
-  std::vector<std::string> decisions;     // One line each, if asked for; see sched/decision_log.h.
-  std::vector<FleetUse> fleet_use;        // Ascending in time; the first is at the start.
-  std::uint64_t reshapes = 0;             // Devices that were re-cut or loaded again.
-  std::uint64_t cold_starts = 0;          // Batches that had to load their model first.
+  std::uint64_t digest = 0;            // Of every outcome and its instant.
+  std::vector<std::string> decisions;  // One line each, if asked for; see sched/decision_log.h.
+  std::vector<FleetUse> fleet_use;     // Ascending in time; the first is at the start.
+  std::uint64_t reshapes = 0;          // Devices that were re-cut or loaded again.
+  // Batches that had to load their model first, by the service whose queue they came from.
+  std::vector<std::uint64_t> cold_starts;
   std::uint64_t leases = 0;               // Slices lent to training; every one has ended.
   std::uint64_t background_answered = 0;  // Rows of offline jobs, until `end`.
   bool stopped = false;                   // By `progress`.

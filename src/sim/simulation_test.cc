@@ -90,7 +90,7 @@ TEST(Simulation, AddsTheLoadTimeToTheFirstBatchOfAModelOnDemand) {
   deployment.pools[0].services[0].model.on_demand = true;
   deployment.pools[0].services[0].model.load = 50ms;
   const auto result = simulate(deployment, bench.workload, bench.config);
-  EXPECT_EQ(result.cold_starts, 1u);
+  EXPECT_EQ(result.cold_starts, std::vector<std::uint64_t>{1});
   EXPECT_EQ(result.end, kTimeZero + 110ms);
   EXPECT_EQ(result.metrics.slices[0].busy_ns, 70'000'000);
 }

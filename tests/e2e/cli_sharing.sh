@@ -51,6 +51,13 @@ plan "$(replica steady), $(replica calm)" >two.json
 expect 2 serve two.json --services apart.yaml --measurements m.csv --http-port 0 --no-grpc
 has err "steady and calm share a slice"; has err "must not"
 
+# A tenant of one service that is nearly another's: said where the file is checked and where it is planned.
+sed 's/name: steady, /name: steady, tenant: blue, /; s/name: calm, /name: calm, tenant: blue, /; s/name: noisy, /name: noisy, tenant: bleu, /' \
+  services.yaml >tenants.yaml
+expect 0 validate tenants.yaml; has err "service noisy alone has the tenant bleu, did you mean blue?"
+expect 0 validate tenants.yaml --output json; has out '"service noisy alone has the tenant bleu, did you mean blue?"'
+expect 0 validate services.yaml; empty err
+
 # Weights are a part of the peak.
 sed 's/4500,,4000,100/450,,4000,100/' m.csv >heavy.csv
 expect 2 validate heavy.csv; has err "heavy.csv:2"; has err "weights_mib 4000"

@@ -22,6 +22,7 @@
 #include "plan/difference.h"
 #include "plan/remedy.h"
 #include "plan/replan.h"
+#include "plan/sharing.h"
 #include "report/plan_view.h"
 
 namespace tangram::cli {
@@ -313,6 +314,7 @@ Result<ExitCode> check_again(Session& session, const Options& options, Question&
 Result<ExitCode> run(Session& session, const Options& options) {
   Question question;
   TANGRAM_RETURN_IF_ERROR(read_question(options, question));
+  for (const auto& doubt : plan::tenant_doubts(question.problem.workload)) session.warn(doubt);
   if (!options.check.empty()) return check_again(session, options, question);
   const std::vector<host::OutputFile> outputs{{"--to", options.to}, {"--svg", options.svg}, {"--html", options.html}};
   const std::vector<std::string> inputs{options.fleet, options.services, options.latency.measurements,

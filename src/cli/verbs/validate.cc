@@ -28,6 +28,7 @@
 #include "lab/model_file.h"
 #include "lab/scenario.h"
 #include "plan/check_plan.h"
+#include "plan/sharing.h"
 
 namespace tangram::cli {
 namespace validate_verb {
@@ -179,7 +180,12 @@ Result<Summary> summarise(const Result<T>& parsed) {
   return Summary{summary_of(*parsed), {}};
 }
 
-// Only scenarios have warnings of their own.
+// Only services and scenarios have warnings of their own.
+Result<Summary> summarise(const Result<Workload>& parsed) {
+  if (!parsed) return parsed.error();
+  return Summary{summary_of(*parsed), plan::tenant_doubts(*parsed)};
+}
+
 Result<Summary> summarise(const Result<lab::Scenario>& parsed) {
   if (!parsed) return parsed.error();
   return Summary{summary_of(*parsed), parsed->warnings};

@@ -32,22 +32,6 @@ std::string batching_key(const Service& service) {
                      service.slo.late_limit, static_cast<int>(service.isolation), service.tenant, service.share_group);
 }
 
-std::string why_alone(const Problem& problem, const Service& service) {
-  if (service.isolation == Isolation::own_slices) return "its isolation is own_slices";
-  if (service.job) return "it is a job, whose rows have no deadlines of their own";
-  if (service.size_drift) return "its sizes drift";
-  if (std::holds_alternative<TraceTraffic>(service.traffic)) {
-    return "requests of a trace may come all at once, which is certified on slices of its own only";
-  }
-  if (service.slo.window_s > 0) return "windows of its Slo are certified on slices of its own only";
-  for (const auto& group : problem.fleet.groups) {
-    const Geometry* geometry = find_geometry(group.type);
-    const std::string_view profile = geometry == nullptr ? "" : std::string_view(geometry->profiles[0].name);
-    if (problem.latency->weights_mib(group.type, profile, service.model)) return {};
-  }
-  return "the memory of its model is not known: give weights_mib or memory_mib in the measurements";
-}
-
 HistogramSize histogram_of(const std::map<std::int64_t, double>& weights) {
   HistogramSize histogram;
   for (const auto& [size, weight] : weights) {
@@ -195,6 +179,22 @@ double working_least_mib(const QueueProblem& problem, std::span<const std::size_
 }
 
 }  // namespace
+
+std::string why_alone(const Problem& problem, const Service& service) {
+  if (service.isolation == Isolation::own_slices) return "its isolation is own_slices";
+  if (service.job) return "it is a job, whose rows have no deadlines of their own";
+  if (service.size_drift) return "its sizes drift";
+  if (std::holds_alternative<TraceTraffic>(service.traffic)) {
+    return "requests of a trace may come all at once, which is certified on slices of its own only";
+  }
+  if (service.slo.window_s > 0) return "windows of its Slo are certified on slices of its own only";
+  for (const auto& group : problem.fleet.groups) {
+    const Geometry* geometry = find_geometry(group.type);
+    const std::string_view profile = geometry == nullptr ? "" : std::string_view(geometry->profiles[0].name);
+    if (problem.latency->weights_mib(group.type, profile, service.model)) return {};
+  }
+  return "the memory of its model is not known: give weights_mib or memory_mib in the measurements";
+}
 
 QueueProblem queue_problem(const Problem& problem) {
   QueueProblem result;

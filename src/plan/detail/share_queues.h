@@ -25,6 +25,8 @@ struct QueueProblem {
   bool on_demand = true;  // Whether models may be loaded on demand.
 };
 QueueProblem queue_problem(const Problem& problem);
+// Why a service keeps slices of its own, by what it is and says; empty if it may share.
+std::string why_alone(const Problem& problem, const Service& service);
 // What each queue asks of slices, with the fewest buckets whose cost is near the least. They are chosen by cost alone:
 // what shares is certified as a whole, with these buckets.
 std::vector<Demand> queue_demands(const QueueProblem& problem);
