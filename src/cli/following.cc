@@ -38,6 +38,8 @@ control::FollowOptions follow_options(const FollowingOptions& options) {
   follow.guard.watch = from_seconds(options.guard_s / options.speed);
   follow.moves_max = options.moves_per_hour;
   follow.moves_in = from_seconds(to_seconds(follow.moves_in) / options.speed);
+  for (const auto& text : options.freezes) follow.freezes.push_back(*control::parse_freeze(text));
+  follow.day_at_zero = std::chrono::system_clock::now().time_since_epoch() % std::chrono::hours(24);
   return follow;
 }
 
@@ -114,6 +116,10 @@ Result<control::RunningPlan> plan_first(const FollowingOptions& options, const W
 Result<Nothing> check_following_options(const FollowingOptions& options) {
   if (options.standby && options.state.empty()) {
     return Error{ErrorCode::invalid, "--standby needs --state DIR, the folder of the server that it waits for"};
+  }
+  for (const auto& text : options.freezes) {
+    if (control::parse_freeze(text)) continue;
+    return Error{ErrorCode::invalid, fmt::format("--freeze {}: expected HH:MM-HH:MM, for example 22:00-06:00", text)};
   }
   if (options.wanted()) return Nothing{};
   const FollowingOptions defaults;
@@ -262,6 +268,10 @@ void add_following_options(Program& program, Arguments& verb, FollowingOptions& 
          "How long to watch the promises after a move; if a service does worse than before, the old plan comes back.");
   number("--lost-after", options.lost_after_s, "S", 0, 3600,
          "A device of which a slice does not come back within this time is planned around.");
+  verb.add_option("--freeze", options.freezes,
+                  "A time of every day, HH:MM-HH:MM in UTC, in which nothing moves unless a device is lost. May be "
+                  "repeated.")
+      ->type_name("TIMES");
   program.offers_files(
       verb.add_option("--state", options.state,
                       "A folder in which the server keeps its plan and counters; after a restart it goes on with them. "

@@ -28,6 +28,7 @@ struct FollowingOptions {
   double guard_s = to_seconds(control::MoveGuard::Options{}.watch);
   double lost_after_s = 15;
   int moves_per_hour = control::FollowOptions{}.moves_max;
+  std::vector<std::string> freezes;
   std::string state;  // A folder; empty: nothing is remembered.
   bool standby = false;
   std::string rule = "certified";

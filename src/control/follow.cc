@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace tangram::control {
 namespace {
@@ -40,6 +42,22 @@ void Follow::set_past(const Past& past) {
   last_reason_ = past.last_reason;
 }
 
+std::optional<FreezeWindow> parse_freeze(std::string_view text) {
+  const auto dash = text.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto time_of = [](std::string_view clock) -> std::optional<Duration> {
+    if (clock.size() != 5 || clock[2] != ':') return std::nullopt;
+    const auto hours = text::parse_integer(clock.substr(0, 2));
+    const auto minutes = text::parse_integer(clock.substr(3));
+    if (!hours || !minutes || *hours < 0 || *hours > 23 || *minutes < 0 || *minutes > 59) return std::nullopt;
+    return std::chrono::hours(*hours) + std::chrono::minutes(*minutes);
+  };
+  const auto from = time_of(text.substr(0, dash));
+  const auto until = time_of(text.substr(dash + 1));
+  if (!from || !until) return std::nullopt;
+  return FreezeWindow{*from, *until};
+}
+
 FollowState Follow::state() const {
   if (moving_) return FollowState::moving;
   if (held_) return FollowState::held;
@@ -48,7 +66,18 @@ FollowState Follow::state() const {
   return proposal_ ? FollowState::proposed : FollowState::watching;
 }
 
+bool Follow::frozen(TimePoint now) const {
+  constexpr Duration kDay = std::chrono::hours(24);
+  const Duration today = (now - kTimeZero + options_.day_at_zero) % kDay;
+  return std::ranges::any_of(options_.freezes, [&](const FreezeWindow& window) {
+    const bool after = today >= window.from;
+    const bool before = today < window.until;
+    return window.from <= window.until ? after && before : after || before;
+  });
+}
+
 bool Follow::pace_allows(TimePoint now) const {
+  if (frozen(now)) return false;
   if (options_.moves_max == 0) return true;
   std::size_t recent = 0;
   for (const TimePoint at : recent_) recent += at > now - options_.moves_in ? 1 : 0;

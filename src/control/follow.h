@@ -34,11 +34,21 @@ inline constexpr std::array<std::string_view, 6> kFollowStates{"watching", "movi
                                                                "proposed", "paused", "held"};
 std::string_view to_string(FollowState state);
 
+// A part of every day in which nothing moves unless a device is lost; may pass midnight, as 22:00 to 06:00 does.
+struct FreezeWindow {
+  Duration from{};  // Since midnight, UTC.
+  Duration until{};
+};
+// "22:00-06:00". Nothing: not of that form.
+std::optional<FreezeWindow> parse_freeze(std::string_view text);
+
 struct FollowOptions {
   FollowMode mode = FollowMode::act;
   MoveGuard::Options guard;
   int moves_max = 20;  // In `moves_in`; 0: no limit.
   Duration moves_in = std::chrono::hours(1);
+  std::vector<FreezeWindow> freezes;
+  Duration day_at_zero{};  // Time zero, since midnight, UTC.
 };
 
 // A plan with what the controller must take for the running one while it is in force.
@@ -107,6 +117,7 @@ class Follow {
   const std::string& last_reason() const { return last_reason_; }
 
  private:
+  bool frozen(TimePoint now) const;
   // True if one move more is allowed at `now`.
   bool pace_allows(TimePoint now) const;
 

@@ -123,6 +123,23 @@ TEST(Follow, DoesNothingWhilePaused) {
   EXPECT_TRUE(bench.follow.on_planned(plan_with(3, "more"), bench.now));
 }
 
+// Time zero is 21:30. Nothing moves between 22:00 and 06:00, unless a device is lost.
+TEST(Follow, MovesNothingInAFreeze) {
+  EXPECT_FALSE(parse_freeze("22:00"));
+  EXPECT_FALSE(parse_freeze("22:00-24:00"));
+  FollowOptions options;
+  options.freezes = {*parse_freeze("22:00-06:00")};
+  options.day_at_zero = 21h + 30min;
+  Followed bench(options);
+  EXPECT_TRUE(bench.follow.wants_plans(kTimeZero));
+  for (const auto later : {30min, 150min, 509min}) {
+    EXPECT_FALSE(bench.follow.wants_plans(kTimeZero + later)) << later.count();
+    EXPECT_FALSE(bench.follow.on_planned(plan_with(3, "more"), kTimeZero + later));
+  }
+  EXPECT_TRUE(bench.follow.on_planned(plan_with(3, "lost rack-0"), kTimeZero + 1h, true));
+  EXPECT_TRUE(bench.follow.wants_plans(kTimeZero + 510min));
+}
+
 TEST(Follow, MovesNoMoreOftenThanAllowed) {
   FollowOptions options;
   options.moves_max = 2;

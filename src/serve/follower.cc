@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 #include "serve/infer_json.h"
@@ -19,8 +20,9 @@
 namespace tangram::serve {
 namespace {
 
-// The planning thread gives way to the threads that serve.
-constexpr int kPlannerNice = 10;
+// The planning thread gives way to the threads that serve. At 10, other programs on a busy machine left it a twentieth
+// of a core, and a surge was met 20 s late.
+constexpr int kPlannerNice = 5;
 // Distinct input sizes that are counted in one look. A client may send any size that the plan takes; beyond this many,
 // the size counts with the next larger one that is known.
 constexpr std::size_t kSizesMax = 4096;
@@ -184,7 +186,7 @@ void Follower::take_plan(LiveWorld& world) {
   notice_end_of_move(world);
   control::RunningPlan planned = *std::exchange(planned_, std::nullopt);
   auto line = step_line("follow_planned", planned.step);
-  line.text("mode", to_string(follow_.mode()));
+  line.text("mode", to_string(follow_.mode())).number("took_s", took_s_);
   log_.write(line);
   if (const auto move = follow_.on_planned(std::move(planned), world.time(), urgent_)) begin(world, *move);
   answer_planner();
@@ -291,6 +293,7 @@ void Follower::answer_planner() {
 
 void Follower::plan() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kPlannerNice);
+  std::string told;
   while (true) {
     Mail task;
     {
@@ -304,6 +307,8 @@ void Follower::plan() {
       if (!task.lost) task.now = std::exchange(mail_.now, false);
     }
     if (task.standing) controller_.set_standing(std::move(*task.standing));
+    const auto begun = std::chrono::steady_clock::now();
+    const int refused_before = controller_.plans_refused();
     std::optional<control::NewPlan> made;
     if (task.lost) made = controller_.set_lost(std::move(*task.lost), task.seen->at);
     urgent_ = made.has_value();
@@ -320,7 +325,13 @@ void Follower::plan() {
       mail_.refusal = controller_.refusal();
       mail_.awaits_world = made.has_value();
     }
+    // Every look asks again while the fleet is too small; the log has each reason once.
+    if (controller_.plans_refused() > refused_before &&
+        std::exchange(told, controller_.refusal()) != controller_.refusal()) {
+      log_.write(host::LogLine(host::LogLevel::warning, "follow_refused").text("reason", controller_.refusal()));
+    }
     if (!made) continue;
+    took_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     planned_ = control::RunningPlan{std::move(made->deployment), controller_.standing(), std::move(made->step)};
     inbox_.post(&plan_call_);
   }

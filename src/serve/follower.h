@@ -138,6 +138,7 @@ class Follower final : public ControlOwner {
   bool moving_ = true;  // As of the last work(); at the start, so that the first use is noted.
   ControlCall look_call_;
   ControlCall plan_call_;
+  double took_s_ = 0;                            // How long it took to make planned_.
   bool urgent_ = false;                          // Of planned_: a device was lost.
   std::optional<control::RunningPlan> planned_;  // Of plan_call_, from its posting until it is answered.
 

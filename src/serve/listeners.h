@@ -42,8 +42,8 @@ class Listeners {
   TimePoint next_due() const { return main_http_ == nullptr ? kTimeNever : main_http_->next_due(); }
 
   // What the health service of gRPC says.
-  void set_serving() {
-    if (grpc_) grpc_->set_serving(true);
+  void set_serving(bool serving) {
+    if (grpc_) grpc_->set_serving(serving);
   }
   // Connections from now on use these certificates, where there were some at the start.
   void set_tls(std::shared_ptr<const host::TlsContext> context, const host::TlsMaterial& material);

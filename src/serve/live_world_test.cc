@@ -21,13 +21,14 @@ using Wrap = std::function<std::unique_ptr<engines::Executor>(SliceId, std::uniq
 class Bench {
  public:
   explicit Bench(sched::Deployment deployment = test::deployment(), engines::EmulatedExecutorConfig emulated = {},
-                 const Wrap& wrap = {})
+                 const Wrap& wrap = {}, const std::function<void(LiveWorldConfig&)>& change = {})
       : models_(served_models(deployment, test::workload(), "emulated")), signature_{&models_[0].signature} {
     LiveWorldConfig config;
     config.make_executor = [this, emulated, wrap](SliceId slice, const sched::Place&, engines::ExecutorEvents&) {
       auto made = engines::make_emulated_executor(signature_, emulated);
       return wrap ? wrap(slice, std::move(made)) : std::move(made);
     };
+    if (change) change(config);
     world = std::make_unique<LiveWorld>(std::move(deployment), models_, std::move(config));
   }
 
@@ -412,7 +413,8 @@ TEST(LiveWorld, KeepsRequestsWhileTheirSlicesStartAndNoLongerThanTheyCanWait) {
 }
 
 // The next plan has slices 2 and 3 on the device. Slice 2 becomes ready and is lost again before the device is, earlier
-// than slice 3 has answered or in the same step: in both cases it is started again, without a request that finds it.
+// than slice 3 has answered or in the same step: in both cases it is started again, without a request that finds it. In
+// the first case the device waits for it; in the second that is too late, and the scheduler waits.
 TEST(LiveWorld, RestartsASliceThatIsLostBeforeItsDeviceIsReady) {
   for (const bool same_step : {false, true}) {
     Bench bench(test::deployment(), {}, [](SliceId slice, std::unique_ptr<engines::Executor> inner) {
@@ -431,13 +433,83 @@ TEST(LiveWorld, RestartsASliceThatIsLostBeforeItsDeviceIsReady) {
     world.inbox().on_restarted(SliceId(3), true);
     if (same_step) world.inbox().on_lost(SliceId(2), "the worker was killed");
     world.step(TimePoint(2ms));
-    EXPECT_FALSE(world.scheduler().moving());
-    ASSERT_EQ(slices[2].status, sched::SliceStatus::restarting) << same_step;
-    EXPECT_EQ(slices[3].status, sched::SliceStatus::idle) << same_step;
+    EXPECT_EQ(world.scheduler().moving(), !same_step);
+    const auto status = [&](std::size_t slice) { return slices[slice].status; };
+    ASSERT_EQ(status(2), same_step ? sched::SliceStatus::restarting : sched::SliceStatus::planned) << same_step;
+    EXPECT_EQ(status(3), same_step ? sched::SliceStatus::idle : sched::SliceStatus::planned) << same_step;
     world.inbox().on_restarted(SliceId(2), true);
     world.step(TimePoint(3ms));
-    EXPECT_EQ(slices[2].status, sched::SliceStatus::idle) << same_step;
+    EXPECT_FALSE(world.scheduler().moving());
+    EXPECT_EQ(status(2), sched::SliceStatus::idle) << same_step;
+    EXPECT_EQ(status(3), sched::SliceStatus::idle) << same_step;
   }
+}
+
+// Slice 2 fails to start. It is started again three times; then the device is ready without it.
+TEST(LiveWorld, StartsASliceThatFailsAgainBeforeItsDeviceIsReadyWithoutIt) {
+  Bench bench(test::deployment(), {}, [](SliceId slice, std::unique_ptr<engines::Executor> inner) {
+    return slice.index() < 2 ? std::move(inner) : std::make_unique<Away>(std::move(inner));
+  });
+  LiveWorld& world = *bench.world;
+  world.open_slices();
+  ASSERT_TRUE(world.change_plan(test::deployment(4)));
+  world.step(TimePoint(0ms));
+  world.inbox().on_restarted(SliceId(3), true);
+  for (int i = 0; i < DeviceWarmup::kTriesAgain; ++i) {
+    world.inbox().on_restarted(SliceId(2), false);
+    world.step(TimePoint(std::chrono::milliseconds(i + 1)));
+    EXPECT_TRUE(world.scheduler().moving()) << i;
+  }
+  world.inbox().on_restarted(SliceId(2), false);
+  world.step(TimePoint(10ms));
+  EXPECT_FALSE(world.scheduler().moving());
+  EXPECT_EQ(world.scheduler().state().slices[2].status, sched::SliceStatus::restarting);
+}
+
+// Cutting takes 30 ms, whether the time is only emulated or somebody answers when it is done.
+TEST(LiveWorld, WaitsUntilADeviceIsCut) {
+  for (const bool emulated : {true, false}) {
+    std::optional<DeviceId> asked;
+    Bench bench(test::deployment(), {}, {}, [&](LiveWorldConfig& config) {
+      if (emulated) {
+        config.recut_time = [](const sched::DeployedDevice&, const Layout&) { return 30ms; };
+      } else {
+        config.cut = [&](DeviceId device, const sched::DeployedDevice&, const Layout&) { asked = device; };
+      }
+    });
+    LiveWorld& world = *bench.world;
+    world.open_slices();
+    ASSERT_TRUE(world.change_plan(test::deployment(4)));
+    world.step(TimePoint(29ms));
+    EXPECT_TRUE(world.scheduler().moving());
+    if (!emulated) {
+      ASSERT_TRUE(asked);
+      world.inbox().on_cut(*asked, true);
+    }
+    world.step(TimePoint(30ms));
+    EXPECT_FALSE(world.scheduler().moving()) << emulated;
+  }
+}
+
+// The device dies with a batch on it, which is not answered in time. It comes back when it works again.
+TEST(LiveWorld, CannotRestartTheSlicesOfADeadDevice) {
+  Bench bench;
+  LiveWorld& world = *bench.world;
+  world.open_slices();
+  world.step(TimePoint(0ms));
+  Call* call = bench.call({1, 2, 3});
+  call->deadline = 10s;
+  world.inbox().post(call);
+  world.step(TimePoint(1ms));
+  world.set_dead("gpu-0", true);
+  EXPECT_TRUE(world.is_dead("gpu-0"));
+  world.step(TimePoint(1s));
+  EXPECT_EQ(world.why_not_ready(ServiceId(0)), "no slice serves it");
+  world.set_dead("gpu-0", false);
+  for (auto now = 1100ms; now <= 3s; now += 100ms) world.step(TimePoint(now));
+  EXPECT_EQ(world.why_not_ready(ServiceId(0)), "");
+  ASSERT_EQ(bench.owner.answered.size(), 1U);
+  EXPECT_EQ(call->status, CallStatus::ok) << call->error;
 }
 
 }  // namespace

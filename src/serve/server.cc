@@ -181,6 +181,20 @@ void Server::turn() {
   do {
     world_->step(clock_.now());
   } while (listeners_->work(clock_.now()));
+  if (told_ready_ && !draining_) watch_readiness();
+}
+
+// Not ready while no service can be served: every slice of every service is away. One service that cannot be says so
+// itself, in its own ready call; the others must not be taken out of a load balancer for it.
+void Server::watch_readiness() {
+  const auto& services = world_->scheduler().state().services;
+  const bool usable = std::ranges::any_of(services, [](const auto& service) { return service.slices > 0; });
+  if (usable == usable_) return;
+  usable_ = usable;
+  gateway_->set_ready(usable);
+  listeners_->set_serving(usable);
+  log_.write(
+      host::LogLine(usable ? host::LogLevel::info : host::LogLevel::warning, usable ? "ready_again" : "not_ready"));
 }
 
 // From here on a worker that cannot start is retried: a running server must not end because of one slice.
@@ -188,7 +202,7 @@ void Server::tell_ready() {
   told_ready_ = true;
   executors_.end_first_start();
   gateway_->set_ready(true);
-  listeners_->set_serving();
+  listeners_->set_serving(true);
   log_.write(host::LogLine(host::LogLevel::info, "ready").number("after_s", to_seconds(clock_.now())));
 }
 

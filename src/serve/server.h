@@ -60,6 +60,8 @@ class Server {
   void turn();
   // All slices of the first plan are ready: reports it to clients and to the log. Called once.
   void tell_ready();
+  // Tells clients and probes when nothing can be served any more, and when it can again.
+  void watch_readiness();
   // Stops accepting; what is in flight is answered. The second call ends the drain at once.
   void begin_drain();
   // Whether everything is answered and all connections are closed.
@@ -87,6 +89,7 @@ class Server {
   std::atomic<bool> stop_asked_{false};
   bool draining_ = false;
   bool told_ready_ = false;
+  bool usable_ = true;  // Some service can be served.
   TimePoint drain_deadline_ = kTimeNever;
 };
 

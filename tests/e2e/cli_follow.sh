@@ -133,6 +133,16 @@ assert {s["slice"].split("/")[0] for s in status["slices"]} == {"rack-1"}, statu
 assert all(s["ready"] for s in status["services"])
 P
 answers --services day.yaml --speed 60 --http-port "$HTTP" --seconds 2
+# Without any device nothing can be served, and probes hear of it; with one back, it is served again.
+ready() { curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$HTTP/v2/health/ready"; }
+wait_ready_is() {
+  for ((i = 0; i < 300; ++i)); do [[ $(ready) == "$1" ]] && return; sleep 0.1; done
+  fail "ready is $(ready), expected $1: $(tail -n 3 log.$SERVED)"
+}
+expect 0 follow lose rack-1 --port "$ADMIN"
+wait_ready_is 400
+expect 0 follow restore rack-1 --port "$ADMIN"
+wait_ready_is 200
 expect 0 follow restore rack-0 --port "$ADMIN"
 wait_for 'f["lost"] == []'
 kill -TERM "$PID"; wait "$PID"
