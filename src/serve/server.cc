@@ -193,8 +193,8 @@ void Server::watch_readiness() {
   usable_ = usable;
   gateway_->set_ready(usable);
   listeners_->set_serving(usable);
-  log_.write(
-      host::LogLine(usable ? host::LogLevel::info : host::LogLevel::warning, usable ? "ready_again" : "not_ready"));
+  host::LogLine line(usable ? host::LogLevel::info : host::LogLevel::warning, usable ? "ready_again" : "not_ready");
+  log_.write(line);
 }
 
 // From here on a worker that cannot start is retried: a running server must not end because of one slice.
