@@ -1,4 +1,4 @@
-// The fewest devices for text models under seven ways of planning.
+// The fewest devices for text models under eight ways of planning.
 //
 // The variants separate two effects: slices (MIG on or off) and buckets (pad to the longest, fixed edges, chosen
 // edges). All but off_shared are planned with the same certifier, so a difference in devices is a difference of the
@@ -185,7 +185,8 @@ class Run {
     return true;
   }
 
-  // The fewest devices if all models share all of them. No planner makes such plans, so the number is sought here.
+  // The fewest devices if all models share all of them. The planner shares slices only where it may cut, so the number
+  // is sought here.
   void shared(const plan::PlanAnswer& alone) {
     ElasticBatchResult& result = add("off_shared");
     result.reason = alone.reason;
@@ -276,8 +277,8 @@ const std::vector<ElasticBatchVariant>& elastic_batch_variants() {
       {"off_chosen", "MIG off, edges chosen by the planner"},
       {"off_shared", "the same, and all models share all devices"},
       {"mig_longest", "MIG on, every input padded to the longest"},
-      {"elastic", "MIG on, edges chosen by the planner"},
-      {"elastic_shared", "the same, and models may share slices"},
+      {"elastic", "MIG on, edges chosen by the planner; tangram plan --sharing none"},
+      {"elastic_shared", "the same, and models may share slices; tangram plan"},
   };
   return kVariants;
 }

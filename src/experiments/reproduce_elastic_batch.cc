@@ -66,8 +66,8 @@ struct SettingCell {
   ElasticBatchSetting setting;
   std::vector<ElasticBatchResult> results{};
 
-  // The last of the variants.
-  const ElasticBatchResult& elastic() const { return results.back(); }
+  // The last of the variants, elastic_shared: what `tangram plan` answers by default.
+  const ElasticBatchResult& planned() const { return results.back(); }
 };
 
 std::vector<SettingCell> setting_cells(const std::vector<LengthDistribution>& lengths, bool quick) {
@@ -80,8 +80,8 @@ std::vector<SettingCell> setting_cells(const std::vector<LengthDistribution>& le
   return cells;
 }
 
-// The highest rates under one Slo on as many devices as `elastic` took. Settings of other rates on as many devices have
-// the same answer.
+// The highest rates under one Slo on as many devices as `elastic_shared` took. Settings of other rates on as many
+// devices have the same answer.
 struct RateCell {
   double slo_ms = 0;
   int gpus = 0;
@@ -92,12 +92,12 @@ struct RateCell {
 std::vector<RateCell> rate_cells(const std::vector<SettingCell>& settings) {
   std::map<std::pair<double, int>, RateCell> cells;
   for (const auto& cell : settings) {
-    const auto& elastic = cell.elastic();
+    const auto& planned = cell.planned();
     // Rates are sought for the reference's lengths only.
-    if (elastic.gpus == 0 || cell.setting.lengths.name != reference_lengths().name) continue;
-    RateCell& rates = cells[{cell.setting.slo_ms, elastic.gpus}];
+    if (planned.gpus == 0 || cell.setting.lengths.name != reference_lengths().name) continue;
+    RateCell& rates = cells[{cell.setting.slo_ms, planned.gpus}];
     rates.slo_ms = cell.setting.slo_ms;
-    rates.gpus = elastic.gpus;
+    rates.gpus = planned.gpus;
     rates.settings.push_back(cell.setting);
   }
   std::vector<RateCell> list;
@@ -109,7 +109,7 @@ std::vector<RateCell> rate_cells(const std::vector<SettingCell>& settings) {
 std::vector<ElasticBatchResult> rates_for(const std::vector<RateCell>& rates, const SettingCell& cell) {
   if (cell.setting.lengths.name != reference_lengths().name) return {};
   for (const auto& found : rates) {
-    if (found.slo_ms != cell.setting.slo_ms || found.gpus != cell.elastic().gpus) continue;
+    if (found.slo_ms != cell.setting.slo_ms || found.gpus != cell.planned().gpus) continue;
     auto results = found.results;
     for (auto& result : results) result.setting = cell.setting;
     return results;
@@ -134,14 +134,14 @@ report::Json batch_json(const ElasticBatchResult& result, const std::string& dev
           {"device", device}};
 }
 
-// GPUs of `elastic` against the fewest of the two ways without slices that share nothing: "-25 %".
+// GPUs of `elastic_shared` against the fewest of the two ways without slices that share nothing: "-25 %".
 std::string against_off(const SettingCell& cell) {
   int off = 0;
   for (const auto& result : cell.results) {
     const bool counts = result.variant == "off_longest" || result.variant == "off_fixed";
     if (counts && result.gpus > 0) off = off == 0 ? result.gpus : std::min(off, result.gpus);
   }
-  const int gpus = cell.elastic().gpus;
+  const int gpus = cell.planned().gpus;
   return off > 0 && gpus > 0 ? fmt::format("{:+.0f} %", 100.0 * (gpus - off) / off) : "-";
 }
 
@@ -157,7 +157,7 @@ report::Table gpus_table(const std::vector<SettingCell>& cells) {
                                   text::shortest(cell.setting.slo_ms),
                                   text::shortest(cell.setting.rate_per_s)};
     for (const auto& result : cell.results) row.push_back(count_text(result.gpus));
-    row.push_back(report::percent_text(cell.elastic().utilisation_useful));
+    row.push_back(report::percent_text(cell.planned().utilisation_useful));
     row.push_back(against_off(cell));
     table.add(std::move(row));
   }
@@ -230,7 +230,7 @@ void add_to(Answer& answer, const ElasticBatchModels& group, const std::vector<S
       {fmt::format("{} models on {}: the number of GPUs with which every simulated p99 is within its Slo.\n",
                    group.models.size(), group.device) +
            variants_text(elastic_batch_variants()) +
-           "VS OFF: elastic compared with the better of off_longest and off_fixed.\n\n",
+           "VS OFF: elastic_shared compared with the better of off_longest and off_fixed.\n\n",
        gpus_table(settings)});
   answer.sections.push_back(
       {"\nThe highest rate of each model on that many GPUs, with all models on every slice.\n" +
