@@ -56,7 +56,7 @@ TEST(LoadReport, HasNoShareWhereNothingWasSent) {
   const Workload workload = two_services();
   const auto samples = six_samples();
   const LoadReport report = summarise_load(workload, std::span(samples).first(4), 2);
-  EXPECT_EQ(report.services[0].in_time_text(), "50 %");
+  EXPECT_EQ(report.services[0].in_time_text(), "50.0 %");
   EXPECT_EQ(report.services[1].in_time_text(), "-");
   EXPECT_THAT(load_html({}, "Load", workload, samples, report), HasSubstr("<td class=\"\">-</td>"));
 }
