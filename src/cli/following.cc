@@ -70,6 +70,18 @@ std::string why_not(const serve::SavedFollowing& saved, const plan::Problem& pro
   return sched::why_memory_lacks(*deployment).value_or("");
 }
 
+// All devices of the fleet; none if one of its groups has no limit.
+std::vector<std::string> device_names(const Fleet& fleet) {
+  std::vector<std::string> names;
+  for (const auto& group : fleet.groups) {
+    if (!group.count) return {};
+    for (int i = 0; i < *group.count; ++i) {
+      names.push_back(fmt::format("{}-{}", group.name.empty() ? group.type : group.name, i));
+    }
+  }
+  return names;
+}
+
 // What the run before has left, if it can be used.
 std::optional<serve::SavedFollowing> past_of(Following& following, const plan::Problem& problem) {
   if (following.store == nullptr) return std::nullopt;
@@ -174,7 +186,8 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
   following.certifier =
       std::make_unique<lab::SimulatedCertifier>(*following.latency, lab::ReplanComparisonOptions{}.certify);
   plan::Problem problem;
-  TANGRAM_TRY(problem.fleet, load_fleet(options.fleet));
+  TANGRAM_TRY(const auto fleet, load_fleet(options.fleet));
+  problem.fleet = fleet;
   problem.workload = workload;
   problem.latency = following.latency.get();
   problem.options.rule = *plan::parse_rule(options.rule);
@@ -193,6 +206,7 @@ Result<Following> start_following(const FollowingOptions& options, const Workloa
                                                                       .services = workload.services,
                                                                       .lost_after = from_seconds(options.lost_after_s),
                                                                       .emulated = options.cuts == "emulated",
+                                                                      .devices = device_names(fleet),
                                                                       .past = std::move(past)});
   return following;
 }

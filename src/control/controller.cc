@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -65,18 +66,25 @@ std::optional<NewPlan> Controller::plan_now(const Observation& seen) {
 
 std::optional<NewPlan> Controller::set_lost(std::set<std::string> lost, TimePoint at) {
   std::vector<std::string> reasons;
-  bool needed = false;
+  // Whoever had to give way gets back what a returning device can carry.
+  bool needed = short_of_devices_ && lost != replanner_.lost();
   for (const auto& name : lost) {
     if (replanner_.lost().contains(name)) continue;
     reasons.push_back("lost " + name);
     needed |= replanner_.uses(name);
   }
   replanner_.set_lost(std::move(lost));
-  // A device that is back is used by the next plan that needs one.
+  // Otherwise a device that is back is used by the next plan that needs one.
   if (!needed) return std::nullopt;
+  if (reasons.empty()) reasons.push_back("devices are back");
   std::vector<ServiceDemand> demand;
   for (const auto& watch : watches_) demand.push_back(watch.wanted_in_surge());
+  for (std::size_t s = 0; s < demand.size(); ++s) {
+    demand[s].rate_per_s = std::max(demand[s].rate_per_s, watches_[s].expected().rate_per_s);
+  }
+  const std::size_t causes = reasons.size();
   auto made = plan_for_what_is_left(demand, reasons);
+  short_of_devices_ = !made || reasons.size() > causes;
   if (!made) return std::nullopt;
   for (std::size_t s = 0; s < watches_.size(); ++s) watches_[s].set_planned(std::move(demand[s]));
   made->step.at = at;

@@ -92,6 +92,7 @@ class Controller {
   TimePoint window_begin_;             // When that was.
   TimePoint seen_at_;                  // The last observation.
   int plans_refused_ = 0;
+  bool short_of_devices_ = false;  // The last plan after a loss is for less than is wanted, or there is none.
 };
 
 }  // namespace tangram::control

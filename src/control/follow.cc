@@ -101,7 +101,7 @@ std::optional<FollowMove> Follow::on_observed(const Observation& seen) {
 
 std::optional<FollowMove> Follow::on_planned(RunningPlan planned, TimePoint now, bool urgent) {
   // Asked for before somebody paused, or before the move that goes on.
-  const bool vetoed = moving_ || held_ || paused_;
+  const bool vetoed = moving_ || paused_ || (held_ && !urgent);
   if (vetoed || (!urgent && !pace_allows(now))) return std::nullopt;
   if (options_.mode == FollowMode::act) return FollowMove{std::move(planned), false};
   last_reason_ = fmt::format("would move to {} devices: {}", planned.step.devices, reason_of(planned.step));
@@ -110,10 +110,17 @@ std::optional<FollowMove> Follow::on_planned(RunningPlan planned, TimePoint now,
 }
 
 void Follow::on_begun(const FollowMove& move, TimePoint now) {
+  const PlanStep& next = move.plan.step;
   moving_ = true;
   undoing_ = move.undo;
-  last_reason_ = reason_of(move.plan.step);
+  changes_ = move.undo || next.devices_recut > 0 || next.replicas_loaded > 0 || next.devices != running_.step.devices ||
+             next.compute_slices != running_.step.compute_slices;
+  last_reason_ = reason_of(next);
   proposal_.reset();
+  if (!changes_) {
+    running_ = move.plan;
+    return;
+  }
   if (move.undo) {
     ++moves_undone_;
     previous_.reset();
@@ -134,8 +141,14 @@ void Follow::on_failed(const FollowMove& move, const std::string& reason) {
 void Follow::on_moved(TimePoint now) {
   TANGRAM_CHECK(moving_, "a move has begun");
   moving_ = false;
-  if (undoing_) return;  // There is nothing to go back to.
+  if (undoing_ || !changes_) return;  // There is nothing to go back to.
   guard_.begin(now, running_.standing.planned);
+}
+
+Result<Nothing> Follow::may_ask() const {
+  if (!paused_ && !held_) return Nothing{};
+  return Error{ErrorCode::invalid,
+               fmt::format("following is {}; `tangram follow resume` lets it plan again", paused_ ? "paused" : "held")};
 }
 
 Result<Nothing> Follow::pause() {

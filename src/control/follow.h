@@ -8,8 +8,8 @@
 //      |                               ^            |
 //      |-- a plan, mode ask --> proposed            '-- worse than before --> moving back --> held
 //
-// In `held` nothing is done without a person: the plan came back once, and the reason is not known here. `paused` is
-// the same, asked for.
+// In `held` nothing is done without a person, unless a device is lost: the plan came back once, and the reason is not
+// known here. `paused` was asked for, and holds after a loss, too.
 #pragma once
 
 #include <array>
@@ -91,9 +91,13 @@ class Follow {
   void on_failed(const FollowMove& move, const std::string& reason);
   // It has ended: every device is cut.
   void on_moved(TimePoint now);
+  // Slices are down without a move. What is missed meanwhile is no fault of the plan.
+  void on_slices_down() { guard_.end(); }
 
   // ---- What people want ----
 
+  // Whether a plan may be asked for now. Errors: paused or held.
+  Result<Nothing> may_ask() const;
   Result<Nothing> pause();
   Result<Nothing> resume();
   Result<FollowMove> approve();
@@ -129,6 +133,7 @@ class Follow {
   std::deque<TimePoint> recent_;  // When the moves within `moves_in` began.
   bool moving_ = false;
   bool undoing_ = false;  // The move that goes on is one back.
+  bool changes_ = true;  // It loads, cuts or gives back something; otherwise it only changes limits and is not counted.
   bool paused_ = false;
   bool held_ = false;
   std::uint64_t moves_ = 0;

@@ -152,5 +152,38 @@ TEST(Follow, MovesNoMoreOftenThanAllowed) {
   EXPECT_TRUE(bench.follow.wants_plans(bench.now));
 }
 
+// A person is needed to follow the traffic again, but not to replace a lost device.
+TEST(Follow, ReplacesALostDeviceWhileItIsHeld) {
+  Followed bench;
+  bench.move_to(3);
+  const auto back = bench.follow.undo();
+  ASSERT_TRUE(back);
+  bench.follow.on_begun(*back, bench.now);
+  bench.follow.on_moved(bench.now);
+  EXPECT_EQ(bench.follow.state(), FollowState::held);
+  EXPECT_FALSE(bench.follow.may_ask());
+  EXPECT_FALSE(bench.follow.on_planned(plan_with(3, "more"), bench.now));
+  EXPECT_TRUE(bench.follow.on_planned(plan_with(3, "lost rack-0"), bench.now, true));
+}
+
+// Two devices as before, nothing cut, nothing loaded: only limits change.
+TEST(Follow, DoesNotCountAMoveThatChangesNothing) {
+  Followed bench;
+  bench.move_to(2);
+  EXPECT_EQ(bench.follow.moves(), 0U);
+  EXPECT_EQ(bench.follow.state(), FollowState::watching);
+  EXPECT_FALSE(bench.follow.undo());
+}
+
+// What is missed while slices are down is no fault of the plan.
+TEST(Follow, TakesNothingBackWhileSlicesAreDown) {
+  Followed bench;
+  for (int i = 0; i < 60; ++i) EXPECT_FALSE(bench.look(200, 0));
+  bench.move_to(3);
+  bench.follow.on_slices_down();
+  for (int i = 0; i < 30; ++i) EXPECT_FALSE(bench.look(100, 100));
+  EXPECT_EQ(bench.follow.state(), FollowState::watching);
+}
+
 }  // namespace
 }  // namespace tangram::control

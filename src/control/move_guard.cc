@@ -37,6 +37,7 @@ void MoveGuard::observe(const Observation& seen) {
       after_[s].arrived += look.counts[s].arrived;
       after_[s].kept += look.counts[s].kept;
       after_[s].missed += look.counts[s].missed;
+      for (const auto& [size, count] : seen.services[s].sizes) sizes_[s][size] += static_cast<double>(count);
     }
     if (seen.at - began_ < options_.watch) return;
     // The watch is over, and the plan was good: from here on it is what a next move is compared with.
@@ -52,6 +53,7 @@ void MoveGuard::begin(TimePoint now, std::vector<ServiceDemand> planned) {
   now_ = now;
   planned_ = std::move(planned);
   after_.assign(names_.size(), {});
+  sizes_.assign(names_.size(), {});
   watching_ = true;
 }
 
@@ -72,6 +74,8 @@ bool MoveGuard::worse(std::size_t s, const Count& before) const {
   if (1 - missed >= promised_[s]) return false;
   const double seconds = to_seconds(now_ - began_);
   if (seconds <= 0 || static_cast<double>(after.arrived) / seconds > planned_[s].rate_per_s) return false;
+  const bool known_sizes = !sizes_[s].empty() && !planned_[s].mix.empty();
+  if (known_sizes && mix_distance(sizes_[s], planned_[s].mix) > options_.mix_drift) return false;
   // Without a time before to compare with, the promise itself is the measure.
   const bool known = before.ended() > 0;
   const double base = known ? share(before.missed, before.ended()) : 1 - promised_[s];

@@ -26,6 +26,8 @@ class MoveGuard {
     Duration watch = std::chrono::minutes(10);  // Before and after a move.
     double deviations = 4;                      // Looked at every ten seconds, chance alone shows fewer.
     std::uint64_t requests_min = 50;            // Of fewer that ended since the move, nothing is said.
+    double mix_drift = 0.15;                    // Sizes further apart than this (mix_distance) are others: the traffic
+                                                // has changed, which is no fault of the plan.
   };
   // For `services`, in the order of all observations.
   MoveGuard(const Options& options, const std::vector<Service>& services);
@@ -60,9 +62,10 @@ class MoveGuard {
 
   Options options_;
   std::vector<std::string> names_;
-  std::vector<double> promised_;  // Share in time, 0 to 1.
-  std::deque<Look> looks_;        // The newest `watch`, without moves and what came after a watched one.
-  std::vector<Count> after_;      // Since the move.
+  std::vector<double> promised_;   // Share in time, 0 to 1.
+  std::deque<Look> looks_;         // The newest `watch`, without moves and what came after a watched one.
+  std::vector<Count> after_;       // Since the move.
+  std::vector<SizeCounts> sizes_;  // That arrived since the move.
   std::vector<ServiceDemand> planned_;
   TimePoint began_;
   TimePoint now_;

@@ -84,5 +84,19 @@ TEST(MoveGuard, StopsAfterItsTime) {
   EXPECT_EQ(bench.guard.verdict(), "");
 }
 
+// Inputs of 512 where 64 were planned for: the traffic is at fault.
+TEST(MoveGuard, DoesNotBlameThePlanForLargerInputs) {
+  for (const std::int64_t size : {64, 512}) {
+    Guarded bench;
+    for (int i = 0; i < 60; ++i) bench.look(200, 0);
+    bench.guard.begin(bench.now, {{25, {{64, 1}}}});
+    for (int i = 0; i < 30; ++i) {
+      bench.now += 10s;
+      bench.guard.observe({bench.now, false, {{.arrived = 200, .served = 180, .late = 20, .sizes = {{size, 200}}}}});
+    }
+    EXPECT_EQ(bench.guard.verdict().empty(), size == 512) << size;
+  }
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -26,6 +27,8 @@ constexpr int kPlannerNice = 5;
 // Distinct input sizes that are counted in one look. A client may send any size that the plan takes; beyond this many,
 // the size counts with the next larger one that is known.
 constexpr std::size_t kSizesMax = 4096;
+// How often devices are looked at, whatever the length of a look.
+constexpr Duration kWatchEvery = std::chrono::seconds(1);
 
 std::string joined(const std::vector<std::string>& reasons) { return fmt::format("{}", fmt::join(reasons, "; ")); }
 
@@ -52,7 +55,11 @@ Follower::Follower(Setup setup, Inbox& inbox, host::LogWriter& log, PutInForce p
       look_every_(setup.controller.observe_interval()),
       next_look_(kTimeZero + look_every_),
       controller_(std::move(setup.controller)) {
-  for (const auto& service : setup.services) names_.push_back(service.name);
+  for (const auto& service : setup.services) {
+    names_.push_back(service.name);
+    size_max_.push_back(largest_size(service));
+  }
+  devices_ = std::move(setup.devices);
   if (const auto& past = setup.past) {
     follow_.set_past({past->moves, past->moves_undone, past->paused, past->held, past->last_reason});
     hours_.add(past->device_hours, past->slice_hours);
@@ -78,7 +85,8 @@ Follower::~Follower() {
 // ---- Counting ----
 
 void Follower::arrived(const Call& call) {
-  if (call.background > 0) return;
+  // A request that no plan serves asks for no device, however often it is sent.
+  if (call.background > 0 || call.size > size_max_[call.model->service.index()]) return;
   control::ServiceObservation& service = since_.services[call.model->service.index()];
   ++service.arrived;
   if (service.sizes.size() < kSizesMax) {
@@ -89,8 +97,9 @@ void Follower::arrived(const Call& call) {
   ++(known == service.sizes.end() ? std::prev(known) : known)->second;
 }
 
-void Follower::ended(const Call& call, OutcomeKind kind) {
-  if (call.background == 0) control::count_outcome(since_.services[call.model->service.index()], kind);
+void Follower::ended(const Call& call, const Outcome& outcome) {
+  if (call.background > 0 || outcome.reason == RejectReason::too_large) return;
+  control::count_outcome(since_.services[call.model->service.index()], outcome.kind);
 }
 
 // ---- The thread of the world ----
@@ -100,6 +109,10 @@ void Follower::work(const LiveWorld& world, TimePoint now) {
   const bool moves = world.scheduler().moving();
   if (moves || moving_) hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
   moving_ = moves;
+  if (now >= next_watch_) {
+    watch_devices(world);
+    next_watch_ = now + kWatchEvery;
+  }
   if (look_posted_ || now < next_look_) return;
   look_posted_ = true;
   inbox_.post(&look_call_, false);
@@ -111,12 +124,8 @@ void Follower::on_controlled(ControlCall* call) {
 
 void Follower::look(LiveWorld& world) {
   notice_end_of_move(world);
-  watch_devices(world);
-  control::Observation seen = std::exchange(since_, {});
-  since_.services.resize(seen.services.size());
-  seen.at = world.time();
-  seen.moving = world.scheduler().moving();
-  for (std::uint32_t s = 0; s < seen.services.size(); ++s) seen.services[s].waiting = waiting_of(world, ServiceId(s));
+  if (!devices_down(world).empty()) follow_.on_slices_down();
+  control::Observation seen = take_observation(world);
   // Looks stay on their grid, so that windows end where the simulator's do. Those that were missed are left out.
   next_look_ += ((world.time() - next_look_) / look_every_ + 1) * look_every_;
   if (const auto back = follow_.on_observed(seen)) begin(world, *back);
@@ -124,6 +133,15 @@ void Follower::look(LiveWorld& world) {
   seen.moving |= !follow_.wants_plans(world.time());
   send(seen, false);
   save(world);
+}
+
+control::Observation Follower::take_observation(const LiveWorld& world) {
+  control::Observation seen = std::exchange(since_, {});
+  since_.services.resize(seen.services.size());
+  seen.at = world.time();
+  seen.moving = world.scheduler().moving();
+  for (std::uint32_t s = 0; s < seen.services.size(); ++s) seen.services[s].waiting = waiting_of(world, ServiceId(s));
+  return seen;
 }
 
 void Follower::save(const LiveWorld& world) {
@@ -142,17 +160,31 @@ void Follower::save(const LiveWorld& world) {
   writer_->put(std::move(saved));
 }
 
-void Follower::watch_devices(const LiveWorld& world) {
+std::set<std::string> Follower::devices_down(const LiveWorld& world) const {
   const sched::State& state = world.scheduler().state();
   std::set<std::string> down;
+  std::set<std::string> there;
   for (const auto& slice : state.slices) {
-    if (slice.status != sched::SliceStatus::restarting || slice.retiring) continue;
-    down.insert(state.deployment.devices[slice.place.device.index()].name);
+    if (slice.status == sched::SliceStatus::gone) continue;
+    const std::string& name = state.deployment.devices[slice.place.device.index()].name;
+    there.insert(name);
+    if (slice.status == sched::SliceStatus::restarting && !slice.retiring) down.insert(name);
   }
+  // The scheduler gives up a device that cannot be cut: then the plan has slices on it that do not exist.
+  if (world.scheduler().moving() || !follow_.standing().plan) return down;
+  for (const auto& device : follow_.standing().plan->plan.devices) {
+    const bool used = std::ranges::any_of(device.slices, [](const PlannedSlice& s) { return !s.replicas.empty(); });
+    if (used && !there.contains(device.name)) down.insert(device.name);
+  }
+  return down;
+}
+
+void Follower::watch_devices(const LiveWorld& world) {
+  const std::set<std::string> down = devices_down(world);
   std::erase_if(down_since_, [&](const auto& entry) { return !down.contains(entry.first); });
   for (const auto& name : down) down_since_.emplace(name, world.time());
   // A move is not disturbed: what it does about the device is over soon, and two plans do not move at once.
-  if (world.scheduler().moving()) return;
+  if (world.scheduler().moving() || follow_.state() == control::FollowState::moving) return;
   const std::size_t before = lost_.size();
   const auto back =
       std::erase_if(lost_, [&](const auto& entry) { return may_return(world, entry.first, entry.second); });
@@ -164,8 +196,12 @@ void Follower::watch_devices(const LiveWorld& world) {
   for (const auto& [name, at] : lost_) names.insert(name);
   log_.write(
       host::LogLine(host::LogLevel::warning, "devices_lost").text("devices", fmt::format("{}", fmt::join(names, " "))));
-  const host::MutexLock lock(mutex_);
-  mail_.lost = std::move(names);
+  {
+    const host::MutexLock lock(mutex_);
+    mail_.lost = std::move(names);
+    mail_.lost_at = world.time();
+  }
+  changed_.notify_all();
 }
 
 // Where it can be known, at once. Elsewhere a trial says: a device that is still dead is lost again after lost_after_.
@@ -185,9 +221,14 @@ void Follower::notice_end_of_move(const LiveWorld& world) {
 void Follower::take_plan(LiveWorld& world) {
   notice_end_of_move(world);
   control::RunningPlan planned = *std::exchange(planned_, std::nullopt);
-  auto line = step_line("follow_planned", planned.step);
-  line.text("mode", to_string(follow_.mode())).number("took_s", took_s_);
-  log_.write(line);
+  // Where nobody acts, the same plan comes again with every look: it is logged once.
+  const bool again = follow_.proposal() && follow_.proposal()->step.devices == planned.step.devices &&
+                     follow_.proposal()->step.compute_slices == planned.step.compute_slices;
+  if (!again) {
+    auto line = step_line("follow_planned", planned.step);
+    line.text("mode", to_string(follow_.mode())).number("took_s", took_s_);
+    log_.write(line);
+  }
   if (const auto move = follow_.on_planned(std::move(planned), world.time(), urgent_)) begin(world, *move);
   answer_planner();
 }
@@ -224,20 +265,20 @@ void Follower::command(LiveWorld& world, FollowCommand command, const std::strin
     case FollowCommand::undo: done = move_if(follow_.undo()); break;
     case FollowCommand::lose:
     case FollowCommand::restore:
-      if (emulated_) {
+      if (!devices_.empty() && std::ranges::find(devices_, device) == devices_.end()) {
+        done = Error{ErrorCode::invalid,
+                     fmt::format("the fleet has no device {}; it has {}", device, fmt::join(devices_, ", "))};
+      } else if (emulated_) {
         world.set_dead(device, command == FollowCommand::lose);
       } else {
         done = Error{ErrorCode::invalid, "only devices of an emulated fleet (--cuts emulated) are lost by command"};
       }
       break;
-    case FollowCommand::now: {
-      control::Observation nothing;
-      nothing.at = world.time();
-      nothing.services.resize(since_.services.size());
-      nothing.moving = world.scheduler().moving();
-      send(nothing, true);
+    case FollowCommand::now:
+      done = follow_.may_ask();
+      // With what was counted so far: the next look starts here.
+      if (done) send(take_observation(world), true);
       break;
-    }
   }
   if (!done) {
     call.status = CallStatus::invalid;
@@ -298,11 +339,12 @@ void Follower::plan() {
     Mail task;
     {
       const host::MutexLock lock(mutex_);
-      while (!mail_.stopping && (mail_.awaits_world || !mail_.seen)) changed_.wait(mutex_);
+      while (!mail_.stopping && (mail_.awaits_world || (!mail_.seen && !mail_.lost))) changed_.wait(mutex_);
       if (mail_.stopping) return;
       task.seen = std::exchange(mail_.seen, std::nullopt);
       task.standing = std::exchange(mail_.standing, std::nullopt);
       task.lost = std::exchange(mail_.lost, std::nullopt);
+      task.lost_at = mail_.lost_at;
       // The loss comes first; what was asked for or seen stays for the next turn.
       if (!task.lost) task.now = std::exchange(mail_.now, false);
     }
@@ -310,13 +352,13 @@ void Follower::plan() {
     const auto begun = std::chrono::steady_clock::now();
     const int refused_before = controller_.plans_refused();
     std::optional<control::NewPlan> made;
-    if (task.lost) made = controller_.set_lost(std::move(*task.lost), task.seen->at);
+    if (task.lost) made = controller_.set_lost(std::move(*task.lost), task.lost_at);
     urgent_ = made.has_value();
-    if (made) {
+    if (made && task.seen) {
       // The look goes on counting, and waits for this plan.
       task.seen->moving = true;
       controller_.observe(*task.seen);
-    } else {
+    } else if (task.seen) {
       made = task.now ? controller_.plan_now(*task.seen) : controller_.observe(*task.seen);
     }
     {

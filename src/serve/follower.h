@@ -63,6 +63,7 @@ class Follower final : public ControlOwner {
     Duration lost_after = std::chrono::seconds(15);
     Duration lost_pause = std::chrono::minutes(10);
     bool emulated = false;                    // Devices may be lost and restored by command.
+    std::vector<std::string> devices = {};    // All of the fleet; empty: there is no limit to them.
     std::optional<SavedFollowing> past = {};  // Of the run before; its plan is `first`.
     SavedWriter::Write save = {};  // Keeps what a next run needs, on a thread of its own. Empty: nothing is kept.
   };
@@ -77,10 +78,10 @@ class Follower final : public ControlOwner {
 
   // A request has arrived, or ended. Background requests do not count: they use what is left.
   void arrived(const Call& call);
-  void ended(const Call& call, OutcomeKind kind);
+  void ended(const Call& call, const Outcome& outcome);
   // Posts the look that is due at `now`. Call it before LiveWorld::step().
   void work(const LiveWorld& world, TimePoint now);
-  TimePoint next_due() const { return look_posted_ ? kTimeNever : next_look_; }
+  TimePoint next_due() const { return look_posted_ ? next_watch_ : std::min(next_look_, next_watch_); }
   // Answers into `call`: the report, or why it cannot be done.
   void command(LiveWorld& world, FollowCommand command, const std::string& device, ControlCall& call);
   FollowReport report(const LiveWorld& world) const EXCLUDES(mutex_);
@@ -94,6 +95,7 @@ class Follower final : public ControlOwner {
     bool now = false;                          // Plan in any case.
     std::optional<control::Standing> standing;
     std::optional<std::set<std::string>> lost;  // Devices that cannot be used, if that has changed.
+    TimePoint lost_at;                          // When `lost` changed.
     bool awaits_world = false;                  // A plan was posted and is not answered yet.
     bool stopping = false;
     std::uint64_t plans_refused = 0;
@@ -105,6 +107,10 @@ class Follower final : public ControlOwner {
   // The plan of the planning thread, inside step().
   void take_plan(LiveWorld& world);
   void begin(LiveWorld& world, const control::FollowMove& move) EXCLUDES(mutex_);
+  // What was counted since the last time, which starts again.
+  control::Observation take_observation(const LiveWorld& world);
+  // Devices of which a slice is not ready, or of which the plan in force wants slices and there are none.
+  std::set<std::string> devices_down(const LiveWorld& world) const;
   // Devices that are lost, or back; the planning thread is told of a change.
   void watch_devices(const LiveWorld& world) EXCLUDES(mutex_);
   // Hands what a next run needs to the writer.
@@ -123,6 +129,8 @@ class Follower final : public ControlOwner {
   host::LogWriter& log_;
   PutInForce put_in_force_;
   std::vector<std::string> names_;       // Of the services.
+  std::vector<std::int64_t> size_max_;   // Their largest inputs.
+  std::vector<std::string> devices_;     // Of the fleet; empty: there is no limit to them.
   std::unique_ptr<SavedWriter> writer_;  // Null: nothing is kept.
   control::Follow follow_;
   Duration lost_after_;
@@ -134,6 +142,7 @@ class Follower final : public ControlOwner {
   control::Observation since_;  // Counts since the last look.
   Duration look_every_;
   TimePoint next_look_;
+  TimePoint next_watch_;  // Of the devices.
   bool look_posted_ = false;
   bool moving_ = true;  // As of the last work(); at the start, so that the first use is noted.
   ControlCall look_call_;

@@ -115,7 +115,10 @@ void LiveWorld::handle(const WorldEvent& event) {
     case WorldEventKind::lost: return lost(slice);
     case WorldEventKind::restarted: return restarted(slice, true);
     case WorldEventKind::not_restarted: return restarted(slice, false);
-    case WorldEventKind::cut: return start_slices(DeviceId(event.index));
+    case WorldEventKind::cut:
+      // It died while it was being cut.
+      if (is_dead(DeviceId(event.index))) return recorded_->on_reshaped(DeviceId(event.index), false);
+      return start_slices(DeviceId(event.index));
     case WorldEventKind::not_cut: return recorded_->on_reshaped(DeviceId(event.index), false);
     case WorldEventKind::reshaped: return reshaped(DeviceId(event.index));
     case WorldEventKind::returned: return recorded_->on_returned(slice);

@@ -128,7 +128,7 @@ void Server::on_resolved(const Call& call, const Outcome& outcome, TimePoint now
   if (call.tenant_state != nullptr) {
     call.tenant_state->outcomes[static_cast<std::size_t>(outcome.kind)].fetch_add(1, std::memory_order_relaxed);
   }
-  if (follower_ != nullptr) follower_->ended(call, outcome.kind);
+  if (follower_ != nullptr) follower_->ended(call, outcome);
   if (gateway_->log_requests()) log_.write(request_line(*world_, call, outcome, now));
   // The plan was made for smaller requests than the traffic has: a hint that a new plan is due.
   if (outcome.reason == RejectReason::too_large) beyond_plan_.add(log_, *world_, call, now);

@@ -89,7 +89,7 @@ follow_server --follow-mode ask
 expect 0 follow now --port "$ADMIN"
 wait_for 'f["state"] == "proposed" and f["moves"] == 0 and f["proposal"]["devices"] == 1'
 expect 0 follow approve --port "$ADMIN"
-wait_for 'f["moves"] == 1 and f["proposal"] is None'
+wait_for 'f["proposal"] is None and f["last_reason"] == "asked for" and not f["moving"]'
 kill -TERM "$PID"; wait "$PID"
 
 # Only advise.
@@ -99,8 +99,8 @@ wait_for '"would move" in f["last_reason"] and f["moves"] == 0'
 kill -TERM "$PID"; wait "$PID"
 
 # Killed in the midst of its work: the next one goes on with plan and counters, and only one at a time uses the folder.
-follow_server --state kept
-expect 0 follow now --port "$ADMIN"
+follow_server --state kept --lost-after 0.5
+expect 0 follow lose rack-0 --port "$ADMIN"
 wait_for 'f["moves"] == 1 and not f["moving"]'
 expect 0 follow pause --port "$ADMIN"
 expect 3 serve --follow fleet.yaml --services day.yaml --measurements m.csv --state kept --http-port 0; has err "--standby"
