@@ -69,9 +69,10 @@ std::optional<NewPlan> Controller::set_lost(std::set<std::string> lost, TimePoin
   // Whoever had to give way gets back what a returning device can carry.
   bool needed = short_of_devices_ && lost != replanner_.lost();
   for (const auto& name : lost) {
-    if (replanner_.lost().contains(name)) continue;
+    // Also one that was lost before: the plan around it may not have been put in force.
+    if (!replanner_.uses(name)) continue;
     reasons.push_back("lost " + name);
-    needed |= replanner_.uses(name);
+    needed = true;
   }
   replanner_.set_lost(std::move(lost));
   // Otherwise a device that is back is used by the next plan that needs one.

@@ -137,5 +137,30 @@ TEST(Controller, PlansAtOnceWhenAsked) {
   EXPECT_FALSE(bench.controller.plan_now(seen));
 }
 
+// Nobody put the plan around the lost device in force: told of the loss again, the controller answers one again. Once
+// the plan does without the device, there is nothing to do.
+TEST(Controller, PlansAroundALostDeviceUntilThePlanDoesWithoutIt) {
+  Bench bench(6);
+  const Standing before = bench.controller.standing();
+  const std::string used = before.plan->plan.devices.front().name;
+  const auto first = bench.controller.set_lost({used}, kTimeZero + 1s);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->step.reasons, std::vector<std::string>{"lost " + used});
+  for (const auto& device : first->answer.plan.devices) EXPECT_NE(device.name, used);
+  EXPECT_FALSE(bench.controller.set_lost({used}, kTimeZero + 2s));
+  bench.controller.set_standing(before);
+  EXPECT_TRUE(bench.controller.set_lost({used}, kTimeZero + 3s));
+}
+
+// The only device: nothing is left to plan for until it is back.
+TEST(Controller, PlansWhenTheOnlyDeviceIsBack) {
+  Bench bench(1);
+  const std::string only = bench.controller.standing().plan->plan.devices.front().name;
+  EXPECT_FALSE(bench.controller.set_lost({only}, kTimeZero + 1s));
+  const auto back = bench.controller.set_lost({}, kTimeZero + 2s);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->step.reasons, std::vector<std::string>{"devices are back"});
+}
+
 }  // namespace
 }  // namespace tangram::control

@@ -82,7 +82,8 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
   const plan::Problem problem = problem_for(demand);
   plan::PlanAnswer answer;
   bool from_scratch = true;
-  if (current_ && !lost_changed_) {
+  const bool keeps = std::ranges::none_of(lost_, [&](const std::string& name) { return uses(name); });
+  if (current_ && keeps) {
     plan::Replanned anew = plan::replan(problem, previous_without(remixed));
     answer = std::move(anew.answer);
     from_scratch = anew.from_scratch;
@@ -93,14 +94,10 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
     reason_ = answer.reason;
     return std::optional<NewPlan>{};
   }
-  lost_changed_ = false;
   return adopt(std::move(answer), from_scratch);
 }
 
-void Replanner::set_lost(std::set<std::string> devices) {
-  lost_changed_ |= devices != lost_;
-  lost_ = std::move(devices);
-}
+void Replanner::set_lost(std::set<std::string> devices) { lost_ = std::move(devices); }
 
 bool Replanner::uses(const std::string& device) const {
   return current_ && std::ranges::any_of(current_->plan.devices, [&](const PlannedDevice& planned) {

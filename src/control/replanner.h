@@ -86,7 +86,6 @@ class Replanner {
   std::optional<plan::PlanAnswer> current_;  // The running plan.
   std::string reason_;                       // Why the last demand could not be carried.
   std::set<std::string> lost_;               // Names of devices.
-  bool lost_changed_ = false;                // Since the last plan.
 };
 
 }  // namespace tangram::control

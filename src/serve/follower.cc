@@ -191,7 +191,8 @@ void Follower::watch_devices(const LiveWorld& world) {
   for (const auto& [name, since] : down_since_) {
     if (world.time() - since >= lost_after_) lost_.emplace(name, world.time());
   }
-  if (back == 0 && lost_.size() == before) return;
+  const bool again = std::exchange(retell_lost_, false) && !lost_.empty();
+  if (back == 0 && lost_.size() == before && !again) return;
   std::set<std::string> names;
   for (const auto& [name, at] : lost_) names.insert(name);
   log_.write(
@@ -213,6 +214,7 @@ bool Follower::may_return(const LiveWorld& world, const std::string& device, Tim
 void Follower::notice_end_of_move(const LiveWorld& world) {
   if (follow_.state() != control::FollowState::moving || world.scheduler().moving()) return;
   follow_.on_moved(world.time());
+  retell_lost_ = true;
   log_.write(host::LogLine(host::LogLevel::info, "follow_moved")
                  .integer("devices", static_cast<std::int64_t>(
                                          control::fleet_use_of(world.scheduler().state(), world.time()).devices)));
@@ -260,7 +262,10 @@ void Follower::command(LiveWorld& world, FollowCommand command, const std::strin
   };
   switch (command) {
     case FollowCommand::pause: done = follow_.pause(); break;
-    case FollowCommand::resume: done = follow_.resume(); break;
+    case FollowCommand::resume:
+      done = follow_.resume();
+      retell_lost_ = true;
+      break;
     case FollowCommand::approve: done = move_if(follow_.approve()); break;
     case FollowCommand::undo: done = move_if(follow_.undo()); break;
     case FollowCommand::lose:
@@ -345,7 +350,7 @@ void Follower::plan() {
       task.standing = std::exchange(mail_.standing, std::nullopt);
       task.lost = std::exchange(mail_.lost, std::nullopt);
       task.lost_at = mail_.lost_at;
-      // The loss comes first; what was asked for or seen stays for the next turn.
+      // The loss comes first; a plan that was asked for comes with the next look.
       if (!task.lost) task.now = std::exchange(mail_.now, false);
     }
     if (task.standing) controller_.set_standing(std::move(*task.standing));

@@ -138,6 +138,7 @@ class Follower final : public ControlOwner {
   bool emulated_;
   std::map<std::string, TimePoint> down_since_;  // Devices of which a slice is not ready, by name.
   std::map<std::string, TimePoint> lost_;        // When they were given up.
+  bool retell_lost_ = false;  // The plan around a lost device may have been vetoed: the planner is told again.
   control::FleetHours hours_;
   control::Observation since_;  // Counts since the last look.
   Duration look_every_;

@@ -145,6 +145,14 @@ expect 0 follow restore rack-1 --port "$ADMIN"
 wait_ready_is 200
 expect 0 follow restore rack-0 --port "$ADMIN"
 wait_for 'f["lost"] == []'
+# A loss while it is paused is repaired as soon as it may be.
+wait_for 'not f["moving"] and f["state"] != "moving"'
+expect 0 follow pause --port "$ADMIN"
+expect 0 follow lose rack-1 --port "$ADMIN"
+wait_for 'f["lost"] == ["rack-1"] and f["state"] == "paused"'
+expect 0 follow resume --port "$ADMIN"
+wait_for 'not f["moving"] and "lost rack-1" in f["last_reason"]'
+wait_ready_is 200
 kill -TERM "$PID"; wait "$PID"
 expect 0 replay loss.rec; has out "the same decisions"
 
