@@ -221,12 +221,15 @@ struct PlanCheck {
 // buckets and capacity, and not about the number of devices.
 Fleet fleet_for(const Plan& plan) {
   Fleet fleet;
-  std::set<std::string> types;
+  std::set<std::string> kinds;
   for (const auto& device : plan.devices) {
-    // One group for each type is enough, because a group without a count is unlimited.
-    if (!types.insert(device.type).second) continue;
     DeviceGroup group;
-    group.name = group.type = device.type;
+    group.type = device.type;
+    group.reserved = reserved_of(device);
+    // No name of a device belongs to it: the plan itself says which slices others use.
+    group.name = fmt::format("any {} beside {}", device.type, to_string(device.geometry, group.reserved));
+    // One group for each kind of device is enough, because a group without a count is unlimited.
+    if (!kinds.insert(group.name).second) continue;
     // The cores of a plan need not be those of this machine. The host is rebuilt from the plan's own geometry: a slice
     // cannot have more memory than the host, and more than one unit per core means that quotas could be set.
     if (device.type == "cpu") {

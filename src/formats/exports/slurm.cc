@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -68,6 +69,13 @@ Result<Export> slurm(const ExportInput& input) {
     lines += node_line(node.name, counts);
     for (const auto& [type, count] : counts) tres.insert("gres/gpu:" + type);
     note_ambiguous(node.name, counts, result.notes);
+    const bool reserved =
+        std::ranges::any_of(node.seats, [](const auto& seat) { return !reserved_of(*seat.device).slices.empty(); });
+    if (reserved) {
+      result.notes.push_back(fmt::format(
+          "{}: AutoDetect finds the slices that others use as well; name the files of Slurm's own in gres.conf instead",
+          node.name));
+    }
   }
   std::vector<std::string> names{"gres/gpu"};
   names.insert(names.end(), tres.begin(), tres.end());
