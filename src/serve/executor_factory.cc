@@ -72,6 +72,9 @@ worker::WorkerConfig ExecutorFactory::worker_config(const LiveWorld& world, Slic
   worker.spec.engine = config_.engine;
   worker.spec.config.device = geometry.type;
   worker.spec.config.time_scale = config_.emulated.time_scale;
+  worker.spec.config.mig_profile = geometry.profiles[place.slice.profile].name;
+  worker.spec.config.memory_mib = deployment.pools[place.pool.index()].memory_mib;
+  worker.spec.config.provider = config_.onnx_provider;
   worker.spec.models = model_specs(deployment, place);
   // For a GPU this names the MIG device that the process may see.
   if (config_.worker_environment)

@@ -56,6 +56,7 @@ struct ServerConfig {
   bool workers = false;             // Each slice runs in a process of its own. Engines but `emulated` need it.
   std::string worker_program;       // Of workers; empty: the one beside this program.
   std::string models;               // The folder with the weights of the models.
+  std::string onnx_provider;        // Of the engine `onnx`; empty: as suits the device.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
   std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.

@@ -230,7 +230,13 @@ class WorkerEngine final : public engines::Engine {
   Result<engines::LoadOutcome> load(const engines::Placement& placement) override {
     TANGRAM_TRY(const auto index, find_profile(config_.geometry, placement.mig_profile));
     const MigProfile& profile = config_.geometry.profiles[index];
-    WorkerSpec spec{.engine = config_.engine, .config = {.device = config_.geometry.type}, .cores = {}, .models = {}};
+    WorkerSpec spec{.engine = config_.engine,
+                    .config = {.device = config_.geometry.type,
+                               .mig_profile = profile.name,
+                               .memory_mib = limit_mib(profile, placement.processes),
+                               .provider = config_.provider},
+                    .cores = {},
+                    .models = {}};
     std::unique_ptr<adapters::CoreQuota> quota;
     // Only slices of the host are made by pinning. On a GPU the driver has already cut them.
     if (config_.geometry.units_per_core > 0) {

@@ -22,6 +22,7 @@ struct WorkerEngineConfig {
   Geometry geometry = {};                       // Of the device; slices of the host's cores are made by pinning.
   engines::ModelSpec model = {};                // The only one; placements name its network.
   std::optional<double> memory_limit_mib = {};  // Of every slice, instead of what the geometry says.
+  std::string provider = {};                    // As in BatchEngineConfig.
 };
 
 std::unique_ptr<engines::Engine> make_worker_engine(WorkerEngineConfig config);

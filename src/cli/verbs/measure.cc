@@ -1,7 +1,7 @@
 // `tangram measure`: drives an engine to produce measurements.
 //
 // There are two kinds of engines. `replay` and `emulated` answer from a file and need no hardware, so a campaign can be
-// tried in seconds. `torch` runs the model in a worker process on this host's cores. Each kind accepts options that
+// tried in seconds. `torch` and `onnx` run the model in a worker process on a slice. Each kind accepts options that
 // mean nothing to the other, and those are errors here rather than ignored. After prepare_real() or prepare_answering()
 // the rest of the verb treats all engines alike: candidates, sampler, result file, report.
 
@@ -48,10 +48,11 @@ struct Options {
   std::string model;
   std::string device;
   std::string engine;
-  std::string measurements;  // For replay.
-  std::string emulate;       // For emulated.
-  std::string models;        // For torch: the folder with the weights.
-  std::string services;      // For torch: what the model takes.
+  std::string measurements;   // For replay.
+  std::string emulate;        // For emulated.
+  std::string models;         // For engines that run models: the folder with the weights.
+  std::string services;       // The same: what the model takes.
+  std::string onnx_provider;  // For onnx.
   std::vector<std::string> known;
   measure::Axes axes;
   std::vector<double> slos_ms;
@@ -103,7 +104,7 @@ Result<Geometry> geometry_of(const std::string& device) {
 
 // ---- Engines that run the model ----
 
-bool really_runs(const Options& options) { return options.engine == "torch"; }
+bool really_runs(const Options& options) { return engines::find_engine(options.engine) == nullptr; }
 
 // The first service of the file that uses the model. Its tensors and input sizes describe the model.
 Result<Service> service_of(const Options& options) {
@@ -135,21 +136,28 @@ Result<Service> described(const Options& options) {
   return service;
 }
 
-// Requires weights at MODELS/MODEL.pt. A missing file is reported here; a worker could only report it after it was
-// started.
-Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
-  if (options.models.empty()) {
-    return invalid_input(
-        fmt::format("the engine {} needs --models DIR, the folder that contains {}.pt", options.engine, options.model));
-  }
+// Where the weights may be, the usual place first.
+std::vector<std::string> weight_files(const Options& options) {
   const std::string path = (fs::path(options.models) / options.model).string();
+  if (options.engine == "onnx") return {path + ".onnx", path + "/1/model.onnx"};
+  return {path + ".pt"};
+}
+
+// Requires weights in MODELS. A missing file is reported here; a worker could only report it after it was started.
+Result<engines::ModelSpec> model_spec(const Options& options, const Service& service) {
+  const auto files = weight_files(options);
+  if (options.models.empty()) {
+    return invalid_input(fmt::format("the engine {} needs --models DIR, the folder that contains {}", options.engine,
+                                     fs::path(files[0]).filename().string()));
+  }
   std::error_code error;
-  if (!fs::exists(path + ".pt", error)) {
+  if (std::ranges::none_of(files, [&](const std::string& file) { return fs::exists(file, error); })) {
     return Error{
         ErrorCode::not_found,
-        fmt::format("{}.pt: not found{}", path,
+        fmt::format("{}: not found{}", files[0],
                     engines::find_example_model(options.model) != nullptr ? "; `tangram models make` writes it" : "")};
   }
+  const std::string path = (fs::path(options.models) / options.model).string();
   // The worker runs only this model, so the number of its service has no meaning.
   return engines::ModelSpec{.service = ServiceId(0),
                             .name = options.model,
@@ -175,7 +183,9 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
                                      options.device, options.engine));
   }
   // The next checks are about this installation rather than about the options.
-  if (!engines::has_torch_library()) return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
+  if (options.engine == "torch" && !engines::has_torch_library()) {
+    return Error{ErrorCode::unavailable, "this Tangram was built without libtorch"};
+  }
   const std::string program = worker::find_worker_program();
   if (program.empty()) return Error{ErrorCode::not_found, "tangram-worker was not found in the folder of this program"};
   TANGRAM_TRY(const auto service, described(options));
@@ -185,7 +195,8 @@ Result<std::unique_ptr<engines::Engine>> real_engine(Options& options) {
                                      .engine = options.engine,
                                      .geometry = geometry,
                                      .model = std::move(spec),
-                                     .memory_limit_mib = options.memory_limit_mib});
+                                     .memory_limit_mib = options.memory_limit_mib,
+                                     .provider = options.onnx_provider});
 }
 
 // ---- Engines that answer from a file ----
@@ -298,7 +309,7 @@ struct Prepared {
 
 Result<Prepared> prepare_real(Options& options) {
   TANGRAM_TRY(auto engine, real_engine(options));
-  return Prepared{std::move(engine), (fs::path(options.models) / options.model).string() + ".pt", {}};
+  return Prepared{std::move(engine), weight_files(options)[0], {}};
 }
 
 Result<Prepared> prepare_answering(Session& session, const Options& options) {
@@ -344,11 +355,13 @@ Result<ExitCode> run(Session& session, Options options) {
   return print(session, options, report);
 }
 
-// `torch` is not in the registry of engines, because it needs a worker process and a geometry to be made.
+// Engines that run models are not in the registry of engines, because they need a worker process and a geometry.
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
   for (const auto& engine : engines::engines()) names.emplace_back(engine.name);
-  names.emplace_back("torch");
+  for (const auto& engine : engines::batch_engines()) {
+    if (engines::find_engine(engine.name) == nullptr) names.emplace_back(engine.name);
+  }
   return names;
 }
 
@@ -361,7 +374,7 @@ void add_what(Program& program, Arguments& verb, Options& options) {
       verb.add_option(
               "--engine", options.engine,
               "The engine that runs the batches: replay returns the times of --measurements, emulated takes the time "
-              "that --emulate predicts, torch runs the model in --models.")
+              "that --emulate predicts; torch and onnx run the model in --models.")
           ->required()
           ->type_name("ENGINE"),
       engine_names());
@@ -372,11 +385,16 @@ void add_what(Program& program, Arguments& verb, Options& options) {
   file("--emulate", options.emulate,
        "The times for the engine emulated: measurements, which it interpolates, or a latency model.");
   program.offers_files(
-      verb.add_option("--models", options.models, "The folder that contains MODEL.pt, for the engine torch.")
+      verb.add_option("--models", options.models,
+                      "The folder that contains MODEL.pt for the engine torch, or MODEL.onnx for onnx.")
           ->type_name("DIR"));
   file("--services", options.services,
-       "The services file that declares the inputs of the model, for the engine torch; not needed for the models of "
+       "The services file that declares the inputs of the model, for engines that run it; not needed for the models of "
        "`tangram models`.");
+  program.one_of(verb.add_option("--onnx-provider", options.onnx_provider,
+                                 "What computes for the engine onnx; default: cpu on the host's cores, cuda on a GPU.")
+                     ->type_name("P"),
+                 {"cpu", "cuda", "tensorrt"});
   file("-o,--to", options.to, "The measurements file to write or to continue.")->required();
   file("--known", options.known, "Measurements of other models, which the sampler learns from.");
 }
@@ -447,7 +465,7 @@ void add_runs(Arguments& verb, Options& options) {
   verb.add_flag("--noise", options.noise, "Vary replayed and emulated run times by the measured or predicted spread.");
   verb.add_flag("--real-time", options.real_time, "Wait as long as each replayed or emulated run takes.");
   verb.add_option("--memory-limit", options.memory_limit_mib,
-                  "The memory of every slice in MiB, for emulated and torch, instead of the known values.")
+                  "The memory of every slice in MiB, for emulated, torch and onnx, instead of the known values.")
       ->type_name("MIB")
       ->range(1.0, 1e9);
 }
@@ -481,8 +499,8 @@ void add_measure(Program& program) {
              "--real-time "
              "--max-minutes 5 -o few.csv",
              "Measure for five minutes on an emulated device."},
-            {"tangram measure --model text-encoder --device cpu --engine torch --models DIR -o cpu.csv",
-             "Measure the cores of this machine, after `tangram models make DIR`."}}},
+            {"tangram measure --model text-encoder --device cpu --engine onnx --models DIR -o cpu.csv",
+             "Measure the cores of this machine, after `tangram models make DIR --format onnx`."}}},
       [options](Session& session) { return run(session, *options); });
   add_what(program, verb, *options);
   add_candidates(program, verb, *options);

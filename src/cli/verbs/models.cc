@@ -9,6 +9,7 @@
 
 #include "cli/program.h"
 #include "engines/example_models.h"
+#include "engines/onnx/onnx_models.h"
 #include "engines/torch_library.h"
 #include "formats/workload_file.h"
 #include "host/files.h"
@@ -24,6 +25,7 @@ struct Options {
   std::string action;
   std::string folder;
   std::vector<std::string> names;
+  std::string format;  // Empty: torchscript where this Tangram has libtorch, else onnx.
   std::uint64_t seed = 1;
 };
 
@@ -68,18 +70,23 @@ Service example_service(const engines::ExampleModel& model) {
   return service;
 }
 
-// Writes NAME.pt for each model and one services.yaml for all. Fails early if libtorch is missing, before a folder is
-// made.
+// Writes NAME.onnx or NAME.pt for each model and one services.yaml for all. Only TorchScript needs a library; if it is
+// missing, nothing is written.
 Result<ExitCode> make(Session& session, const Options& options) {
-  TANGRAM_TRY(const auto library, engines::load_torch_library());
+  const bool onnx = options.format.empty() ? !engines::has_torch_library() : options.format == "onnx";
+  const engines::TorchLibrary* torch = nullptr;
+  if (!onnx) {
+    TANGRAM_TRY(torch, engines::load_torch_library());
+  }
   std::error_code error;
   fs::create_directories(options.folder, error);
   Workload workload;
   for (const auto& name : options.names) {
     // Never null: --only was checked against the list when it was parsed.
     const auto* const model = engines::find_example_model(name);
-    const std::string path = (fs::path(options.folder) / (name + ".pt")).string();
-    TANGRAM_RETURN_IF_ERROR(library->write_model(*model, options.seed, path));
+    const std::string path = (fs::path(options.folder) / (name + (onnx ? ".onnx" : ".pt"))).string();
+    TANGRAM_RETURN_IF_ERROR(onnx ? host::write_file_atomically(path, engines::write_onnx_model(*model, options.seed))
+                                 : torch->write_model(*model, options.seed, path));
     workload.services.push_back(example_service(*model));
     session.remark(fmt::format("{}: {} parameters\n", path, engines::parameters_of(*model)));
   }
@@ -110,7 +117,8 @@ void add_models(Program& program) {
        .summary = "list and make small example networks",
        .description =
            "Without arguments, lists the networks that Tangram can make. `make DIR` writes them to a folder as "
-           "TorchScript, which the engine torch runs, with a services file that declares their inputs. The weights "
+           "TorchScript, which the engine torch runs, or as ONNX, which the engine onnx runs, with a services file "
+           "that declares their inputs. The weights are the same in both. They "
            "are random, from a seed, and the same bytes each time: the outputs mean nothing, but tensors and run "
            "times are those of a real network.",
        .examples = {{"tangram models", "List the networks."},
@@ -122,6 +130,11 @@ void add_models(Program& program) {
   program.offers_files(verb.add_option("DIR", options->folder, "The folder to write to."));
   program.one_of(verb.add_option("--only", options->names, "The networks to make.")->type_name("LIST")->delimiter(','),
                  model_names());
+  program.one_of(verb.add_option("--format", options->format,
+                                 "The format of the files; default: torchscript where this Tangram has libtorch, else "
+                                 "onnx. Writing ONNX needs no library.")
+                     ->type_name("FORMAT"),
+                 {"onnx", "torchscript"});
   verb.add_option("--seed", options->seed, "The seed of the weights.")->type_name("N")->capture_default_str();
 }
 

@@ -527,6 +527,12 @@ void add_serve(Program& program) {
       verb.add_option("--models", options->config.models,
                       "The folder that contains the weights, with the names in `model` of the services file.")
           ->type_name("DIR"));
+  program.one_of(
+      verb.add_option("--onnx-provider", options->config.onnx_provider,
+                      "What computes for the engine onnx; default: cpu on the host's cores, cuda on a GPU. A "
+                      "provider that cannot be used is an error.")
+          ->type_name("P"),
+      {"cpu", "cuda", "tensorrt"});
   verb.add_option(
           "--remote", options->remotes,
           "A server (IP:PORT) that runs batches for --engine remote; slices take the servers in turn. May be repeated.")
