@@ -249,6 +249,13 @@ Result<Nothing> Runtime::append_tensorrt(SessionOptions* options) const {
   return done(api().call<Place::append_tensorrt>(options, static_cast<const TensorrtOptions*>(tensorrt.get())));
 }
 
+std::string why_not_usable(const std::string& device, const std::string& provider) {
+  const auto library = load_library();
+  if (!library) return library.error().message;
+  const auto runtime = Runtime::make(**library, {.device = device, .provider = provider});
+  return runtime ? "" : runtime.error().message;
+}
+
 // ---- A model ----
 
 Result<std::shared_ptr<OnnxSession>> OnnxSession::open(const Runtime& runtime, const std::string& path) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,10 @@ using testing::HasSubstr;
 // ONNX Runtime itself, where this machine has it.
 class Onnx : public testing::Test {
  protected:
+  static void SetUpTestSuite() {
+    // Unless a user names another.
+    if (fs::exists(TANGRAM_FETCHED_ONNXRUNTIME)) setenv("TANGRAM_ONNXRUNTIME", TANGRAM_FETCHED_ONNXRUNTIME, 0);
+  }
   void SetUp() override {
     if (const auto library = ort::load_library(); !library) GTEST_SKIP() << library.error().message;
     folder_ = fs::temp_directory_path() / ("tangram-onnx-test-" + std::to_string(getpid()));

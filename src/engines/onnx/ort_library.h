@@ -27,6 +27,9 @@ Result<const Library*> load_library();
 // The same without remembering, for a file by name. For tests.
 Result<Library> open_library(const std::string& path);
 
+// Why the engine onnx cannot run on this kind of device with this provider; empty: it can. Loads the library.
+std::string why_not_usable(const std::string& device, const std::string& provider);
+
 // The minor number of "1.30.0", which is the version of the interface. Nothing for a text of another form or another
 // major number.
 std::optional<std::uint32_t> interface_version(std::string_view version);
