@@ -150,7 +150,9 @@ report::Json gpu_json(const adapters::DriverGpu& gpu) {
   }
   json["slices"] = std::move(slices);
   if (geometry != nullptr) {
-    json["layout"] = to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout);
+    json["layout"] = gpu.slices_known
+                         ? report::Json(to_string(*geometry, adapters::recognise_layout(*geometry, gpu).layout))
+                         : report::Json(nullptr);
     json["differences"] = adapters::compare_profiles(*geometry, gpu);
   }
   json["problem"] = gpu.problem.empty() ? report::Json(nullptr) : report::Json(gpu.problem);
@@ -267,9 +269,15 @@ void report_gpu(Session& session, Report& report, const adapters::DriverGpu& gpu
   if (geometry == nullptr || !gpu.mig_capable) return;
   // The driver is the authority. A difference means that the tables are wrong or too old for this board.
   const auto differences = adapters::compare_profiles(*geometry, gpu);
-  if (differences.empty()) report.line("driver and table", "agree");
+  if (gpu.profiles.empty()) {
+    report.line("driver and table", "not compared: the driver lists no profiles" +
+                                        std::string(gpu.mig_enabled ? "" : " while MIG mode is off"));
+  } else if (differences.empty()) {
+    report.line("driver and table", "agree");
+  }
   for (const auto& difference : differences) report.line("driver and table", difference);
   if (!gpu.mig_enabled) return;
+  if (!gpu.slices_known) return report.line("layout", "not known: the driver does not list the slices", Style::bad);
   const auto recognised = adapters::recognise_layout(*geometry, gpu);
   report.line("layout", to_string(*geometry, recognised.layout));
   for (const auto& unknown : recognised.unknown) report.line("unknown slice", unknown, Style::bad);

@@ -168,6 +168,12 @@ Result<TensorSpec> spec_of(const OnnxTensor& tensor, const char* kind) {
   for (std::size_t i = 1; i < tensor.axes.size(); ++i) {
     spec.shape.push_back(tensor.axes[i].length > 0 ? tensor.axes[i].length : kVariableAxis);
   }
+  if (std::ranges::count(spec.shape, kVariableAxis) > 1) {
+    return invalid_input(fmt::format(
+        "{} {}: several of its axes vary beside the batch, and an input has one size; export the model with fixed axes "
+        "but for one",
+        kind, tensor.name));
+  }
   return spec;
 }
 

@@ -88,6 +88,8 @@ TEST(OnnxFile, SaysWhatAModelMustBeExportedWith) {
   EXPECT_THAT(error_of(ort::kFloat, {{.length = 1}, {.length = 3}}), HasSubstr("first axis is fixed at 1"));
   EXPECT_THAT(error_of(ort::kString, {{.name = "batch"}}), HasSubstr("put the tokenizer in front"));
   EXPECT_THAT(error_of(ort::kFloat, {}), HasSubstr("dynamic first axis"));
+  EXPECT_THAT(error_of(ort::kFloat, {{.name = "batch"}, {.length = 3}, {.name = "width"}, {.name = "height"}}),
+              HasSubstr("several of its axes vary"));
 }
 
 TEST(OnnxFile, RejectsWhatIsNoModel) {

@@ -253,6 +253,13 @@ class TorchEngine final : public BatchEngine {
     const auto& outputs = model.spec.signature.outputs;
     // A model with one output may return it bare or as a tuple of one.
     if (answer.isTensor() && outputs.size() == 1) return write(outputs[0], job, answer.toTensor(), memory.outputs[0]);
+    if (answer.isGenericDict()) {
+      return Error{ErrorCode::invalid,
+                   fmt::format("{}: the model returns a dict, as Hugging Face models do by default; outputs need an "
+                               "order: trace it with return_dict=False (torchscript=True), or script a module around it "
+                               "that returns `out[\"logits\"]` or a tuple of tensors",
+                               model.spec.name)};
+    }
     if (!answer.isTuple() || answer.toTupleRef().elements().size() != outputs.size()) {
       return Error{ErrorCode::invalid,
                    fmt::format("{}: expected {} output tensors, the model returned {}", model.spec.name, outputs.size(),
