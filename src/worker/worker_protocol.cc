@@ -216,6 +216,9 @@ std::string write_worker_spec(const WorkerSpec& spec) {
                    {"device", spec.config.device},
                    {"threads", spec.config.threads},
                    {"time_scale", spec.config.time_scale},
+                   {"mig_profile", spec.config.mig_profile},
+                   {"memory_mib", spec.config.memory_mib},
+                   {"provider", spec.config.provider},
                    {"cores", spec.cores},
                    {"models", models}}
       .dump();
@@ -227,7 +230,8 @@ Result<WorkerSpec> read_worker_spec(std::string_view text) {
     const PlainJson json = PlainJson::parse(text);
     WorkerSpec spec;
     spec.engine = json.at("engine");
-    spec.config = {json.at("device"), json.at("threads"), json.at("time_scale")};
+    spec.config = {json.at("device"),      json.at("threads"),    json.at("time_scale"),
+                   json.at("mig_profile"), json.at("memory_mib"), json.at("provider")};
     spec.cores = json.at("cores").get<std::vector<int>>();
     for (const auto& model : json.at("models")) spec.models.push_back(model_from(model));
     return spec;
