@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string action;
-  std::vector<std::string> script;  // And its arguments.
+  std::string script;
+  std::vector<std::string> arguments;  // Of the script.
   std::string workers;
   std::int64_t every = 50;
   int kills = 0;
@@ -78,15 +79,13 @@ Result<std::vector<int>> parse_workers(const std::string& text, int logical_work
 
 Result<serve::TrainingHostOptions> host_options(const Options& options, const JobFolder& folder) {
   serve::TrainingHostOptions host;
-  if (std::error_code error; options.script.empty() || !fs::is_regular_file(options.script.front(), error)) {
-    return Error{ErrorCode::not_found, options.script.empty()
-                                           ? "expected a script: tangram train " + options.action + " SCRIPT"
-                                           : options.script.front() + ": expected a Python script"};
+  if (std::error_code error; !fs::is_regular_file(options.script, error)) {
+    return Error{ErrorCode::not_found, options.script + ": expected a Python script"};
   }
   TANGRAM_TRY(host.python, serve::find_python_with_torch(options.python));
   TANGRAM_TRY(host.modules, serve::find_training_modules());
-  host.script = options.script.front();
-  host.arguments.assign(options.script.begin() + 1, options.script.end());
+  host.script = options.script;
+  host.arguments = options.arguments;
   host.logical_workers = options.logical_workers;
   host.threads = options.threads;
   host.folder = folder.path();
@@ -205,7 +204,8 @@ void add_train(Program& program) {
       });
   program.one_of(verb.add_option("ACTION", options->action, "run or rehearse.")->required(), {"run", "rehearse"});
   program.offers_files(
-      verb.add_option("SCRIPT", options->script, "The script and, behind --, its arguments.")->required());
+      verb.add_option("SCRIPT", options->script, "The script. What follows -- goes to it.")->required());
+  program.takes_rest("train", options->arguments);
   verb.add_option("--workers", options->workers, "The number of trainers; for rehearse, one number after another.")
       ->type_name("N,...")
       ->capture_default_str();

@@ -1,12 +1,22 @@
 """The connection to the coordinator: one JSON object a line, over a Unix socket."""
 
+import ctypes
 import json
 import os
+import signal
 import socket
 import threading
 import time
 
 _ALIVE_EVERY_S = 0.25
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_parent():
+    """For helper processes of a DataLoader: they hold the connections of the trainer open, so its death would be noticed
+    only when they end."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Link:
@@ -19,8 +29,7 @@ class Link:
         self._lock = threading.Lock()
         self._on_message = on_message
         self.waits = True
-        # Helper processes of a DataLoader must not keep the connection open when this process dies.
-        os.register_at_fork(after_in_child=self._socket.close)
+        os.register_at_fork(after_in_child=_die_with_parent)
         self.send(trainer=trainer, pid=os.getpid())
 
     def start(self):

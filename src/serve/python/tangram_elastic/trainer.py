@@ -565,7 +565,7 @@ class Trainer:
         self.micro_loss = float(loss.detach())
         self.collect(logical)
         if last:
-            self.finish(self.optimizer.step)
+            self.finish(lambda: type(self.optimizer).step(self.optimizer))
 
 
 class _Job:
