@@ -35,7 +35,7 @@ struct ReplicaRecord {
 struct SliceRecord {
   Located<std::string> profile;
   Located<int> start;
-  Located<bool> reserved;
+  Located<std::optional<bool>> reserved;  // Left out where it is not.
   std::vector<ReplicaRecord> replicas;
 };
 
@@ -211,7 +211,7 @@ class PlanAssembler {
   bool add_slice(const SliceRecord& record, const Geometry& geometry, PlannedDevice& device) {
     PlannedSlice planned;
     for (const auto& replica : record.replicas) planned.replicas.push_back(replica_of(replica));
-    planned.reserved = record.reserved.value;
+    planned.reserved = record.reserved.value.value_or(false);
     if (planned.reserved && !planned.replicas.empty()) {
       problems_.add(record.reserved.at, "a reserved slice has no replicas");
     }
@@ -283,7 +283,7 @@ DeviceRecord record_of(const PlannedDevice& device) {
     SliceRecord slice;
     slice.profile.value = geometry.profiles[planned.slice.profile].name;
     slice.start.value = planned.slice.start;
-    slice.reserved.value = planned.reserved;
+    if (planned.reserved) slice.reserved.value = true;
     for (const auto& replica : planned.replicas) slice.replicas.push_back(record_of(replica));
     record.slices.value.push_back(std::move(slice));
   }
