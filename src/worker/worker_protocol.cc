@@ -6,6 +6,7 @@
 
 #include "worker/worker_protocol.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -117,6 +118,15 @@ void WorkerMessage::set_text(std::string_view reason) {
   const auto end = std::ranges::copy(kept, text.begin()).out;
   text_length = static_cast<std::uint32_t>(fits ? kept.size() : text.size());
   if (!fits) std::ranges::copy(kCut, end);
+}
+
+// Ignored by no library, and free for programs.
+int stop_signal() { return SIGRTMIN + 3; }
+
+void send_stop(pid_t worker, BatchId batch) {
+  sigval value{};
+  value.sival_int = static_cast<int>(static_cast<std::uint32_t>(batch.value()));
+  sigqueue(worker, stop_signal(), value);
 }
 
 bool send_message(int socket, const WorkerMessage& message, int descriptor) {

@@ -488,7 +488,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance
   PartProfile wanted;
   if (!fake_nvml::part_profile(gpu, row, profile_id, wanted)) return NVML_ERROR_NOT_SUPPORTED;
   const unsigned span = fake_nvml::span_of(gpu, row, wanted);
-  const unsigned step = span == wanted.slices ? 1 : span;
+  const unsigned step = fake_nvml::step_of(gpu, span);
   unsigned number = 0;
   for (unsigned start = 0; start + span <= fake_nvml::span_of_all(gpu, row); start += step) {
     if (number == *count) return NVML_ERROR_INSUFFICIENT_SIZE;

@@ -138,6 +138,8 @@ unsigned span_of(const Gpu& gpu, const ProfileRow& profile, const PartProfile& p
   return power_of_two_from(part.slices);
 }
 
+unsigned step_of(const Gpu& gpu, unsigned span) { return is_ampere(gpu) ? 1 : span; }
+
 unsigned span_of_all(const Gpu& gpu, const ProfileRow& profile) {
   if (is_ampere(gpu)) return profile.slices;
   return power_of_two_from(std::max(profile.slices, profile.slices == 1 && profile.size == 2 ? 2U : 1U));
@@ -152,7 +154,7 @@ nvmlReturn_t Machine::create_part(Gpu& gpu, unsigned slice_id, unsigned number,
   if (!part_profile(gpu, profile, number, wanted)) return NVML_ERROR_INVALID_ARGUMENT;
   const unsigned span = span_of(gpu, profile, wanted);
   if (place.size != span || place.start + span > span_of_all(gpu, profile)) return NVML_ERROR_INVALID_ARGUMENT;
-  if (span != wanted.slices && place.start % span != 0) return NVML_ERROR_INVALID_ARGUMENT;
+  if (place.start % step_of(gpu, span) != 0) return NVML_ERROR_INVALID_ARGUMENT;
   for (const auto& other : slice->parts) {
     PartProfile theirs;
     part_profile(gpu, profile, other.number, theirs);
