@@ -109,6 +109,7 @@ void Follower::work(LiveWorld& world, TimePoint now) {
   const bool moves = world.scheduler().moving();
   if (moves || moving_) hours_.note(control::fleet_use_of(world.scheduler().state(), world.time()));
   moving_ = moves;
+  if (!moves) notice_end_of_move(world);
   if (now >= next_watch_) {
     watch_devices(world);
     next_watch_ = now + kWatchEvery;
