@@ -48,8 +48,8 @@ TEST(Replanner, KeepsTheRunningPlanWhenTheFleetIsTooSmall) {
   EXPECT_EQ((*again)->step.replicas_loaded, 0);
 }
 
-// Two services on the quarters of two cores, 40 ms a request on each. Their rates change places: every plan takes as few
-// cores as one from nothing, although both services could keep what they had on the way, which fills the host.
+// Two services on the quarters of two cores, 40 ms a request on each. Their rates change places: every plan takes as
+// few cores as one from nothing, although both services could keep what they had on the way, which fills the host.
 TEST(Replanner, GivesCoresBackThatARunningPlanWouldKeep) {
   class OnAQuarter final : public LatencyModel {
    public:

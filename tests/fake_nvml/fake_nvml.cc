@@ -19,8 +19,8 @@
 //   $FAKE_NVML_DELAY_MS   how long each write takes
 // With $FAKE_NVML_PCIE set, GPU 1 is the PCIe board.
 //
-// A test reports an error of a GPU by fake_nvml_xid(), and takes a GPU away and brings it back by fake_nvml_gone(); with
-// $FAKE_NVML_STATE from any process.
+// A test reports an error of a GPU by fake_nvml_xid(), and takes a GPU away and brings it back by fake_nvml_gone();
+// with $FAKE_NVML_STATE from any process.
 
 #include <fcntl.h>
 #include <signal.h>

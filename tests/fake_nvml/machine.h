@@ -66,7 +66,7 @@ bool part_profile(const Gpu& gpu, const ProfileRow& profile, unsigned number, Pa
 
 struct Machine {
   std::vector<Gpu> gpus;
-  unsigned made = 0;  // Counts everything that ever was made: UUIDs are never used twice.
+  unsigned made = 0;      // Counts everything that ever was made: UUIDs are never used twice.
   std::vector<Xid> xids;  // The last ones.
 
   void raise(std::size_t gpu, unsigned code, unsigned slice_id);

@@ -112,8 +112,8 @@ struct ProcessInfo {
 struct EventData {
   DeviceHandle device;
   unsigned long long type;
-  unsigned long long data;      // Of a critical error: its XID.
-  unsigned gpu_instance_id;     // kNoInstance where the GPU is not in MIG mode, or the error is that of the whole GPU.
+  unsigned long long data;   // Of a critical error: its XID.
+  unsigned gpu_instance_id;  // kNoInstance where the GPU is not in MIG mode, or the error is that of the whole GPU.
   unsigned compute_instance_id;
 };
 

@@ -175,8 +175,8 @@ Result<std::string> pin_workers(const Options& options, const recut::GpuChoices&
                                 const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
-  const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated",
-                                                   options.following.wanted());
+  const auto pins =
+      std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated", options.following.wanted());
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   // A cut changes the MIG devices of one GPU.

@@ -47,8 +47,8 @@ struct RemoteConfig {
 class RemoteLink;
 class RemoteWatch;
 
-// All slices of a gateway that run elsewhere. A server that is gone is noticed also while nothing runs on it: all slices
-// on it are then lost at once.
+// All slices of a gateway that run elsewhere. A server that is gone is noticed also while nothing runs on it: all
+// slices on it are then lost at once.
 class Remotes {
  public:
   // All outlive it.
