@@ -7,13 +7,13 @@
 #include "serve/server.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "core/layout.h"
+#include "host/prompt_thread.h"
 #include "serve/reports.h"
 
 namespace tangram::serve {
@@ -164,7 +164,7 @@ void Server::tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t
 // ---- The loop ----
 
 bool Server::run() {
-  prctl(PR_SET_TIMERSLACK, 1);  // A wake-up may be late by a nanosecond, not by the usual 50 microseconds.
+  host::wake_promptly();
   SignalWatch signals(loop_, [this](int number) { number == SIGHUP ? request_reload() : request_stop(); });
   listeners_->start();
   driver_ = std::this_thread::get_id();
