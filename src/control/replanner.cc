@@ -67,6 +67,16 @@ bool same_but_limits(std::vector<Replica> a, std::vector<Replica> b) {
   return a == b;
 }
 
+int compute_slices_used(const Plan& plan) {
+  int count = 0;
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      if (!slice.replicas.empty()) count += device.geometry.profiles[slice.slice.profile].compute_slices;
+    }
+  }
+  return count;
+}
+
 // True if some slice of the device keeps its replicas: then the device serves throughout and stays where it is.
 bool keeps_a_replica(const plan::DeviceDifference& device) {
   return std::ranges::any_of(device.slices, [](const plan::SliceDifference& slice) {
@@ -87,6 +97,10 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
     plan::Replanned anew = plan::replan(problem, previous_without(remixed));
     answer = std::move(anew.answer);
     from_scratch = anew.from_scratch;
+    if (auto fewer = on_fewer_cores(problem, answer)) {
+      answer = std::move(*fewer);
+      from_scratch = true;
+    }
   } else {
     answer = plan_anew(problem);
   }
@@ -95,6 +109,17 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
     return std::optional<NewPlan>{};
   }
   return adopt(std::move(answer), from_scratch);
+}
+
+std::optional<plan::PlanAnswer> Replanner::on_fewer_cores(const plan::Problem& problem,
+                                                          const plan::PlanAnswer& answer) const {
+  const bool hosts =
+      std::ranges::all_of(problem.fleet.groups, [](const DeviceGroup& group) { return group.host.has_value(); });
+  if (!hosts || answer.status != plan::PlanStatus::planned) return std::nullopt;
+  auto anew = plan_anew(problem);
+  if (anew.status != plan::PlanStatus::planned || anew.devices > answer.devices) return std::nullopt;
+  if (compute_slices_used(anew.plan) >= compute_slices_used(answer.plan)) return std::nullopt;
+  return anew;
 }
 
 void Replanner::set_lost(std::set<std::string> devices) { lost_ = std::move(devices); }
