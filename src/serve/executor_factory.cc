@@ -20,7 +20,12 @@ ExecutorFactory::ExecutorFactory(const ServerConfig& config, const std::vector<S
       remote_caller_(config.remote_caller),
       workers_(loop, clock, log),
       remotes_(loop, clock, log) {
-  for (const auto& model : models_) signatures_.push_back(&model.signature);
+  signatures_.resize(std::max(models_.capacity(), models_.size()));
+  take_models();
+}
+
+void ExecutorFactory::take_models() {
+  for (std::size_t i = 0; i < models_.size(); ++i) signatures_[i] = &models_[i].signature;
 }
 
 // Requires that `place` is the slice's place in the deployment of `world`.
