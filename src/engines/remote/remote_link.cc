@@ -126,9 +126,7 @@ class RemoteLink final : public Executor, private host::Readiness {
   Result<BatchMemory*> prepare(const BatchJob& job) override;
   std::optional<Duration> start(const BatchJob& job) override;
   bool restart() override;
-  bool ready() const override {
-    return state_ == State::ready || state_ == State::checking || state_ == State::running;
-  }
+  bool ready() const override { return state_ == State::ready || state_ == State::running; }
 
   void set_caller(RemoteCaller caller) {
     config_.caller = std::move(caller);
@@ -141,10 +139,9 @@ class RemoteLink final : public Executor, private host::Readiness {
  private:
   enum class State : std::uint8_t {
     cold,
-    pausing,   // Asked again at `due_`.
-    asking,    // Whether it is ready; given up at `due_`.
-    ready,     // Asked again at `due_` whether it still is.
-    checking,  // Being asked that; given up at `due_`.
+    pausing,  // Asked again at `due_`.
+    asking,   // Whether it is ready; given up at `due_`.
+    ready,
     running,
   };
 
@@ -171,10 +168,6 @@ class RemoteLink final : public Executor, private host::Readiness {
   void answered_batch();
   // Asks whether model `model_asked_` is ready. Ends in answered_ready() or not_ready(), at `due_` at the latest.
   void ask_ready();
-  // It is ready, and nothing runs: it is asked again later.
-  void rest();
-  // Ends a question whether it is still ready: it is not.
-  void fail_check(const std::string& reason);
   // Ends an attempt to get ready: the scheduler hears of it and asks for the next by restart().
   void not_ready(std::string reason);
   void log_not_ready(std::string_view reason) const;
@@ -244,7 +237,6 @@ void RemoteLink::take(HttpConnection::Event event) {
   }
   disconnect();
   if (state_ == State::asking) return not_ready("it does not speak HTTP");
-  if (state_ == State::checking) return fail_check("it does not speak HTTP");
   fail_batch("the remote server sent an invalid answer");
 }
 
@@ -267,11 +259,9 @@ void RemoteLink::connection_lost() {
   const std::string why = why_lost();
   disconnect();
   if (state_ == State::asking) return not_ready(why);
-  // An idle connection that ends loses nothing by itself, but its server may have ended: it is asked at once.
-  if (state_ == State::ready) due_ = context_.clock.now();
-  if (state_ != State::running && state_ != State::checking) return;
+  // An idle connection that ends loses nothing; the next batch opens another.
+  if (state_ != State::running) return;
   if (stale && connect_now()) return http_.begin_again();
-  if (state_ == State::checking) return fail_check(why);
   state_ = State::cold;
   events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, why));
 }
@@ -296,11 +286,8 @@ bool RemoteLink::restart() {
 }
 
 void RemoteLink::ask_ready() {
-  // The time for a check is for all of its questions.
-  if (state_ != State::checking) {
-    state_ = State::asking;
-    due_ = context_.clock.now() + config_.answer;
-  }
+  state_ = State::asking;
+  due_ = context_.clock.now() + config_.answer;
   send(fmt::format("GET /v2/models/{}/ready HTTP/1.1\r\n{}\r\n", config_.models[model_asked_].network, fields_));
 }
 
@@ -308,13 +295,7 @@ void RemoteLink::work(TimePoint now) {
   if (now < due_) return;
   due_ = kTimeNever;
   if (state_ == State::asking) return not_ready("it does not answer");
-  if (state_ == State::checking) return fail_check("it does not answer");
-  if (state_ == State::ready) {
-    state_ = State::checking;
-    due_ = now + config_.idle_answer;
-  } else if (state_ != State::pausing) {
-    return;
-  }
+  if (state_ != State::pausing) return;
   // All models are asked for on every attempt: the server may have restarted without one of them.
   model_asked_ = 0;
   ask_ready();
@@ -327,37 +308,20 @@ void RemoteLink::answered() {
   } else {
     disconnect();
   }
-  if (state_ == State::asking || state_ == State::checking) return answered_ready();
+  if (state_ == State::asking) return answered_ready();
   answered_batch();
-}
-
-void RemoteLink::rest() {
-  state_ = State::ready;
-  due_ = context_.clock.now() + config_.idle_pause;
-}
-
-void RemoteLink::fail_check(const std::string& reason) {
-  disconnect();
-  log_not_ready(reason);
-  state_ = State::cold;
-  due_ = kTimeNever;
-  events_.on_lost(slice_, fmt::format("the remote server {}: {}", place_, reason));
 }
 
 void RemoteLink::answered_ready() {
   const int status = http_.answer().status();
-  const bool checks = state_ == State::checking;
-  // A server without room for the question is there.
-  if (checks && status == 429) return rest();
+  if (status == 401 || status == 403) return not_ready("it denies access: " + reason_of(http_.answer()));
   if (status != 200) {
-    const bool denied = status == 401 || status == 403;
-    const std::string why = denied ? "it denies access: " + reason_of(http_.answer())
-                                   : fmt::format("model '{}' is not ready on it", config_.models[model_asked_].network);
-    return checks ? fail_check(why) : not_ready(why);
+    return not_ready(fmt::format("model '{}' is not ready on it", config_.models[model_asked_].network));
   }
   if (++model_asked_ < config_.models.size()) return ask_ready();
-  rest();
-  if (!checks) events_.on_restarted(slice_, true);
+  state_ = State::ready;
+  due_ = kTimeNever;
+  events_.on_restarted(slice_, true);
 }
 
 void RemoteLink::not_ready(std::string reason) {
@@ -390,18 +354,15 @@ Result<BatchMemory*> RemoteLink::prepare(const BatchJob& job) {
 
 std::optional<Duration> RemoteLink::start(const BatchJob& job) {
   TANGRAM_CHECK(state_ != State::running, "a slice runs one batch at a time");
-  // A question that is under way would stand before the batch on its connection: the batch gets another one.
-  if (state_ == State::checking) disconnect();
   job_ = job;
   state_ = State::running;
-  due_ = kTimeNever;
   send(write_remote_request(*find_model(job.service), job, tensors_, fields_));
   // No duration: the end comes as an event.
   return std::nullopt;
 }
 
 void RemoteLink::fail_batch(std::string reason) {
-  rest();
+  state_ = State::ready;
   events_.on_done(slice_, job_.batch, std::move(reason));
 }
 
@@ -427,7 +388,7 @@ void RemoteLink::answered_batch() {
   if (!read) return fail_batch(read.error().message);
   // Only a batch that worked resets the backoff: a server can report ready and still fail at once.
   attempts_in_vain_ = 0;
-  rest();
+  state_ = State::ready;
   events_.on_done(slice_, job_.batch, "");
 }
 

@@ -41,10 +41,6 @@ struct RemoteConfig {
   Duration pause_min = std::chrono::milliseconds(100);
   Duration pause_max = std::chrono::seconds(10);
   Duration answer = std::chrono::seconds(10);  // To the question whether it is ready.
-  // A server that has nothing to do is asked so often whether it is ready, and must answer within this time: one that
-  // is down is noticed within the sum of both.
-  Duration idle_pause = std::chrono::milliseconds(1000);
-  Duration idle_answer = std::chrono::milliseconds(800);
 };
 
 class RemoteLink;
