@@ -67,7 +67,17 @@ bool same_but_limits(std::vector<Replica> a, std::vector<Replica> b) {
   return a == b;
 }
 
-// The services that `slices` replicas of the plan are on.
+int compute_slices_used(const Plan& plan) {
+  int count = 0;
+  for (const auto& device : plan.devices) {
+    for (const auto& slice : device.slices) {
+      if (!slice.replicas.empty()) count += device.geometry.profiles[slice.slice.profile].compute_slices;
+    }
+  }
+  return count;
+}
+
+// On how many slices each service is.
 using Counts = std::map<std::string, int>;
 
 void count_services(const std::vector<Replica>& replicas, Counts& counts) {
@@ -119,6 +129,10 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
     plan::Replanned anew = plan::replan(problem, previous_without(remixed));
     answer = std::move(anew.answer);
     from_scratch = anew.from_scratch;
+    if (auto fewer = on_fewer_cores(problem, answer)) {
+      answer = std::move(*fewer);
+      from_scratch = true;
+    }
   } else {
     answer = plan_anew(problem);
   }
@@ -132,6 +146,17 @@ Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>&
 void Replanner::set_roster(sched::Roster roster) {
   problem_.workload = std::move(roster.workload);
   removed_ = std::move(roster.removed);
+}
+
+std::optional<plan::PlanAnswer> Replanner::on_fewer_cores(const plan::Problem& problem,
+                                                          const plan::PlanAnswer& answer) const {
+  const bool hosts =
+      std::ranges::all_of(problem.fleet.groups, [](const DeviceGroup& group) { return group.host.has_value(); });
+  if (!hosts || answer.status != plan::PlanStatus::planned) return std::nullopt;
+  auto anew = plan_anew(problem);
+  if (anew.status != plan::PlanStatus::planned || anew.devices > answer.devices) return std::nullopt;
+  if (compute_slices_used(anew.plan) >= compute_slices_used(answer.plan)) return std::nullopt;
+  return anew;
 }
 
 void Replanner::set_lost(std::set<std::string> devices) { lost_ = std::move(devices); }

@@ -76,6 +76,9 @@ class Replanner {
   Fleet fleet_left() const;
   // The plan from nothing.
   plan::PlanAnswer plan_anew(plan::Problem problem) const;
+  // A plan from nothing, where that takes fewer cores than `answer`. Only for fleets of hosts: programs beside us can
+  // use the cores that are left, while a GPU of which a slice is used is used.
+  std::optional<plan::PlanAnswer> on_fewer_cores(const plan::Problem& problem, const plan::PlanAnswer& answer) const;
   // Gives the devices of `target` that have the name of a lost one another name.
   void avoid_lost(Plan& target) const;
   // The problem with the rates and sizes of `demand`, without the services that were removed.

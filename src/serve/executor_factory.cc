@@ -58,8 +58,11 @@ TimePoint ExecutorFactory::next_due() const { return std::min(workers_.next_due(
 engines::RemoteConfig ExecutorFactory::remote_config(const LiveWorld& world, SliceId slice,
                                                      const sched::Place& place) const {
   engines::RemoteConfig remote;
-  // Slices take the configured servers in turn.
-  remote.address = config_.remotes[slice.index() % config_.remotes.size()];
+  const auto own =
+      config_.remote_of_device.find(world.scheduler().state().deployment.devices[place.device.index()].name);
+  // Slices take the configured servers in turn, unless their device has one.
+  const std::size_t number = own == config_.remote_of_device.end() ? slice.index() : own->second;
+  remote.address = config_.remotes[number % config_.remotes.size()];
   remote.caller = remote_caller_;
   remote.title = slice_name(world, slice.index());
   remote.models = model_specs(world.scheduler().state().deployment, place);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/layout.h"
 #include "serve/reports.h"
 
 namespace tangram::serve {
@@ -60,7 +61,14 @@ Server::Server(sched::Deployment deployment, const Workload& workload, ServerCon
   hooks.wake = [this] { loop_.wake(); };
   reloader_ = std::make_unique<Reloader>(config_, world_->inbox(), gateway_->reloads, log_, roster_, std::move(hooks));
   cuts_ = config_.emulated_cuts;
-  if (config_.gpu_cuts) gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_);
+  if (config_.gpu_cuts && follow != nullptr) {
+    gpu_watch_ = std::make_unique<GpuWatch>(
+        recut::nvml_library(), config_.gpu_cuts->choices, world_->inbox(), log_,
+        [this](LiveWorld& world, const DeviceNews& news) { follower_->on_device_news(world, news); });
+  }
+  if (config_.gpu_cuts) {
+    gpu_cuts_ = std::make_unique<GpuCuts>(*config_.gpu_cuts, world_->inbox(), log_, gpu_watch_.get());
+  }
   if (follow == nullptr) return;
   if (follow->past) world_->recall(follow->past->corrections);
   follower_ = std::make_unique<Follower>(
@@ -100,7 +108,9 @@ LiveWorldConfig Server::world_config() {
   };
   if (config_.emulated_cuts) {
     world.recut_time = [this](const sched::DeployedDevice& before, const Layout& target) {
-      return cuts_->time_of(before.layout, target);
+      const Duration takes = cuts_->time_of(before.layout, target);
+      tell_of_cut(before, target, takes);
+      return takes;
     };
   }
   if (config_.gpu_cuts) {
@@ -109,6 +119,7 @@ LiveWorldConfig Server::world_config() {
       for (const auto& slice : target.slices) goal.slices.push_back({slice, {}});
       // The cores of a host are cut by the workers on them.
       if (device.geometry.units_per_core > 0) return world_->inbox().on_cut(id, true);
+      tell_of_cut(device, target, std::nullopt);
       gpu_cuts_->begin(id, std::move(goal));
     };
   }
@@ -131,6 +142,13 @@ LiveWorldConfig Server::world_config() {
                             Duration took) { tell_of_batch(slice, model, samples, size, took); };
   }
   return world;
+}
+
+void Server::tell_of_cut(const sched::DeployedDevice& device, const Layout& target, std::optional<Duration> takes) {
+  host::LogLine line(host::LogLevel::info, "device_cutting");
+  line.text("device", device.name).text("layout", to_string(device.geometry, target));
+  if (takes) line.number("takes_s", to_seconds(*takes));
+  log_.write(line);
 }
 
 // Runs on the thread of the world for each request, so only counters and, if asked for, one log line.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,7 +67,10 @@ struct ServerConfig {
   std::string models;               // The folder with the weights of the models.
   // Variables that the environment of a slice's worker has in addition to ours: its MIG device. Empty: none.
   std::function<std::vector<std::string>(const std::string& device, const Slice& slice)> worker_environment;
-  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn.
+  std::vector<host::Endpoint> remotes;  // With the engine `remote`: slices take them in turn, ...
+  // ... except those of these devices, which have one each, by its place in `remotes`. So a server that is lost is one
+  // lost device.
+  std::map<std::string, std::size_t> remote_of_device;
   engines::RemoteCaller remote_caller;  // Of all of them.
   worker::WorkerPatience patience;      // With workers.
   engines::EmulatedExecutorConfig emulated;

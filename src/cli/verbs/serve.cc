@@ -178,7 +178,8 @@ Result<std::string> pin_workers(const Options& options, const recut::GpuChoices&
                                 const sched::Deployment& deployment, serve::ServerConfig& config) {
   if (!config.workers) return std::string();
   // `emulated` runs without a GPU, so a missing MIG device is an error only for other engines.
-  const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated");
+  const auto pins = std::make_shared<recut::MigPins>(choices, options.config.engine != "emulated",
+                                                   options.following.wanted());
   auto note = pins->look_up(devices_of(deployment));
   if (!note) return note.error();
   // A cut changes the MIG devices of one GPU.
@@ -394,6 +395,11 @@ Result<ExitCode> run(Session& session, Options options) {
   if (served.following.setup != nullptr) keep_state(served.following, log);
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
+  if (served.following.setup != nullptr) {
+    for (const auto& device : served.following.setup->devices) {
+      config.remote_of_device.emplace(device, config.remote_of_device.size());
+    }
+  }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
   // Parsed even without workers, so that a wrong --gpu is always an error.
   TANGRAM_TRY(auto choices, recut::parse_gpu_choices(options.gpus));
