@@ -62,6 +62,8 @@ Verdict tightest(const std::vector<Verdict>& verdicts) {
   return least;
 }
 
+// One class of more than 30 functions, because every step of the search reads and narrows the same state: the best plan,
+// its bound, the verdicts known so far and the work that is left. What needs none of it is in plan/detail.
 class SharingSearch {
  public:
   explicit SharingSearch(const Problem& problem)
