@@ -119,6 +119,12 @@ bool keeps_a_replica(const plan::DeviceDifference& device) { return std::ranges:
 
 }  // namespace
 
+bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device) {
+  // Nothing to protect: it had no slices, or keeps serving everything that it serves.
+  if (device.before.slices.empty()) return false;
+  return !keeps_a_replica(device) || interrupts_a_service(device, safe_slices(difference));
+}
+
 Result<std::optional<NewPlan>> Replanner::plan(const std::vector<ServiceDemand>& demand,
                                                const std::vector<bool>& remixed) {
   const plan::Problem problem = problem_for(demand);
@@ -260,14 +266,10 @@ void Replanner::make_before_break(const plan::Difference& difference, Plan& targ
   std::set<std::string> taken = lost_;
   for (const auto& device : difference.devices) taken.insert(device.before.name);
   for (const auto& device : target.devices) taken.insert(device.name);
-  const Counts safe = safe_slices(difference);
   for (auto& device : target.devices) {
     const auto role =
         std::ranges::find_if(difference.devices, [&](const auto& entry) { return entry.after.name == device.name; });
-    // Nothing to protect: the device does not change, had no slices, or keeps serving.
-    if (role == difference.devices.end() || role->before.slices.empty()) continue;
-    // A device that keeps serving is replaced all the same if a service would have no slice for a while.
-    if (keeps_a_replica(*role) && !interrupts_a_service(*role, safe)) continue;
+    if (role == difference.devices.end() || !is_better_replaced(difference, *role)) continue;
     if (const auto name = free_name(device.type, taken); !name.empty()) {
       taken.insert(name);
       device.name = name;

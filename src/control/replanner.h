@@ -33,6 +33,10 @@ struct PlanStep {
 // What `target` has, and what it takes to get there from `from`.
 PlanStep step_between(const Plan& from, const Plan& target);
 
+// True if what the device is to become should be prepared on a free device instead: it keeps no replica, or some
+// service would be without any slice while it is cut. Such a device loads what it keeps once more, elsewhere.
+bool is_better_replaced(const plan::Difference& difference, const plan::DeviceDifference& device);
+
 struct NewPlan {
   plan::PlanAnswer answer;
   sched::Deployment deployment;

@@ -105,7 +105,7 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
   const auto saved = saved_share(scenario, comparison, run);
   const auto saved_cost = saved_cost_share(scenario, comparison, run);
   return {{"name", run.name},
-          {"gpu_hours", run.gpu_hours},
+          {"gpu_hours", run.hours_by_type.size() > 1 ? Json(nullptr) : Json(run.gpu_hours)},
           {"gpu_hours_saved_share", saved ? Json(*saved) : Json(nullptr)},
           {"kept", keeps_all(scenario, run)},
           {"hours_by_type", run.hours_by_type},

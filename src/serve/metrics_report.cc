@@ -293,7 +293,11 @@ void follow_metrics(PrometheusText& out, const LiveWorld& world, const Follower&
   };
   one("tangram_follow_plan_devices", "gauge", "Devices with a replica, by the plan in force.",
       static_cast<double>(report.plan_devices));
-  one("tangram_follow_device_hours_total", "counter", "Hours of devices in use since the start.", report.device_hours);
+  // Hours of different types of devices are no sum.
+  if (report.cost.device_hours.size() < 2) {
+    one("tangram_follow_device_hours_total", "counter", "Hours of devices in use since the start.",
+        report.device_hours);
+  }
   out.family("tangram_follow_type_hours_total", "counter", "Hours of devices in use, by device type.");
   for (const auto& [type, hours] : report.cost.device_hours) {
     out.sample("tangram_follow_type_hours_total", label("type", type), hours);

@@ -210,7 +210,8 @@ Json follow_status(const LiveWorld& world, const Follower& follower) {
   return {{"mode", report.mode},
           {"state", report.state},
           {"plan_devices", report.plan_devices},
-          {"device_hours", report.device_hours},
+          // Of one type; hours of different types are no sum.
+          {"device_hours", report.cost.device_hours.size() > 1 ? Json(nullptr) : Json(report.device_hours)},
           {"device_hours_by_type", report.cost.device_hours},
           {"slice_hours", report.slice_hours},
           {"cost", report.cost.priced ? Json(report.cost.cost) : Json(nullptr)},

@@ -144,7 +144,7 @@ wait_for 'f["cost_per_hour"] == 4 and f["plan_devices"] == 1'
 LOAD=$!
 wait_for 'f["moves"] >= 1 and "rate" in f["last_reason"]'
 wait_for 'f["moves_undone"] == 1 and f["state"] == "held" and "taken back, rank" in f["last_reason"] and not f["moving"]'
-wait_for 'f["cost_per_hour"] == 4 and f["device_hours_by_type"]["a30"] > 0 and f["cost"] > 0'
+wait_for 'f["cost_per_hour"] == 4 and f["device_hours_by_type"]["a30"] > 0 and f["cost"] > 0 and f["device_hours"] is None'
 # It came back once, and stays put.
 sleep 6
 wait_for 'f["moves_undone"] == 1 and f["state"] == "held"'

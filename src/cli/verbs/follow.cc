@@ -21,13 +21,16 @@ std::string text_of(const report::Json& told) {
   const auto text = [&](const char* key) { return told.at(key).get<std::string>(); };
   std::string out = fmt::format("mode {}, {}{}\n", text("mode"), text("state"),
                                 told.at("moving").get<bool>() && text("state") != "moving" ? ", moving" : "");
-  out += fmt::format("plan     {} devices, {:.3f} device-hours used\n", told.at("plan_devices").get<int>(),
-                     told.at("device_hours").get<double>());
+  out += fmt::format("plan     {} devices", told.at("plan_devices").get<int>());
+  // Hours of different types of devices are no sum.
+  if (const auto& hours = told.at("device_hours"); !hours.is_null()) {
+    out += fmt::format(", {:.3f} device-hours used", hours.get<double>());
+  }
+  out += "\n";
   if (const auto& cost = told.at("cost"); !cost.is_null()) {
     out += fmt::format("cost     {:.2f}, now {:.2f} an hour\n", cost.get<double>(),
                        told.at("cost_per_hour").get<double>());
   }
-  // Hours of different types of devices are no sum.
   if (const auto& types = told.at("device_hours_by_type"); types.size() > 1) {
     for (const auto& [type, hours] : types.items()) {
       out += fmt::format("         {:.3f} hours of {}\n", hours.get<double>(), type);

@@ -396,8 +396,10 @@ Result<ExitCode> run(Session& session, Options options) {
   serve::ServerConfig config = server_config(options, model);
   TANGRAM_RETURN_IF_ERROR(set_up_engine(options, config));
   if (served.following.setup != nullptr) {
-    for (const auto& device : served.following.setup->devices) {
-      config.remote_of_device.emplace(device, config.remote_of_device.size());
+    for (const auto& group : served.following.setup->fleet.groups) {
+      for (const auto& device : device_names(group)) {
+        config.remote_of_device.emplace(device, config.remote_of_device.size());
+      }
     }
   }
   TANGRAM_TRY(config.emulated_cuts, emulated_cuts(options.following));
