@@ -181,7 +181,6 @@ class Comparison {
     problem.workload = scenario_.workload;
     problem.latency = scenario_.latency.get();
     problem.options.rule = options_.rule;
-    problem.options.objective = options_.objective;
     problem.options.sharing = options_.sharing;
     problem.certifier = &certifier;
     return Replanner(std::move(problem));
@@ -312,13 +311,6 @@ class Comparison {
   // GPU-hours and slice-hours count up to the end of the scenario, so that all runs are charged for the same time.
   void account(ReplanRun& run) const {
     const auto& use = run.result.fleet_use;
-    control::FleetHours hours;
-    for (const auto& each : use) {
-      if (to_seconds(each.at) < duration_s_) hours.note(each);
-    }
-    const auto cost = control::cost_of(fleet_, hours, kTimeZero + scenario_.config.duration);
-    run.cost = cost.cost;
-    run.hours_by_type = cost.device_hours;
     for (std::size_t i = 0; i < use.size(); ++i) {
       const double from = std::min(duration_s_, to_seconds(use[i].at));
       const double until = i + 1 < use.size() ? std::min(duration_s_, to_seconds(use[i + 1].at)) : duration_s_;

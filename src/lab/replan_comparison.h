@@ -31,7 +31,6 @@ std::vector<control::ServiceDemand> described_peak(const Workload& workload, dou
 struct ReplanComparisonOptions {
   control::ControllerOptions controller;
   plan::Rule rule = plan::Rule::certified;
-  plan::Objective objective = plan::Objective::devices;
   plan::Sharing sharing = plan::Sharing::none;
   plan::RecutTimes recut;
   Duration load = plan::TransitionOptions{}.load_default;
@@ -58,8 +57,6 @@ struct ReplanRun {
   std::vector<PlanStep> steps;  // The first is the plan at the start.
   double gpu_hours = 0;         // Of devices with at least one replica, up to the end of the scenario.
   double slice_hours = 0;       // Of compute slices with a replica.
-  double cost = 0;              // Of the devices in use, by the prices of the fleet; 0 without prices.
-  std::map<std::string, double, std::less<>> hours_by_type;  // Device-hours by device type.
   int devices_max = 0;
   int replicas_loaded = 0;
   int plans_refused = 0;         // Times that the fleet could not carry the demand: the plan stayed as it was.
@@ -76,7 +73,6 @@ struct ReplanComparison {
 
 // Plans for `fleet` and simulates the scenario three times, on the same requests. Errors: the scenario has no end, a
 // service has no rate to plan for, or the fleet cannot carry the busiest hour.
-Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet,
-                                            const ReplanComparisonOptions& options);
+Result<ReplanComparison> compare_replanning(const Scenario& scenario, const Fleet& fleet, const ReplanComparisonOptions& options);
 
 }  // namespace tangram::lab

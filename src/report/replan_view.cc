@@ -34,30 +34,7 @@ std::optional<double> saved_share(const lab::Scenario& scenario, const lab::Repl
                                   const lab::ReplanRun& run) {
   const lab::ReplanRun& fixed = run_named(comparison, "static");
   if (fixed.gpu_hours <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
-  // Hours of different types of GPUs are no sum.
-  if (fixed.hours_by_type.size() > 1 || run.hours_by_type.size() > 1 || fixed.hours_by_type.empty() ||
-      run.hours_by_type.empty() || fixed.hours_by_type.begin()->first != run.hours_by_type.begin()->first) {
-    return std::nullopt;
-  }
   return 1 - run.gpu_hours / fixed.gpu_hours;
-}
-
-// The same of money; nothing without prices.
-std::optional<double> saved_cost_share(const lab::Scenario& scenario, const lab::ReplanComparison& comparison,
-                                       const lab::ReplanRun& run) {
-  const lab::ReplanRun& fixed = run_named(comparison, "static");
-  if (fixed.cost <= 0 || !keeps_all(scenario, fixed) || !keeps_all(scenario, run)) return std::nullopt;
-  return 1 - run.cost / fixed.cost;
-}
-
-// "12.4", or of several types "3.1 a100-80gb + 9.3 h100-80gb".
-std::string hours_text(const lab::ReplanRun& run) {
-  if (run.hours_by_type.size() < 2) return fmt::format("{:.1f}", run.gpu_hours);
-  std::string text;
-  for (const auto& [type, hours] : run.hours_by_type) {
-    text += fmt::format("{}{:.1f} {}", text.empty() ? "" : " + ", hours, type);
-  }
-  return text;
 }
 
 // Every request without an answer; for the client a failure and a rejection are the same.
@@ -103,14 +80,10 @@ Json run_json(const lab::Scenario& scenario, const lab::ReplanComparison& compar
                    {"compute_slices", each.compute_slices}});
   }
   const auto saved = saved_share(scenario, comparison, run);
-  const auto saved_cost = saved_cost_share(scenario, comparison, run);
   return {{"name", run.name},
-          {"gpu_hours", run.hours_by_type.size() > 1 ? Json(nullptr) : Json(run.gpu_hours)},
+          {"gpu_hours", run.gpu_hours},
           {"gpu_hours_saved_share", saved ? Json(*saved) : Json(nullptr)},
           {"kept", keeps_all(scenario, run)},
-          {"hours_by_type", run.hours_by_type},
-          {"cost", run.cost > 0 ? Json(run.cost) : Json(nullptr)},
-          {"cost_saved_share", saved_cost ? Json(*saved_cost) : Json(nullptr)},
           {"compute_slice_hours", run.slice_hours},
           {"devices_max", run.devices_max},
           {"requests", run.result.requests},
@@ -145,38 +118,26 @@ std::string replan_table(const lab::Scenario& scenario, const lab::ReplanCompari
                            "LOST", "PLANS", "RE-CUTS", "LOADED"}) {
     columns.push_back({name, Align::right});
   }
-  // Money is shown where the fleet has prices.
-  const bool priced = run_named(comparison, "static").cost > 0;
-  if (priced) {
-    columns.push_back({"COST", Align::right});
-    columns.push_back({"SAVED", Align::right});
-  }
   Table table(std::move(columns));
   for (const auto& run : comparison.runs) {
     const sim::Tally total = run.result.metrics.total();
     const auto saved = saved_share(scenario, comparison, run);
     const bool kept = keeps_all(scenario, run);
-    std::vector<Cell> cells{{run.name, Style::accent},
-                            hours_text(run),
-                            saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
-                            fmt::format("{:.1f}", run.slice_hours),
-                            std::to_string(run.devices_max),
-                            percent_text(run.attainment()),
-                            {kept ? "yes" : "NO", kept ? Style::good : Style::bad},
-                            std::to_string(total.late),
-                            std::to_string(refused(total)),
-                            std::to_string(run.unresolved),
-                            std::to_string(run.steps.size()),
-                            std::to_string(run.result.reshapes),
-                            std::to_string(run.replicas_loaded)};
-    if (priced) {
-      const auto saved_cost = saved_cost_share(scenario, comparison, run);
-      cells.push_back(fmt::format("{:.2f}", run.cost));
-      cells.push_back(saved_cost ? fmt::format("{:.1f} %", 100 * *saved_cost) : "-");
-    }
-    table.add(std::move(cells));
+    table.add({{run.name, Style::accent},
+               fmt::format("{:.1f}", run.gpu_hours),
+               saved ? fmt::format("{:.1f} %", 100 * *saved) : "-",
+               fmt::format("{:.1f}", run.slice_hours),
+               std::to_string(run.devices_max),
+               percent_text(run.attainment()),
+               {kept ? "yes" : "NO", kept ? Style::good : Style::bad},
+               std::to_string(total.late),
+               std::to_string(refused(total)),
+               std::to_string(run.unresolved),
+               std::to_string(run.steps.size()),
+               std::to_string(run.result.reshapes),
+               std::to_string(run.replicas_loaded)});
   }
-  // Another table, because the total hides a service that pays for the others.
+  // A second table, because the total hides a service that pays for the others.
   std::vector<Column> by_service{{"SERVICE"}, {"PROMISE", Align::right}};
   for (const auto& run : comparison.runs) by_service.push_back({"IN TIME, " + run.name, Align::right});
   Table services(std::move(by_service));

@@ -51,7 +51,6 @@ struct Options {
   double interval_s = 300;
   double speed = 1;
   std::string fleet;
-  std::string objective = "devices";
   std::string rule = "certified";
   std::string sharing = "none";
 };
@@ -166,7 +165,6 @@ Result<ExitCode> run_replan(Session& session, const Options& options, const lab:
   lab::ReplanComparisonOptions settings;
   settings.controller.interval = from_seconds(options.interval_s);
   settings.rule = *plan::parse_rule(options.rule);
-  settings.objective = *plan::parse_objective(options.objective);
   settings.sharing = *plan::parse_sharing(options.sharing);
   // One seed for traffic and certification, so that --seed reproduces the whole run.
   settings.certify.seed = scenario.config.seed;
@@ -294,10 +292,6 @@ void add_options(Program& program, Arguments& verb, Options& options) {
       verb.add_option("--fleet", options.fleet, "With --replan: the fleet file, instead of the scenario's fleet.")
           ->type_name("FLEET")
           ->needs(replan));
-  program.one_of(verb.add_option("--objective", options.objective,
-                                 "With --replan: what plans aim at, the fewest devices or the lowest price.")
-                     ->type_name("O"),
-                 {"devices", "price"});
   program.one_of(verb.add_option("--rule", options.rule, "With --replan: the rule for when a slice is fast enough.")
                      ->type_name("R")
                      ->needs(replan)
