@@ -38,7 +38,7 @@ all_answered() {
   python3 - "$1" <<'P' || fail "$1: $(head -c 600 "$1") $(cat load.err)"
 import json, sys
 total = json.load(open(sys.argv[1]))["total"]
-assert total["failed"] + total["unanswered"] == 0 and total["in_time"] > 100, total
+assert total["failed"] + total["unanswered"] + total["refused"] + total["late"] == 0 and total["in_time"] > 100, total
 P
 }
 service() { # NAME MODEL RATE PRIORITY SLO_MS
