@@ -30,6 +30,9 @@ std::string change_of_service(const Service& served, const Service& next) {
     return fmt::format("other weights, '{}' instead of '{}'", next.weights, served.weights);
   }
   if (served.signature() != next.signature()) return "other tensors";
+  if (served.engine != next.engine || served.command != next.command || served.remotes != next.remotes) {
+    return "another engine";
+  }
   // With a variable axis the constant is never used, so a change of it does not matter.
   const bool axis_tells = std::ranges::any_of(served.signature().inputs, has_variable_axis);
   if (!axis_tells && size_fixed_of(served) != size_fixed_of(next)) {
@@ -46,7 +49,8 @@ ServedModel served_model(const Service& service, ServiceId id, const std::string
   model.name = service.name;
   model.network = service.model;
   model.weights = service.weights.empty() ? service.model : service.weights;
-  model.platform = engine;
+  model.platform = service.engine == ServiceEngine::unnamed ? engine : std::string(to_string(service.engine));
+  model.command = service.command;
   model.signature = service.signature();
   model.size_fixed = size_fixed_of(service);
   model.priority = service.priority;
@@ -68,7 +72,12 @@ std::vector<ServedModel> served_models(const sched::Deployment& deployment, cons
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next) {
   for (const auto& service : next.services) {
     const auto before = std::ranges::find(served.services, service.name, &Service::name);
-    if (before == served.services.end()) continue;
+    if (before == served.services.end()) {
+      // Its servers and commands were read at the start.
+      if (service.engine == ServiceEngine::unnamed) continue;
+      return Error{ErrorCode::invalid,
+                   fmt::format("service '{}' is new and names an engine, which requires a restart", service.name)};
+    }
     const std::string change = change_of_service(*before, service);
     if (change.empty()) continue;
     return Error{ErrorCode::invalid,

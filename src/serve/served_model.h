@@ -42,7 +42,8 @@ struct ServedModel {
   std::string name;
   std::string network;   // What the measurements call the model.
   std::string weights;   // The file of its weights, without folder and ending: that of the network, or of a fine-tune.
-  std::string platform;  // The engine.
+  std::string platform;  // The engine: its own, or the server's default.
+  std::string command;   // Of the engine `command`, where the service has one of its own.
   Signature signature;
   std::int64_t size_fixed = 1;   // The input size of requests that say nothing of it, where no axis tells.
   SharedNumber samples_max = 1;  // Of one request, by the plan in force.
@@ -59,7 +60,8 @@ ServedModel served_model(const Service& service, ServiceId id, const std::string
 std::vector<ServedModel> served_models(const sched::Deployment& deployment, const Workload& workload,
                                        const std::string& engine);
 // What clients and workers know about services must not change while the server runs. Errors: a service of `next` has
-// another model, other weights, other tensors or another default size than the one of `served` with the same name.
+// another model, other weights, another engine, other tensors or another default size than the one of `served` with the
+// same name, or is new and names an engine of its own.
 Result<Nothing> check_served_alike(const Workload& served, const Workload& next);
 
 }  // namespace tangram::serve

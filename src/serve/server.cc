@@ -7,13 +7,13 @@
 #include "serve/server.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "core/layout.h"
+#include "host/prompt_thread.h"
 #include "serve/reports.h"
 
 namespace tangram::serve {
@@ -97,7 +97,8 @@ LiveWorldConfig Server::world_config() {
   world.recording = config_.recording;
   // The wall clock at time zero of clock_, for statistics that show a date.
   world.wall_start_ms = wall_milliseconds() - clock_.now().time_since_epoch() / std::chrono::milliseconds(1);
-  if (config_.workers || config_.engine == engines::kRemoteEngine) {
+  const bool elsewhere = std::ranges::any_of(models_, [](const ServedModel& m) { return m.platform != "emulated"; });
+  if (config_.workers || elsewhere) {
     world.scheduler.stuck_min = std::min(config_.scheduler.stuck_min, kStuckMinOfWorkers);
   }
   world.make_executor = [this](SliceId slice, const sched::Place& place, engines::ExecutorEvents& events) {
@@ -174,7 +175,7 @@ void Server::tell_of_batch(SliceId slice, const ServedModel& model, std::int32_t
 // ---- The loop ----
 
 bool Server::run() {
-  prctl(PR_SET_TIMERSLACK, 1);  // A wake-up may be late by a nanosecond, not by the usual 50 microseconds.
+  host::wake_promptly();
   SignalWatch signals(loop_, [this](int number) { number == SIGHUP ? request_reload() : request_stop(); });
   listeners_->start();
   driver_ = std::this_thread::get_id();

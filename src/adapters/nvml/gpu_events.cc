@@ -96,7 +96,8 @@ std::vector<GpuEvent> GpuEvents::wait(Duration patience) {
     if (status != kSuccess) break;
     left = 0;  // What else is there is taken without waiting.
     if ((data.type & kEventXidCritical) == 0) continue;
-    events.push_back({library_->text("nvmlDeviceGetUUID", data.device), GpuEvent::Kind::xid, static_cast<int>(data.data)});
+    events.push_back(
+        {library_->text("nvmlDeviceGetUUID", data.device), GpuEvent::Kind::xid, static_cast<int>(data.data)});
   }
   ask_all(events);
   if (left > 0 && events.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(left));

@@ -56,7 +56,7 @@ class GpuEvents {
   bool answers(const std::string& uuid) const;
 
   std::unique_ptr<NvmlLibrary> library_;
-  void* set_ = nullptr;  // Of events; null: the driver has none.
+  void* set_ = nullptr;               // Of events; null: the driver has none.
   std::map<std::string, bool> gpus_;  // By UUID: whether it could be reached the last time.
   std::string problem_;
 };

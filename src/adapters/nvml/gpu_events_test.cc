@@ -19,8 +19,7 @@ class GpuEventsTest : public testing::Test {
   void SetUp() override {
     library_ = dlopen(TANGRAM_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
-    function<void(const char*)>("fake_nvml_load")(
-        "gpu a100-80gb GPU-a 1 1 0 0 0\ngpu a100-80gb GPU-b 1 1 0 0 0\n");
+    function<void(const char*)>("fake_nvml_load")("gpu a100-80gb GPU-a 1 1 0 0 0\ngpu a100-80gb GPU-b 1 1 0 0 0\n");
   }
   void TearDown() override { dlclose(library_); }
 
